@@ -1,0 +1,151 @@
+//! Bytes, and geometries.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, GenericBinaryBuilder, Int32Builder, NullBufferBuilder};
+use arrow_array::{ArrayRef, OffsetSizeTrait, StructArray};
+use arrow_schema::{DataType, Fields};
+
+use super::{Context, Family, check_size, refused};
+use crate::error::{Fault, Kind, Result, excerpt};
+use crate::event::{Quirks, Value};
+use crate::mysql::number::{Refusal, integer};
+use crate::mysql::types::{Base, Declared};
+
+/// Length of the SRID that MySQL stores before a geometry's WKB.
+const SRID_LENGTH: usize = 4;
+
+pub(super) struct Binaries<O: OffsetSizeTrait> {
+    builder: GenericBinaryBuilder<O>,
+    scratch: Vec<u8>,
+}
+
+impl<O: OffsetSizeTrait> Default for Binaries<O> {
+    fn default() -> Self {
+        Binaries { builder: GenericBinaryBuilder::new(), scratch: Vec::new() }
+    }
+}
+
+impl<O: OffsetSizeTrait> Family for Binaries<O> {
+    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        self.scratch.clear();
+        let declared = context.declared();
+        bytes_of(value, declared, context.quirks(), &mut self.scratch)?;
+        let is_geometry = declared.is_some_and(|declared| declared.base == Base::Geometry);
+        let start = if is_geometry { SRID_LENGTH } else { 0 };
+        let bytes = self.scratch.get(start..).ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
+        check_size::<O>(self.builder.values_slice().len(), bytes.len())?;
+        self.builder.append_value(bytes);
+        Ok(())
+    }
+
+    fn push_null(&mut self) {
+        self.builder.append_null();
+    }
+
+    fn take(&mut self) -> ArrayRef {
+        Arc::new(self.builder.finish())
+    }
+}
+
+/// The stored bytes that a value stands for.
+fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, quirks: &Quirks, out: &mut Vec<u8>) -> Result<()> {
+    let (Value::Text(_) | Value::Escaped(_) | Value::Number(_)) = value else {
+        return Err(refused(value, Refusal::Type, "binary"));
+    };
+    let text = value.text()?;
+    match declared.map(|declared| declared.base) {
+        Some(Base::Bit) => bits(value, &text, declared.and_then(Declared::length), quirks, out),
+        Some(Base::Binary) => {
+            latin1(&text, out)?;
+            // The zero bytes at the end are not written, but they are there.
+            let length = declared.and_then(Declared::length).unwrap_or(0).min(u8::MAX.into());
+            out.resize(out.len().max(length), 0);
+            Ok(())
+        }
+        Some(Base::Text | Base::Enum | Base::Set | Base::Json) => {
+            out.extend_from_slice(text.as_bytes());
+            Ok(())
+        }
+        Some(Base::Blob | Base::Geometry | Base::Unknown) | None if !matches!(value, Value::Number(_)) => latin1(&text, out),
+        _ => Err(refused(value, Refusal::Type, "binary")),
+    }
+}
+
+/// `bit(n)` as its bytes, the most significant first.
+fn bits(value: &Value<'_>, text: &str, width: Option<usize>, quirks: &Quirks, out: &mut Vec<u8>) -> Result<()> {
+    let width = width.or(quirks.bare_bit_is_one.then_some(1)).ok_or_else(|| {
+        Fault::new(
+            Kind::Type,
+            "the message does not declare how long this bit column is, so its bytes are not known; ask bigint or decimal(20,0)",
+        )
+    })?;
+    let asked = || format!("bit({width})");
+    let number = integer(text).map_err(|refusal| refused(value, refusal, &asked()))?;
+    let number = u64::try_from(number).ok().filter(|number| width >= 64 || number >> width == 0);
+    let bytes = number.ok_or_else(|| refused(value, Refusal::Range, &asked()))?.to_be_bytes();
+    out.extend_from_slice(bytes.get(8usize.saturating_sub(width.div_ceil(8))..).unwrap_or_default());
+    Ok(())
+}
+
+/// Text whose characters U+0000 to U+00FF are the bytes.
+pub(super) fn latin1(text: &str, out: &mut Vec<u8>) -> Result<()> {
+    if text.is_ascii() {
+        out.extend_from_slice(text.as_bytes());
+        return Ok(());
+    }
+    out.reserve(text.len());
+    for c in text.chars() {
+        let byte = u8::try_from(u32::from(c)).map_err(|_| {
+            Fault::new(Kind::Encoding, format!("{} has the character {c:?}, which is no byte (U+0000 to U+00FF)", excerpt(text)))
+        })?;
+        out.push(byte);
+    }
+    Ok(())
+}
+
+/// Whether a struct is `struct<srid int, wkb binary>`.
+pub(super) fn is_geometry(fields: &Fields) -> bool {
+    matches!(&**fields, [srid, wkb]
+        if srid.name() == "srid" && wkb.name() == "wkb" && srid.data_type() == &DataType::Int32 && wkb.data_type() == &DataType::Binary)
+}
+
+/// Geometries with their SRID.
+pub(super) struct Geometries {
+    fields: Fields,
+    srids: Int32Builder,
+    wkbs: BinaryBuilder,
+    nulls: NullBufferBuilder,
+    scratch: Vec<u8>,
+}
+
+impl Geometries {
+    pub fn new(fields: Fields) -> Self {
+        let (srids, wkbs) = (Int32Builder::new(), BinaryBuilder::new());
+        Geometries { fields, srids, wkbs, nulls: NullBufferBuilder::new(0), scratch: Vec::new() }
+    }
+}
+
+impl Family for Geometries {
+    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        self.scratch.clear();
+        bytes_of(value, context.declared(), context.quirks(), &mut self.scratch)?;
+        let (srid, wkb) = self.scratch.split_first_chunk::<SRID_LENGTH>().ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
+        check_size::<i32>(self.wkbs.values_slice().len(), wkb.len())?;
+        self.srids.append_value(i32::from_le_bytes(*srid));
+        self.wkbs.append_value(wkb);
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    fn push_null(&mut self) {
+        self.srids.append_null();
+        self.wkbs.append_null();
+        self.nulls.append_null();
+    }
+
+    fn take(&mut self) -> ArrayRef {
+        let arrays: Vec<ArrayRef> = vec![Arc::new(self.srids.finish()), Arc::new(self.wkbs.finish())];
+        Arc::new(StructArray::new(self.fields.clone(), arrays, self.nulls.finish()))
+    }
+}

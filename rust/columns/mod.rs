@@ -1,0 +1,244 @@
+//! From values to Arrow arrays: one small file for each family of Arrow types.
+//!
+//! A [`Family`] knows one value at a time; [`Column`] runs it over many, so that the choice of family is made once for a
+//! chunk of messages and not once for each cell.
+
+mod binary;
+mod boolean;
+mod decimal;
+mod nested;
+mod number;
+mod temporal;
+mod text;
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+
+use crate::error::{Fault, Kind, Result, excerpt};
+use crate::event::{Quirks, Value};
+use crate::mysql::number::Refusal;
+use crate::mysql::types::{Declared, Types};
+use crate::mysql::zone::Zone;
+
+/// What to make of a zero date where the column cannot hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ZeroDate {
+    Null,
+    Error,
+    Text,
+}
+
+/// What the user said about values.
+#[derive(Clone, Debug)]
+pub(crate) struct ValueOptions {
+    pub zone: Zone,
+    pub zero_date: ZeroDate,
+    /// Members of this column's enum or set, for messages that do not declare them.
+    pub labels: Arc<[String]>,
+}
+
+/// Row images side by side: the value of row `r` in column `c` is at `r * width + c`.
+pub(crate) struct Slots<'e, 'a> {
+    pub values: &'e [Value<'a>],
+    pub width: usize,
+    pub rows: &'e [SlotRow],
+    pub types: &'e Types,
+}
+
+/// What the conversion of a row's values depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct SlotRow {
+    pub quirks: &'static Quirks,
+    pub types: Option<usize>,
+}
+
+/// What is known about one value beside itself.
+pub(crate) struct Context<'c> {
+    types: &'c Types,
+    row: SlotRow,
+    column: Option<usize>,
+}
+
+impl<'c> Context<'c> {
+    /// The declared type of the value's column.
+    #[inline]
+    pub fn declared(&self) -> Option<&'c Declared> {
+        self.types.of_column(self.row.types?, self.column?)
+    }
+
+    pub fn quirks(&self) -> &'static Quirks {
+        self.row.quirks
+    }
+
+    /// For a value inside another one, which has no declared type.
+    pub fn inner(&self) -> Context<'c> {
+        Context { types: self.types, row: self.row, column: None }
+    }
+}
+
+/// A value that could not be converted; its cell is null.
+pub(crate) struct CellFault {
+    /// Row of the slots.
+    pub row: usize,
+    /// Column of the slots; none for a map, whose columns have names only.
+    pub column: Option<usize>,
+    pub fault: Fault,
+}
+
+/// A column that is being built.
+pub(crate) trait Column: Send {
+    /// Appends one value, or null and the reason why it cannot be converted.
+    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()>;
+
+    /// Takes what was built.
+    fn finish(&mut self) -> ArrayRef;
+
+    /// Appends column `column` of the slots. Compiled for each family, so that the loop knows its `append`.
+    fn extend(&mut self, slots: &Slots<'_, '_>, column: usize, faults: &mut Vec<CellFault>) {
+        let values = slots.values.iter().skip(column).step_by(slots.width.max(1));
+        for (row, (value, slot_row)) in values.zip(slots.rows).enumerate() {
+            let context = Context { types: slots.types, row: *slot_row, column: Some(column) };
+            if let Err(fault) = self.append(value, &context) {
+                faults.push(CellFault { row, column: Some(column), fault });
+            }
+        }
+    }
+}
+
+/// A family of Arrow types without inner columns.
+trait Family: Send {
+    /// Appends a value that is not null, or leaves the column as it is.
+    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()>;
+    fn push_null(&mut self);
+    fn take(&mut self) -> ArrayRef;
+}
+
+impl<F: Family> Column for F {
+    #[inline]
+    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        if value.is_null() {
+            self.push_null();
+            return Ok(());
+        }
+        self.push(value, context).inspect_err(|_| self.push_null())
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        self.take()
+    }
+}
+
+/// The column for a type, or which types there are.
+pub(crate) fn column(data_type: &DataType, options: &ValueOptions) -> Result<Box<dyn Column>, String> {
+    use arrow_array::types::*;
+    Ok(match data_type {
+        DataType::Boolean => Box::new(boolean::Booleans::default()),
+        DataType::Int8 => number::integers::<Int8Type>(options),
+        DataType::Int16 => number::integers::<Int16Type>(options),
+        DataType::Int32 => number::integers::<Int32Type>(options),
+        DataType::Int64 => number::integers::<Int64Type>(options),
+        DataType::UInt8 => number::integers::<UInt8Type>(options),
+        DataType::UInt16 => number::integers::<UInt16Type>(options),
+        DataType::UInt32 => number::integers::<UInt32Type>(options),
+        DataType::UInt64 => number::integers::<UInt64Type>(options),
+        DataType::Float32 => Box::new(number::Floats::<Float32Type>::default()),
+        DataType::Float64 => Box::new(number::Floats::<Float64Type>::default()),
+        DataType::Decimal128(precision, scale) => Box::new(decimal::Decimals::<Decimal128Type>::new(*precision, *scale)?),
+        DataType::Decimal256(precision, scale) => Box::new(decimal::Decimals::<Decimal256Type>::new(*precision, *scale)?),
+        DataType::Utf8 => Box::new(text::Texts::<i32>::new(options)),
+        DataType::LargeUtf8 => Box::new(text::Texts::<i64>::new(options)),
+        DataType::Binary => Box::new(binary::Binaries::<i32>::default()),
+        DataType::LargeBinary => Box::new(binary::Binaries::<i64>::default()),
+        DataType::Date32 => temporal::dates(options),
+        DataType::Timestamp(TimeUnit::Second, zone) => temporal::timestamps::<TimestampSecondType>(zone.clone(), options),
+        DataType::Timestamp(TimeUnit::Millisecond, zone) => temporal::timestamps::<TimestampMillisecondType>(zone.clone(), options),
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => temporal::timestamps::<TimestampMicrosecondType>(zone.clone(), options),
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => temporal::timestamps::<TimestampNanosecondType>(zone.clone(), options),
+        DataType::Duration(TimeUnit::Second) => temporal::times::<DurationSecondType>(1_000_000, 1),
+        DataType::Duration(TimeUnit::Millisecond) => temporal::times::<DurationMillisecondType>(1000, 1),
+        DataType::Duration(TimeUnit::Microsecond) => temporal::times::<DurationMicrosecondType>(1, 1),
+        DataType::Duration(TimeUnit::Nanosecond) => temporal::times::<DurationNanosecondType>(1, 1000),
+        DataType::Time64(TimeUnit::Microsecond) => temporal::times::<Time64MicrosecondType>(1, 1),
+        DataType::Time64(TimeUnit::Nanosecond) => temporal::times::<Time64NanosecondType>(1, 1000),
+        DataType::Struct(fields) if binary::is_geometry(fields) => Box::new(binary::Geometries::new(fields.clone())),
+        DataType::Struct(fields) => Box::new(nested::Structs::new(fields.clone(), options)?),
+        DataType::List(item) => Box::new(nested::Lists::new(item.clone(), options)?),
+        DataType::Map(entries, false) => Box::new(nested::Maps::new(entries.clone(), options)?),
+        other => return Err(format!("type {} is not supported; {ALLOWED}", spell(other))),
+    })
+}
+
+const ALLOWED: &str = "allowed are bool, int8-int64, uint8-uint64, float32, float64, decimal128, decimal256, string, large_string, \
+    binary, large_binary, date32, timestamp, duration, time64, and list, map, struct of these";
+
+/// A type's name as a Spark user writes it, or as Arrow does where Spark has none.
+pub(crate) fn spell(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Boolean => "boolean".into(),
+        DataType::Int8 => "tinyint".into(),
+        DataType::Int16 => "smallint".into(),
+        DataType::Int32 => "int".into(),
+        DataType::Int64 => "bigint".into(),
+        DataType::UInt8 => "uint8".into(),
+        DataType::UInt16 => "uint16".into(),
+        DataType::UInt32 => "uint32".into(),
+        DataType::UInt64 => "uint64".into(),
+        DataType::Float32 => "float".into(),
+        DataType::Float64 => "double".into(),
+        DataType::Decimal128(p, s) | DataType::Decimal256(p, s) => format!("decimal({p},{s})"),
+        DataType::Utf8 | DataType::LargeUtf8 => "string".into(),
+        DataType::Binary | DataType::LargeBinary => "binary".into(),
+        DataType::Date32 => "date".into(),
+        DataType::Timestamp(_, None) => "timestamp_ntz".into(),
+        DataType::Timestamp(_, Some(_)) => "timestamp".into(),
+        DataType::Duration(_) | DataType::Interval(IntervalUnit::DayTime) => "interval day to second".into(),
+        DataType::Time64(_) => "time".into(),
+        DataType::List(item) => format!("array<{}>", spell(item.data_type())),
+        DataType::Struct(fields) => {
+            let fields: Vec<_> = fields.iter().map(|f| format!("{}: {}", f.name(), spell(f.data_type()))).collect();
+            format!("struct<{}>", fields.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// `a` or `an`, as the name asks for.
+fn article(name: &str) -> &'static str {
+    if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}
+
+/// The fault of a value that is not what the column asks for.
+#[cold]
+pub(crate) fn refused(value: &Value<'_>, refusal: Refusal, asked: &str) -> Fault {
+    let shown = match value {
+        Value::Text(raw) | Value::Escaped(raw) => excerpt(raw),
+        other => excerpt(other.raw()).trim_matches('"').to_owned(),
+    };
+    match refusal {
+        Refusal::Type => Fault::new(Kind::Type, format!("{shown} is not {} {asked}", article(asked))),
+        Refusal::Range => Fault::new(Kind::Range, format!("{shown} does not fit into {} {asked}", article(asked))),
+    }
+}
+
+/// Runs `convert` over a value's text; objects, arrays and booleans have none.
+#[inline]
+fn scalar<T>(value: &Value<'_>, convert: impl Fn(&str) -> Result<T, Refusal>) -> Result<Result<T, Refusal>> {
+    match value {
+        Value::Text(text) | Value::Number(text) => Ok(convert(text)),
+        Value::Escaped(_) => Ok(convert(&value.text()?)),
+        _ => Ok(Err(Refusal::Type)),
+    }
+}
+
+/// Fails where a variable-length array of 32-bit offsets would grow too large.
+#[inline]
+fn check_size<O: arrow_array::OffsetSizeTrait>(held: usize, more: usize) -> Result<()> {
+    const LIMIT: usize = i32::MAX as usize;
+    if !O::IS_LARGE && held.saturating_add(more) > LIMIT {
+        let what = format!("the batch's values would exceed {LIMIT} bytes; decode fewer messages at once, or ask a large type");
+        return Err(Fault::new(Kind::Size, what));
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Dates, timestamps and times.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_array::builder::PrimitiveBuilder;
+use arrow_array::types::{ArrowPrimitiveType, ArrowTimestampType, Date32Type};
+use arrow_schema::{DataType, TimeUnit};
+
+use super::{Column, Context, Family, ValueOptions, ZeroDate, refused, scalar, spell};
+use crate::error::Result;
+use crate::event::Value;
+use crate::mysql::number::Refusal;
+use crate::mysql::temporal::{Written, time_of};
+use crate::mysql::zone::Zone;
+
+/// A column of one of Arrow's temporal types: how a text becomes its number.
+struct Temporal<T: ArrowPrimitiveType, C> {
+    builder: PrimitiveBuilder<T>,
+    asked: String,
+    convert: C,
+}
+
+impl<T, C> Temporal<T, C>
+where
+    T: ArrowPrimitiveType,
+    C: Fn(&str) -> Result<Option<T::Native>, Refusal> + Send,
+{
+    fn boxed(data_type: DataType, convert: C) -> Box<Self> {
+        let asked = spell(&data_type);
+        Box::new(Temporal { builder: PrimitiveBuilder::new().with_data_type(data_type), asked, convert })
+    }
+}
+
+impl<T, C> Family for Temporal<T, C>
+where
+    T: ArrowPrimitiveType,
+    C: Fn(&str) -> Result<Option<T::Native>, Refusal> + Send,
+{
+    #[inline]
+    fn push(&mut self, value: &Value<'_>, _: &Context<'_>) -> Result<()> {
+        let parsed = scalar(value, &self.convert)?;
+        self.builder.append_option(parsed.map_err(|refusal| refused(value, refusal, &self.asked))?);
+        Ok(())
+    }
+
+    fn push_null(&mut self) {
+        self.builder.append_null();
+    }
+
+    fn take(&mut self) -> ArrayRef {
+        Arc::new(self.builder.finish())
+    }
+}
+
+/// What a zero date becomes in a column that cannot hold it.
+fn zero_date(options: &ValueOptions) -> impl Fn() -> Result<(), Refusal> + Send + use<> {
+    let is_error = options.zero_date == ZeroDate::Error;
+    move || if is_error { Err(Refusal::Range) } else { Ok(()) }
+}
+
+/// A column of dates. A time of day other than midnight would be lost, so it is refused.
+pub(super) fn dates(options: &ValueOptions) -> Box<dyn Column> {
+    let zero = zero_date(options);
+    Temporal::<Date32Type, _>::boxed(DataType::Date32, move |text| {
+        let written = Written::parse(text)?;
+        if written.is_zero() {
+            return zero().map(|()| None);
+        }
+        let days = written.days()?;
+        let is_midnight = (written.hour, written.minute, written.second, written.nanos) == (0, 0, 0, 0);
+        if is_midnight && written.offset.is_none() { Ok(Some(days)) } else { Err(Refusal::Range) }
+    })
+}
+
+/// A column of timestamps: instants if `zone` is given, else clocks.
+pub(super) fn timestamps<T: ArrowTimestampType>(zone: Option<Arc<str>>, options: &ValueOptions) -> Box<dyn Column> {
+    let (zero, written_in, is_instant) = (zero_date(options), options.zone.clone(), zone.is_some());
+    let a_second: i64 = match T::UNIT {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    };
+    let nanos_a_unit = (1_000_000_000 / a_second) as u32;
+    Temporal::<T, _>::boxed(DataType::Timestamp(T::UNIT, zone), move |text| {
+        let written = Written::parse(text)?;
+        if written.is_zero() {
+            return zero().map(|()| None);
+        }
+        let seconds = seconds_of(&written, &written_in, is_instant)?;
+        if written.nanos % nanos_a_unit != 0 {
+            return Err(Refusal::Range);
+        }
+        let units = seconds.checked_mul(a_second).and_then(|units| units.checked_add(i64::from(written.nanos / nanos_a_unit)));
+        units.map(Some).ok_or(Refusal::Range)
+    })
+}
+
+/// Seconds since 1970 of an instant, or of a clock.
+#[inline]
+fn seconds_of(written: &Written, zone: &Zone, is_instant: bool) -> Result<i64, Refusal> {
+    let clock = written.seconds()?;
+    match (written.offset, is_instant) {
+        (None, true) => zone.instant(clock),
+        (None, false) => Ok(clock),
+        (Some(offset), true) => Ok(clock - i64::from(offset)),
+        (Some(offset), false) => zone.clock(clock - i64::from(offset)),
+    }
+}
+
+/// A column of TIMEs: as long as they may be for durations, within a day for times of day. A unit is
+/// `micros / per_micro` microseconds.
+pub(super) fn times<T>(micros: i64, per_micro: i64) -> Box<dyn Column>
+where
+    T: ArrowPrimitiveType<Native = i64>,
+{
+    const A_DAY: i64 = 86_400_000_000;
+    let of_day = matches!(T::DATA_TYPE, DataType::Time64(_));
+    Temporal::<T, _>::boxed(T::DATA_TYPE, move |text| {
+        let time = time_of(text)?;
+        if time % micros != 0 || of_day && !(0..A_DAY).contains(&time) {
+            return Err(Refusal::Range);
+        }
+        Ok(Some(time / micros * per_micro))
+    })
+}

@@ -1,0 +1,147 @@
+//! Strings.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use arrow_array::builder::GenericStringBuilder;
+use arrow_array::{ArrayRef, OffsetSizeTrait};
+
+use super::binary::latin1;
+use super::number::labels;
+use super::{Context, Family, ValueOptions, ZeroDate, check_size};
+use crate::error::{Fault, Kind, Result, excerpt};
+use crate::event::Value;
+use crate::mysql::number::integer;
+use crate::mysql::temporal::Written;
+use crate::mysql::types::{Base, Declared};
+use crate::wire::json::unescape;
+
+pub(super) struct Texts<O: OffsetSizeTrait> {
+    builder: GenericStringBuilder<O>,
+    labels: Arc<[String]>,
+    zero_date: ZeroDate,
+}
+
+impl<O: OffsetSizeTrait> Texts<O> {
+    pub fn new(options: &ValueOptions) -> Self {
+        Texts { builder: GenericStringBuilder::new(), labels: options.labels.clone(), zero_date: options.zero_date }
+    }
+
+    #[inline]
+    fn append(&mut self, text: &str) -> Result<()> {
+        check_size::<O>(self.builder.values_slice().len(), text.len())?;
+        self.builder.append_value(text);
+        Ok(())
+    }
+
+    /// The text of a JSON string, decoded in place.
+    fn append_escaped(&mut self, raw: &str) -> Result<()> {
+        check_size::<O>(self.builder.values_slice().len(), raw.len())?;
+        // Decoded as a whole first: a builder cannot take back what a fault leaves half-written.
+        if raw.contains("\\u") {
+            let text = Value::Escaped(raw).text()?;
+            self.builder.append_value(text);
+            return Ok(());
+        }
+        unescape(raw, |piece| self.builder.write_str(piece).unwrap_or_default())?;
+        self.builder.append_value("");
+        Ok(())
+    }
+
+    /// A value whose declared type says that it is not just text.
+    fn append_declared(&mut self, value: &Value<'_>, declared: &Declared) -> Result<()> {
+        let text = value.text()?;
+        let named = self.labels.clone();
+        match declared.base {
+            Base::Enum => self.append(&label_of(&text, labels(Some(declared), &named))?),
+            Base::Set => self.append(&labels_of(&text, labels(Some(declared), &named))?),
+            Base::Binary | Base::Blob => {
+                let mut bytes = Vec::new();
+                latin1(&text, &mut bytes)?;
+                let text = String::from_utf8(bytes).map_err(|_| not_utf8(&text))?;
+                self.append(&text)
+            }
+            _ => self.append_date(&text),
+        }
+    }
+
+    fn append_date(&mut self, text: &str) -> Result<()> {
+        let is_zero = Written::parse(text).is_ok_and(|date| date.is_zero());
+        match self.zero_date {
+            ZeroDate::Null if is_zero => {
+                self.builder.append_null();
+                Ok(())
+            }
+            ZeroDate::Error if is_zero => Err(Fault::new(Kind::Range, format!("{text:?} is a zero date"))),
+            _ => self.append(text),
+        }
+    }
+}
+
+fn not_utf8(text: &str) -> Fault {
+    Fault::new(Kind::Encoding, format!("the bytes {} are not UTF-8; ask binary", excerpt(text)))
+}
+
+/// Whether a declared type asks for more than the text itself.
+fn matters(declared: &Declared) -> bool {
+    matches!(declared.base, Base::Enum | Base::Set | Base::Binary | Base::Blob) || declared.is_date()
+}
+
+/// The label with this index; 0 is the empty one. Without labels, or where the producer sends labels, the text itself.
+fn label_of<'t>(text: &'t str, labels: &'t [String]) -> Result<Cow<'t, str>> {
+    let Ok(index) = integer(text) else { return Ok(text.into()) };
+    if labels.is_empty() {
+        return Ok(text.into());
+    }
+    if index == 0 {
+        return Ok("".into());
+    }
+    let label = usize::try_from(index - 1).ok().and_then(|at| labels.get(at));
+    label.map(|label| label.as_str().into()).ok_or_else(|| unknown(text, labels))
+}
+
+/// The labels whose bits are set.
+fn labels_of<'t>(text: &'t str, labels: &[String]) -> Result<Cow<'t, str>> {
+    let Ok(mask) = integer(text) else { return Ok(text.into()) };
+    if labels.is_empty() {
+        return Ok(text.into());
+    }
+    if mask < 0 || labels.len() < 64 && mask >> labels.len() != 0 || mask > i128::from(u64::MAX) {
+        return Err(unknown(text, labels));
+    }
+    let chosen: Vec<&str> = labels.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, label)| &**label).collect();
+    Ok(chosen.join(",").into())
+}
+
+fn unknown(text: &str, labels: &[String]) -> Fault {
+    Fault::new(Kind::Range, format!("{text:?} names none of the {} declared members", labels.len()))
+}
+
+impl<O: OffsetSizeTrait> Family for Texts<O> {
+    #[inline]
+    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        let declared = context.declared();
+        if let Some(declared) = declared.filter(|declared| matters(declared)) {
+            return self.append_declared(value, declared);
+        }
+        match value {
+            // The user's labels, for messages that declare nothing, or only `enum` without its members.
+            _ if !self.labels.is_empty() => {
+                let text = value.text()?;
+                let labels = self.labels.clone();
+                self.append(&label_of(&text, &labels)?)
+            }
+            Value::Escaped(raw) => self.append_escaped(raw),
+            other => self.append(other.raw()),
+        }
+    }
+
+    fn push_null(&mut self) {
+        self.builder.append_null();
+    }
+
+    fn take(&mut self) -> ArrayRef {
+        Arc::new(self.builder.finish())
+    }
+}

@@ -1,0 +1,222 @@
+//! The table's columns as DDL text: `id bigint, total decimal(10,2), tags array<string>`.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+
+/// Reads the columns of a DDL text, as Spark spells them.
+pub(crate) fn parse(text: &str) -> Result<Vec<FieldRef>, String> {
+    let mut parser = Parser { text, at: 0 };
+    let fields = parser.fields(None)?;
+    if fields.is_empty() { Err("schema: no column is named".into()) } else { Ok(fields) }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Parser<'t> {
+    fn rest(&self) -> &'t str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&mut self) -> Option<char> {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+        self.rest().chars().next()
+    }
+
+    fn eat(&mut self, c: char) -> bool {
+        let found = self.peek() == Some(c);
+        if found {
+            self.at += c.len_utf8();
+        }
+        found
+    }
+
+    fn expect(&mut self, c: char) -> Result<(), String> {
+        if self.eat(c) { Ok(()) } else { Err(self.error(&format!("expected '{c}'"))) }
+    }
+
+    fn error(&mut self, what: &str) -> String {
+        let found = self.peek().map_or("the end".into(), |c| format!("{c:?}"));
+        format!("schema: {what} at character {}, found {found}", self.text.get(..self.at).map_or(0, |t| t.chars().count()))
+    }
+
+    /// A name, in backticks or plain.
+    fn name(&mut self) -> Result<String, String> {
+        if !self.eat('`') {
+            let name = self.word();
+            return if name.is_empty() { Err(self.error("expected a column's name")) } else { Ok(name.to_owned()) };
+        }
+        let mut name = String::new();
+        loop {
+            let rest = self.rest();
+            let end = rest.find('`').ok_or_else(|| self.error("expected a closing backtick"))?;
+            name.push_str(rest.get(..end).unwrap_or_default());
+            self.at += end + 1;
+            if !self.rest().starts_with('`') {
+                return Ok(name);
+            }
+            name.push('`');
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self) -> &'t str {
+        self.peek();
+        let rest = self.rest();
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        self.at += end;
+        rest.get(..end).unwrap_or_default()
+    }
+
+    /// Steps over a word if it comes next, whatever its case.
+    fn eat_word(&mut self, word: &str) -> bool {
+        let before = self.at;
+        let found = self.word().eq_ignore_ascii_case(word);
+        if !found {
+            self.at = before;
+        }
+        found
+    }
+
+    /// Columns up to `close`, or to the end.
+    fn fields(&mut self, close: Option<char>) -> Result<Vec<FieldRef>, String> {
+        let mut fields = Vec::new();
+        while self.peek() != close {
+            let name = self.name()?;
+            self.eat(':');
+            fields.push(Arc::new(Field::new(name, self.data_type()?, true)));
+            self.attributes()?;
+            if !self.eat(',') {
+                break;
+            }
+        }
+        if self.peek() == close { Ok(fields) } else { Err(self.error("expected ',' or the end of the columns")) }
+    }
+
+    /// NOT NULL and COMMENT say nothing about values.
+    fn attributes(&mut self) -> Result<(), String> {
+        if self.eat_word("not") && !self.eat_word("null") {
+            return Err(self.error("expected NULL behind NOT"));
+        }
+        if self.eat_word("comment") {
+            let quote = self.peek().filter(|c| matches!(c, '\'' | '"')).ok_or_else(|| self.error("expected a comment in quotes"))?;
+            self.expect(quote)?;
+            let end = self.rest().find(quote).ok_or_else(|| self.error("expected the end of the comment"))?;
+            self.at += end + 1;
+        }
+        Ok(())
+    }
+
+    fn data_type(&mut self) -> Result<DataType, String> {
+        let start = self.at;
+        let word = self.word().to_ascii_lowercase();
+        Ok(match word.as_str() {
+            "boolean" | "bool" => DataType::Boolean,
+            "tinyint" | "byte" => DataType::Int8,
+            "smallint" | "short" => DataType::Int16,
+            "int" | "integer" => DataType::Int32,
+            "bigint" | "long" => DataType::Int64,
+            "float" | "real" => DataType::Float32,
+            "double" => DataType::Float64,
+            "decimal" | "dec" | "numeric" => self.decimal()?,
+            // Variant as its JSON text.
+            "string" | "text" | "variant" => DataType::Utf8,
+            "char" | "character" | "varchar" => self.numbers().map(|_| DataType::Utf8)?,
+            "binary" => DataType::Binary,
+            "date" => DataType::Date32,
+            "timestamp" | "timestamp_ltz" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            "timestamp_ntz" => DataType::Timestamp(TimeUnit::Microsecond, None),
+            "time" => self.numbers().map(|_| DataType::Time64(TimeUnit::Microsecond))?,
+            "interval" => self.interval()?,
+            "array" => self.within(|p| Ok(DataType::List(Arc::new(Field::new("element", p.data_type()?, true)))))?,
+            "map" => self.within(Self::map)?,
+            "struct" => self.within(|p| Ok(DataType::Struct(Fields::from(p.fields(Some('>'))?))))?,
+            _ => {
+                self.at = start;
+                return Err(format!("{}; {ALLOWED}", self.error(&format!("unknown type {word:?}"))));
+            }
+        })
+    }
+
+    fn within(&mut self, inner: impl FnOnce(&mut Self) -> Result<DataType, String>) -> Result<DataType, String> {
+        self.expect('<')?;
+        let data_type = inner(self)?;
+        self.expect('>')?;
+        Ok(data_type)
+    }
+
+    fn map(&mut self) -> Result<DataType, String> {
+        let key = self.data_type()?;
+        self.expect(',')?;
+        let value = self.data_type()?;
+        let entries = Fields::from(vec![Field::new("key", key, false), Field::new("value", value, true)]);
+        Ok(DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false))
+    }
+
+    fn decimal(&mut self) -> Result<DataType, String> {
+        let numbers = self.numbers()?;
+        let (precision, scale) = match *numbers {
+            [] => (10, 0),
+            [precision] => (precision, 0),
+            [precision, scale] => (precision, scale),
+            _ => return Err(self.error("a decimal has a precision and a scale")),
+        };
+        // Spark ends at 38 digits; MySQL at 65, which Arrow's wider decimal holds.
+        Ok(if precision <= 38 { DataType::Decimal128(precision, scale as i8) } else { DataType::Decimal256(precision, scale as i8) })
+    }
+
+    fn numbers(&mut self) -> Result<Vec<u8>, String> {
+        let mut numbers = Vec::new();
+        if self.eat('(') {
+            while !self.eat(')') {
+                let number = self.word().parse::<u16>().map_err(|_| self.error("expected a number"))?;
+                numbers.push(u8::try_from(number).unwrap_or(u8::MAX));
+                self.eat(',');
+            }
+        }
+        Ok(numbers)
+    }
+
+    fn interval(&mut self) -> Result<DataType, String> {
+        if self.eat_word("day") && self.eat_word("to") && self.eat_word("second") {
+            return Ok(DataType::Duration(TimeUnit::Microsecond));
+        }
+        Err(self.error("the only interval is 'interval day to second'; expected that"))
+    }
+}
+
+const ALLOWED: &str = "allowed are boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, char(n), varchar(n), binary, \
+    date, timestamp, timestamp_ntz, interval day to second, time, variant, array<>, map<>, struct<>";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_read_as_spark_does() {
+        let fields = parse("id BIGINT NOT NULL COMMENT 'the key', `a``b` decimal(10, 2),t timestamp_ntz, s struct<x: int, y:array<string>>, m map<string,double>, d interval day to second").unwrap();
+        let names: Vec<_> = fields.iter().map(|f| f.name().as_str()).collect();
+        assert_eq!(names, ["id", "a`b", "t", "s", "m", "d"]);
+        assert_eq!(fields[1].data_type(), &DataType::Decimal128(10, 2));
+        assert_eq!(fields[5].data_type(), &DataType::Duration(TimeUnit::Microsecond));
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_where_and_what_is_allowed() {
+        for (text, part) in [
+            ("", "no column"),
+            ("id", "unknown type"),
+            ("id blob", "allowed are"),
+            ("id int total int", "','"),
+            ("a array<int", "'>'"),
+            ("`a int", "backtick"),
+            ("t interval year", "interval"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Options in, record batches out.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, UInt64Array};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+
+use crate::batch::{Batch, Bodies, Finished, Input, Plan};
+use crate::dialect::{self, Dialect, Reading, Variant};
+use crate::error::{Error, Fault, Kind, Result};
+use crate::event::{Events, Op};
+use crate::keys::{ColumnNames, Keys};
+use crate::layout::Layout;
+use crate::mysql::types::{Declared, Types};
+use crate::options::Options;
+use crate::wire::compression::expand;
+
+/// How many bytes of messages are read before their values are converted: what stays in a core's own cache.
+const CHUNK_BYTES: usize = 128 << 10;
+
+/// Decodes change messages into record batches. Immutable, so one decoder serves many threads; what a call puts out depends
+/// on its input alone.
+pub struct Decoder {
+    options: Options,
+    /// None looks at each message by itself.
+    dialect: Option<&'static Dialect>,
+    plan: Plan,
+    columns: ColumnNames,
+    fields: Fields,
+    metrics: Mutex<Metrics>,
+}
+
+/// What a decoder has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Messages that came in.
+    pub messages: u64,
+    /// Rows that were put out.
+    pub rows: u64,
+    /// Changes and other messages of databases and tables that were not asked for.
+    pub filtered: u64,
+    /// Changes and messages that `DROPMALFORMED` dropped.
+    pub dropped: u64,
+    /// Errors of rows and messages, by kind.
+    pub errors: BTreeMap<&'static str, u64>,
+}
+
+impl Metrics {
+    fn add(&mut self, other: &Metrics) {
+        self.messages += other.messages;
+        self.rows += other.rows;
+        self.filtered += other.filtered;
+        self.dropped += other.dropped;
+        for (kind, count) in &other.errors {
+            *self.errors.entry(kind).or_default() += count;
+        }
+    }
+}
+
+/// Why a batch could not be decoded at all.
+#[derive(Debug)]
+pub enum DecodeError {
+    /// The first bad row, in mode `FAILFAST`.
+    Row(Error),
+    /// The input has not the shape that was announced: a column is missing or of another type.
+    Input(String),
+}
+
+impl std::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DecodeError::Row(error) => error.fmt(f),
+            DecodeError::Input(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl From<Error> for DecodeError {
+    fn from(error: Error) -> Self {
+        DecodeError::Row(error)
+    }
+}
+
+impl From<String> for DecodeError {
+    fn from(what: String) -> Self {
+        DecodeError::Input(what)
+    }
+}
+
+impl From<ArrowError> for DecodeError {
+    fn from(error: ArrowError) -> Self {
+        DecodeError::Input(error.to_string())
+    }
+}
+
+/// A message as it is read: expanded, or why it cannot be.
+enum Body<'a> {
+    Tombstone,
+    Bytes(Cow<'a, [u8]>),
+    Broken(Cell<Option<Fault>>),
+}
+
+impl Body<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Body::Bytes(bytes) => bytes,
+            _ => &[],
+        }
+    }
+}
+
+impl Decoder {
+    /// Checks the options; an unknown name or type says what is allowed.
+    pub fn new(options: Options) -> Result<Self, String> {
+        let dialect = match options.dialect.as_str() {
+            "auto" => None,
+            name => Some(dialect::find(name).ok_or_else(|| unknown_dialect(name))?),
+        };
+        let plan = Plan::new(&options)?;
+        let names = plan.table.iter().flat_map(|table| table.iter()).map(|field| field.name().as_str());
+        let columns = ColumnNames::new(names, options.case_sensitive).map_err(|name| format!("schema: column {name:?} stands twice"))?;
+        check_labels(&options, &columns)?;
+        let fields = output_fields(&plan);
+        check_names(&fields, &options.keep)?;
+        Ok(Decoder { options, dialect, plan, columns, fields, metrics: Mutex::default() })
+    }
+
+    /// The output's schema. Types of kept columns are those of Kafka's own columns, or given here.
+    pub fn schema(&self, kept: &[(String, DataType)]) -> Result<SchemaRef, String> {
+        let mut fields: Vec<FieldRef> = self.fields.iter().cloned().collect();
+        for name in &self.options.keep {
+            let given = kept.iter().find(|(given, _)| given == name).map(|(_, data_type)| data_type.clone());
+            let unknown = || format!("keep: the type of {name:?} is not known before the input is; name it with its type");
+            let data_type = given.or_else(|| kafka_type(name)).ok_or_else(unknown)?;
+            fields.push(Arc::new(Field::new(name, data_type, true)));
+        }
+        Ok(Arc::new(Schema::new(fields)))
+    }
+
+    /// What was counted over all calls so far.
+    pub fn metrics(&self) -> Metrics {
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Decodes an array of messages, or a struct array (a record batch) that has them as a column.
+    pub fn decode(&self, values: &dyn Array) -> Result<RecordBatch, DecodeError> {
+        let columns = values.as_any().downcast_ref::<StructArray>();
+        let messages: &dyn Array = match columns {
+            Some(columns) => column(columns, &self.options.value)?.as_ref(),
+            None => values,
+        };
+        if let (Some(columns), Some(key)) = (columns, &self.options.key) {
+            column(columns, key)?;
+        }
+        let offsets = columns.and_then(|columns| columns.column_by_name("offset")?.as_primitive_opt::<Int64Type>());
+        let input = Input { messages: bytes_of(messages)?, offsets };
+        let finished = self.run(&input)?;
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&finished.metrics);
+        self.assemble(finished, columns)
+    }
+
+    fn run(&self, input: &Input<'_>) -> Result<Finished, DecodeError> {
+        let mut batch = Batch::new(&self.plan)?;
+        self.read_all(input, |events, bodies| Ok(batch.append(events, bodies, input)?))?;
+        Ok(batch.finish(input.messages.len()))
+    }
+
+    /// Reads the messages, chunk by chunk.
+    fn read_all(
+        &self,
+        input: &Input<'_>,
+        mut chunk: impl FnMut(&mut Events<'_, '_, '_>, &Bodies<'_>) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        let mut keys = Keys::new(&self.columns, self.variant(self.dialect).quoting);
+        let mut types = Types::default();
+        let mut at = 0;
+        while at < input.messages.len() {
+            let bodies = self.bodies(input, at);
+            keys.trim();
+            types.trim();
+            let mut events = Events::new(&mut keys, &mut types, self.plan.wants, self.dialect_name());
+            for (index, body) in bodies.iter().enumerate() {
+                events.begin(at + index);
+                self.read(body, &mut events);
+            }
+            let texts: Vec<&[u8]> = bodies.iter().map(Body::bytes).collect();
+            chunk(&mut events, &Bodies { first: at, texts: &texts })?;
+            at += bodies.len();
+        }
+        Ok(())
+    }
+
+    /// Calls `found` with the columns and declared types of each row change of the tables that were asked for.
+    pub(crate) fn declared_types(
+        &self,
+        values: &dyn Array,
+        mut found: impl FnMut(&str, &Declared) -> Result<(), String>,
+    ) -> Result<(), DecodeError> {
+        let input = Input { messages: bytes_of(values)?, offsets: None };
+        self.read_all(&input, |events, _| {
+            for row in events.rows.iter().filter(|row| row.op.is_row_change()) {
+                let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
+                let passes = self
+                    .plan
+                    .filter
+                    .passes(envelope.database.as_deref().unwrap_or_default(), envelope.table.as_deref().unwrap_or_default());
+                let block = envelope.types.filter(|_| passes).and_then(|block| events.types.block(block));
+                for (key, id) in block.map_or(&[][..], |block| &block.entries) {
+                    if let Some(declared) = events.types.declared(*id) {
+                        found(events.keys.name(*key), declared)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The next messages, expanded, up to a chunk's size.
+    fn bodies<'a>(&self, input: &Input<'a>, at: usize) -> Vec<Body<'a>> {
+        let mut bodies = Vec::new();
+        let mut bytes = 0;
+        for message in input.messages.get(at..).unwrap_or_default() {
+            let body = message.map_or(Body::Tombstone, |message| self.expand(message));
+            bytes += body.bytes().len();
+            bodies.push(body);
+            if bytes >= CHUNK_BYTES {
+                break;
+            }
+        }
+        bodies
+    }
+
+    fn expand<'a>(&self, message: &'a [u8]) -> Body<'a> {
+        let begins = |bytes: &[u8]| match self.dialect {
+            Some(dialect) => dialect.wire.begins(bytes),
+            None => dialect::DIALECTS.iter().any(|dialect| dialect.wire.begins(bytes)),
+        };
+        match expand(message, self.options.compression, begins) {
+            Ok(bytes) => Body::Bytes(bytes),
+            Err(fault) => Body::Broken(Cell::new(Some(fault))),
+        }
+    }
+
+    fn read<'a>(&self, body: &'a Body<'_>, events: &mut Events<'a, '_, '_>) {
+        let outcome = match body {
+            Body::Tombstone => {
+                events.plain(Op::Tombstone, None);
+                return;
+            }
+            Body::Bytes(bytes) => self.read_bytes(bytes, events),
+            Body::Broken(fault) => fault.take().map_or(Ok(()), Err),
+        };
+        if let Err(fault) = outcome {
+            events.unreadable(fault);
+        }
+    }
+
+    fn read_bytes<'a>(&self, bytes: &'a [u8], events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let text =
+            simdutf8::compat::from_utf8(bytes).map_err(|e| Fault::new(Kind::Encoding, "the message is not UTF-8").at(e.valid_up_to()))?;
+        let dialect = self.dialect.or_else(|| dialect::detect(text)).ok_or_else(|| undetected(text))?;
+        let reading = Reading { variant: self.variant(Some(dialect)), lenient: self.options.lenient };
+        (dialect.read)(text, &reading, events)
+    }
+
+    fn variant(&self, dialect: Option<&Dialect>) -> Variant {
+        let fallback = Variant::default();
+        dialect.map_or(fallback, |dialect| (dialect.variant)(&self.options.dialect))
+    }
+
+    fn dialect_name(&self) -> &'static str {
+        self.dialect.map_or("auto", |dialect| dialect.name)
+    }
+
+    /// Adds the kept columns, and takes out the rows that were dropped.
+    fn assemble(&self, finished: Finished, input: Option<&StructArray>) -> Result<RecordBatch, DecodeError> {
+        let Finished { columns: mut arrays, origins, stays, .. } = finished;
+        let rows = origins.len();
+        let origins = UInt64Array::from(origins);
+        let mut fields: Vec<FieldRef> = self.fields.iter().cloned().collect();
+        for name in &self.options.keep {
+            let input = input.ok_or_else(|| format!("keep: {name:?} needs a record batch as input, not an array"))?;
+            let kept = arrow_select::take::take(column(input, name)?, &origins, None)?;
+            fields.push(Arc::new(Field::new(name, kept.data_type().clone(), true)));
+            arrays.push(kept);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?;
+        match stays {
+            Some(stays) if stays.true_count() < rows => Ok(arrow_select::filter::filter_record_batch(&batch, &stays)?),
+            _ => Ok(batch),
+        }
+    }
+}
+
+fn unknown_dialect(name: &str) -> String {
+    let names = dialect::DIALECTS.iter().flat_map(|dialect| std::iter::once(&dialect.name).chain(dialect.aliases)).copied();
+    format!("dialect: unknown {name:?}; allowed are auto, {}", names.collect::<Vec<_>>().join(", "))
+}
+
+fn undetected(text: &str) -> Fault {
+    if text.trim().is_empty() {
+        return Fault::new(Kind::Syntax, "the message is empty").at(0);
+    }
+    let tried: Vec<_> = dialect::DIALECTS.iter().map(|dialect| dialect.name).collect();
+    Fault::new(Kind::Envelope, format!("not recognised; tried {}", tried.join(", "))).at(0)
+}
+
+fn check_labels(options: &Options, columns: &ColumnNames) -> Result<(), String> {
+    match options.labels.iter().find(|(name, _)| columns.find(name).is_none()) {
+        Some((name, _)) => Err(format!("labels: {name:?} is no column of the schema")),
+        None => Ok(()),
+    }
+}
+
+/// The layout's columns.
+fn output_fields(plan: &Plan) -> Fields {
+    let images = plan.image_type();
+    let envelope: Vec<FieldRef> = plan.fields.iter().map(|field| field.arrow(plan.layout, &images)).collect();
+    if plan.layout == Layout::Change {
+        return envelope.into();
+    }
+    let (leading, rest) = envelope.split_at(plan.leading());
+    leading.iter().chain(plan.table.iter().flat_map(|table| table.iter())).chain(rest).cloned().collect()
+}
+
+fn check_names(fields: &Fields, keep: &[String]) -> Result<(), String> {
+    let mut seen = std::collections::HashSet::new();
+    let names = fields.iter().map(|field| field.name()).chain(keep);
+    match names.into_iter().find(|name| !seen.insert(*name)) {
+        Some(name) => Err(format!("column {name:?} would stand twice in the output")),
+        None => Ok(()),
+    }
+}
+
+/// Types of the columns of Spark's Kafka source.
+fn kafka_type(name: &str) -> Option<DataType> {
+    Some(match name {
+        "key" | "value" => DataType::Binary,
+        "topic" => DataType::Utf8,
+        "partition" | "timestampType" => DataType::Int32,
+        "offset" => DataType::Int64,
+        "timestamp" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        _ => return None,
+    })
+}
+
+fn column<'c>(columns: &'c StructArray, name: &str) -> Result<&'c ArrayRef, String> {
+    columns.column_by_name(name).ok_or_else(|| format!("the input has no column {name:?}; it has {}", columns.column_names().join(", ")))
+}
+
+/// The messages of an array of any of Arrow's text and binary types.
+fn bytes_of(array: &dyn Array) -> Result<Vec<Option<&[u8]>>, String> {
+    Ok(match array.data_type() {
+        DataType::Binary => array.as_binary::<i32>().iter().collect(),
+        DataType::LargeBinary => array.as_binary::<i64>().iter().collect(),
+        DataType::BinaryView => array.as_binary_view().iter().collect(),
+        DataType::Utf8 => array.as_string::<i32>().iter().map(|text| text.map(str::as_bytes)).collect(),
+        DataType::LargeUtf8 => array.as_string::<i64>().iter().map(|text| text.map(str::as_bytes)).collect(),
+        DataType::Utf8View => array.as_string_view().iter().map(|text| text.map(str::as_bytes)).collect(),
+        DataType::Null => vec![None; array.len()],
+        other => return Err(format!("messages must be binary or string, large or view forms too, not {other}")),
+    })
+}

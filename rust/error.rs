@@ -1,0 +1,129 @@
+//! What can go wrong, and where.
+//!
+//! A [`Fault`] is raised close to the bytes and knows only what it sees: a kind, a sentence, an address. It becomes an
+//! [`Error`] where the message, the dialect and the field are known. Success pays for neither.
+
+use std::fmt;
+
+/// The kinds of error, as `error.kind` spells them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The bytes are not what the wire format demands (broken JSON).
+    Syntax,
+    /// The bytes are not UTF-8, or a text cannot be what it must stand for (a lone surrogate, Latin-1 above U+00FF).
+    Encoding,
+    /// The message is well-formed but is not the envelope that its dialect prescribes.
+    Envelope,
+    /// A value is of another type than the column.
+    Type,
+    /// A value is of the column's type but does not fit into it.
+    Range,
+    /// A column is not in the message (`missing="error"`).
+    Missing,
+    /// Nesting beyond the bound.
+    Depth,
+    /// A value or a batch beyond what an Arrow array can hold.
+    Size,
+    /// Compressed bytes that cannot be expanded, or expand beyond the bound.
+    Compression,
+}
+
+impl Kind {
+    /// Every kind, in the order of the documentation.
+    pub const ALL: [Kind; 9] =
+        [Kind::Syntax, Kind::Encoding, Kind::Envelope, Kind::Type, Kind::Range, Kind::Missing, Kind::Depth, Kind::Size, Kind::Compression];
+
+    /// The word that users see.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Syntax => "syntax",
+            Kind::Encoding => "encoding",
+            Kind::Envelope => "envelope",
+            Kind::Type => "type",
+            Kind::Range => "range",
+            Kind::Missing => "missing",
+            Kind::Depth => "depth",
+            Kind::Size => "size",
+            Kind::Compression => "compression",
+        }
+    }
+}
+
+/// An error of a message or of one of its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// What kind of error.
+    pub kind: Kind,
+    /// Dialect, field, what was found and what was expected: `canal-json: after.total: "12,50" is not a decimal(10,2)`.
+    pub message: String,
+    /// The dialect that read the message.
+    pub dialect: &'static str,
+    /// The table's column, where it is one.
+    pub column: Option<String>,
+    /// Offset in the (expanded) message, in bytes, where it is known.
+    pub byte: Option<usize>,
+    /// Row of the input batch.
+    pub row: usize,
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// An error before its surroundings are known. Boxed, so that results stay small on the way up.
+#[derive(Debug)]
+pub(crate) struct Fault(Box<FaultParts>);
+
+#[derive(Debug)]
+pub(crate) struct FaultParts {
+    pub kind: Kind,
+    pub what: String,
+    pub field: String,
+    pub byte: Option<usize>,
+}
+
+pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
+
+impl Fault {
+    #[cold]
+    pub fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Fault(Box::new(FaultParts { kind, what: what.into(), field: String::new(), byte: None }))
+    }
+
+    /// Names the byte of the message, unless one nearer to the cause is named already.
+    pub fn at(mut self, byte: usize) -> Self {
+        self.0.byte.get_or_insert(byte);
+        self
+    }
+
+    /// Prepends a step of the field's path while the error travels up.
+    pub fn within(mut self, step: &str) -> Self {
+        let rest = std::mem::take(&mut self.0.field);
+        self.0.field = if rest.is_empty() { step.to_owned() } else { format!("{step}.{rest}") };
+        self
+    }
+
+    pub fn into_parts(self) -> FaultParts {
+        *self.0
+    }
+
+    /// The error of the message in `row`.
+    pub fn into_error(self, dialect: &'static str, column: Option<String>, row: usize) -> Error {
+        let FaultParts { kind, what, field, byte } = *self.0;
+        let message = if field.is_empty() { format!("{dialect}: {what}") } else { format!("{dialect}: {field}: {what}") };
+        Error { kind, message, dialect, column, byte, row }
+    }
+}
+
+/// Shortens a text that is quoted in an error, at a character's boundary.
+pub(crate) fn excerpt(text: &str) -> String {
+    const LONGEST: usize = 80;
+    match text.char_indices().nth(LONGEST) {
+        None => format!("{text:?}"),
+        Some((end, _)) => format!("{:?}... ({} bytes)", text.get(..end).unwrap_or_default(), text.len()),
+    }
+}

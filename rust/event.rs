@@ -1,0 +1,342 @@
+//! The hub: what every dialect says, in one form, borrowed from the message.
+//!
+//! A dialect reads a message into [`Events`]: an [`Envelope`] for each message and a [`Row`] for each change. Row images
+//! stay as the cells they came in, until the batch knows which tables and columns are asked for.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::error::{Fault, Result};
+use crate::keys::{KeyId, Keys};
+use crate::mysql::types::Types;
+use crate::wire::json::Cursor;
+
+/// One value of a row image, as its message writes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value<'a> {
+    /// The image does not carry the column.
+    Missing,
+    /// SQL NULL.
+    Null,
+    Bool(bool),
+    /// A JSON number's characters.
+    Number(&'a str),
+    /// Text without escapes.
+    Text(&'a str),
+    /// The characters of a JSON string that has escapes.
+    Escaped(&'a str),
+    /// A JSON object or array.
+    Nested(&'a str),
+}
+
+impl<'a> Value<'a> {
+    /// The characters as they stand in the message.
+    pub fn raw(&self) -> &'a str {
+        match *self {
+            Value::Missing => "",
+            Value::Null => "null",
+            Value::Bool(true) => "true",
+            Value::Bool(false) => "false",
+            Value::Number(raw) | Value::Text(raw) | Value::Escaped(raw) | Value::Nested(raw) => raw,
+        }
+    }
+
+    /// The text that the value stands for: escapes decoded, numbers with their own digits, JSON as JSON.
+    pub fn text(&self) -> Result<Cow<'a, str>> {
+        match *self {
+            Value::Escaped(raw) => crate::wire::json::Text { raw, escaped: true }.decode(),
+            other => Ok(Cow::Borrowed(other.raw())),
+        }
+    }
+
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Missing | Value::Null)
+    }
+
+    /// Whether both stand for the same text; null equals only null.
+    pub fn same(&self, other: &Value<'_>) -> bool {
+        match (self, other) {
+            (a, b) if a.is_null() || b.is_null() => a.is_null() && b.is_null(),
+            (Value::Text(a), Value::Text(b)) => a == b,
+            (a, b) if a.raw() == b.raw() => true,
+            (Value::Escaped(_), _) | (_, Value::Escaped(_)) => {
+                matches!((self.text(), other.text()), (Ok(a), Ok(b)) if a == b)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a row of the output is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// A row was inserted.
+    Insert,
+    /// A row was updated.
+    Update,
+    /// A row was deleted.
+    Delete,
+    /// A row was read by the producer's initial scan.
+    Snapshot,
+    /// All rows of a table were removed.
+    Truncate,
+    /// The schema changed.
+    Ddl,
+    /// A statement that is no DDL.
+    Query,
+    /// A transaction begins.
+    Begin,
+    /// A transaction is committed.
+    Commit,
+    /// A transaction is rolled back.
+    Rollback,
+    /// The producer is alive.
+    Heartbeat,
+    /// A GTID is announced.
+    Gtid,
+    /// All changes up to a point have been sent.
+    Watermark,
+    /// A Kafka record without a value.
+    Tombstone,
+    /// A kind without a counterpart here.
+    Other,
+    /// Nothing could be read.
+    Error,
+}
+
+impl Op {
+    /// The word in the output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Op::Insert => "insert",
+            Op::Update => "update",
+            Op::Delete => "delete",
+            Op::Snapshot => "snapshot",
+            Op::Truncate => "truncate",
+            Op::Ddl => "ddl",
+            Op::Query => "query",
+            Op::Begin => "begin",
+            Op::Commit => "commit",
+            Op::Rollback => "rollback",
+            Op::Heartbeat => "heartbeat",
+            Op::Gtid => "gtid",
+            Op::Watermark => "watermark",
+            Op::Tombstone => "tombstone",
+            Op::Other => "other",
+            Op::Error => "error",
+        }
+    }
+
+    /// Whether a row of a table changed.
+    pub fn is_row_change(self) -> bool {
+        matches!(self, Op::Insert | Op::Update | Op::Delete | Op::Snapshot)
+    }
+}
+
+/// How a dialect writes what MySQL holds: data, not code. Each dialect states its own.
+#[derive(Debug)]
+pub(crate) struct Quirks {
+    /// The dialect's name, for `source.dialect` and for errors.
+    pub dialect: &'static str,
+    /// Whether `bit` without a length is `bit(1)` (the DDL's text) or a type whose length was left out.
+    pub bare_bit_is_one: bool,
+}
+
+/// What a message says of itself and of all its rows.
+#[derive(Debug)]
+pub(crate) struct Envelope<'a> {
+    pub quirks: &'static Quirks,
+    pub database: Option<Cow<'a, str>>,
+    pub schema: Option<Cow<'a, str>>,
+    pub table: Option<Cow<'a, str>>,
+    /// Within [`Events::names`].
+    pub primary_key: Option<Range<usize>>,
+    /// Microseconds since 1970.
+    pub event_time: Option<i64>,
+    /// Microseconds since 1970.
+    pub produced_time: Option<i64>,
+    pub sql: Option<Cow<'a, str>>,
+    /// JSON text.
+    pub table_changes: Option<&'a str>,
+    /// Which block of declared types, see [`Types`].
+    pub types: Option<usize>,
+    /// JSON text: an object of numbers.
+    pub jdbc_types: Option<&'a str>,
+    pub source: Source<'a>,
+}
+
+/// Where a message comes from; what a dialect lacks is `None`.
+#[derive(Debug, Default)]
+pub(crate) struct Source<'a> {
+    pub operation: Option<Cow<'a, str>>,
+    pub connector: Option<Cow<'a, str>>,
+    pub message_id: Option<i64>,
+    pub server_id: Option<i64>,
+    pub file: Option<Cow<'a, str>>,
+    pub position: Option<i64>,
+    pub gtid: Option<Cow<'a, str>>,
+    pub transaction_id: Option<Cow<'a, str>>,
+    pub commit_ts: Option<i64>,
+    pub watermark_ts: Option<i64>,
+    pub handle_key_only: Option<bool>,
+    pub claim_check: Option<Cow<'a, str>>,
+    pub version: Option<Cow<'a, str>>,
+}
+
+impl Envelope<'_> {
+    /// An envelope that says nothing yet.
+    pub fn empty(quirks: &'static Quirks) -> Self {
+        Envelope {
+            quirks,
+            database: None,
+            schema: None,
+            table: None,
+            primary_key: None,
+            event_time: None,
+            produced_time: None,
+            sql: None,
+            table_changes: None,
+            types: None,
+            jdbc_types: None,
+            source: Source::default(),
+        }
+    }
+}
+
+/// The cells of one row image, within [`Events::cells`].
+pub(crate) type Cells = Range<usize>;
+
+/// A row image: the cells it carries itself, over those of another image.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Image {
+    pub base: Cells,
+    pub own: Cells,
+}
+
+impl Image {
+    /// An image that is whole by itself.
+    pub fn whole(cells: Cells) -> Self {
+        Image { base: cells, own: 0..0 }
+    }
+
+    /// The image before an update or delete: the whole row is `old` overlaid on `data`. A key that `old` has, even
+    /// with null, is the value from before; a key that it lacks did not change.
+    pub fn overlaid(data: Cells, old: Cells) -> Self {
+        Image { base: data, own: old }
+    }
+
+    /// Its cells; where a key stands twice, the later one counts.
+    pub fn cells(&self) -> impl Iterator<Item = usize> {
+        self.base.clone().chain(self.own.clone())
+    }
+}
+
+/// One change, or one message that is no row change.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub op: Op,
+    /// Index of the message in the input.
+    pub message: usize,
+    /// Within [`Events::envelopes`]; none for what could not be read.
+    pub envelope: Option<usize>,
+    /// Index of this change in its message.
+    pub index: usize,
+    pub before: Option<Image>,
+    pub after: Option<Image>,
+    /// Why nothing could be read.
+    pub fault: Option<Fault>,
+}
+
+/// What a decoder has use for, so that dialects skip the rest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wants {
+    /// Cells of columns that are not in the schema.
+    pub every_cell: bool,
+    /// Cells of the schema's columns.
+    pub images: bool,
+    /// Declared types: for output, or because a column's conversion depends on them.
+    pub types: bool,
+}
+
+/// What some messages said, in order.
+pub(crate) struct Events<'a, 's, 'k> {
+    pub keys: &'k mut Keys<'s>,
+    pub types: &'k mut Types,
+    pub wants: Wants,
+    /// The dialect's name, for errors.
+    pub dialect: &'static str,
+    pub cells: Vec<(KeyId, Value<'a>)>,
+    /// Row images of the message that is being read; none where there is null in place of one.
+    pub images: Vec<Option<Cells>>,
+    pub names: Vec<KeyId>,
+    pub envelopes: Vec<Envelope<'a>>,
+    pub rows: Vec<Row>,
+    /// Index of the message that is being read.
+    pub message: usize,
+    first_row: usize,
+}
+
+impl<'a, 's, 'k> Events<'a, 's, 'k> {
+    pub fn new(keys: &'k mut Keys<'s>, types: &'k mut Types, wants: Wants, dialect: &'static str) -> Self {
+        Events {
+            keys,
+            types,
+            wants,
+            dialect,
+            cells: Vec::new(),
+            images: Vec::new(),
+            names: Vec::new(),
+            envelopes: Vec::new(),
+            rows: Vec::new(),
+            message: 0,
+            first_row: 0,
+        }
+    }
+
+    /// Starts the message with this index in the input.
+    pub fn begin(&mut self, message: usize) {
+        self.message = message;
+        self.images.clear();
+        self.first_row = self.rows.len();
+    }
+
+    /// Adds an envelope and returns its number.
+    pub fn envelope(&mut self, envelope: Envelope<'a>) -> usize {
+        self.envelopes.push(envelope);
+        self.envelopes.len() - 1
+    }
+
+    /// Adds a change of the current message.
+    pub fn row(&mut self, op: Op, envelope: usize, before: Option<Image>, after: Option<Image>) {
+        let index = self.rows.len() - self.first_row;
+        self.rows.push(Row { op, message: self.message, envelope: Some(envelope), index, before, after, fault: None });
+    }
+
+    /// Takes back what the current message has said: it cannot be read, and that is one row.
+    pub fn unreadable(&mut self, fault: Fault) {
+        self.rows.truncate(self.first_row);
+        self.plain(Op::Error, Some(fault));
+    }
+
+    /// Adds a row of the current message that has nothing but its op.
+    pub fn plain(&mut self, op: Op, fault: Option<Fault>) {
+        let index = self.rows.len() - self.first_row;
+        self.rows.push(Row { op, message: self.message, envelope: None, index, before: None, after: None, fault });
+    }
+
+    /// Reads the JSON object of a row image; cells that nobody asks for are stepped over.
+    #[inline]
+    pub fn read_cells(&mut self, cursor: &mut Cursor<'a>) -> Result<Cells> {
+        let start = self.cells.len();
+        let mut members = cursor.object()?;
+        let mut key = KeyId::START;
+        while cursor.next_member(&mut members)? {
+            key = self.keys.read(cursor, key)?;
+            let value = cursor.value()?;
+            if self.wants.every_cell || self.wants.images && self.keys.column(key).is_some() {
+                self.cells.push((key, value));
+            }
+        }
+        Ok(start..self.cells.len())
+    }
+}

@@ -1,0 +1,103 @@
+//! The table's columns from the types that messages declare.
+
+use arrow_array::Array;
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+
+use crate::columns::spell;
+use crate::decoder::{DecodeError, Decoder};
+use crate::mysql::types::{Base, Declared};
+use crate::options::Options;
+
+/// The columns of the tables that `options` asks for, in the order in which messages declare them. Where messages declare a
+/// column differently, the type is one that holds the values of both; where there is none, that is an error.
+pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, DecodeError> {
+    let options = Options { schema: None, fields: Some(vec!["column_types".into()]), ..options };
+    let mut fields: Vec<(String, DataType)> = Vec::new();
+    Decoder::new(options)?.declared_types(values, |name, declared| {
+        let inferred = infer(declared);
+        match fields.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = wider(known, &inferred).ok_or_else(|| conflict(name, known, &inferred))?,
+            None => fields.push((name.to_owned(), inferred)),
+        }
+        Ok(())
+    })?;
+    if fields.is_empty() {
+        return Err("infer_schema: no row change of these databases and tables declares its columns' types".to_owned().into());
+    }
+    Ok(Schema::new(fields.into_iter().map(|(name, data_type)| Field::new(name, data_type, true)).collect::<Vec<_>>()))
+}
+
+fn conflict(name: &str, one: &DataType, other: &DataType) -> String {
+    format!("infer_schema: column {name:?} is both {} and {}; name one table by database and table", spell(one), spell(other))
+}
+
+/// The type that holds every value of a declared one.
+fn infer(declared: &Declared) -> DataType {
+    let micros = TimeUnit::Microsecond;
+    match (declared.base, declared.unsigned) {
+        (Base::Tinyint, false) => DataType::Int8,
+        (Base::Smallint, false) | (Base::Tinyint, true) => DataType::Int16,
+        (Base::Mediumint, _) | (Base::Int, false) | (Base::Smallint, true) | (Base::Year, _) => DataType::Int32,
+        (Base::Bigint, false) | (Base::Int, true) => DataType::Int64,
+        (Base::Bigint, true) => DataType::Decimal128(20, 0),
+        (Base::Decimal, _) => decimal(&declared.arguments),
+        // float(p) is a double from 25 bits on.
+        (Base::Float, _) if matches!(*declared.arguments, [bits] if bits > 24) => DataType::Float64,
+        (Base::Float, _) => DataType::Float32,
+        (Base::Double, _) => DataType::Float64,
+        (Base::Bit, _) => match *declared.arguments {
+            [1] => DataType::Boolean,
+            // Without the length its bytes are not known, but its number is.
+            [] => DataType::Decimal128(20, 0),
+            _ => DataType::Binary,
+        },
+        (Base::Date, _) => DataType::Date32,
+        (Base::Datetime, _) => DataType::Timestamp(micros, None),
+        (Base::Timestamp, _) => DataType::Timestamp(micros, Some("UTC".into())),
+        (Base::Time, _) => DataType::Duration(micros),
+        (Base::Binary | Base::Blob | Base::Geometry, _) => DataType::Binary,
+        (Base::Text | Base::Enum | Base::Set | Base::Json | Base::Unknown, _) => DataType::Utf8,
+    }
+}
+
+fn decimal(arguments: &[u32]) -> DataType {
+    match *arguments {
+        [precision @ 1..=38] => DataType::Decimal128(precision as u8, 0),
+        [precision @ 1..=38, scale] if scale <= precision => DataType::Decimal128(precision as u8, scale as i8),
+        _ => DataType::Utf8,
+    }
+}
+
+/// The type that holds the values of both, if there is one.
+fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
+    if one == other {
+        return Some(one.clone());
+    }
+    let integers = [DataType::Int8, DataType::Int16, DataType::Int32, DataType::Int64];
+    let rank = |data_type| integers.iter().position(|integer| integer == data_type);
+    if let (Some(a), Some(b)) = (rank(one), rank(other)) {
+        return integers.get(a.max(b)).cloned();
+    }
+    if let (Some((whole_a, scale_a)), Some((whole_b, scale_b))) = (digits(one), digits(other)) {
+        let (whole, scale) = (whole_a.max(whole_b), scale_a.max(scale_b));
+        return Some(if whole + scale <= 38 { DataType::Decimal128(whole + scale, scale as i8) } else { DataType::Utf8 });
+    }
+    match (one, other) {
+        (DataType::Float32, DataType::Float64) | (DataType::Float64, DataType::Float32) => Some(DataType::Float64),
+        (DataType::Binary, _) | (_, DataType::Binary) => None,
+        (DataType::Utf8, _) | (_, DataType::Utf8) => Some(DataType::Utf8),
+        _ => None,
+    }
+}
+
+/// Digits before and behind the point.
+fn digits(data_type: &DataType) -> Option<(u8, u8)> {
+    Some(match data_type {
+        DataType::Int8 => (3, 0),
+        DataType::Int16 => (5, 0),
+        DataType::Int32 => (10, 0),
+        DataType::Int64 => (19, 0),
+        DataType::Decimal128(precision, scale) => (precision - *scale as u8, *scale as u8),
+        _ => return None,
+    })
+}

@@ -1,0 +1,284 @@
+//! Numbers from text, exactly or not at all.
+
+use arrow_buffer::i256;
+
+/// Why a text is not the number that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is no number of this kind.
+    Type,
+    /// It is one that does not fit.
+    Range,
+}
+
+/// An integer: an optional minus, then digits. Leading zeros (ZEROFILL) are fine.
+#[inline]
+pub(crate) fn integer(text: &str) -> Result<i128, Refusal> {
+    let (negative, digits) = sign(text.as_bytes());
+    if digits.is_empty() {
+        return Err(Refusal::Type);
+    }
+    let magnitude = if digits.len() <= 18 { short(digits)? as i128 } else { long(digits)? };
+    Ok(if negative { -magnitude } else { magnitude })
+}
+
+fn sign(text: &[u8]) -> (bool, &[u8]) {
+    match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    }
+}
+
+/// At most 18 digits.
+#[inline]
+fn short(digits: &[u8]) -> Result<u64, Refusal> {
+    let mut value = 0u64;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(Refusal::Type);
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    Ok(value)
+}
+
+fn long(digits: &[u8]) -> Result<i128, Refusal> {
+    let mut value = Some(0i128);
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(Refusal::Type);
+        }
+        value = value.and_then(|v| v.checked_mul(10)?.checked_add(i128::from(digit)));
+    }
+    value.ok_or(Refusal::Range)
+}
+
+/// What a decimal's digits are gathered in.
+pub(crate) trait Unscaled: Copy {
+    const ZERO: Self;
+    /// `self * 10 + digit`, if that can be held.
+    fn push(self, digit: u8) -> Option<Self>;
+    fn negate(self) -> Self;
+}
+
+impl Unscaled for i128 {
+    const ZERO: Self = 0;
+    #[inline]
+    fn push(self, digit: u8) -> Option<Self> {
+        self.checked_mul(10)?.checked_add(i128::from(digit))
+    }
+    fn negate(self) -> Self {
+        -self
+    }
+}
+
+impl Unscaled for i256 {
+    const ZERO: Self = i256::ZERO;
+    fn push(self, digit: u8) -> Option<Self> {
+        self.checked_mul(i256::from_i128(10))?.checked_add(i256::from_i128(i128::from(digit)))
+    }
+    fn negate(self) -> Self {
+        self.wrapping_neg()
+    }
+}
+
+/// A decimal's unscaled value: the number times ten to the `scale`. Plain or scientific text; zeros past the scale are
+/// dropped, other digits there are refused.
+#[inline]
+pub(crate) fn decimal<T: Unscaled + From64>(text: &str, precision: u8, scale: i8) -> Result<T, Refusal> {
+    match plain_decimal(text.as_bytes(), precision, scale) {
+        Some(unscaled) => Ok(T::from_i64(unscaled)),
+        None => any_decimal(text, precision, scale),
+    }
+}
+
+/// Widening from what the fast path computes in.
+pub(crate) trait From64 {
+    fn from_i64(value: i64) -> Self;
+}
+
+impl From64 for i128 {
+    fn from_i64(value: i64) -> Self {
+        value.into()
+    }
+}
+
+impl From64 for i256 {
+    fn from_i64(value: i64) -> Self {
+        i256::from_i128(value.into())
+    }
+}
+
+/// The usual form: at most 18 digits in all, no exponent, not more fraction digits than the scale.
+#[inline]
+fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Option<i64> {
+    let (negative, digits) = sign(text);
+    let scale = usize::try_from(scale).ok()?;
+    if digits.is_empty() || digits.len() + scale > 18 {
+        return None;
+    }
+    let (mut value, mut point) = (0i64, None);
+    for (index, byte) in digits.iter().enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit <= 9 {
+            value = value * 10 + i64::from(digit);
+        } else if *byte == b'.' && point.is_none() && index > 0 {
+            point = Some(index + 1);
+        } else {
+            return None;
+        }
+    }
+    let fraction = match point {
+        Some(start) if start == digits.len() => return None,
+        Some(start) => digits.len() - start,
+        None => 0,
+    };
+    let value = value * POWERS.get(scale.checked_sub(fraction)?)?;
+    let fits = POWERS.get(usize::from(precision)).is_none_or(|limit| value < *limit);
+    fits.then_some(if negative { -value } else { value })
+}
+
+const POWERS: [i64; 19] = {
+    let mut powers = [1; 19];
+    let mut n = 1;
+    while n < 19 {
+        powers[n] = powers[n - 1] * 10;
+        n += 1;
+    }
+    powers
+};
+
+fn any_decimal<T: Unscaled>(text: &str, precision: u8, scale: i8) -> Result<T, Refusal> {
+    let (negative, number) = sign(text.as_bytes());
+    let (mantissa, exponent) = match number.iter().position(|b| matches!(b, b'e' | b'E')) {
+        Some(at) => (number.get(..at).unwrap_or_default(), exponent(number.get(at + 1..).unwrap_or_default())?),
+        None => (number, 0),
+    };
+    let point = mantissa.iter().position(|b| *b == b'.');
+    let whole = mantissa.get(..point.unwrap_or(mantissa.len())).unwrap_or_default();
+    let fraction = point.map(|at| mantissa.get(at + 1..).unwrap_or_default());
+    let all_digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    if !all_digits(whole) || fraction.is_some_and(|part| !all_digits(part)) {
+        return Err(Refusal::Type);
+    }
+    let digits = || whole.iter().chain(fraction.unwrap_or_default()).map(|b| b - b'0').skip_while(|d| *d == 0);
+    let count = digits().count() as i64;
+    // How many of the digits are left of the scaled number's end.
+    let kept = count - fraction.map_or(0, |part| part.len() as i64) + exponent + i64::from(scale);
+    if count == 0 {
+        return Ok(T::ZERO);
+    }
+    if digits().skip(usize::try_from(kept).unwrap_or(0)).any(|d| d != 0) || kept > i64::from(precision) {
+        return Err(Refusal::Range);
+    }
+    let kept = usize::try_from(kept).unwrap_or(0);
+    let mut padded = digits().chain(std::iter::repeat(0)).take(kept);
+    let unscaled = padded.try_fold(T::ZERO, T::push).ok_or(Refusal::Range)?;
+    Ok(if negative { unscaled.negate() } else { unscaled })
+}
+
+/// An exponent; one beyond any decimal's reach is held at a bound, where it is out of range anyway.
+fn exponent(text: &[u8]) -> Result<i64, Refusal> {
+    let text = text.strip_prefix(b"+").unwrap_or(text);
+    let (negative, digits) = sign(text);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Refusal::Type);
+    }
+    let magnitude = long(digits).map_or(i64::MAX, |v| i64::try_from(v).unwrap_or(i64::MAX)).min(1 << 32);
+    Ok(if negative { -magnitude } else { magnitude })
+}
+
+/// The nearest float or double. MySQL has neither infinity nor NaN, so text beyond the largest is out of range.
+#[inline]
+pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Result<T, Refusal> {
+    let (_, number) = sign(text.as_bytes());
+    let looks_right = number.first().is_some_and(u8::is_ascii_digit) && number.last().is_some_and(u8::is_ascii_digit);
+    let value: T = text.parse().ok().filter(|_| looks_right).ok_or(Refusal::Type)?;
+    if value.into().is_finite() { Ok(value) } else { Err(Refusal::Range) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_exact_or_refused() {
+        let cases: [(&str, Result<i128, Refusal>); 15] = [
+            ("0", Ok(0)),
+            ("-0", Ok(0)),
+            ("00", Ok(0)),
+            ("0000000042", Ok(42)),
+            ("-9223372036854775808", Ok(i64::MIN.into())),
+            ("18446744073709551615", Ok(u64::MAX.into())),
+            ("170141183460469231731687303715884105728", Err(Refusal::Range)),
+            ("+1", Err(Refusal::Type)),
+            ("1e3", Err(Refusal::Type)),
+            (" 1", Err(Refusal::Type)),
+            ("1.0", Err(Refusal::Type)),
+            ("", Err(Refusal::Type)),
+            ("-", Err(Refusal::Type)),
+            ("１", Err(Refusal::Type)),
+            ("999999999999999999999999999999999999999999x", Err(Refusal::Type)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(integer(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn decimals_are_exact_or_refused() {
+        let cases: [(&str, u8, i8, Result<i128, Refusal>); 22] = [
+            ("12.50", 10, 2, Ok(1250)),
+            ("12.5", 10, 2, Ok(1250)),
+            ("-12", 10, 2, Ok(-1200)),
+            ("12.500", 10, 2, Ok(1250)),
+            ("12.505", 10, 2, Err(Refusal::Range)),
+            ("99999999.99", 10, 2, Ok(9_999_999_999)),
+            ("100000000.00", 10, 2, Err(Refusal::Range)),
+            ("1E+3", 10, 2, Ok(100_000)),
+            ("1.25e-1", 10, 3, Ok(125)),
+            ("1.25e-1", 10, 2, Err(Refusal::Range)),
+            ("0e999999999999999999999", 10, 2, Ok(0)),
+            ("1e999999999999999999999", 10, 2, Err(Refusal::Range)),
+            ("1e-999999999999999999999", 10, 2, Err(Refusal::Range)),
+            ("-0.00", 10, 2, Ok(0)),
+            ("99999999999999999999999999999999999999", 38, 0, Ok(10i128.pow(38) - 1)),
+            ("100000000000000000000000000000000000000", 38, 0, Err(Refusal::Range)),
+            ("12,50", 10, 2, Err(Refusal::Type)),
+            ("1.", 10, 2, Err(Refusal::Type)),
+            (".5", 10, 2, Err(Refusal::Type)),
+            ("+1", 10, 2, Err(Refusal::Type)),
+            ("1e", 10, 2, Err(Refusal::Type)),
+            ("", 10, 2, Err(Refusal::Type)),
+        ];
+        for (text, precision, scale, expected) in cases {
+            assert_eq!(decimal::<i128>(text, precision, scale), expected, "{text:?} as decimal({precision},{scale})");
+        }
+        let widest = "9".repeat(76);
+        assert!(decimal::<i256>(&widest, 76, 0).is_ok());
+        assert_eq!(decimal::<i256>(&format!("{widest}9"), 76, 0), Err(Refusal::Range));
+    }
+
+    #[test]
+    fn the_fast_path_of_decimals_agrees_with_the_general_one() {
+        for text in ["0", "7.1", "-0.01", "123456789012.3456", "000.10", "5.00", "-99999999999999.9"] {
+            for scale in [0, 1, 2, 4] {
+                if let Some(fast) = plain_decimal(text.as_bytes(), 18, scale) {
+                    assert_eq!(Ok(i128::from(fast)), any_decimal(text, 18, scale), "{text} {scale}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn floats_are_the_nearest_or_refused() {
+        assert_eq!(float::<f32>("3.40282347E38"), Ok(f32::MAX));
+        assert_eq!(float::<f64>("4.9E-324"), Ok(5e-324));
+        assert_eq!(float::<f32>("1e39"), Err(Refusal::Range));
+        for text in ["inf", "NaN", "+1", "1.", ".5", "", "-", "1,5", " 1", "0x10"] {
+            assert_eq!(float::<f64>(text), Err(Refusal::Type), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Declared types: `decimal(10,2) unsigned`, `enum('a','b')`, and which of them each column of a message has.
+
+use hashbrown::HashMap;
+
+use crate::error::{Fault, Kind, Result};
+use crate::keys::{KeyId, Keys};
+use crate::wire::json::Cursor;
+
+/// The families of MySQL's types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Base {
+    Tinyint,
+    Smallint,
+    Mediumint,
+    Int,
+    Bigint,
+    Decimal,
+    Float,
+    Double,
+    Bit,
+    Date,
+    Datetime,
+    Timestamp,
+    Time,
+    Year,
+    Text,
+    /// `binary(n)`: as long as declared, filled with zero bytes.
+    Binary,
+    /// `varbinary` and the blobs.
+    Blob,
+    Enum,
+    Set,
+    Json,
+    Geometry,
+    /// A type that MySQL does not have.
+    Unknown,
+}
+
+/// A declared type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Declared {
+    /// As the message spells it.
+    pub text: Box<str>,
+    pub base: Base,
+    pub unsigned: bool,
+    /// The numbers in parentheses.
+    pub arguments: Vec<u32>,
+    /// The members of an enum or set, in order.
+    pub labels: Vec<String>,
+}
+
+impl Declared {
+    /// Reads a type as DDL, `SHOW CREATE TABLE` or `information_schema` spell it.
+    pub fn parse(text: &str) -> Self {
+        let lower = text.trim_start().to_lowercase();
+        let base = base_of(&lower);
+        let is_list = matches!(base, Base::Enum | Base::Set);
+        // The labels keep their case; only the words around them are compared in lower case.
+        let words = if is_list { "" } else { lower.as_str() };
+        Declared {
+            text: text.into(),
+            base,
+            unsigned: words.contains("unsigned") || words.contains("zerofill") || words.starts_with("serial"),
+            arguments: if is_list { Vec::new() } else { arguments(words) },
+            labels: if is_list { labels(text) } else { Vec::new() },
+        }
+    }
+
+    /// Bytes of a `bit(n)` or `binary(n)` that says its length.
+    pub fn length(&self) -> Option<usize> {
+        self.arguments.first().map(|&n| n as usize)
+    }
+
+    /// Whether a zero date may stand in such a column.
+    pub fn is_date(&self) -> bool {
+        matches!(self.base, Base::Date | Base::Datetime | Base::Timestamp)
+    }
+}
+
+/// `lower` is in lower case.
+fn base_of(lower: &str) -> Base {
+    let end = lower.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(lower.len());
+    let (word, rest) = lower.split_at(end);
+    match word {
+        "tinyint" | "boolean" | "bool" | "int1" => Base::Tinyint,
+        "smallint" | "int2" => Base::Smallint,
+        "mediumint" | "int3" | "middleint" => Base::Mediumint,
+        "int" | "integer" | "int4" => Base::Int,
+        "bigint" | "int8" | "serial" => Base::Bigint,
+        "decimal" | "numeric" | "dec" | "fixed" => Base::Decimal,
+        "float" | "float4" => Base::Float,
+        "double" | "real" | "float8" => Base::Double,
+        "bit" => Base::Bit,
+        "date" => Base::Date,
+        "datetime" => Base::Datetime,
+        "timestamp" => Base::Timestamp,
+        "time" => Base::Time,
+        "year" => Base::Year,
+        "binary" => Base::Binary,
+        "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" => Base::Blob,
+        // LONG VARBINARY is MySQL's other name of MEDIUMBLOB; CHAR BYTE of BINARY.
+        "long" if rest.trim_start().starts_with("varbinary") => Base::Blob,
+        "char" if rest.contains(" byte") => Base::Binary,
+        "char" | "character" | "nchar" | "varchar" | "nvarchar" | "varcharacter" | "national" | "tinytext" | "text" | "mediumtext"
+        | "longtext" | "long" => Base::Text,
+        "enum" => Base::Enum,
+        "set" => Base::Set,
+        "json" => Base::Json,
+        "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring" | "multipolygon" | "geomcollection"
+        | "geometrycollection" => Base::Geometry,
+        _ => Base::Unknown,
+    }
+}
+
+fn arguments(lower: &str) -> Vec<u32> {
+    let inner = lower.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map_or("", |(inner, _)| inner);
+    inner.split(',').map_while(|n| n.trim().parse().ok()).collect()
+}
+
+/// The members of `enum('a','it''s')`: quotes are doubled, and a backslash escapes as in a string of MySQL.
+fn labels(text: &str) -> Vec<String> {
+    let mut labels = Vec::new();
+    let mut rest = text.split_once('(').map_or("", |(_, rest)| rest).chars().peekable();
+    while let Some(quote) = rest.by_ref().find(|c| matches!(c, '\'' | '"' | ')')) {
+        if quote == ')' {
+            break;
+        }
+        let mut label = String::new();
+        while let Some(c) = rest.next() {
+            match c {
+                '\\' => label.extend(rest.next().map(escaped)),
+                c if c == quote => match rest.next_if_eq(&quote) {
+                    Some(doubled) => label.push(doubled),
+                    None => break,
+                },
+                c => label.push(c),
+            }
+        }
+        labels.push(label);
+    }
+    labels
+}
+
+fn escaped(c: char) -> char {
+    match c {
+        '0' => '\0',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'b' => '\u{8}',
+        'Z' => '\u{1a}',
+        other => other,
+    }
+}
+
+/// A type's number within one call of the decoder.
+pub(crate) type TypeId = usize;
+
+/// What one message declares.
+#[derive(Debug)]
+pub(crate) struct Block {
+    raw: Box<str>,
+    pub entries: Vec<(KeyId, TypeId)>,
+    /// Of the asked columns.
+    by_column: Vec<Option<TypeId>>,
+}
+
+/// The declared types met so far. The messages of a table repeat the same block, so a block is compared before it is read.
+#[derive(Debug, Default)]
+pub(crate) struct Types {
+    ids: HashMap<Box<str>, TypeId>,
+    declared: Vec<Declared>,
+    blocks: Vec<Block>,
+    /// The block that followed a row image with this last name.
+    after: HashMap<usize, usize>,
+}
+
+impl Types {
+    /// How many blocks are kept between two chunks of messages.
+    const MOST: usize = 1 << 10;
+
+    /// Forgets everything if it has become too much. Numbers given out before mean nothing afterwards.
+    pub fn trim(&mut self) {
+        if self.blocks.len() > Self::MOST {
+            *self = Types::default();
+        }
+    }
+
+    pub fn block(&self, block: usize) -> Option<&Block> {
+        self.blocks.get(block)
+    }
+
+    /// The declared type with this number.
+    pub fn declared(&self, id: TypeId) -> Option<&Declared> {
+        self.declared.get(id)
+    }
+
+    /// What `block` declares for an asked column.
+    #[inline]
+    pub fn of_column(&self, block: usize, column: usize) -> Option<&Declared> {
+        let id = (*self.blocks.get(block)?.by_column.get(column)?)?;
+        self.declared.get(id)
+    }
+
+    /// Reads an object of names and types. `hint` is anything that tends to go with the same block.
+    pub fn read(&mut self, cursor: &mut Cursor<'_>, keys: &mut Keys<'_>, hint: usize) -> Result<usize> {
+        if let Some(&block) = self.after.get(&hint)
+            && self.blocks.get(block).is_some_and(|block| cursor.eat(&block.raw))
+        {
+            return Ok(block);
+        }
+        let start = cursor.at();
+        let mut entries = Vec::new();
+        let mut members = cursor.object()?;
+        let mut key = KeyId::START;
+        while cursor.next_member(&mut members)? {
+            key = keys.read(cursor, key)?;
+            entries.push((key, self.read_type(cursor)?));
+        }
+        let block = self.add(cursor.since(start), entries, keys);
+        self.after.insert(hint, block);
+        Ok(block)
+    }
+
+    fn read_type(&mut self, cursor: &mut Cursor<'_>) -> Result<TypeId> {
+        let at = cursor.at();
+        let value = cursor.value()?;
+        if value.is_null() {
+            return Ok(self.intern(""));
+        }
+        match value {
+            crate::event::Value::Text(text) => Ok(self.intern(text)),
+            crate::event::Value::Escaped(_) => Ok(self.intern(&value.text()?)),
+            _ => Err(Fault::new(Kind::Envelope, "expected a type's name in quotes").at(at)),
+        }
+    }
+
+    fn intern(&mut self, text: &str) -> TypeId {
+        if let Some(&id) = self.ids.get(text) {
+            return id;
+        }
+        let id = self.declared.len();
+        self.declared.push(Declared::parse(text));
+        self.ids.insert(text.into(), id);
+        id
+    }
+
+    fn add(&mut self, raw: &str, entries: Vec<(KeyId, TypeId)>, keys: &Keys<'_>) -> usize {
+        let mut by_column = Vec::new();
+        for &(key, id) in &entries {
+            if let Some(column) = keys.column(key) {
+                by_column.resize(by_column.len().max(column + 1), None);
+                by_column[column] = Some(id);
+            }
+        }
+        self.blocks.push(Block { raw: raw.into(), entries, by_column });
+        self.blocks.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_read_as_mysql_spells_them() {
+        let cases: [(&str, Base, bool, &[u32]); 14] = [
+            ("int", Base::Int, false, &[]),
+            ("int(8) unsigned zerofill", Base::Int, true, &[8]),
+            ("BIGINT UNSIGNED", Base::Bigint, true, &[]),
+            ("decimal(10, 4)", Base::Decimal, false, &[10, 4]),
+            ("double precision", Base::Double, false, &[]),
+            ("float(7,2)", Base::Float, false, &[7, 2]),
+            ("bit(10)", Base::Bit, false, &[10]),
+            ("boolean", Base::Tinyint, false, &[]),
+            ("datetime(6)", Base::Datetime, false, &[6]),
+            ("varchar(20) character set gbk", Base::Text, false, &[20]),
+            ("long varbinary", Base::Blob, false, &[]),
+            ("char(5) byte", Base::Binary, false, &[5]),
+            ("geometrycollection", Base::Geometry, false, &[]),
+            ("uuid", Base::Unknown, false, &[]),
+        ];
+        for (text, base, unsigned, arguments) in cases {
+            let declared = Declared::parse(text);
+            assert_eq!((declared.base, declared.unsigned, &*declared.arguments), (base, unsigned, arguments), "{text}");
+        }
+    }
+
+    #[test]
+    fn labels_may_hold_quotes_commas_and_parentheses() {
+        let declared = Declared::parse(r#"enum('small','x,y','it''s','中',')','a\\b','Unsigned')"#);
+        assert_eq!(declared.labels, ["small", "x,y", "it's", "中", ")", r"a\b", "Unsigned"]);
+        assert!(!declared.unsigned);
+        assert_eq!(Declared::parse("SET ( 'a' , 'B' )").labels, ["a", "B"]);
+    }
+}

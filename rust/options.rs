@@ -1,0 +1,205 @@
+//! What users ask for, checked.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Fields};
+use regex::Regex;
+
+use crate::columns::ZeroDate;
+use crate::layout::{EnvelopeField, Layout};
+use crate::mysql::zone::Zone;
+use crate::wire::compression::Compression;
+
+/// What becomes of bad input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Bad rows are kept, with an error.
+    #[default]
+    Permissive,
+    /// Bad rows are dropped, and counted.
+    DropMalformed,
+    /// The first bad row ends the decoding.
+    FailFast,
+}
+
+impl Mode {
+    /// The names that users give: Spark's own.
+    pub const NAMES: [(&'static str, Mode); 3] =
+        [("PERMISSIVE", Mode::Permissive), ("DROPMALFORMED", Mode::DropMalformed), ("FAILFAST", Mode::FailFast)];
+}
+
+/// The table's columns.
+#[derive(Clone, Debug)]
+pub enum TableSchema {
+    /// As DDL text: `id bigint, total decimal(10,2)`.
+    Ddl(String),
+    /// As Arrow fields.
+    Arrow(Fields),
+}
+
+/// Everything that a decoder can be told. The names are those of the public contract.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A dialect's name or alias, or `auto`.
+    pub dialect: String,
+    /// The table's columns; without them row images are maps of text.
+    pub schema: Option<TableSchema>,
+    /// A regular expression over the whole database name.
+    pub database: Option<String>,
+    /// A regular expression over the whole table name.
+    pub table: Option<String>,
+    /// How changes are laid out.
+    pub layout: Layout,
+    /// Which envelope columns to put out, in this order; the layout's own if none are named.
+    pub fields: Option<Vec<String>>,
+    /// Input columns that are copied beside every output row.
+    pub keep: Vec<String>,
+    /// The input column that holds the message.
+    pub value: String,
+    /// The input column that holds the message's key.
+    pub key: Option<String>,
+    /// What becomes of bad input.
+    pub mode: Mode,
+    /// The zone in which the producer wrote zone-less text.
+    pub time_zone: String,
+    /// `null`, `error` or `text`.
+    pub zero_date: String,
+    /// Members of enum and set columns whose messages carry only numbers.
+    pub labels: Vec<(String, Vec<String>)>,
+    /// How messages are compressed.
+    pub compression: Compression,
+    /// Whether column names match by case.
+    pub case_sensitive: bool,
+    /// Whether a schema column that a message does not carry is an error.
+    pub missing_is_error: bool,
+    /// Whether control characters may stand inside JSON strings.
+    pub lenient: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            dialect: "auto".into(),
+            schema: None,
+            database: None,
+            table: None,
+            layout: Layout::default(),
+            fields: None,
+            keep: Vec::new(),
+            value: "value".into(),
+            key: None,
+            mode: Mode::default(),
+            time_zone: "UTC".into(),
+            zero_date: "null".into(),
+            labels: Vec::new(),
+            compression: Compression::default(),
+            case_sensitive: true,
+            missing_is_error: false,
+            lenient: false,
+        }
+    }
+}
+
+/// The value that a name stands for, or which names there are.
+pub(crate) fn named<T: Copy>(argument: &str, name: &str, names: &[(&str, T)]) -> Result<T, String> {
+    let found = names.iter().find(|(allowed, _)| *allowed == name).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let allowed: Vec<_> = names.iter().map(|(allowed, _)| *allowed).collect();
+        format!("{argument}: unknown {name:?}; allowed are {}", allowed.join(", "))
+    })
+}
+
+impl Options {
+    pub(crate) fn zone(&self) -> Result<Zone, String> {
+        let unknown =
+            || format!("time_zone: unknown {:?}; allowed are UTC, an offset like +08:00, or a name like Asia/Shanghai", self.time_zone);
+        Zone::parse(&self.time_zone).ok_or_else(unknown)
+    }
+
+    pub(crate) fn zero_date(&self) -> Result<ZeroDate, String> {
+        named("zero_date", &self.zero_date, &[("null", ZeroDate::Null), ("error", ZeroDate::Error), ("text", ZeroDate::Text)])
+    }
+
+    /// The table's columns; every one may be null, as rows with an error are.
+    pub(crate) fn table_fields(&self) -> Result<Option<Fields>, String> {
+        let fields = match &self.schema {
+            None if self.layout == Layout::Change => return Ok(None),
+            None => return Err("schema: layouts changelog and upsert need the table's columns".into()),
+            Some(TableSchema::Ddl(text)) => crate::ddl::parse(text)?,
+            Some(TableSchema::Arrow(fields)) => fields.iter().cloned().collect(),
+        };
+        Ok(Some(fields.iter().map(|field| Arc::new(nullable(field))).collect()))
+    }
+
+    pub(crate) fn envelope_fields(&self) -> Result<Vec<EnvelopeField>, String> {
+        let Some(names) = &self.fields else { return Ok(self.layout.default_fields()) };
+        let allowed = self.layout.allowed_fields();
+        let allowed: Vec<_> = allowed.into_iter().map(|field| (field.name(self.layout), field)).collect();
+        let table: Vec<_> = allowed.iter().map(|(name, field)| (name.as_str(), *field)).collect();
+        let mut fields = Vec::new();
+        for name in names {
+            let field = named("fields", name, &table)?;
+            if fields.contains(&field) {
+                return Err(format!("fields: {name:?} is named twice"));
+            }
+            fields.push(field);
+        }
+        Ok(fields)
+    }
+}
+
+/// The same field with everything in it nullable, but for a map's keys.
+fn nullable(field: &Field) -> Field {
+    let inner = |field: &FieldRef| Arc::new(nullable(field));
+    let data_type = match field.data_type() {
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(Arc::new(nullable_entries(entries)), *sorted),
+        other => other.clone(),
+    };
+    Field::new(field.name(), data_type, true)
+}
+
+fn nullable_entries(entries: &Field) -> Field {
+    let data_type = match entries.data_type() {
+        DataType::Struct(fields) => {
+            let inner = fields.iter().enumerate().map(|(at, field)| if at == 0 { field.clone() } else { Arc::new(nullable(field)) });
+            DataType::Struct(inner.collect())
+        }
+        other => other.clone(),
+    };
+    Field::new(entries.name(), data_type, false)
+}
+
+/// A filter over whole names.
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    database: Option<Regex>,
+    table: Option<Regex>,
+}
+
+impl Filter {
+    pub fn new(options: &Options) -> Result<Self, String> {
+        Ok(Filter { database: whole("database", options.database.as_deref())?, table: whole("table", options.table.as_deref())? })
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.database.is_none() && self.table.is_none()
+    }
+
+    /// Whether a message of this table is asked for. One that names neither database nor table (a watermark, a heartbeat)
+    /// concerns every table.
+    pub fn passes(&self, database: &str, table: &str) -> bool {
+        if database.is_empty() && table.is_empty() {
+            return true;
+        }
+        let matches = |filter: &Option<Regex>, name| filter.as_ref().is_none_or(|filter| filter.is_match(name));
+        matches(&self.database, database) && matches(&self.table, table)
+    }
+}
+
+fn whole(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> {
+    let Some(pattern) = pattern else { return Ok(None) };
+    let regex = Regex::new(&format!("^(?:{pattern})$"));
+    regex.map(Some).map_err(|error| format!("{argument}: {error}"))
+}

@@ -1,0 +1,253 @@
+//! The Python module `towpath._towpath`: the only file that names pyo3.
+
+use arrow_array::{ArrayRef, make_array};
+use arrow_data::ArrayData;
+use arrow_pyarrow::{FromPyArrow, PyArrowType, ToPyArrow};
+use arrow_schema::{DataType, Schema};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+
+use crate::decoder::DecodeError as CoreError;
+use crate::dialect::DIALECTS;
+use crate::options::{Options, TableSchema, named};
+use crate::{Compression, Layout, Mode};
+
+pyo3::create_exception!(towpath, DecodeError, PyValueError, "A message or value that cannot be decoded.");
+
+/// Decodes change messages into Arrow record batches.
+#[pyclass(subclass, frozen, module = "towpath._towpath", name = "Decoder")]
+struct PyDecoder {
+    core: crate::Decoder,
+    kept: Vec<(String, DataType)>,
+}
+
+#[pymethods]
+impl PyDecoder {
+    #[new]
+    #[pyo3(signature = (dialect="auto", schema=None, **options))]
+    fn new(dialect: &str, schema: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let mut arguments = Arguments::default();
+        arguments.options.dialect = dialect.to_owned();
+        arguments.options.schema = schema.filter(|schema| !schema.is_none()).map(table_schema).transpose()?;
+        for (name, value) in options.into_iter().flatten() {
+            arguments.set(name.cast::<PyString>()?.to_str()?, &value)?;
+        }
+        let core = crate::Decoder::new(arguments.options).map_err(PyValueError::new_err)?;
+        Ok(PyDecoder { core, kept: arguments.kept })
+    }
+
+    fn decode<'py>(&self, py: Python<'py>, values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let values = messages(values)?;
+        let batch = py.detach(|| self.core.decode(values.as_ref())).map_err(|error| raise(py, error))?;
+        batch.to_pyarrow(py)
+    }
+
+    #[getter]
+    fn schema(&self) -> PyResult<PyArrowType<Schema>> {
+        let schema = self.core.schema(&self.kept).map_err(PyValueError::new_err)?;
+        Ok(PyArrowType(schema.as_ref().clone()))
+    }
+
+    #[getter]
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let metrics = self.core.metrics();
+        let dict = PyDict::new(py);
+        dict.set_item("messages", metrics.messages)?;
+        dict.set_item("rows", metrics.rows)?;
+        dict.set_item("filtered", metrics.filtered)?;
+        dict.set_item("dropped", metrics.dropped)?;
+        dict.set_item("errors", metrics.errors)?;
+        Ok(dict)
+    }
+}
+
+/// The options that Python names, gathered one by one.
+#[derive(Default)]
+struct Arguments {
+    options: Options,
+    /// Types of kept columns that are not Kafka's.
+    kept: Vec<(String, DataType)>,
+}
+
+impl Arguments {
+    fn set(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let options = &mut self.options;
+        match name {
+            "database" => options.database = value.extract()?,
+            "table" => options.table = value.extract()?,
+            "layout" => options.layout = pick(name, value, &Layout::NAMES)?,
+            "fields" => options.fields = texts(name, value)?,
+            "keep" => self.keep(value)?,
+            "value" => options.value = value.extract()?,
+            "key" => options.key = value.extract()?,
+            "mode" => options.mode = pick(name, value, &Mode::NAMES)?,
+            "time_zone" => options.time_zone = value.extract()?,
+            "zero_date" => options.zero_date = value.extract()?,
+            "labels" => options.labels = labels(value)?,
+            "compression" => options.compression = pick(name, value, &Compression::NAMES)?,
+            "case_sensitive" => options.case_sensitive = value.extract()?,
+            "missing" => options.missing_is_error = pick(name, value, &[("null", false), ("error", true)])?,
+            "lenient" => options.lenient = value.extract()?,
+            _ => return Err(PyValueError::new_err(format!("unknown argument {name:?}; allowed are {}", ALLOWED.join(", ")))),
+        }
+        Ok(())
+    }
+
+    /// Names, or names with their types.
+    fn keep(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Ok(types) = value.cast::<PyDict>() else {
+            self.options.keep = texts("keep", value)?.unwrap_or_default();
+            return Ok(());
+        };
+        for (name, data_type) in types {
+            let name: String = name.extract()?;
+            self.options.keep.push(name.clone());
+            self.kept.push((name, DataType::from_pyarrow_bound(&data_type)?));
+        }
+        Ok(())
+    }
+}
+
+const ALLOWED: [&str; 17] = [
+    "dialect",
+    "schema",
+    "database",
+    "table",
+    "layout",
+    "fields",
+    "keep",
+    "value",
+    "key",
+    "mode",
+    "time_zone",
+    "zero_date",
+    "labels",
+    "compression",
+    "case_sensitive",
+    "missing",
+    "lenient",
+];
+
+fn pick<T: Copy>(argument: &str, value: &Bound<'_, PyAny>, names: &[(&str, T)]) -> PyResult<T> {
+    named(argument, &value.extract::<String>()?, names).map_err(PyValueError::new_err)
+}
+
+fn texts(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<String>>> {
+    // A single text would be taken for a sequence of its characters.
+    if value.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err(format!("{argument}: expected a sequence of names, not one text")));
+    }
+    if value.is_none() { Ok(None) } else { value.try_iter()?.map(|item| item?.extract()).collect::<PyResult<_>>().map(Some) }
+}
+
+fn labels(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<String>)>> {
+    if value.is_none() {
+        return Ok(Vec::new());
+    }
+    let dict = value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("labels: expected a dict of column to list of labels"))?;
+    dict.iter().map(|(name, labels)| Ok((name.extract()?, texts("labels", &labels)?.unwrap_or_default()))).collect()
+}
+
+fn table_schema(schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
+    if let Ok(ddl) = schema.extract::<String>() {
+        return Ok(TableSchema::Ddl(ddl));
+    }
+    let schema = Schema::from_pyarrow_bound(schema)?;
+    Ok(TableSchema::Arrow(schema.fields))
+}
+
+/// Messages from anything with the Arrow PyCapsule interface.
+fn messages(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    if values.hasattr("__arrow_c_array__")? {
+        return Ok(make_array(ArrayData::from_pyarrow_bound(values)?));
+    }
+    if values.hasattr("__arrow_c_stream__")? {
+        return chunks(values);
+    }
+    let found = values.get_type().fully_qualified_name()?.to_string();
+    Err(PyTypeError::new_err(format!("expected an Arrow array or record batch (the PyCapsule interface), not {found}")))
+}
+
+/// A chunked array or a table, put together.
+fn chunks(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    let pyarrow = values.py().import("pyarrow")?;
+    if let Ok(chunked) = pyarrow.call_method1("chunked_array", (values,)) {
+        let whole = chunked.call_method0("combine_chunks")?;
+        return Ok(make_array(ArrayData::from_pyarrow_bound(&whole)?));
+    }
+    let table = pyarrow.call_method1("table", (values,))?;
+    let whole = table.call_method0("to_struct_array")?.call_method0("combine_chunks")?;
+    Ok(make_array(ArrayData::from_pyarrow_bound(&whole)?))
+}
+
+/// The Python exception of an error.
+fn raise(py: Python<'_>, error: CoreError) -> PyErr {
+    let error = match error {
+        CoreError::Row(error) => error,
+        CoreError::Input(what) => return PyValueError::new_err(what),
+    };
+    let raised = DecodeError::new_err(error.message);
+    let attributes = || -> PyResult<()> {
+        let value = raised.value(py);
+        value.setattr("kind", error.kind.name())?;
+        value.setattr("column", error.column)?;
+        value.setattr("byte", error.byte)?;
+        value.setattr("row", error.row)?;
+        value.setattr("dialect", error.dialect)
+    };
+    attributes().err().unwrap_or(raised)
+}
+
+/// What there is to decode: name, aliases, producer, wire and description of each dialect.
+#[pyfunction]
+fn dialects(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for dialect in DIALECTS {
+        let dict = PyDict::new(py);
+        dict.set_item("name", dialect.name)?;
+        dict.set_item("aliases", dialect.aliases)?;
+        dict.set_item("producer", dialect.producer)?;
+        dict.set_item("wire", dialect.wire.name())?;
+        dict.set_item("description", dialect.description)?;
+        list.append(dict)?;
+    }
+    Ok(list)
+}
+
+/// The name of the dialect that a message is written in, or None.
+#[pyfunction]
+fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
+    let name = |text: &str| crate::detect(text).map(|dialect| dialect.name);
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(name(text.to_str()?));
+    }
+    let bytes = value.cast::<PyBytes>().map_err(|_| PyTypeError::new_err("detect: expected bytes or str"))?;
+    Ok(std::str::from_utf8(bytes.as_bytes()).ok().and_then(name))
+}
+
+/// The table's columns from the types that messages declare.
+#[pyfunction]
+#[pyo3(signature = (values, dialect="auto", database=None, table=None))]
+fn infer_schema(
+    py: Python<'_>,
+    values: &Bound<'_, PyAny>,
+    dialect: &str,
+    database: Option<String>,
+    table: Option<String>,
+) -> PyResult<PyArrowType<Schema>> {
+    let values = messages(values)?;
+    let options = Options { dialect: dialect.to_owned(), database, table, ..Options::default() };
+    let schema = py.detach(|| crate::infer_schema(values.as_ref(), options));
+    schema.map(PyArrowType).map_err(|error| raise(py, error))
+}
+
+#[pymodule]
+fn _towpath(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("DecodeError", module.py().get_type::<DecodeError>())?;
+    module.add_class::<PyDecoder>()?;
+    module.add_function(wrap_pyfunction!(dialects, module)?)?;
+    module.add_function(wrap_pyfunction!(detect, module)?)?;
+    module.add_function(wrap_pyfunction!(infer_schema, module)?)
+}

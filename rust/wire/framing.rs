@@ -1,0 +1,33 @@
+//! One Kafka value may hold many messages: an array of them, or several one behind the other.
+
+use super::json::Cursor;
+use crate::error::{Fault, Kind, Result};
+
+/// Calls `record` at the start of each object in a text that is an object, an array of objects, or several of these
+/// separated by white space (newline, in practice; CR LF too).
+pub(crate) fn records<'a>(cursor: &mut Cursor<'a>, mut record: impl FnMut(&mut Cursor<'a>) -> Result<()>) -> Result<()> {
+    let mut seen = false;
+    while let Some(byte) = cursor.peek() {
+        let start = cursor.at();
+        match byte {
+            b'{' => {
+                record(cursor)?;
+                seen = true;
+            }
+            b'[' => {
+                let mut elements = cursor.array()?;
+                while cursor.next_element(&mut elements)? {
+                    record(cursor)?;
+                    seen = true;
+                }
+            }
+            _ => return Err(cursor.unexpected("an object or an array of objects")),
+        }
+        debug_assert!(cursor.at() > start);
+        let end = cursor.at();
+        if cursor.peek().is_some() && cursor.at() == end {
+            return Err(cursor.unexpected("a newline between two messages"));
+        }
+    }
+    if seen { Ok(()) } else { Err(Fault::new(Kind::Syntax, "the message is empty").at(cursor.at())) }
+}

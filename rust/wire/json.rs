@@ -1,0 +1,550 @@
+//! A pull reader of JSON text that borrows everything and converts nothing.
+//!
+//! A value comes out as a [`Value`]: its kind and its own characters. Numbers keep their digits, strings their escapes
+//! (checked here, decoded where the text is used), objects and arrays their text. The grammar is checked in full, for
+//! skipped values too, so that a message is either JSON or an error.
+
+use std::borrow::Cow;
+
+use wide::u8x16;
+
+use crate::error::{Fault, Kind, Result};
+use crate::event::Value;
+
+/// How deep objects and arrays may be nested.
+pub(crate) const MAX_DEPTH: u32 = 128;
+
+/// The characters of a JSON string between its quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Text<'a> {
+    pub raw: &'a str,
+    pub escaped: bool,
+}
+
+impl<'a> Text<'a> {
+    /// The text with its escapes decoded.
+    pub fn decode(self) -> Result<Cow<'a, str>> {
+        if !self.escaped {
+            return Ok(Cow::Borrowed(self.raw));
+        }
+        let mut out = String::with_capacity(self.raw.len());
+        unescape(self.raw, |piece| out.push_str(piece))?;
+        Ok(Cow::Owned(out))
+    }
+
+    /// As a value of a row image.
+    #[inline]
+    pub fn value(self) -> Value<'a> {
+        if self.escaped { Value::Escaped(self.raw) } else { Value::Text(self.raw) }
+    }
+}
+
+/// Reads a text from its start. `at` is always on a character's boundary.
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    lenient: bool,
+}
+
+/// The members of an object that is being read.
+pub(crate) struct Members(bool);
+
+/// The elements of an array that is being read.
+pub(crate) struct Elements(bool);
+
+impl<'a> Cursor<'a> {
+    /// A reader of `text`; `lenient` lets control characters stand inside strings.
+    pub fn new(text: &'a str, lenient: bool) -> Self {
+        Cursor { text, at: 0, lenient }
+    }
+
+    /// The byte that is read next.
+    #[inline]
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The next byte that is no white space, left in place.
+    #[inline]
+    pub fn peek(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        loop {
+            match bytes.get(self.at) {
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
+                other => return other.copied(),
+            }
+        }
+    }
+
+    /// Steps over `expected` if the text goes on with exactly that.
+    #[inline]
+    pub fn eat(&mut self, expected: &str) -> bool {
+        let found = self.rest().starts_with(expected.as_bytes());
+        if found {
+            self.at += expected.len();
+        }
+        found
+    }
+
+    #[inline]
+    fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
+    /// The text from `start` to here.
+    #[inline]
+    pub fn since(&self, start: usize) -> &'a str {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    /// Any value. Objects and arrays are checked and come out as their text.
+    #[inline]
+    pub fn value(&mut self) -> Result<Value<'a>> {
+        match self.peek() {
+            Some(b'"') => self.string_at_quote().map(Text::value),
+            Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
+            Some(b'{' | b'[') => self.nested().map(Value::Nested),
+            Some(b'n') => self.word("null", Value::Null),
+            Some(b't') => self.word("true", Value::Bool(true)),
+            Some(b'f') => self.word("false", Value::Bool(false)),
+            _ => Err(self.unexpected("a value")),
+        }
+    }
+
+    /// Steps over any value.
+    #[inline]
+    pub fn skip(&mut self) -> Result<()> {
+        self.value().map(drop)
+    }
+
+    /// The text of the object or array that starts here.
+    fn nested(&mut self) -> Result<&'a str> {
+        let start = self.at;
+        self.skip_nested(0)?;
+        Ok(self.since(start))
+    }
+
+    fn skip_nested(&mut self, depth: u32) -> Result<()> {
+        if depth >= MAX_DEPTH {
+            return Err(Fault::new(Kind::Depth, format!("nested deeper than {MAX_DEPTH} levels")).at(self.at));
+        }
+        match self.peek() {
+            Some(b'{') => {
+                let mut members = self.object()?;
+                while self.next_key(&mut members)?.is_some() {
+                    self.skip_nested(depth + 1)?;
+                }
+                Ok(())
+            }
+            Some(b'[') => {
+                let mut elements = self.array()?;
+                while self.next_element(&mut elements)? {
+                    self.skip_nested(depth + 1)?;
+                }
+                Ok(())
+            }
+            _ => self.value().map(drop),
+        }
+    }
+
+    /// Enters an object.
+    #[inline]
+    pub fn object(&mut self) -> Result<Members> {
+        self.expect(b'{', "an object").map(|()| Members(false))
+    }
+
+    /// Steps to the next member's value, past its key; `None` behind the last.
+    #[inline]
+    pub fn next_key(&mut self, members: &mut Members) -> Result<Option<Text<'a>>> {
+        if !self.next_member(members)? {
+            return Ok(None);
+        }
+        let key = self.key()?;
+        Ok(Some(key))
+    }
+
+    /// Steps to the next member's key; false behind the last.
+    #[inline]
+    pub fn next_member(&mut self, members: &mut Members) -> Result<bool> {
+        self.next(&mut members.0, b'}', "',' or '}'")
+    }
+
+    /// A key and its colon.
+    #[inline]
+    pub fn key(&mut self) -> Result<Text<'a>> {
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected("a key in quotes"));
+        }
+        let key = self.string_at_quote()?;
+        self.expect(b':', "':'")?;
+        Ok(key)
+    }
+
+    /// Enters an array.
+    #[inline]
+    pub fn array(&mut self) -> Result<Elements> {
+        self.expect(b'[', "an array").map(|()| Elements(false))
+    }
+
+    /// Steps to the next element; false behind the last.
+    #[inline]
+    pub fn next_element(&mut self, elements: &mut Elements) -> Result<bool> {
+        self.next(&mut elements.0, b']', "',' or ']'")
+    }
+
+    #[inline]
+    fn next(&mut self, inside: &mut bool, close: u8, expected: &str) -> Result<bool> {
+        let first = !std::mem::replace(inside, true);
+        match self.peek() {
+            Some(byte) if byte == close => {
+                self.at += 1;
+                Ok(false)
+            }
+            Some(b',') if !first => {
+                self.at += 1;
+                // A comma promises another member: `{"a":1,}` is not JSON.
+                if self.peek() == Some(close) { Err(self.unexpected("a value")) } else { Ok(true) }
+            }
+            Some(_) if first => Ok(true),
+            _ => Err(self.unexpected(expected)),
+        }
+    }
+
+    #[inline]
+    fn expect(&mut self, byte: u8, what: &str) -> Result<()> {
+        if self.peek() != Some(byte) {
+            return Err(self.unexpected(what));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str, value: Value<'a>) -> Result<Value<'a>> {
+        if self.eat(word) { Ok(value) } else { Err(self.unexpected("a value")) }
+    }
+
+    /// The string whose opening quote is the next byte.
+    #[inline]
+    fn string_at_quote(&mut self) -> Result<Text<'a>> {
+        let start = self.at + 1;
+        let end = special(self.text.as_bytes(), start);
+        if self.text.as_bytes().get(end) == Some(&b'"') {
+            self.at = end + 1;
+            return Ok(Text { raw: self.text.get(start..end).unwrap_or_default(), escaped: false });
+        }
+        self.string_beyond(start, end)
+    }
+
+    /// The rest of a string that has something other than plain characters at `end`.
+    fn string_beyond(&mut self, start: usize, mut end: usize) -> Result<Text<'a>> {
+        let bytes = self.text.as_bytes();
+        let mut escaped = false;
+        loop {
+            end = special(bytes, end);
+            match bytes.get(end) {
+                Some(b'"') => {
+                    self.at = end + 1;
+                    return Ok(Text { raw: self.text.get(start..end).unwrap_or_default(), escaped });
+                }
+                Some(b'\\') => {
+                    end = escape_end(bytes, end)?;
+                    escaped = true;
+                }
+                Some(_) if self.lenient => end += 1,
+                Some(control) => {
+                    let what = format!("control character U+{control:04X} in a string (lenient=True accepts it)");
+                    return Err(Fault::new(Kind::Syntax, what).at(end));
+                }
+                None => return Err(Fault::new(Kind::Syntax, "the message ends inside a string").at(bytes.len())),
+            }
+        }
+    }
+
+    /// A number, by JSON's grammar.
+    fn number(&mut self) -> Result<&'a str> {
+        let bytes = self.text.as_bytes();
+        let start = self.at;
+        let mut at = start + usize::from(bytes.get(start) == Some(&b'-'));
+        let whole = digits(bytes, at);
+        let leading_zero = bytes.get(at) == Some(&b'0') && whole > at + 1;
+        let mut complete = whole > at && !leading_zero;
+        at = whole;
+        if bytes.get(at) == Some(&b'.') {
+            let end = digits(bytes, at + 1);
+            complete &= end > at + 1;
+            at = end;
+        }
+        if let Some(b'e' | b'E') = bytes.get(at) {
+            let from = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+            let end = digits(bytes, from);
+            complete &= end > from;
+            at = end;
+        }
+        if !complete {
+            return Err(Fault::new(Kind::Syntax, "malformed number").at(start));
+        }
+        self.at = at;
+        Ok(self.since(start))
+    }
+
+    /// null.
+    pub fn null(&mut self) -> Result<()> {
+        self.word("null", Value::Null).map(drop)
+    }
+
+    /// A string.
+    #[inline]
+    pub fn text(&mut self) -> Result<Text<'a>> {
+        if self.peek() == Some(b'"') { self.string_at_quote() } else { Err(self.wrong_type("text")) }
+    }
+
+    /// A string, decoded, or null.
+    #[inline]
+    pub fn optional_text(&mut self) -> Result<Option<Cow<'a, str>>> {
+        match self.peek() {
+            Some(b'"') => self.string_at_quote()?.decode().map(Some),
+            Some(b'n') => self.null().map(|()| None),
+            _ => Err(self.wrong_type("text or null")),
+        }
+    }
+
+    /// An integer or null.
+    #[inline]
+    pub fn optional_integer(&mut self) -> Result<Option<i64>> {
+        match self.peek() {
+            Some(b'-' | b'0'..=b'9') => {
+                let start = self.at;
+                let number = self.number()?;
+                number.parse().map(Some).map_err(|_| Fault::new(Kind::Envelope, format!("{number} is not a 64-bit integer")).at(start))
+            }
+            Some(b'n') => self.null().map(|()| None),
+            _ => Err(self.wrong_type("an integer or null")),
+        }
+    }
+
+    /// A boolean or null.
+    pub fn optional_bool(&mut self) -> Result<Option<bool>> {
+        match self.peek() {
+            Some(b't') => self.word("true", Value::Null).map(|_| Some(true)),
+            Some(b'f') => self.word("false", Value::Null).map(|_| Some(false)),
+            Some(b'n') => self.null().map(|()| None),
+            _ => Err(self.wrong_type("a boolean or null")),
+        }
+    }
+
+    /// The text of an object, or null; an empty array is as good as null.
+    pub fn optional_object(&mut self) -> Result<Option<&'a str>> {
+        let at = self.at;
+        match self.optional_nested()? {
+            Some(text) if text.starts_with('[') => {
+                let is_empty = text.get(1..text.len() - 1).is_some_and(|inner| inner.trim().is_empty());
+                if is_empty { Ok(None) } else { Err(Fault::new(Kind::Envelope, "expected an object or null, found an array").at(at)) }
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// The text of an object or array, or null.
+    pub fn optional_nested(&mut self) -> Result<Option<&'a str>> {
+        match self.peek() {
+            Some(b'{' | b'[') => self.nested().map(Some),
+            Some(b'n') => self.null().map(|()| None),
+            _ => Err(self.wrong_type("an object or null")),
+        }
+    }
+
+    /// An error of the envelope here: a value of another type than expected. What is no value at all is a syntax error.
+    #[cold]
+    pub fn wrong_type(&mut self, expected: &str) -> Fault {
+        let at = self.at;
+        let found = match self.value() {
+            Ok(Value::Null) => "null",
+            Ok(Value::Bool(_)) => "a boolean",
+            Ok(Value::Number(_)) => "a number",
+            Ok(Value::Text(_) | Value::Escaped(_)) => "text",
+            Ok(Value::Nested(text)) if text.starts_with('[') => "an array",
+            Ok(_) => "an object",
+            Err(fault) => return fault,
+        };
+        Fault::new(Kind::Envelope, format!("expected {expected}, found {found}")).at(at)
+    }
+
+    /// A syntax error here: what stands here, and what was expected.
+    #[cold]
+    pub fn unexpected(&self, expected: &str) -> Fault {
+        let found = match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
+            Some(c) => format!("expected {expected}, found {c:?}"),
+            None => format!("the message ends where {expected} was expected"),
+        };
+        Fault::new(Kind::Syntax, found).at(self.at)
+    }
+}
+
+/// Index of the first quote, backslash or control character at or behind `from`; the text's length if there is none.
+#[inline]
+fn special(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
+        let block = u8x16::new(*block);
+        let control = block.min(u8x16::splat(0x1F)).simd_eq(block);
+        let hits = (block.simd_eq(u8x16::splat(b'"')) | block.simd_eq(u8x16::splat(b'\\')) | control).to_bitmask();
+        if hits != 0 {
+            return at + hits.trailing_zeros() as usize;
+        }
+        at += 16;
+    }
+    let tail = bytes.get(at..).unwrap_or_default();
+    at + tail.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20).unwrap_or(tail.len())
+}
+
+#[inline]
+fn digits(bytes: &[u8], from: usize) -> usize {
+    let tail = bytes.get(from..).unwrap_or_default();
+    from + tail.iter().position(|b| !b.is_ascii_digit()).unwrap_or(tail.len())
+}
+
+/// Checks the escape at `at` and returns the index behind it.
+fn escape_end(bytes: &[u8], at: usize) -> Result<usize> {
+    match bytes.get(at + 1) {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
+        Some(b'u') => {
+            let hex = bytes.get(at + 2..at + 6);
+            if hex.is_some_and(|h| h.iter().all(u8::is_ascii_hexdigit)) {
+                return Ok(at + 6);
+            }
+            Err(Fault::new(Kind::Syntax, "\\u needs four hexadecimal digits").at(at))
+        }
+        Some(_) => Err(Fault::new(Kind::Syntax, "unknown escape in a string").at(at)),
+        None => Err(Fault::new(Kind::Syntax, "the message ends inside a string").at(bytes.len())),
+    }
+}
+
+/// Hands out the pieces of a string whose escapes were checked by [`Cursor`], decoded.
+pub(crate) fn unescape(raw: &str, mut push: impl FnMut(&str)) -> Result<()> {
+    let mut rest = raw;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        push(rest.get(..at).unwrap_or_default());
+        let (decoded, length) = decode_escape(rest.get(at..).unwrap_or_default())?;
+        push(decoded.encode_utf8(&mut [0; 4]));
+        rest = rest.get(at + length..).unwrap_or_default();
+    }
+    push(rest);
+    Ok(())
+}
+
+/// The character that the escape at the start of `text` stands for, and how long the escape is.
+fn decode_escape(text: &str) -> Result<(char, usize)> {
+    let simple = match text.as_bytes().get(1) {
+        Some(b'n') => '\n',
+        Some(b't') => '\t',
+        Some(b'r') => '\r',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'u') => return decode_unicode(text),
+        Some(&other) => other as char,
+        None => return Err(Fault::new(Kind::Syntax, "lone backslash at the end of a string")),
+    };
+    Ok((simple, 2))
+}
+
+fn decode_unicode(text: &str) -> Result<(char, usize)> {
+    let unit = |at: usize| text.get(at..at + 4).and_then(|hex| u16::from_str_radix(hex, 16).ok());
+    let lone = || Fault::new(Kind::Encoding, "a lone surrogate escape stands for no character");
+    let first = unit(2).ok_or_else(lone)?;
+    let second = if text.get(6..8) == Some("\\u") { unit(8) } else { None };
+    match char::decode_utf16([first].into_iter().chain(second)).next() {
+        Some(Ok(c)) => Ok((c, 6 * c.len_utf16())),
+        _ => Err(lone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_json(text: &str) -> bool {
+        let mut cursor = Cursor::new(text, false);
+        cursor.skip().is_ok() && cursor.peek().is_none()
+    }
+
+    #[test]
+    fn accepts_and_refuses_what_serde_json_does() {
+        let cases = [
+            "0",
+            "-0",
+            "00",
+            "01",
+            "-",
+            "1.",
+            ".5",
+            "1.5e",
+            "1e+5",
+            "1E-5",
+            "+1",
+            "nul",
+            "null",
+            "true",
+            "tru",
+            "\"\"",
+            "\"a",
+            "\"\\u00e9\"",
+            "\"\\u00g9\"",
+            "\"\\x\"",
+            "\"\t\"",
+            "[]",
+            "[1,]",
+            "[,]",
+            "[1 2]",
+            "{}",
+            "{\"a\":1}",
+            "{\"a\":1,}",
+            "{\"a\"}",
+            "{a:1}",
+            "{\"a\":1 \"b\":2}",
+            "[[[[]]]]",
+            "[1",
+            "{\"a\":",
+            " [ 1 , {\"x\" : [ ] } ] ",
+            "",
+            " ",
+            "[]]",
+            "\"\u{7f}\"",
+            "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\\\"aaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
+        ];
+        for case in cases {
+            let theirs = serde_json::from_str::<serde_json::Value>(case).is_ok();
+            assert_eq!(is_json(case), theirs, "{case:?}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+        assert!(is_json(&nested(MAX_DEPTH as usize)));
+        let deep = nested(100_000);
+        let fault = Cursor::new(&deep, false).skip().unwrap_err().into_parts();
+        assert_eq!(fault.kind, Kind::Depth);
+    }
+
+    #[test]
+    fn strings_decode_as_serde_json_does() {
+        for raw in ["plain", r"a\nb\t\r\b\f\/\\\", r"\u00e9\u4e2d", r"\ud83d\ude00!", r"\ud83d", r"\ude00\ud83d", r"\ud83dx"] {
+            let ours = Text { raw, escaped: true }.decode().ok().map(Cow::into_owned);
+            let theirs = serde_json::from_str::<String>(&format!("\"{raw}\"")).ok();
+            assert_eq!(ours, theirs, "{raw}");
+        }
+    }
+
+    #[test]
+    fn special_finds_the_same_byte_at_every_offset() {
+        for length in 0..70 {
+            for found in [b'"', b'\\', 0x1F, 0] {
+                let mut text = vec![b'a'; length];
+                text.push(found);
+                text.extend([b'"'; 20]);
+                assert_eq!(special(&text, 0), length);
+            }
+            assert_eq!(special(&vec![0xC3; length], 0), length);
+        }
+    }
+}

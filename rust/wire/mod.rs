@@ -1,0 +1,5 @@
+//! How bytes are encoded. Nothing here knows a vendor.
+
+pub(crate) mod compression;
+pub(crate) mod framing;
+pub(crate) mod json;
