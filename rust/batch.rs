@@ -66,7 +66,7 @@ impl Plan {
     }
 
     fn image(&self) -> Result<ImageColumns, String> {
-        let Some(table) = &self.table else { return Ok(ImageColumns::Map(Map::new())) };
+        let Some(table) = &self.table else { return Ok(ImageColumns::Map(Box::new(Map::new()))) };
         Ok(ImageColumns::Table(Table::new(table, &self.value_options)?))
     }
 
@@ -84,7 +84,8 @@ impl Plan {
         usize::from(self.fields.first() == Some(&EnvelopeField::Op))
     }
 
-    fn asks(&self, field: EnvelopeField) -> bool {
+    /// Whether an envelope column is put out.
+    pub fn asks(&self, field: EnvelopeField) -> bool {
         self.fields.contains(&field)
     }
 }
@@ -136,7 +137,7 @@ impl Bodies<'_> {
 enum ImageColumns {
     None,
     Table(Table),
-    Map(Map),
+    Map(Box<Map>),
 }
 
 /// A record batch that is being built.

@@ -13,9 +13,9 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, Schema
 use crate::batch::{Batch, Bodies, Finished, Input, Plan};
 use crate::dialect::{self, Dialect, Reading, Variant};
 use crate::error::{Error, Fault, Kind, Result};
-use crate::event::{Events, Op};
+use crate::event::{Events, Extent, Op};
 use crate::keys::{ColumnNames, Keys};
-use crate::layout::Layout;
+use crate::layout::{EnvelopeField, Layout};
 use crate::mysql::types::{Declared, Types};
 use crate::options::Options;
 use crate::wire::compression::expand;
@@ -179,18 +179,20 @@ impl Decoder {
         mut chunk: impl FnMut(&mut Events<'_, '_, '_>, &Bodies<'_>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
         let mut keys = Keys::new(&self.columns, self.variant(self.dialect).quoting);
-        let mut types = Types::default();
+        let mut types = Types::new(self.plan.asks(EnvelopeField::ColumnTypes));
+        let mut extent = Extent::default();
         let mut at = 0;
         while at < input.messages.len() {
             let bodies = self.bodies(input, at);
             keys.trim();
             types.trim();
-            let mut events = Events::new(&mut keys, &mut types, self.plan.wants, self.dialect_name());
+            let mut events = Events::new(&mut keys, &mut types, self.plan.wants, self.dialect_name(), extent);
             for (index, body) in bodies.iter().enumerate() {
                 events.begin(at + index);
                 self.read(body, &mut events);
             }
             let texts: Vec<&[u8]> = bodies.iter().map(Body::bytes).collect();
+            extent = events.extent();
             chunk(&mut events, &Bodies { first: at, texts: &texts })?;
             at += bodies.len();
         }

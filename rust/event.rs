@@ -12,13 +12,18 @@ use crate::mysql::types::Types;
 use crate::wire::json::Cursor;
 
 /// One value of a row image, as its message writes it.
+///
+/// The tag is as wide as a pointer, so that copying a value moves whole words: a narrow tag between padding made every copy
+/// wait for the bytes just written, a third of the time spent on reading rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u64)]
 pub(crate) enum Value<'a> {
     /// The image does not carry the column.
     Missing,
     /// SQL NULL.
     Null,
-    Bool(bool),
+    True,
+    False,
     /// A JSON number's characters.
     Number(&'a str),
     /// Text without escapes.
@@ -35,8 +40,8 @@ impl<'a> Value<'a> {
         match *self {
             Value::Missing => "",
             Value::Null => "null",
-            Value::Bool(true) => "true",
-            Value::Bool(false) => "false",
+            Value::True => "true",
+            Value::False => "false",
             Value::Number(raw) | Value::Text(raw) | Value::Escaped(raw) | Value::Nested(raw) => raw,
         }
     }
@@ -258,6 +263,9 @@ pub(crate) struct Wants {
     pub types: bool,
 }
 
+/// How many tables can alternate before blocks that repeat are read again.
+const REPEATS: usize = 64;
+
 /// What some messages said, in order.
 pub(crate) struct Events<'a, 's, 'k> {
     pub keys: &'k mut Keys<'s>,
@@ -271,26 +279,47 @@ pub(crate) struct Events<'a, 's, 'k> {
     pub names: Vec<KeyId>,
     pub envelopes: Vec<Envelope<'a>>,
     pub rows: Vec<Row>,
+    /// What stood in place of the declared JDBC types, by the last name of the row before them.
+    repeats: [&'a str; REPEATS],
     /// Index of the message that is being read.
     pub message: usize,
     first_row: usize,
 }
 
+/// How much a chunk of messages said: the next one will say about as much.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Extent {
+    cells: usize,
+    names: usize,
+    envelopes: usize,
+    rows: usize,
+}
+
 impl<'a, 's, 'k> Events<'a, 's, 'k> {
-    pub fn new(keys: &'k mut Keys<'s>, types: &'k mut Types, wants: Wants, dialect: &'static str) -> Self {
+    pub fn new(keys: &'k mut Keys<'s>, types: &'k mut Types, wants: Wants, dialect: &'static str, expected: Extent) -> Self {
         Events {
             keys,
             types,
             wants,
             dialect,
-            cells: Vec::new(),
+            cells: Vec::with_capacity(expected.cells),
             images: Vec::new(),
-            names: Vec::new(),
-            envelopes: Vec::new(),
-            rows: Vec::new(),
+            names: Vec::with_capacity(expected.names),
+            envelopes: Vec::with_capacity(expected.envelopes),
+            rows: Vec::with_capacity(expected.rows),
+            repeats: [""; REPEATS],
             message: 0,
             first_row: 0,
         }
+    }
+
+    pub fn extent(&self) -> Extent {
+        Extent { cells: self.cells.len(), names: self.names.len(), envelopes: self.envelopes.len(), rows: self.rows.len() }
+    }
+
+    /// An object, or null, that usually is the same as in the last message with the same `hint`.
+    pub fn repeated(&mut self, cursor: &mut Cursor<'a>, hint: usize) -> Result<Option<&'a str>> {
+        cursor.repeated(self.repeats.get_mut(hint % REPEATS).unwrap_or(&mut ""))
     }
 
     /// Starts the message with this index in the input.

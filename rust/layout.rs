@@ -115,13 +115,12 @@ impl Layout {
     /// The columns that can be asked for.
     pub(crate) fn allowed_fields(self) -> Vec<EnvelopeField> {
         let all = EnvelopeField::NAMES.iter().map(|(field, _)| *field);
-        all.filter(|field| match (self, field) {
-            (Layout::Change, F::Sequence) => false,
-            (Layout::Changelog | Layout::Upsert, F::Before | F::After) => false,
-            (Layout::Changelog, F::Sequence) => false,
-            _ => true,
-        })
-        .collect()
+        let refused: &[F] = match self {
+            Layout::Change => &[F::Sequence],
+            Layout::Changelog => &[F::Sequence, F::Before, F::After],
+            Layout::Upsert => &[F::Before, F::After],
+        };
+        all.filter(|field| !refused.contains(field)).collect()
     }
 
     /// The rows that an event's row gives.

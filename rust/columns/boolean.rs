@@ -32,7 +32,8 @@ fn boolean(text: &str) -> Result<bool, Refusal> {
 impl Family for Booleans {
     fn push(&mut self, value: &Value<'_>, _: &Context<'_>) -> Result<()> {
         let parsed = match value {
-            Value::Bool(value) => Ok(*value),
+            Value::True => Ok(true),
+            Value::False => Ok(false),
             other => scalar(other, boolean)?,
         };
         self.builder.append_value(parsed.map_err(|refusal| refused(value, refusal, "boolean (0 or 1)"))?);

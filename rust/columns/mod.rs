@@ -1,13 +1,13 @@
 //! From values to Arrow arrays: one small file for each family of Arrow types.
 //!
-//! A [`Family`] knows one value at a time; [`Column`] runs it over many, so that the choice of family is made once for a
-//! chunk of messages and not once for each cell.
+//! A [`Column`] takes the values of a whole chunk of messages, so that the choice of type is made once and not for each cell.
 
 mod binary;
 mod boolean;
 mod decimal;
 mod nested;
 mod number;
+mod primitive;
 mod temporal;
 mod text;
 
@@ -57,7 +57,7 @@ pub(crate) struct SlotRow {
 /// What is known about one value beside itself.
 pub(crate) struct Context<'c> {
     types: &'c Types,
-    row: SlotRow,
+    row: &'c SlotRow,
     column: Option<usize>,
 }
 
@@ -97,9 +97,7 @@ pub(crate) trait Column: Send {
 
     /// Appends column `column` of the slots. Compiled for each family, so that the loop knows its `append`.
     fn extend(&mut self, slots: &Slots<'_, '_>, column: usize, faults: &mut Vec<CellFault>) {
-        let values = slots.values.iter().skip(column).step_by(slots.width.max(1));
-        for (row, (value, slot_row)) in values.zip(slots.rows).enumerate() {
-            let context = Context { types: slots.types, row: *slot_row, column: Some(column) };
+        for (row, (value, context)) in cells(slots, column).enumerate() {
             if let Err(fault) = self.append(value, &context) {
                 faults.push(CellFault { row, column: Some(column), fault });
             }
@@ -107,7 +105,14 @@ pub(crate) trait Column: Send {
     }
 }
 
-/// A family of Arrow types without inner columns.
+/// The values of one column, each with its surroundings.
+#[inline(always)]
+fn cells<'e, 'a>(slots: &'e Slots<'e, 'a>, column: usize) -> impl Iterator<Item = (&'e Value<'a>, Context<'e>)> {
+    let rows = slots.values.chunks_exact(slots.width.max(1)).zip(slots.rows);
+    rows.filter_map(move |(values, row)| Some((values.get(column)?, Context { types: slots.types, row, column: Some(column) })))
+}
+
+/// A family of variable-length types without inner columns.
 trait Family: Send {
     /// Appends a value that is not null, or leaves the column as it is.
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()>;
@@ -143,10 +148,10 @@ pub(crate) fn column(data_type: &DataType, options: &ValueOptions) -> Result<Box
         DataType::UInt16 => number::integers::<UInt16Type>(options),
         DataType::UInt32 => number::integers::<UInt32Type>(options),
         DataType::UInt64 => number::integers::<UInt64Type>(options),
-        DataType::Float32 => Box::new(number::Floats::<Float32Type>::default()),
-        DataType::Float64 => Box::new(number::Floats::<Float64Type>::default()),
-        DataType::Decimal128(precision, scale) => Box::new(decimal::Decimals::<Decimal128Type>::new(*precision, *scale)?),
-        DataType::Decimal256(precision, scale) => Box::new(decimal::Decimals::<Decimal256Type>::new(*precision, *scale)?),
+        DataType::Float32 => number::floats::<Float32Type>(),
+        DataType::Float64 => number::floats::<Float64Type>(),
+        DataType::Decimal128(precision, scale) => decimal::decimals::<Decimal128Type>(*precision, *scale)?,
+        DataType::Decimal256(precision, scale) => decimal::decimals::<Decimal256Type>(*precision, *scale)?,
         DataType::Utf8 => Box::new(text::Texts::<i32>::new(options)),
         DataType::LargeUtf8 => Box::new(text::Texts::<i64>::new(options)),
         DataType::Binary => Box::new(binary::Binaries::<i32>::default()),
@@ -223,7 +228,7 @@ pub(crate) fn refused(value: &Value<'_>, refusal: Refusal, asked: &str) -> Fault
 }
 
 /// Runs `convert` over a value's text; objects, arrays and booleans have none.
-#[inline]
+#[inline(always)]
 fn scalar<T>(value: &Value<'_>, convert: impl Fn(&str) -> Result<T, Refusal>) -> Result<Result<T, Refusal>> {
     match value {
         Value::Text(text) | Value::Number(text) => Ok(convert(text)),

@@ -3,54 +3,55 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow_array::builder::PrimitiveBuilder;
 use arrow_array::types::{ArrowPrimitiveType, Int64Type};
-use arrow_array::{ArrayRef, PrimitiveArray};
 
-use super::{Column, Context, Family, ValueOptions, refused, scalar, spell};
-use crate::error::Result;
+use super::primitive::primitives;
+use super::{Column, ValueOptions, refused, scalar, spell};
 use crate::event::Value;
-use crate::mysql::number::{Refusal, float, integer};
+use crate::mysql::number::{Refusal, float, integer, short_integer};
 use crate::mysql::temporal::time_of;
 use crate::mysql::types::{Base, Declared};
-
-struct Integers<T: ArrowPrimitiveType> {
-    builder: PrimitiveBuilder<T>,
-    labels: Arc<[String]>,
-}
 
 /// A column of integers of any width.
 pub(super) fn integers<T>(options: &ValueOptions) -> Box<dyn Column>
 where
     T: ArrowPrimitiveType,
-    T::Native: TryFrom<i128>,
+    T::Native: TryFrom<i128> + TryFrom<i64>,
 {
-    Box::new(Integers::<T> { builder: PrimitiveBuilder::new(), labels: options.labels.clone() })
+    let labels: Arc<[String]> = options.labels.clone();
+    primitives::<T, _>(T::DATA_TYPE, move |value: &Value<'_>, context: &super::Context<'_>| {
+        let parsed = match scalar(value, narrowed::<T::Native>)? {
+            Err(Refusal::Type) => match stands_for(value, context.declared(), &labels, T::DATA_TYPE == Int64Type::DATA_TYPE) {
+                Some(integer) => T::Native::try_from(integer).map_err(|_| Refusal::Range),
+                None => Err(Refusal::Type),
+            },
+            other => other,
+        };
+        parsed.map(Some).map_err(|refusal| refused(value, refusal, &spell(&T::DATA_TYPE)))
+    })
 }
 
-impl<T> Integers<T>
-where
-    T: ArrowPrimitiveType,
-    T::Native: TryFrom<i128>,
-{
-    #[inline]
-    fn convert(text: &str) -> Result<T::Native, Refusal> {
-        T::Native::try_from(integer(text)?).map_err(|_| Refusal::Range)
-    }
+#[inline(always)]
+fn narrowed<N: TryFrom<i128> + TryFrom<i64>>(text: &str) -> Result<N, Refusal> {
+    let narrowed = match short_integer(text) {
+        Some(short) => N::try_from(short).ok(),
+        None => N::try_from(integer(text)?).ok(),
+    };
+    narrowed.ok_or(Refusal::Range)
+}
 
-    /// What is not written as an integer but stands for one: a boolean, a label, a TIME in microseconds.
-    #[cold]
-    fn stands_for(&self, value: &Value<'_>, declared: Option<&Declared>) -> Option<i128> {
-        if let Value::Bool(value) = value {
-            return Some((*value).into());
-        }
-        let text = value.text().ok()?;
-        match declared.map(|declared| declared.base) {
-            Some(Base::Enum) => ordinal(&text, labels(declared, &self.labels)).map(|n| n as i128),
-            Some(Base::Set) => mask(&text, labels(declared, &self.labels)),
-            Some(Base::Time) | None if T::DATA_TYPE == Int64Type::DATA_TYPE => time_of(&text).ok().map(i128::from),
-            _ => None,
-        }
+/// What is not written as an integer but stands for one: a boolean, a label, a TIME in microseconds.
+#[cold]
+fn stands_for(value: &Value<'_>, declared: Option<&Declared>, named: &[String], holds_micros: bool) -> Option<i128> {
+    if matches!(value, Value::True | Value::False) {
+        return Some(i128::from(matches!(value, Value::True)));
+    }
+    let text = value.text().ok()?;
+    match declared.map(|declared| declared.base) {
+        Some(Base::Enum) => ordinal(&text, labels(declared, named)).map(|n| n as i128),
+        Some(Base::Set) => mask(&text, labels(declared, named)),
+        Some(Base::Time) | None if holds_micros => time_of(&text).ok().map(i128::from),
+        _ => None,
     }
 }
 
@@ -68,64 +69,17 @@ fn ordinal(label: &str, labels: &[String]) -> Option<usize> {
 
 fn mask(text: &str, labels: &[String]) -> Option<i128> {
     let members = text.split(',').filter(|member| !member.is_empty());
-    members.map(|member| ordinal(member, labels)).try_fold(0, |mask, at| Some(mask | 1 << (at? - 1)))
+    members.map(|member| ordinal(member, labels)).try_fold(0, |mask, at| Some(mask | 1i128.checked_shl(u32::try_from(at? - 1).ok()?)?))
 }
 
-impl<T> Family for Integers<T>
-where
-    T: ArrowPrimitiveType,
-    T::Native: TryFrom<i128>,
-{
-    #[inline]
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        let parsed = match scalar(value, Self::convert)? {
-            Err(Refusal::Type) => match self.stands_for(value, context.declared()) {
-                Some(integer) => T::Native::try_from(integer).map_err(|_| Refusal::Range),
-                None => Err(Refusal::Type),
-            },
-            other => other,
-        };
-        self.builder.append_value(parsed.map_err(|refusal| refused(value, refusal, &spell(&T::DATA_TYPE)))?);
-        Ok(())
-    }
-
-    fn push_null(&mut self) {
-        self.builder.append_null();
-    }
-
-    fn take(&mut self) -> ArrayRef {
-        let array: PrimitiveArray<T> = self.builder.finish();
-        Arc::new(array)
-    }
-}
-
-/// Floats and doubles: the nearest to the text.
-pub(super) struct Floats<T: ArrowPrimitiveType> {
-    builder: PrimitiveBuilder<T>,
-}
-
-impl<T: ArrowPrimitiveType> Default for Floats<T> {
-    fn default() -> Self {
-        Floats { builder: PrimitiveBuilder::new() }
-    }
-}
-
-impl<T> Family for Floats<T>
+/// A column of floats or doubles: the nearest to the text.
+pub(super) fn floats<T>() -> Box<dyn Column>
 where
     T: ArrowPrimitiveType,
     T::Native: FromStr + Into<f64>,
 {
-    fn push(&mut self, value: &Value<'_>, _: &Context<'_>) -> Result<()> {
+    primitives::<T, _>(T::DATA_TYPE, |value: &Value<'_>, _: &super::Context<'_>| {
         let parsed = scalar(value, float::<T::Native>)?;
-        self.builder.append_value(parsed.map_err(|refusal| refused(value, refusal, &spell(&T::DATA_TYPE)))?);
-        Ok(())
-    }
-
-    fn push_null(&mut self) {
-        self.builder.append_null();
-    }
-
-    fn take(&mut self) -> ArrayRef {
-        Arc::new(self.builder.finish())
-    }
+        parsed.map(Some).map_err(|refusal| refused(value, refusal, &spell(&T::DATA_TYPE)))
+    })
 }

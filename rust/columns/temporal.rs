@@ -2,55 +2,26 @@
 
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
-use arrow_array::builder::PrimitiveBuilder;
 use arrow_array::types::{ArrowPrimitiveType, ArrowTimestampType, Date32Type};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::{Column, Context, Family, ValueOptions, ZeroDate, refused, scalar, spell};
-use crate::error::Result;
+use super::primitive::primitives;
+use super::{Column, Context, ValueOptions, ZeroDate, refused, scalar, spell};
 use crate::event::Value;
 use crate::mysql::number::Refusal;
 use crate::mysql::temporal::{Written, time_of};
 use crate::mysql::zone::Zone;
 
-/// A column of one of Arrow's temporal types: how a text becomes its number.
-struct Temporal<T: ArrowPrimitiveType, C> {
-    builder: PrimitiveBuilder<T>,
-    asked: String,
-    convert: C,
-}
-
-impl<T, C> Temporal<T, C>
+/// A column of `data_type`, whose number `convert` finds in the text; `None` is null.
+fn temporal<T, C>(data_type: DataType, convert: C) -> Box<dyn Column>
 where
     T: ArrowPrimitiveType,
-    C: Fn(&str) -> Result<Option<T::Native>, Refusal> + Send,
+    C: Fn(&str) -> Result<Option<T::Native>, Refusal> + Send + 'static,
 {
-    fn boxed(data_type: DataType, convert: C) -> Box<Self> {
-        let asked = spell(&data_type);
-        Box::new(Temporal { builder: PrimitiveBuilder::new().with_data_type(data_type), asked, convert })
-    }
-}
-
-impl<T, C> Family for Temporal<T, C>
-where
-    T: ArrowPrimitiveType,
-    C: Fn(&str) -> Result<Option<T::Native>, Refusal> + Send,
-{
-    #[inline]
-    fn push(&mut self, value: &Value<'_>, _: &Context<'_>) -> Result<()> {
-        let parsed = scalar(value, &self.convert)?;
-        self.builder.append_option(parsed.map_err(|refusal| refused(value, refusal, &self.asked))?);
-        Ok(())
-    }
-
-    fn push_null(&mut self) {
-        self.builder.append_null();
-    }
-
-    fn take(&mut self) -> ArrayRef {
-        Arc::new(self.builder.finish())
-    }
+    let asked = spell(&data_type);
+    primitives::<T, _>(data_type, move |value: &Value<'_>, _: &Context<'_>| {
+        scalar(value, &convert)?.map_err(|refusal| refused(value, refusal, &asked))
+    })
 }
 
 /// What a zero date becomes in a column that cannot hold it.
@@ -62,7 +33,7 @@ fn zero_date(options: &ValueOptions) -> impl Fn() -> Result<(), Refusal> + Send 
 /// A column of dates. A time of day other than midnight would be lost, so it is refused.
 pub(super) fn dates(options: &ValueOptions) -> Box<dyn Column> {
     let zero = zero_date(options);
-    Temporal::<Date32Type, _>::boxed(DataType::Date32, move |text| {
+    temporal::<Date32Type, _>(DataType::Date32, move |text| {
         let written = Written::parse(text)?;
         if written.is_zero() {
             return zero().map(|()| None);
@@ -83,7 +54,7 @@ pub(super) fn timestamps<T: ArrowTimestampType>(zone: Option<Arc<str>>, options:
         TimeUnit::Nanosecond => 1_000_000_000,
     };
     let nanos_a_unit = (1_000_000_000 / a_second) as u32;
-    Temporal::<T, _>::boxed(DataType::Timestamp(T::UNIT, zone), move |text| {
+    temporal::<T, _>(DataType::Timestamp(T::UNIT, zone), move |text| {
         let written = Written::parse(text)?;
         if written.is_zero() {
             return zero().map(|()| None);
@@ -117,7 +88,7 @@ where
 {
     const A_DAY: i64 = 86_400_000_000;
     let of_day = matches!(T::DATA_TYPE, DataType::Time64(_));
-    Temporal::<T, _>::boxed(T::DATA_TYPE, move |text| {
+    temporal::<T, _>(T::DATA_TYPE, move |text| {
         let time = time_of(text)?;
         if time % micros != 0 || of_day && !(0..A_DAY).contains(&time) {
             return Err(Refusal::Range);

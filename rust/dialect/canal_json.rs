@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use super::{Dialect, Reading, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source};
-use crate::keys::{KeyId, Quoting};
+use crate::keys::Quoting;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::framing;
 use crate::wire::json::{Cursor, Text};
@@ -155,8 +155,8 @@ impl<'a> Message<'a> {
             "sql" => self.sql = cursor.optional_text()?,
             "isDdl" => self.is_ddl = cursor.optional_bool()?.unwrap_or(false),
             "pkNames" => self.pk_names = names(cursor, events)?,
-            "mysqlType" => self.mysql_type = types(cursor, events, start)?,
-            "sqlType" => self.sql_type = cursor.optional_object()?,
+            "mysqlType" => self.mysql_type = types(cursor, events, last_key(events, start))?,
+            "sqlType" => self.sql_type = events.repeated(cursor, last_key(events, start))?,
             "tableChanges" => self.table_changes = cursor.optional_nested()?,
             "_tidb" => self.tidb = Tidb::read(cursor)?,
             _ => cursor.skip()?,
@@ -319,13 +319,16 @@ fn names<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result
 }
 
 /// `mysqlType`: an object; CloudCanal writes an empty array for null.
-fn types<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>, start: usize) -> Result<Option<usize>> {
+fn types<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>, hint: usize) -> Result<Option<usize>> {
     if !events.wants.types || cursor.peek() != Some(b'{') {
         return cursor.optional_object().map(|_| None);
     }
-    // The messages of a table end their rows with the same column.
-    let last_key = events.cells.get(start..).and_then(<[_]>::last).map_or(KeyId::START, |(key, _)| *key);
-    events.types.read(cursor, events.keys, last_key.index()).map(Some)
+    events.types.read(cursor, events.keys, hint).map(Some)
+}
+
+/// The last name of the message's rows: the messages of a table end their rows with the same one.
+fn last_key(events: &Events<'_, '_, '_>, start: usize) -> usize {
+    events.cells.get(start..).and_then(<[_]>::last).map_or(0, |(key, _)| key.index())
 }
 
 impl<'a> Tidb<'a> {

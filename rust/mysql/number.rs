@@ -12,14 +12,31 @@ pub(crate) enum Refusal {
 }
 
 /// An integer: an optional minus, then digits. Leading zeros (ZEROFILL) are fine.
-#[inline]
 pub(crate) fn integer(text: &str) -> Result<i128, Refusal> {
     let (negative, digits) = sign(text.as_bytes());
     if digits.is_empty() {
         return Err(Refusal::Type);
     }
-    let magnitude = if digits.len() <= 18 { short(digits)? as i128 } else { long(digits)? };
+    let magnitude = long(digits)?;
     Ok(if negative { -magnitude } else { magnitude })
+}
+
+/// An integer of at most 18 digits, which is nearly every one; `None` for all other text.
+#[inline]
+pub(crate) fn short_integer(text: &str) -> Option<i64> {
+    let (negative, digits) = sign(text.as_bytes());
+    if digits.is_empty() || digits.len() > 18 {
+        return None;
+    }
+    let mut value = 0i64;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + i64::from(digit);
+    }
+    Some(if negative { -value } else { value })
 }
 
 fn sign(text: &[u8]) -> (bool, &[u8]) {
@@ -27,20 +44,6 @@ fn sign(text: &[u8]) -> (bool, &[u8]) {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
     }
-}
-
-/// At most 18 digits.
-#[inline]
-fn short(digits: &[u8]) -> Result<u64, Refusal> {
-    let mut value = 0u64;
-    for byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return Err(Refusal::Type);
-        }
-        value = value * 10 + u64::from(digit);
-    }
-    Ok(value)
 }
 
 fn long(digits: &[u8]) -> Result<i128, Refusal> {
@@ -224,6 +227,7 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(integer(text), expected, "{text:?}");
+            assert!(short_integer(text).is_none_or(|short| Ok(i128::from(short)) == expected), "{text:?}");
         }
     }
 

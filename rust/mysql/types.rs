@@ -2,9 +2,9 @@
 
 use hashbrown::HashMap;
 
-use crate::error::{Fault, Kind, Result};
+use crate::error::Result;
 use crate::keys::{KeyId, Keys};
-use crate::wire::json::Cursor;
+use crate::wire::json::{Cursor, Text};
 
 /// The families of MySQL's types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +160,7 @@ pub(crate) type TypeId = usize;
 #[derive(Debug)]
 pub(crate) struct Block {
     raw: Box<str>,
+    /// Of every column, in order; empty unless they are asked for.
     pub entries: Vec<(KeyId, TypeId)>,
     /// Of the asked columns.
     by_column: Vec<Option<TypeId>>,
@@ -168,21 +169,29 @@ pub(crate) struct Block {
 /// The declared types met so far. The messages of a table repeat the same block, so a block is compared before it is read.
 #[derive(Debug, Default)]
 pub(crate) struct Types {
+    /// Whether a block's entries are asked for, or only what it says of the asked columns.
+    keep_entries: bool,
     ids: HashMap<Box<str>, TypeId>,
     declared: Vec<Declared>,
     blocks: Vec<Block>,
-    /// The block that followed a row image with this last name.
-    after: HashMap<usize, usize>,
+    /// The block that came last with this hint.
+    latest: HashMap<usize, usize>,
+    /// By name: the type that it was last declared with, for producers that write a block in another order each time.
+    by_key: Vec<TypeId>,
 }
 
 impl Types {
     /// How many blocks are kept between two chunks of messages.
     const MOST: usize = 1 << 10;
 
+    pub fn new(keep_entries: bool) -> Self {
+        Types { keep_entries, ..Types::default() }
+    }
+
     /// Forgets everything if it has become too much. Numbers given out before mean nothing afterwards.
     pub fn trim(&mut self) {
-        if self.blocks.len() > Self::MOST {
-            *self = Types::default();
+        if self.blocks.len() > Self::MOST || self.by_key.len() > Keys::MOST {
+            *self = Types::new(self.keep_entries);
         }
     }
 
@@ -204,58 +213,76 @@ impl Types {
 
     /// Reads an object of names and types. `hint` is anything that tends to go with the same block.
     pub fn read(&mut self, cursor: &mut Cursor<'_>, keys: &mut Keys<'_>, hint: usize) -> Result<usize> {
-        if let Some(&block) = self.after.get(&hint)
+        let latest = self.latest.get(&hint).copied();
+        if let Some(block) = latest
             && self.blocks.get(block).is_some_and(|block| cursor.eat(&block.raw))
         {
             return Ok(block);
         }
         let start = cursor.at();
-        let mut entries = Vec::new();
+        let read = self.read_entries(cursor, keys)?;
+        // The same types in another order: nothing new.
+        if let Some(block) = latest
+            && !self.keep_entries
+            && self.blocks.get(block).is_some_and(|block| block.by_column == read.by_column)
+        {
+            return Ok(block);
+        }
+        self.blocks.push(Block { raw: cursor.since(start).into(), ..read });
+        self.latest.insert(hint, self.blocks.len() - 1);
+        Ok(self.blocks.len() - 1)
+    }
+
+    fn read_entries(&mut self, cursor: &mut Cursor<'_>, keys: &mut Keys<'_>) -> Result<Block> {
+        let mut block = Block { raw: "".into(), entries: Vec::new(), by_column: Vec::new() };
         let mut members = cursor.object()?;
         let mut key = KeyId::START;
         while cursor.next_member(&mut members)? {
             key = keys.read(cursor, key)?;
-            entries.push((key, self.read_type(cursor)?));
+            let text = read_type(cursor)?;
+            let column = keys.column(key);
+            if column.is_none() && !self.keep_entries {
+                continue;
+            }
+            let id = self.intern(key, text)?;
+            if self.keep_entries {
+                block.entries.push((key, id));
+            }
+            if let Some(column) = column {
+                block.by_column.resize(block.by_column.len().max(column + 1), None);
+                block.by_column.get_mut(column).into_iter().for_each(|slot| *slot = Some(id));
+            }
         }
-        let block = self.add(cursor.since(start), entries, keys);
-        self.after.insert(hint, block);
         Ok(block)
     }
 
-    fn read_type(&mut self, cursor: &mut Cursor<'_>) -> Result<TypeId> {
-        let at = cursor.at();
-        let value = cursor.value()?;
-        if value.is_null() {
-            return Ok(self.intern(""));
+    /// The number of a type that is declared for `key`.
+    fn intern(&mut self, key: KeyId, text: Text<'_>) -> Result<TypeId> {
+        let last = self.by_key.get(key.index()).copied().unwrap_or(usize::MAX);
+        if !text.escaped && self.declared.get(last).is_some_and(|declared| *declared.text == *text.raw) {
+            return Ok(last);
         }
-        match value {
-            crate::event::Value::Text(text) => Ok(self.intern(text)),
-            crate::event::Value::Escaped(_) => Ok(self.intern(&value.text()?)),
-            _ => Err(Fault::new(Kind::Envelope, "expected a type's name in quotes").at(at)),
-        }
-    }
-
-    fn intern(&mut self, text: &str) -> TypeId {
-        if let Some(&id) = self.ids.get(text) {
-            return id;
-        }
-        let id = self.declared.len();
-        self.declared.push(Declared::parse(text));
-        self.ids.insert(text.into(), id);
-        id
-    }
-
-    fn add(&mut self, raw: &str, entries: Vec<(KeyId, TypeId)>, keys: &Keys<'_>) -> usize {
-        let mut by_column = Vec::new();
-        for &(key, id) in &entries {
-            if let Some(column) = keys.column(key) {
-                by_column.resize(by_column.len().max(column + 1), None);
-                by_column[column] = Some(id);
+        let text = text.decode()?;
+        let id = match self.ids.get(&*text) {
+            Some(&id) => id,
+            None => {
+                self.declared.push(Declared::parse(&text));
+                self.ids.insert((*text).into(), self.declared.len() - 1);
+                self.declared.len() - 1
             }
-        }
-        self.blocks.push(Block { raw: raw.into(), entries, by_column });
-        self.blocks.len() - 1
+        };
+        self.by_key.resize(self.by_key.len().max(key.index() + 1), usize::MAX);
+        self.by_key.get_mut(key.index()).into_iter().for_each(|slot| *slot = id);
+        Ok(id)
     }
+}
+
+/// A type's name; null says nothing.
+fn read_type<'a>(cursor: &mut Cursor<'a>) -> Result<Text<'a>> {
+    if cursor.peek() == Some(b'n') {
+        return cursor.null().map(|()| Text { raw: "", escaped: false });
+    }
+    cursor.text()
 }
 
 #[cfg(test)]

@@ -23,13 +23,12 @@ pub(crate) struct Text<'a> {
 
 impl<'a> Text<'a> {
     /// The text with its escapes decoded.
+    #[inline]
     pub fn decode(self) -> Result<Cow<'a, str>> {
         if !self.escaped {
             return Ok(Cow::Borrowed(self.raw));
         }
-        let mut out = String::with_capacity(self.raw.len());
-        unescape(self.raw, |piece| out.push_str(piece))?;
-        Ok(Cow::Owned(out))
+        unescaped(self.raw).map(Cow::Owned)
     }
 
     /// As a value of a row image.
@@ -65,15 +64,20 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next byte that is no white space, left in place.
-    #[inline]
+    #[inline(always)]
     pub fn peek(&mut self) -> Option<u8> {
-        let bytes = self.text.as_bytes();
-        loop {
-            match bytes.get(self.at) {
-                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
-                other => return other.copied(),
-            }
+        match self.text.as_bytes().get(self.at) {
+            Some(&byte) if byte <= b' ' => self.peek_beyond_space(),
+            other => other.copied(),
         }
+    }
+
+    #[inline(never)]
+    fn peek_beyond_space(&mut self) -> Option<u8> {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.text.as_bytes().get(self.at) {
+            self.at += 1;
+        }
+        self.text.as_bytes().get(self.at).copied()
     }
 
     /// Steps over `expected` if the text goes on with exactly that.
@@ -84,6 +88,29 @@ impl<'a> Cursor<'a> {
             self.at += expected.len();
         }
         found
+    }
+
+    /// The next 16 bytes, if there are as many.
+    #[inline(always)]
+    pub fn block(&self) -> Option<u128> {
+        self.rest().first_chunk::<16>().map(|block| u128::from_le_bytes(*block))
+    }
+
+    /// Steps over bytes that were compared with ASCII text.
+    #[inline(always)]
+    pub fn advance(&mut self, length: usize) {
+        self.at += length;
+    }
+
+    /// The object or array that starts here, or null; `before` is what stood here in an earlier message, and usually again.
+    #[inline]
+    pub fn repeated(&mut self, before: &mut &'a str) -> Result<Option<&'a str>> {
+        if !before.is_empty() && self.eat(before) {
+            return Ok(Some(before));
+        }
+        let found = self.optional_object()?;
+        *before = found.unwrap_or_default();
+        Ok(found)
     }
 
     #[inline]
@@ -98,21 +125,23 @@ impl<'a> Cursor<'a> {
     }
 
     /// Any value. Objects and arrays are checked and come out as their text.
-    #[inline]
+    #[inline(always)]
     pub fn value(&mut self) -> Result<Value<'a>> {
+        if self.peek() == Some(b'"') { self.string_at_quote().map(Text::value) } else { self.other_value() }
+    }
+
+    fn other_value(&mut self) -> Result<Value<'a>> {
         match self.peek() {
-            Some(b'"') => self.string_at_quote().map(Text::value),
             Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
             Some(b'{' | b'[') => self.nested().map(Value::Nested),
             Some(b'n') => self.word("null", Value::Null),
-            Some(b't') => self.word("true", Value::Bool(true)),
-            Some(b'f') => self.word("false", Value::Bool(false)),
+            Some(b't') => self.word("true", Value::True),
+            Some(b'f') => self.word("false", Value::False),
             _ => Err(self.unexpected("a value")),
         }
     }
 
     /// Steps over any value.
-    #[inline]
     pub fn skip(&mut self) -> Result<()> {
         self.value().map(drop)
     }
@@ -154,7 +183,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps to the next member's value, past its key; `None` behind the last.
-    #[inline]
+    #[inline(always)]
     pub fn next_key(&mut self, members: &mut Members) -> Result<Option<Text<'a>>> {
         if !self.next_member(members)? {
             return Ok(None);
@@ -164,13 +193,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps to the next member's key; false behind the last.
-    #[inline]
+    #[inline(always)]
     pub fn next_member(&mut self, members: &mut Members) -> Result<bool> {
         self.next(&mut members.0, b'}', "',' or '}'")
     }
 
     /// A key and its colon.
-    #[inline]
+    #[inline(always)]
     pub fn key(&mut self) -> Result<Text<'a>> {
         if self.peek() != Some(b'"') {
             return Err(self.unexpected("a key in quotes"));
@@ -192,7 +221,7 @@ impl<'a> Cursor<'a> {
         self.next(&mut elements.0, b']', "',' or ']'")
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, inside: &mut bool, close: u8, expected: &str) -> Result<bool> {
         let first = !std::mem::replace(inside, true);
         match self.peek() {
@@ -210,7 +239,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn expect(&mut self, byte: u8, what: &str) -> Result<()> {
         if self.peek() != Some(byte) {
             return Err(self.unexpected(what));
@@ -223,20 +252,26 @@ impl<'a> Cursor<'a> {
         if self.eat(word) { Ok(value) } else { Err(self.unexpected("a value")) }
     }
 
-    /// The string whose opening quote is the next byte.
-    #[inline]
+    /// The string whose opening quote is the next byte. Most are short and plain: their end is in the first block.
+    #[inline(always)]
     fn string_at_quote(&mut self) -> Result<Text<'a>> {
         let start = self.at + 1;
-        let end = special(self.text.as_bytes(), start);
-        if self.text.as_bytes().get(end) == Some(&b'"') {
-            self.at = end + 1;
-            return Ok(Text { raw: self.text.get(start..end).unwrap_or_default(), escaped: false });
+        let bytes = self.text.as_bytes();
+        if let Some(block) = bytes.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
+            let hits = special_in(block);
+            let end = start + hits.trailing_zeros() as usize;
+            if hits != 0 && bytes.get(end) == Some(&b'"') {
+                self.at = end + 1;
+                return Ok(Text { raw: self.text.get(start..end).unwrap_or_default(), escaped: false });
+            }
         }
-        self.string_beyond(start, end)
+        self.long_string(start)
     }
 
-    /// The rest of a string that has something other than plain characters at `end`.
-    fn string_beyond(&mut self, start: usize, mut end: usize) -> Result<Text<'a>> {
+    /// A string that is long, has escapes, or is near the text's end.
+    #[inline(never)]
+    fn long_string(&mut self, start: usize) -> Result<Text<'a>> {
+        let mut end = start;
         let bytes = self.text.as_bytes();
         let mut escaped = false;
         loop {
@@ -312,14 +347,33 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn optional_integer(&mut self) -> Result<Option<i64>> {
         match self.peek() {
-            Some(b'-' | b'0'..=b'9') => {
-                let start = self.at;
-                let number = self.number()?;
-                number.parse().map(Some).map_err(|_| Fault::new(Kind::Envelope, format!("{number} is not a 64-bit integer")).at(start))
-            }
+            Some(b'1'..=b'9') => self.integer().map(Some),
+            Some(b'-' | b'0') => self.any_integer().map(Some),
             Some(b'n') => self.null().map(|()| None),
             _ => Err(self.wrong_type("an integer or null")),
         }
+    }
+
+    /// An integer that begins with a digit other than zero: one pass where it has at most 18 digits.
+    #[inline]
+    fn integer(&mut self) -> Result<i64> {
+        let bytes = self.text.as_bytes();
+        let (mut at, mut value) = (self.at, 0i64);
+        while let Some(digit) = bytes.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9) {
+            value = value.wrapping_mul(10).wrapping_add(i64::from(digit));
+            at += 1;
+        }
+        if at - self.at > 18 || matches!(bytes.get(at), Some(b'.' | b'e' | b'E')) {
+            return self.any_integer();
+        }
+        self.at = at;
+        Ok(value)
+    }
+
+    fn any_integer(&mut self) -> Result<i64> {
+        let start = self.at;
+        let number = self.number()?;
+        number.parse().map_err(|_| Fault::new(Kind::Envelope, format!("{number} is not a 64-bit integer")).at(start))
     }
 
     /// A boolean or null.
@@ -359,7 +413,7 @@ impl<'a> Cursor<'a> {
         let at = self.at;
         let found = match self.value() {
             Ok(Value::Null) => "null",
-            Ok(Value::Bool(_)) => "a boolean",
+            Ok(Value::True | Value::False) => "a boolean",
             Ok(Value::Number(_)) => "a number",
             Ok(Value::Text(_) | Value::Escaped(_)) => "text",
             Ok(Value::Nested(text)) if text.starts_with('[') => "an array",
@@ -380,14 +434,20 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Which bytes of a block are quotes, backslashes or control characters: a bit for each.
+#[inline(always)]
+fn special_in(block: &[u8; 16]) -> u32 {
+    let block = u8x16::new(*block);
+    let control = block.min(u8x16::splat(0x1F)).simd_eq(block);
+    (block.simd_eq(u8x16::splat(b'"')) | block.simd_eq(u8x16::splat(b'\\')) | control).to_bitmask()
+}
+
 /// Index of the first quote, backslash or control character at or behind `from`; the text's length if there is none.
 #[inline]
 fn special(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
-        let block = u8x16::new(*block);
-        let control = block.min(u8x16::splat(0x1F)).simd_eq(block);
-        let hits = (block.simd_eq(u8x16::splat(b'"')) | block.simd_eq(u8x16::splat(b'\\')) | control).to_bitmask();
+        let hits = special_in(block);
         if hits != 0 {
             return at + hits.trailing_zeros() as usize;
         }
@@ -399,8 +459,11 @@ fn special(bytes: &[u8], from: usize) -> usize {
 
 #[inline]
 fn digits(bytes: &[u8], from: usize) -> usize {
-    let tail = bytes.get(from..).unwrap_or_default();
-    from + tail.iter().position(|b| !b.is_ascii_digit()).unwrap_or(tail.len())
+    let mut at = from;
+    while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+        at += 1;
+    }
+    at
 }
 
 /// Checks the escape at `at` and returns the index behind it.
@@ -417,6 +480,12 @@ fn escape_end(bytes: &[u8], at: usize) -> Result<usize> {
         Some(_) => Err(Fault::new(Kind::Syntax, "unknown escape in a string").at(at)),
         None => Err(Fault::new(Kind::Syntax, "the message ends inside a string").at(bytes.len())),
     }
+}
+
+fn unescaped(raw: &str) -> Result<String> {
+    let mut out = String::with_capacity(raw.len());
+    unescape(raw, |piece| out.push_str(piece))?;
+    Ok(out)
 }
 
 /// Hands out the pieces of a string whose escapes were checked by [`Cursor`], decoded.

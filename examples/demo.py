@@ -1,0 +1,229 @@
+"""Real messages of every canal-json producer become typed Spark rows. Run by `make demo`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import towpath
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT / "tests" / "golden" / "canal-json"
+OUTPUT = ROOT / "demo-output" / "order_line.parquet"
+
+PRODUCERS = {
+    "Alibaba canal, MySQL": "canal-mysql/mixed.flat.jsonl.zst",
+    "Alibaba canal, MariaDB": "canal-maria/mixed.flat.jsonl.zst",
+    "Alibaba canal, GTID": "canal-gtid/mixed.flat.jsonl.zst",
+    "TiCDC": "ticdc/canal_json_stream_ext.jsonl.zst",
+    "CloudCanal": "cloudcanal/small.jsonl",
+    "Tencent": "tencent/small.jsonl",
+}
+
+ORDER_LINE = "order_id int, line_no smallint, sku string, qty int, price decimal(12,2)"
+
+
+def main() -> None:
+    """Start Spark, decode, show, store."""
+    started = time.monotonic()
+    progress("starting a local Spark")
+    spark = local_spark()
+    progress("decoding")
+    kafka = spark.createDataFrame(
+        [(producer, value) for producer, path in PRODUCERS.items() for value in messages(path)],
+        "topic string, value binary",
+    ).cache()
+    show_producers(kafka)
+    show_changes(kafka)
+    show_ddl_and_watermarks(kafka)
+    show_bad_messages(spark)
+    store(kafka)
+    print(f"\nAll of this took {time.monotonic() - started:.0f} s.")
+    spark.stop()
+
+
+def local_spark() -> SparkSession:
+    """Two cores, no web page, and workers that run this very Python, since it has towpath."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("towpath demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+
+
+def messages(path: str) -> list[bytes]:
+    """The messages of a capture: Kafka values, one a line."""
+    with pa.input_stream(str(GOLDEN / path), compression="zstd" if path.endswith(".zst") else None) as file:
+        lines: list[bytes] = file.read().splitlines()
+    return lines
+
+
+def show_producers(kafka: DataFrame) -> None:
+    """One line for each producer: what its messages turned into."""
+    decoded = towpath.spark.decode(kafka, "canal-json", fields=["op", "source", "error"], keep=["topic"])
+
+    def count(condition: Column) -> Column:
+        return f.count_if(condition)
+
+    row_change = f.col("op").isin("insert", "update", "delete")
+    counts = decoded.groupBy("topic").agg(
+        *(count(f.col("op") == op).alias(op) for op in ("insert", "update", "delete")),
+        count(f.col("op") == "watermark").alias("watermark"),
+        count(~row_change & ~f.col("op").isin("watermark", "error")).alias("ddl and others"),
+        count(f.col("error").isNotNull()).alias("errors"),
+    )
+    order = {producer: place for place, producer in enumerate(PRODUCERS)}
+    table(
+        "What each producer's messages are",
+        "Every producer of the canal-json envelope, read with the same call and no options.",
+        ["producer", *counts.columns[1:]],
+        sorted(map(tuple, counts.collect()), key=lambda row: order[row[0]]),
+    )
+
+
+def show_changes(kafka: DataFrame) -> None:
+    """One table of a real MySQL server, typed."""
+    decoded = order_lines(kafka).filter(f.col("topic") == "Alibaba canal, MySQL")
+    by_op = {op: [row for row in decoded.collect() if row.op == op] for op in ("insert", "update", "delete")}
+    some = [*by_op["insert"][:2], *by_op["update"][:4], *by_op["delete"][:2]]
+    rows = [(row.op, ", ".join(row.changed or []), image(row.before), image(row.after)) for row in some]
+    columns = ["op", "changed", "before", "after"]
+    table(
+        "Changes of the table shop_a.order_line, typed",
+        "Asked with the schema " + ORDER_LINE + ".\n"
+        "A message has only the changed columns' old values; `before` is the whole row all the same.",
+        columns,
+        rows,
+    )
+    print("\n  The types Spark sees in `after`:  " + decoded.schema["after"].dataType.simpleString())
+
+
+def order_lines(kafka: DataFrame) -> DataFrame:
+    """Typed changes of one table, from every producer that has it."""
+    decoded = towpath.spark.decode(
+        kafka,
+        "canal-json",
+        ORDER_LINE,
+        table="order_line",
+        fields=["op", "database", "table", "primary_key", "before", "after", "changed", "event_time"],
+        keep=["topic"],
+    )
+    return decoded.filter(f.col("op").isin("insert", "update", "delete"))
+
+
+def image(row: Any) -> str:
+    """A row image in one line."""
+    return "" if row is None else "  ".join("NULL" if cell is None else str(cell) for cell in row)
+
+
+def show_ddl_and_watermarks(kafka: DataFrame) -> None:
+    """What is no row change: statements and TiCDC's promises of completeness."""
+    decoded = towpath.spark.decode(
+        kafka, "canal-json", fields=["op", "database", "table", "sql", "event_time", "source"], keep=["topic"]
+    )
+    one_of_each = decoded.filter(f.col("op").isin("ddl", "query", "truncate", "watermark")).dropDuplicates(
+        ["topic", "op"]
+    )
+    watermark = f.concat(f.lit("watermark_ts "), "source.watermark_ts")
+    statement = f.when(f.col("op") == "watermark", watermark).otherwise(f.col("sql"))
+    shown = one_of_each.select("topic", "op", "database", "table", statement, "event_time").orderBy("topic", "op")
+    rows = [row for row in shown.collect() if row.topic not in ("Alibaba canal, GTID", "Alibaba canal, MariaDB")]
+    table(
+        "DDL and watermarks",
+        "Messages that change no row are rows of their own, so that nothing is lost.",
+        ["producer", "op", "database", "table", "statement or timestamp", "event_time"],
+        rows,
+    )
+
+
+def show_bad_messages(spark: SparkSession) -> None:
+    """A few messages damaged on purpose, beside an undamaged one."""
+    inserts = (message for message in messages(PRODUCERS["Alibaba canal, MySQL"]) if b"INSERT" in message)
+    good = next(message for message in inserts if b'"table":"order_line"' in message)
+    damaged = {
+        "undamaged": good,
+        "a price with a comma": good.replace(b'"price":"', b'"price":"1,', 1),
+        "a quantity out of range": good.replace(b'"qty":"', b'"qty":"99999999999', 1),
+        "cut in the middle": good[: len(good) // 2],
+        "a byte that is no UTF-8": good.replace(b'"sku":"', b'"sku":"\xff', 1),
+        "no JSON at all": b"hello",
+        "another JSON": b'{"hello": "world"}',
+    }
+    frame = spark.createDataFrame(list(damaged.items()), "what string, value binary").coalesce(1)
+    decoded = towpath.spark.decode(
+        frame, "canal-json", ORDER_LINE, fields=["op", "row", "after", "error"], keep=["what"]
+    )
+    # An undamaged message and its rows have no error; its first row is enough to show.
+    shown = decoded.filter("error is not null or row = 0")
+    rows = [(row.what, row.op, *why(row.error), image(row.after)) for row in shown.collect()]
+    table(
+        "Bad messages",
+        'mode="PERMISSIVE" keeps them, says what is wrong and where, and leaves their neighbours alone.',
+        ["message", "op", "kind", "byte", "error", "after"],
+        rows,
+    )
+
+
+def why(error: Any) -> Sequence[Any]:
+    """An error's kind, place and message."""
+    return ("", "", "") if error is None else (error.kind, error.byte, error.message)
+
+
+def store(kafka: DataFrame) -> None:
+    """The typed rows as Parquet, and what was written."""
+    shutil.rmtree(OUTPUT, ignore_errors=True)
+    order_lines(kafka).coalesce(1).write.parquet(str(OUTPUT))
+    rows = kafka.sparkSession.read.parquet(str(OUTPUT)).count()
+    print(f"\n{rows} typed changes were written to {OUTPUT}")
+
+
+def table(title: str, subtitle: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table; cells are cut to a width that a terminal can hold."""
+    progress("")
+    cells = [[cut(cell) for cell in row] for row in rows]
+    widths = [max(map(width, column)) for column in zip(columns, *cells, strict=True)]
+    print(f"\n{title}\n{subtitle}\n")
+    for line in ([*columns], ["-" * size for size in widths], *cells):
+        padded = (cell + " " * (size - width(cell)) for cell, size in zip(line, widths, strict=True))
+        print("  " + "  ".join(padded).rstrip())
+
+
+def cut(cell: Any, limit: int = 58) -> str:
+    """A cell as one line of text."""
+    text = " ".join(str("" if cell is None else cell).split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def width(text: str) -> int:
+    """How many columns of a terminal the text takes: Chinese characters take two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def progress(what: str) -> None:
+    """Say what is going on, on a line that the next one replaces; nothing where there is no terminal."""
+    if sys.stdout.isatty():
+        print(f"\r\033[K{f'  ... {what}' if what else ''}", end="", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""MySQL change-data-capture messages to Arrow record batches, and from there into Spark.
+
+Example:
+    >>> import pyarrow as pa, towpath
+    >>> decoder = towpath.Decoder("canal-json", schema="id bigint, total decimal(10,2)", fields=["op", "after"])
+    >>> message = b'{"type":"INSERT","database":"shop","table":"orders","data":[{"id":"7","total":"12.50"}]}'
+    >>> decoder.decode(pa.array([message])).to_pylist()
+    [{'op': 'insert', 'after': {'id': 7, 'total': Decimal('12.50')}}]
+
+Only pyarrow is needed to import this package. `towpath.spark` imports pyspark when one of its functions is called.
+"""
+
+from towpath import spark
+from towpath._towpath import DecodeError, __version__, detect, dialects, infer_schema
+from towpath.decoder import Decoder
+
+__all__ = [
+    "DecodeError",
+    "Decoder",
+    "__version__",
+    "detect",
+    "dialects",
+    "infer_schema",
+    "spark",
+]

@@ -1,0 +1,45 @@
+from typing import Any, TypedDict
+
+import pyarrow as pa
+from typing_extensions import Self, disjoint_base
+
+__all__ = ["DecodeError", "Decoder", "__version__", "detect", "dialects", "infer_schema"]
+
+__version__: str
+
+class _Dialect(TypedDict):
+    name: str
+    producer: str
+    wire: str
+    description: str
+    aliases: list[str]
+
+class _Metrics(TypedDict):
+    messages: int
+    rows: int
+    filtered: int
+    dropped: int
+    errors: dict[str, int]
+
+@disjoint_base
+class Decoder:
+    def __new__(cls, dialect: str = "auto", schema: pa.Schema | str | None = None, **options: Any) -> Self: ...
+    def decode(self, values: Any) -> pa.RecordBatch: ...
+    @property
+    def schema(self) -> pa.Schema: ...
+    @property
+    def metrics(self) -> _Metrics: ...
+
+class DecodeError(ValueError):
+    kind: str
+    message: str
+    column: str | None
+    byte: int | None
+    row: int
+    dialect: str
+
+def dialects() -> list[_Dialect]: ...
+def detect(value: bytes | str) -> str | None: ...
+def infer_schema(
+    values: Any, dialect: str = "auto", database: str | None = None, table: str | None = None
+) -> pa.Schema: ...

@@ -1,0 +1,64 @@
+"""What the documents say is so: code blocks run, tables match the code, links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import towpath
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+def test_the_ten_lines_print_what_they_decode(capsys):
+    text = (ROOT / "README.md").read_text()
+    [block] = re.findall(r"## Ten lines\n+```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(block, "README.md", "exec"), {})
+    op, before, after = capsys.readouterr().out.splitlines()
+    assert op == "update"
+    assert "Decimal('9.99')" in before
+    assert "Decimal('12.50')" in after
+    assert "2024, 5, 6, 7, 8, 9" in after
+
+
+def test_the_packages_own_example():
+    import doctest
+    from decimal import Decimal
+
+    import pyarrow as pa
+
+    failed, tried = doctest.testmod(towpath, extraglobs={"pa": pa, "Decimal": Decimal})
+    assert (failed, tried) == (0, 4)
+
+
+def test_the_readmes_table_of_dialects():
+    rows = [f"| `{d['name']}` | {d['producer']} | {d['wire']} |" for d in towpath.dialects()]
+    table = "| name | producer | wire |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
+    assert table in (ROOT / "README.md").read_text()
+
+
+def test_every_dialect_has_a_page():
+    for dialect in towpath.dialects():
+        page = (ROOT / "docs" / f"{dialect['name']}.md").read_text()
+        assert all(f"`{alias}`" in page for alias in dialect["aliases"])
+
+
+def test_error_kinds_are_documented_in_their_order():
+    text = (ROOT / "docs" / "errors.md").read_text()
+    kinds = re.search(r"\| kind \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)", text)[1]
+    assert tuple(re.findall(r"^\| `(\w+)`", kinds, re.MULTILINE)) == towpath.spark.ERROR_KINDS
+    rust = (ROOT / "rust" / "error.rs").read_text()
+    assert tuple(re.findall(r'Kind::\w+ => "(\w+)"', rust)) == towpath.spark.ERROR_KINDS
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_files(document):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
+        assert (document.parent / target).exists(), target
+
+
+def test_make_help_names_every_verb():
+    makefile = (ROOT / "Makefile").read_text()
+    verbs = set(re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE))
+    assert verbs == {"help", "demo", "test", "lint", "fmt", "bench", "matrix", "wheel", "clean"}

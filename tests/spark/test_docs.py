@@ -1,0 +1,99 @@
+"""The Spark code of the README and of docs/spark.md runs as printed."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import towpath
+from canal_messages import change
+
+ROOT = Path(__file__).parents[2]
+MESSAGES = [
+    change(data=[{"id": "7", "total": "12.50"}]),
+    change("UPDATE", data=[{"id": "7", "total": "13.00"}], old=[{"total": "12.50"}]),
+    b"{",
+]
+
+
+def blocks(document):
+    """The document's Python blocks, by a word that is in each."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def names(spark):
+    """What a reader has at hand: a session, a DataFrame as Kafka gives it, a decoder."""
+    df = spark.createDataFrame([(value, offset) for offset, value in enumerate(MESSAGES)], "value binary, offset long")
+    return {"spark": spark, "df": df, "towpath": towpath, "decoder": towpath.Decoder("canal-json"), "pa": pa}
+
+
+def run(document, word, names):
+    [block] = [block for block in blocks(document) if word in block]
+    exec(compile(block, document, "exec"), names)
+
+
+def test_readme_batch(names, capsys):
+    run("README.md", "frame.select", names)
+    shown = capsys.readouterr().out
+    assert re.search(r"insert\|\s*7\|\s*12\.50\|\s*0\|", shown)
+    assert re.search(r"update\|\s*7\|\s*13\.00\|\s*1\|", shown)
+
+
+def test_readme_decoder_as_function(names):
+    run("README.md", "df.mapInArrow", names)
+    assert [row.op for row in names["frame"].collect()] == ["insert", "update", "error"]
+
+
+class KafkaStandIn:
+    """A session whose Kafka source reads files, as there is no broker here."""
+
+    def __init__(self, spark, path):
+        self._reader = spark.readStream.schema(
+            "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
+        ).format("parquet")
+        self._path = path
+        self.readStream = self
+
+    def format(self, name):
+        assert name == "kafka"
+        return self
+
+    def option(self, name, value):
+        assert name in ("kafka.bootstrap.servers", "subscribe")
+        return self
+
+    def load(self):
+        return self._reader.load(self._path)
+
+
+def test_readme_stream(names, spark, tmp_path):
+    kafka = names["df"].selectExpr(
+        "cast(null as binary) key", "value", "'t' topic", "0 partition", "offset", "now() timestamp", "0 timestampType"
+    )
+    kafka.write.parquet(str(tmp_path / "kafka"))
+    names["spark"] = KafkaStandIn(spark, str(tmp_path / "kafka"))
+    run("README.md", "readStream", names)
+    query = names["orders"].writeStream.format("memory").queryName("readme").trigger(availableNow=True).start()
+    query.awaitTermination(120)
+    rows = spark.table("readme").orderBy("offset").collect()
+    assert [(row["_op"], row["id"], row["topic"], row["offset"]) for row in rows] == [
+        ("insert", 7, "t", 0),
+        ("update", 7, "t", 1),
+        ("error", None, "t", 2),
+    ]
+
+
+def test_spark_page_counts(names, capsys):
+    run("docs/spark.md", "Observation", names)
+    assert capsys.readouterr().out == "3 1 1\n"
+
+
+def test_every_block_of_the_documents_is_run_by_some_test():
+    words = {
+        "README.md": ["towpath.Decoder(", "frame.select", "df.mapInArrow", "readStream"],
+        "docs/spark.md": ["PYSPARK_PYTHON", "Observation"],
+    }
+    for document, expected in words.items():
+        assert [next(word for word in expected if word in block) for block in blocks(document)] == expected

@@ -1,0 +1,55 @@
+"""Counts that reach the user through Spark's own observations."""
+
+import pytest
+from pyspark.sql import Observation
+
+import towpath
+from canal_messages import MIXED, SCHEMA
+from golden_files import lines
+from spark_rows import of_spark
+
+
+def frame(spark, values, partitions=1):
+    return spark.createDataFrame([(value,) for value in values], "value binary").repartition(partitions)
+
+
+@pytest.mark.parametrize(("mode", "rows", "dropped"), [("PERMISSIVE", 4, 0), ("DROPMALFORMED", 2, 2)])
+def test_counts_of_a_batch(spark, mode, rows, dropped):
+    seen = Observation("orders")
+    decoded = towpath.spark.decode(frame(spark, MIXED), "canal-json", SCHEMA, table="orders", mode=mode, metrics=seen)
+    assert len(decoded.collect()) == rows
+    counts = {name: count for name, count in seen.get.items() if count}
+    wanted = {"messages": 5, "rows": rows, "filtered": 1, "dropped": dropped}
+    errors = {"errors": 2, "errors_type": 1, "errors_syntax": 1}
+    assert counts == {name: count for name, count in {**wanted, **errors}.items() if count}
+
+
+def test_counts_add_up_over_partitions_and_batches(spark):
+    values = lines("ticdc/canal_json_stream_ext.jsonl.zst")
+    seen = Observation()
+    towpath.spark.decode(frame(spark, values, 3), "ticdc-canal-json", metrics=seen).collect()
+    assert seen.get["messages"] == seen.get["rows"] == len(values) == 798
+    assert seen.get["errors"] == 0
+
+
+def test_counting_changes_no_row(spark):
+    options = {"dialect": "canal-json", "schema": SCHEMA, "keep": ["value"]}
+    plain = towpath.spark.decode(frame(spark, MIXED), **options)
+    counted = towpath.spark.decode(frame(spark, MIXED), metrics=Observation(), **options)
+    assert counted.columns == plain.columns
+    assert of_spark(counted.collect()) == of_spark(plain.collect())
+
+
+def test_an_empty_frame_counts_nothing(spark):
+    seen = Observation()
+    decoded = towpath.spark.decode(frame(spark, MIXED).filter("false"), "canal-json", metrics=seen)
+    assert decoded.collect() == []
+    assert set(seen.get.values()) == {0}
+
+
+def test_every_kind_has_a_count(spark):
+    seen = Observation()
+    towpath.spark.decode(frame(spark, MIXED), metrics=seen).collect()
+    assert set(seen.get) == {"messages", "rows", "filtered", "dropped", "errors"} | {
+        f"errors_{kind}" for kind in towpath.spark.ERROR_KINDS
+    }
