@@ -45,7 +45,7 @@ wheel: $(VENV)/installed ## Build the wheel into dist/
 	$(VENV)/bin/maturin build --release --locked --out dist
 
 clean: ## Remove everything that was built
-	rm -rf target dist .venv .venv-* demo-output .mypy_cache .ruff_cache .pytest_cache
+	rm -rf benches/.cache benches/peers/jvm/target target dist .venv .venv-* demo-output .mypy_cache .ruff_cache .pytest_cache
 
 # The extension module, built in the release profile and installed in place: the Python files stay editable.
 develop: $(VENV)/installed

@@ -129,7 +129,8 @@ impl<'t> Parser<'t> {
             "date" => DataType::Date32,
             "timestamp" | "timestamp_ltz" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             "timestamp_ntz" => DataType::Timestamp(TimeUnit::Microsecond, None),
-            "time" => self.numbers().map(|_| DataType::Time64(TimeUnit::Microsecond))?,
+            // Nanoseconds, as Spark itself holds a TIME.
+            "time" => self.numbers().map(|_| DataType::Time64(TimeUnit::Nanosecond))?,
             "interval" => self.interval()?,
             "array" => self.within(|p| Ok(DataType::List(Arc::new(Field::new("element", p.data_type()?, true)))))?,
             "map" => self.within(Self::map)?,

@@ -13,8 +13,8 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, Schema
 use crate::batch::{Batch, Bodies, Finished, Input, Plan};
 use crate::dialect::{self, Dialect, Reading, Variant};
 use crate::error::{Error, Fault, Kind, Result};
-use crate::event::{Events, Extent, Op};
-use crate::keys::{ColumnNames, Keys};
+use crate::event::{Events, Extent, Known, Op};
+use crate::keys::{ColumnNames, Keys, Quoting};
 use crate::layout::{EnvelopeField, Layout};
 use crate::mysql::types::{Declared, Types};
 use crate::options::Options;
@@ -31,6 +31,8 @@ pub struct Decoder {
     dialect: Option<&'static Dialect>,
     plan: Plan,
     columns: ColumnNames,
+    /// Fields of each dialect's envelope.
+    envelopes: Vec<ColumnNames>,
     fields: Fields,
     metrics: Mutex<Metrics>,
 }
@@ -129,7 +131,9 @@ impl Decoder {
         check_labels(&options, &columns)?;
         let fields = output_fields(&plan);
         check_names(&fields, &options.keep)?;
-        Ok(Decoder { options, dialect, plan, columns, fields, metrics: Mutex::default() })
+        let envelopes =
+            dialect::DIALECTS.iter().map(|dialect| ColumnNames::new(dialect.fields.iter().copied(), true)).collect::<Result<_, _>>()?;
+        Ok(Decoder { options, dialect, plan, columns, envelopes, fields, metrics: Mutex::default() })
     }
 
     /// The output's schema. Types of kept columns are those of Kafka's own columns, or given here.
@@ -179,14 +183,17 @@ impl Decoder {
         mut chunk: impl FnMut(&mut Events<'_, '_, '_>, &Bodies<'_>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
         let mut keys = Keys::new(&self.columns, self.variant(self.dialect).quoting);
+        let mut fields: Vec<Keys<'_>> = self.envelopes.iter().map(|names| Keys::new(names, Quoting::None)).collect();
         let mut types = Types::new(self.plan.asks(EnvelopeField::ColumnTypes));
         let mut extent = Extent::default();
         let mut at = 0;
         while at < input.messages.len() {
             let bodies = self.bodies(input, at);
             keys.trim();
+            fields.iter_mut().for_each(Keys::trim);
             types.trim();
-            let mut events = Events::new(&mut keys, &mut types, self.plan.wants, self.dialect_name(), extent);
+            let known = Known { keys: &mut keys, fields: &mut fields, types: &mut types };
+            let mut events = Events::new(known, self.plan.wants, self.dialect_name(), extent);
             for (index, body) in bodies.iter().enumerate() {
                 events.begin(at + index);
                 self.read(body, &mut events);
@@ -269,6 +276,7 @@ impl Decoder {
             simdutf8::compat::from_utf8(bytes).map_err(|e| Fault::new(Kind::Encoding, "the message is not UTF-8").at(e.valid_up_to()))?;
         let dialect = self.dialect.or_else(|| dialect::detect(text)).ok_or_else(|| undetected(text))?;
         let reading = Reading { variant: self.variant(Some(dialect)), lenient: self.options.lenient };
+        events.speak(dialect::index(dialect));
         (dialect.read)(text, &reading, events)
     }
 

@@ -269,6 +269,9 @@ const REPEATS: usize = 64;
 /// What some messages said, in order.
 pub(crate) struct Events<'a, 's, 'k> {
     pub keys: &'k mut Keys<'s>,
+    /// Names of the envelope's fields, for each dialect: its own are numbered as it lists them.
+    fields: &'k mut [Keys<'s>],
+    dialect_index: usize,
     pub types: &'k mut Types,
     pub wants: Wants,
     /// The dialect's name, for errors.
@@ -281,6 +284,8 @@ pub(crate) struct Events<'a, 's, 'k> {
     pub rows: Vec<Row>,
     /// What stood in place of the declared JDBC types, by the last name of the row before them.
     repeats: [&'a str; REPEATS],
+    /// The list of names that was read last.
+    last_names: (&'a str, Option<Range<usize>>),
     /// Index of the message that is being read.
     pub message: usize,
     first_row: usize,
@@ -295,10 +300,20 @@ pub(crate) struct Extent {
     rows: usize,
 }
 
+/// What was met in earlier chunks.
+pub(crate) struct Known<'s, 'k> {
+    pub keys: &'k mut Keys<'s>,
+    pub fields: &'k mut [Keys<'s>],
+    pub types: &'k mut Types,
+}
+
 impl<'a, 's, 'k> Events<'a, 's, 'k> {
-    pub fn new(keys: &'k mut Keys<'s>, types: &'k mut Types, wants: Wants, dialect: &'static str, expected: Extent) -> Self {
+    pub fn new(known: Known<'s, 'k>, wants: Wants, dialect: &'static str, expected: Extent) -> Self {
+        let Known { keys, fields, types } = known;
         Events {
             keys,
+            fields,
+            dialect_index: 0,
             types,
             wants,
             dialect,
@@ -308,6 +323,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             envelopes: Vec::with_capacity(expected.envelopes),
             rows: Vec::with_capacity(expected.rows),
             repeats: [""; REPEATS],
+            last_names: ("", None),
             message: 0,
             first_row: 0,
         }
@@ -317,9 +333,61 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         Extent { cells: self.cells.len(), names: self.names.len(), envelopes: self.envelopes.len(), rows: self.rows.len() }
     }
 
-    /// An object, or null, that usually is the same as in the last message with the same `hint`.
-    pub fn repeated(&mut self, cursor: &mut Cursor<'a>, hint: usize) -> Result<Option<&'a str>> {
-        cursor.repeated(self.repeats.get_mut(hint % REPEATS).unwrap_or(&mut ""))
+    /// An object, or null, that is usually the same for the same columns.
+    pub fn read_repeated(&mut self, cursor: &mut Cursor<'a>, first_cell: usize) -> Result<Option<&'a str>> {
+        let hint = self.last_key(first_cell) % REPEATS;
+        cursor.repeated(self.repeats.get_mut(hint).unwrap_or(&mut ""))
+    }
+
+    /// Declared types: an object of names and types, or null.
+    pub fn read_types(&mut self, cursor: &mut Cursor<'a>, first_cell: usize) -> Result<Option<usize>> {
+        if !self.wants.types || cursor.peek() != Some(b'{') {
+            return self.read_repeated(cursor, first_cell).map(|_| None);
+        }
+        let hint = self.last_key(first_cell);
+        self.types.read(cursor, self.keys, hint).map(Some)
+    }
+
+    /// The last name of the rows since `first_cell`: the messages of a table end their rows with the same one.
+    fn last_key(&self, first_cell: usize) -> usize {
+        self.cells.get(first_cell..).and_then(<[_]>::last).map_or(0, |(key, _)| key.index())
+    }
+
+    /// An array of names, each kept once, or null. No names are as good as null.
+    pub fn read_names(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<Range<usize>>> {
+        match cursor.peek() {
+            Some(b'n') => return cursor.null().map(|()| None),
+            Some(b'[') if !self.last_names.0.is_empty() && cursor.eat(self.last_names.0) => return Ok(self.last_names.1.clone()),
+            Some(b'[') => {}
+            _ => return Err(cursor.wrong_type("an array of names or null")),
+        }
+        let (start, first) = (cursor.at(), self.names.len());
+        let mut elements = cursor.array()?;
+        while cursor.next_element(&mut elements)? {
+            let key = self.keys.intern(cursor.text()?)?;
+            if !self.names.get(first..).unwrap_or_default().contains(&key) {
+                self.names.push(key);
+            }
+        }
+        let names = Some(first..self.names.len()).filter(|names| !names.is_empty());
+        self.last_names = (cursor.since(start), names.clone());
+        Ok(names)
+    }
+
+    /// The cells of one of the current message's row images; none where there is null in place of an object.
+    pub fn image(&self, images: &Range<usize>, row: usize) -> Option<Cells> {
+        self.images.get(images.clone())?.get(row)?.clone()
+    }
+
+    /// Names of the current dialect's fields.
+    #[inline]
+    pub fn fields(&mut self) -> &mut Keys<'s> {
+        self.fields.get_mut(self.dialect_index).unwrap_or(self.keys)
+    }
+
+    /// Says in which dialect the current message is written.
+    pub fn speak(&mut self, dialect_index: usize) {
+        self.dialect_index = dialect_index;
     }
 
     /// Starts the message with this index in the input.

@@ -153,8 +153,10 @@ fn table_schema(schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
     if let Ok(ddl) = schema.extract::<String>() {
         return Ok(TableSchema::Ddl(ddl));
     }
-    let schema = Schema::from_pyarrow_bound(schema)?;
-    Ok(TableSchema::Arrow(schema.fields))
+    let arrow = Schema::from_pyarrow_bound(schema);
+    let expected =
+        |_| PyTypeError::new_err(format!("schema: expected DDL text, a StructType or a pyarrow.Schema, not {}", schema.get_type()));
+    Ok(TableSchema::Arrow(arrow.map_err(expected)?.fields))
 }
 
 /// Messages from anything with the Arrow PyCapsule interface.
@@ -187,9 +189,10 @@ fn raise(py: Python<'_>, error: CoreError) -> PyErr {
         CoreError::Row(error) => error,
         CoreError::Input(what) => return PyValueError::new_err(what),
     };
-    let raised = DecodeError::new_err(error.message);
+    let raised = DecodeError::new_err(error.message.clone());
     let attributes = || -> PyResult<()> {
         let value = raised.value(py);
+        value.setattr("message", error.message)?;
         value.setattr("kind", error.kind.name())?;
         value.setattr("column", error.column)?;
         value.setattr("byte", error.byte)?;

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use super::{Dialect, Reading, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source};
-use crate::keys::Quoting;
+use crate::keys::{KeyId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::framing;
 use crate::wire::json::{Cursor, Text};
@@ -27,6 +27,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "Alibaba canal, TiCDC, CloudCanal, Tencent data access platform, Flink, Paimon, SeaTunnel",
     wire: Wire::Json,
     description: "Alibaba canal's FlatMessage, and every producer of that envelope",
+    fields: FIELDS,
     detect,
     variant,
     read,
@@ -55,137 +56,199 @@ fn detect(message: &str) -> bool {
         && ["\"isDdl\"", "\"sqlType\"", "\"mysqlType\"", "\"data\""].iter().any(|key| head.contains(key))
 }
 
-/// The fields of the envelope, in canal's order.
-struct Message<'a> {
+/// The envelope's fields, in canal's order.
+#[derive(Clone, Copy)]
+enum Field {
     /// Rows after the change; of a DELETE, the rows that are gone.
-    data: Option<Images>,
+    Data,
     /// May be quoted with backticks in a DDL.
-    database: Option<Cow<'a, str>>,
+    Database,
     /// When the source executed the change: milliseconds; the Tencent platform's DDL writes seconds.
-    es: Option<i64>,
-    gtid: Option<Cow<'a, str>>,
+    Es,
+    Gtid,
     /// canal's batch, shared by many messages.
-    id: Option<i64>,
-    is_ddl: bool,
-    /// Declared type of each column: a number of a block in `events.types`.
-    mysql_type: Option<usize>,
+    Id,
+    IsDdl,
+    /// Declared type of each column.
+    MysqlType,
     /// Rows before the change: whole, or only the columns that changed.
-    old: Option<Images>,
-    /// With repeats, where a message has several rows.
-    pk_names: Option<std::ops::Range<usize>>,
-    sql: Option<Cow<'a, str>>,
-    sql_type: Option<&'a str>,
-    table: Option<Cow<'a, str>>,
-    /// CloudCanal: the table after a DDL.
-    table_changes: Option<&'a str>,
+    Old,
+    /// Key columns, with repeats where a message has several rows.
+    PkNames,
+    Sql,
+    /// JDBC type number of each column.
+    SqlType,
+    Table,
+    /// CloudCanal: the table after a DDL, and sometimes none.
+    TableChanges,
     /// When the message was made: milliseconds.
-    ts: Option<i64>,
+    Ts,
     /// What happened.
-    kind: Option<Cow<'a, str>>,
-    tidb: Option<Tidb<'a>>,
+    Type,
+    /// TiCDC's extension.
+    Tidb,
+}
+
+const FIELDS: &[&str] = &[
+    "data",
+    "database",
+    "es",
+    "gtid",
+    "id",
+    "isDdl",
+    "mysqlType",
+    "old",
+    "pkNames",
+    "sql",
+    "sqlType",
+    "table",
+    "tableChanges",
+    "ts",
+    "type",
+    "_tidb",
+];
+
+impl Field {
+    /// In the order of [`FIELDS`].
+    const ALL: [Field; 16] = [
+        Field::Data,
+        Field::Database,
+        Field::Es,
+        Field::Gtid,
+        Field::Id,
+        Field::IsDdl,
+        Field::MysqlType,
+        Field::Old,
+        Field::PkNames,
+        Field::Sql,
+        Field::SqlType,
+        Field::Table,
+        Field::TableChanges,
+        Field::Ts,
+        Field::Type,
+        Field::Tidb,
+    ];
+}
+
+/// A message as far as it is read.
+struct Message<'a> {
+    envelope: Envelope<'a>,
+    is_ddl: bool,
+    is_tidb: bool,
     /// TiCDC begins with `id`, the others with `data` or `database`.
     id_first: bool,
+    data: Images,
+    old: Images,
+    /// Where its cells begin in `events.cells`.
+    first_cell: usize,
 }
 
-/// TiCDC's extension.
-#[derive(Default)]
-struct Tidb<'a> {
-    commit_ts: Option<i64>,
-    watermark_ts: Option<i64>,
-    handle_key_only: Option<bool>,
-    claim_check: Option<Cow<'a, str>>,
-}
-
-/// The row images of `data` or `old`: a range of `events.images`.
+/// The row images of `data` or `old`: a range of `events.images`, empty for null.
 type Images = std::ops::Range<usize>;
 
 fn read<'a>(text: &'a str, reading: &Reading, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     framing::records(&mut cursor, |cursor| {
-        let message = Message::read(cursor, events)?;
-        message.emit(reading, events)
+        let envelope = Envelope::empty(reading.variant.quirks);
+        let first_cell = events.cells.len();
+        let mut message = Message { envelope, is_ddl: false, is_tidb: false, id_first: false, data: 0..0, old: 0..0, first_cell };
+        message.read(cursor, events)?;
+        message.settle(reading);
+        message.emit(events)
     })
 }
 
 impl<'a> Message<'a> {
-    const EMPTY: Message<'a> = Message {
-        data: None,
-        database: None,
-        es: None,
-        gtid: None,
-        id: None,
-        is_ddl: false,
-        mysql_type: None,
-        old: None,
-        pk_names: None,
-        sql: None,
-        sql_type: None,
-        table: None,
-        table_changes: None,
-        ts: None,
-        kind: None,
-        tidb: None,
-        id_first: false,
-    };
-
-    fn read(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Self> {
-        let mut message = Message::EMPTY;
-        let start = events.cells.len();
+    fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let mut members = cursor.object()?;
-        let mut first = true;
-        while let Some(key) = cursor.next_key(&mut members)? {
-            message.id_first |= first && key.raw == "id";
-            first = false;
-            message.field(key, cursor, events, start).map_err(|fault| fault.within(key.raw))?;
-        }
-        Ok(message)
-    }
-
-    fn field(&mut self, key: Text<'a>, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>, start: usize) -> Result<()> {
-        match key.raw {
-            "data" => self.data = images(cursor, events)?,
-            "old" => self.old = images(cursor, events)?,
-            "database" => self.database = cursor.optional_text()?,
-            "table" => self.table = cursor.optional_text()?,
-            "type" => self.kind = cursor.optional_text()?,
-            "es" => self.es = cursor.optional_integer()?,
-            "ts" => self.ts = cursor.optional_integer()?,
-            "id" => self.id = cursor.optional_integer()?,
-            "gtid" => self.gtid = cursor.optional_text()?,
-            "sql" => self.sql = cursor.optional_text()?,
-            "isDdl" => self.is_ddl = cursor.optional_bool()?.unwrap_or(false),
-            "pkNames" => self.pk_names = names(cursor, events)?,
-            "mysqlType" => self.mysql_type = types(cursor, events, last_key(events, start))?,
-            "sqlType" => self.sql_type = events.repeated(cursor, last_key(events, start))?,
-            "tableChanges" => self.table_changes = cursor.optional_nested()?,
-            "_tidb" => self.tidb = Tidb::read(cursor)?,
-            _ => cursor.skip()?,
+        let mut key = KeyId::START;
+        while cursor.next_member(&mut members)? {
+            let is_first = key == KeyId::START;
+            key = events.fields().read(cursor, key)?;
+            let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));
+            self.id_first |= is_first && matches!(field, Some(Field::Id));
+            let read = match field {
+                Some(field) => self.field(*field, cursor, events),
+                None => cursor.skip(),
+            };
+            read.map_err(|fault| fault.within(events.fields().name(key)))?;
         }
         Ok(())
     }
 
-    fn emit(self, reading: &Reading, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    #[inline]
+    fn field(&mut self, field: Field, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let envelope = &mut self.envelope;
+        match field {
+            Field::Data => self.data = images(cursor, events)?,
+            Field::Old => self.old = images(cursor, events)?,
+            Field::Database => envelope.database = cursor.optional_text()?,
+            Field::Table => envelope.table = cursor.optional_text()?,
+            Field::Type => envelope.source.operation = cursor.optional_text()?,
+            Field::Es => envelope.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Field::Ts => envelope.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Field::Id => envelope.source.message_id = cursor.optional_integer()?,
+            Field::Gtid => envelope.source.gtid = cursor.optional_text()?.filter(|gtid| !gtid.is_empty()),
+            // Empty where there is no statement.
+            Field::Sql => envelope.sql = cursor.optional_text()?.filter(|sql| !sql.is_empty()),
+            Field::IsDdl => self.is_ddl = cursor.optional_bool()?.unwrap_or(false),
+            Field::PkNames => envelope.primary_key = events.read_names(cursor)?,
+            Field::MysqlType => envelope.types = events.read_types(cursor, self.first_cell)?,
+            Field::SqlType => envelope.jdbc_types = events.read_repeated(cursor, self.first_cell)?,
+            Field::TableChanges => envelope.table_changes = cursor.optional_nested()?,
+            Field::Tidb => self.is_tidb = tidb(cursor, &mut envelope.source)?,
+        }
+        Ok(())
+    }
+
+    /// What could not be known before the last key was read.
+    fn settle(&mut self, reading: &Reading) {
+        if self.is_tidb || self.id_first {
+            self.envelope.quirks = &TIDB;
+        }
+        let quoting = if self.is_tidb { Quoting::None } else { reading.variant.quoting };
+        for name in [&mut self.envelope.database, &mut self.envelope.table].into_iter().flatten() {
+            if name.contains('`') {
+                *name = Cow::Owned(quoting.undo(name).into_owned());
+            }
+        }
+    }
+
+    fn emit(self, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op()?;
-        let rows = if matches!(op, Op::Insert | Op::Update | Op::Delete) { Some(self.rows(op, events)?) } else { None };
-        let has_rows = rows.as_ref().is_some_and(|rows| !rows.is_empty());
+        if !op.is_row_change() {
+            let envelope = events.envelope(self.envelope);
+            events.row(op, envelope, None, None);
+            return Ok(());
+        }
+        let (data, old) = (self.data.clone(), self.old.clone());
+        if !data.is_empty() && !old.is_empty() && data.len() != old.len() {
+            let what = format!("has {} rows, data has {}", old.len(), data.len());
+            return Err(Fault::new(Kind::Envelope, what).within("old"));
+        }
+        let rows = data.len().max(old.len());
         // A statement that canal logged as text has a row's type, but no rows.
-        let is_statement = rows.is_some() && !has_rows && self.sql.as_deref().is_some_and(|sql| !sql.is_empty());
-        if rows.is_some() && !has_rows && !is_statement {
+        let is_statement = rows == 0 && self.envelope.sql.is_some();
+        if rows == 0 && !is_statement {
             return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"));
         }
-        let envelope = events.envelope(self.envelope(reading, has_rows));
-        match rows {
-            Some(rows) if has_rows => rows.into_iter().for_each(|(before, after)| events.row(op, envelope, before, after)),
-            _ => events.row(if is_statement { Op::Query } else { op }, envelope, None, None),
+        let envelope = events.envelope(self.envelope);
+        if is_statement {
+            events.row(Op::Query, envelope, None, None);
+        }
+        for row in 0..rows {
+            // A row has its own `old`: that of another row says nothing about it.
+            let (before, after) = row_images(op, events.image(&data, row), events.image(&old, row))?;
+            events.row(op, envelope, before, after);
         }
         Ok(())
     }
 
     fn op(&self) -> Result<Op> {
-        let Some(kind) = self.kind.as_deref() else {
+        let Some(operation) = self.envelope.source.operation.as_deref() else {
             return if self.is_ddl { Ok(Op::Ddl) } else { Err(Fault::new(Kind::Envelope, "is missing").within("type")) };
         };
-        Ok(match kind {
+        Ok(match operation {
             "TRUNCATE" => Op::Truncate,
             _ if self.is_ddl => Op::Ddl,
             // ROW is what Paimon reads as an insert.
@@ -201,49 +264,6 @@ impl<'a> Message<'a> {
             "TIDB_WATERMARK" => Op::Watermark,
             _ => Op::Other,
         })
-    }
-
-    /// The images of each change. A row has its own `old`: that of another row says nothing about it.
-    fn rows(&self, op: Op, events: &Events<'a, '_, '_>) -> Result<Vec<(Option<Image>, Option<Image>)>> {
-        let data = events.images.get(self.data.clone().unwrap_or(0..0)).unwrap_or_default();
-        let old = events.images.get(self.old.clone().unwrap_or(0..0)).unwrap_or_default();
-        if !data.is_empty() && !old.is_empty() && data.len() != old.len() {
-            let what = format!("has {} rows, data has {}", old.len(), data.len());
-            return Err(Fault::new(Kind::Envelope, what).within("old"));
-        }
-        let cells = |images: &[Option<Cells>], row: usize| images.get(row).cloned().flatten();
-        (0..data.len().max(old.len())).map(|row| row_images(op, cells(data, row), cells(old, row))).collect()
-    }
-
-    fn envelope(self, reading: &Reading, is_row_change: bool) -> Envelope<'a> {
-        let is_tidb = self.tidb.is_some();
-        let quoting = if is_tidb { Quoting::None } else { reading.variant.quoting };
-        let quirks = if is_tidb || self.id_first { &TIDB } else { reading.variant.quirks };
-        let name = |name: Cow<'a, str>| if name.contains('`') { Cow::Owned(quoting.undo(&name).into_owned()) } else { name };
-        let tidb = self.tidb.unwrap_or_default();
-        Envelope {
-            database: self.database.map(name),
-            table: self.table.map(name),
-            primary_key: self.pk_names,
-            event_time: self.es.and_then(micros_of_epoch),
-            produced_time: self.ts.and_then(micros_of_epoch),
-            // Empty on row changes, where there is no statement.
-            sql: self.sql.filter(|sql| !(is_row_change && sql.is_empty())),
-            table_changes: self.table_changes,
-            types: self.mysql_type,
-            jdbc_types: self.sql_type,
-            source: Source {
-                operation: self.kind,
-                message_id: self.id,
-                gtid: self.gtid.filter(|gtid| !gtid.is_empty()),
-                commit_ts: tidb.commit_ts,
-                watermark_ts: tidb.watermark_ts,
-                handle_key_only: tidb.handle_key_only,
-                claim_check: tidb.claim_check,
-                ..Source::default()
-            },
-            ..Envelope::empty(quirks)
-        }
     }
 }
 
@@ -265,10 +285,10 @@ fn row_images(op: Op, data: Option<Cells>, old: Option<Cells>) -> Result<(Option
 }
 
 /// `data` or `old`: an array of objects, or one object; null stands for no object.
-fn images<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Images>> {
+fn images<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Images> {
     let start = events.images.len();
     match cursor.peek() {
-        Some(b'n') => return cursor.null().map(|()| None),
+        Some(b'n') => cursor.null()?,
         Some(b'{') => image(cursor, events)?,
         Some(b'[') => {
             let mut elements = cursor.array()?;
@@ -278,7 +298,7 @@ fn images<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Resul
         }
         _ => return Err(cursor.wrong_type("an array of objects, an object or null")),
     }
-    Ok(Some(start..events.images.len()))
+    Ok(start..events.images.len())
 }
 
 fn image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
@@ -296,64 +316,27 @@ fn image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result
     Ok(())
 }
 
-/// `pkNames`: each name once. No names are as good as null.
-fn names<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<std::ops::Range<usize>>> {
-    if cursor.peek() == Some(b'n') {
-        return cursor.null().map(|()| None);
+/// `_tidb`; false for null.
+fn tidb<'a>(cursor: &mut Cursor<'a>, source: &mut Source<'a>) -> Result<bool> {
+    match cursor.peek() {
+        Some(b'n') => return cursor.null().map(|()| false),
+        Some(b'{') => {}
+        _ => return Err(cursor.wrong_type("an object or null")),
     }
-    if cursor.peek() != Some(b'[') {
-        return Err(cursor.wrong_type("an array of names or null"));
+    let mut members = cursor.object()?;
+    while let Some(key) = cursor.next_key(&mut members)? {
+        tidb_field(key, cursor, source).map_err(|fault| fault.within(key.raw))?;
     }
-    let start = events.names.len();
-    let mut elements = cursor.array()?;
-    while cursor.next_element(&mut elements)? {
-        let name = cursor.text()?;
-        let key = events.keys.intern(name)?;
-        let seen = events.names.get(start..).unwrap_or_default().contains(&key);
-        if !seen {
-            events.names.push(key);
-        }
-    }
-    let names = start..events.names.len();
-    Ok((!names.is_empty()).then_some(names))
+    Ok(true)
 }
 
-/// `mysqlType`: an object; CloudCanal writes an empty array for null.
-fn types<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>, hint: usize) -> Result<Option<usize>> {
-    if !events.wants.types || cursor.peek() != Some(b'{') {
-        return cursor.optional_object().map(|_| None);
+fn tidb_field<'a>(key: Text<'a>, cursor: &mut Cursor<'a>, source: &mut Source<'a>) -> Result<()> {
+    match key.raw {
+        "commitTs" => source.commit_ts = cursor.optional_integer()?,
+        "watermarkTs" => source.watermark_ts = cursor.optional_integer()?,
+        "onlyHandleKey" => source.handle_key_only = cursor.optional_bool()?,
+        "claimCheckLocation" => source.claim_check = cursor.optional_text()?,
+        _ => cursor.skip()?,
     }
-    events.types.read(cursor, events.keys, hint).map(Some)
-}
-
-/// The last name of the message's rows: the messages of a table end their rows with the same one.
-fn last_key(events: &Events<'_, '_, '_>, start: usize) -> usize {
-    events.cells.get(start..).and_then(<[_]>::last).map_or(0, |(key, _)| key.index())
-}
-
-impl<'a> Tidb<'a> {
-    fn read(cursor: &mut Cursor<'a>) -> Result<Option<Self>> {
-        match cursor.peek() {
-            Some(b'n') => return cursor.null().map(|()| None),
-            Some(b'{') => {}
-            _ => return Err(cursor.wrong_type("an object or null")),
-        }
-        let mut tidb = Tidb::default();
-        let mut members = cursor.object()?;
-        while let Some(key) = cursor.next_key(&mut members)? {
-            tidb.field(key, cursor).map_err(|fault| fault.within(key.raw))?;
-        }
-        Ok(Some(tidb))
-    }
-
-    fn field(&mut self, key: Text<'a>, cursor: &mut Cursor<'a>) -> Result<()> {
-        match key.raw {
-            "commitTs" => self.commit_ts = cursor.optional_integer()?,
-            "watermarkTs" => self.watermark_ts = cursor.optional_integer()?,
-            "onlyHandleKey" => self.handle_key_only = cursor.optional_bool()?,
-            "claimCheckLocation" => self.claim_check = cursor.optional_text()?,
-            _ => cursor.skip()?,
-        }
-        Ok(())
-    }
+    Ok(())
 }

@@ -41,6 +41,8 @@ pub struct Dialect {
     pub wire: Wire,
     /// What it is, in a sentence.
     pub description: &'static str,
+    /// Names of the envelope's fields.
+    pub(crate) fields: &'static [&'static str],
     pub(crate) detect: fn(&str) -> bool,
     /// How the dialect of this name or alias writes values.
     pub(crate) variant: fn(&str) -> Variant,
@@ -77,6 +79,11 @@ pub static DIALECTS: &[Dialect] = &[canal_json::DIALECT];
 /// The dialect with this name or alias.
 pub fn find(name: &str) -> Option<&'static Dialect> {
     DIALECTS.iter().find(|dialect| dialect.name == name || dialect.aliases.contains(&name))
+}
+
+/// The place of a dialect in [`DIALECTS`].
+pub(crate) fn index(dialect: &Dialect) -> usize {
+    DIALECTS.iter().position(|other| other.name == dialect.name).unwrap_or(0)
 }
 
 /// The dialect that a message is written in, by its first bytes and keys.

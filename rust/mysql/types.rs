@@ -173,11 +173,16 @@ pub(crate) struct Types {
     keep_entries: bool,
     ids: HashMap<Box<str>, TypeId>,
     declared: Vec<Declared>,
+    /// The declared types as they stand in JSON.
+    quoted: Vec<Box<str>>,
     blocks: Vec<Block>,
     /// The block that came last with this hint.
     latest: HashMap<usize, usize>,
     /// By name: the type that it was last declared with, for producers that write a block in another order each time.
     by_key: Vec<TypeId>,
+    /// Of the block that is being read.
+    entries: Vec<(KeyId, TypeId)>,
+    by_column: Vec<Option<TypeId>>,
 }
 
 impl Types {
@@ -220,53 +225,53 @@ impl Types {
             return Ok(block);
         }
         let start = cursor.at();
-        let read = self.read_entries(cursor, keys)?;
+        self.entries.clear();
+        self.by_column.clear();
+        self.read_entries(cursor, keys)?;
         // The same types in another order: nothing new.
         if let Some(block) = latest
             && !self.keep_entries
-            && self.blocks.get(block).is_some_and(|block| block.by_column == read.by_column)
+            && self.blocks.get(block).is_some_and(|block| block.by_column == self.by_column)
         {
             return Ok(block);
         }
-        self.blocks.push(Block { raw: cursor.since(start).into(), ..read });
+        self.blocks.push(Block { raw: cursor.since(start).into(), entries: self.entries.clone(), by_column: self.by_column.clone() });
         self.latest.insert(hint, self.blocks.len() - 1);
         Ok(self.blocks.len() - 1)
     }
 
-    fn read_entries(&mut self, cursor: &mut Cursor<'_>, keys: &mut Keys<'_>) -> Result<Block> {
-        let mut block = Block { raw: "".into(), entries: Vec::new(), by_column: Vec::new() };
+    fn read_entries(&mut self, cursor: &mut Cursor<'_>, keys: &mut Keys<'_>) -> Result<()> {
         let mut members = cursor.object()?;
         let mut key = KeyId::START;
         while cursor.next_member(&mut members)? {
-            key = keys.read(cursor, key)?;
-            let text = read_type(cursor)?;
-            let column = keys.column(key);
-            if column.is_none() && !self.keep_entries {
-                continue;
-            }
-            let id = self.intern(key, text)?;
+            key = keys.read_unordered(cursor, key)?;
+            let id = self.read_type(key, cursor)?;
             if self.keep_entries {
-                block.entries.push((key, id));
+                self.entries.push((key, id));
             }
-            if let Some(column) = column {
-                block.by_column.resize(block.by_column.len().max(column + 1), None);
-                block.by_column.get_mut(column).into_iter().for_each(|slot| *slot = Some(id));
+            if let Some(column) = keys.column(key) {
+                self.by_column.resize(self.by_column.len().max(column + 1), None);
+                self.by_column.get_mut(column).into_iter().for_each(|slot| *slot = Some(id));
             }
         }
-        Ok(block)
+        Ok(())
     }
 
-    /// The number of a type that is declared for `key`.
-    fn intern(&mut self, key: KeyId, text: Text<'_>) -> Result<TypeId> {
+    /// The number of the type that is declared for `key`: usually the same as last time.
+    #[inline]
+    fn read_type(&mut self, key: KeyId, cursor: &mut Cursor<'_>) -> Result<TypeId> {
         let last = self.by_key.get(key.index()).copied().unwrap_or(usize::MAX);
-        if !text.escaped && self.declared.get(last).is_some_and(|declared| *declared.text == *text.raw) {
+        if self.quoted.get(last).is_some_and(|quoted| cursor.eat(quoted)) {
             return Ok(last);
         }
+        let text = read_type(cursor)?;
+        let quoted = format!("\"{}\"", text.raw);
         let text = text.decode()?;
         let id = match self.ids.get(&*text) {
             Some(&id) => id,
             None => {
                 self.declared.push(Declared::parse(&text));
+                self.quoted.push(quoted.into());
                 self.ids.insert((*text).into(), self.declared.len() - 1);
                 self.declared.len() - 1
             }

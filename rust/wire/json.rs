@@ -328,7 +328,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string.
-    #[inline]
     pub fn text(&mut self) -> Result<Text<'a>> {
         if self.peek() == Some(b'"') { self.string_at_quote() } else { Err(self.wrong_type("text")) }
     }

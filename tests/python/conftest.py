@@ -1,0 +1,31 @@
+"""Shows what the fidelity tests counted: one line for each capture, at the end of the run."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fidelity import Score
+
+COUNTED = pytest.StashKey[dict[str, Score]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[COUNTED] = {}
+
+
+@pytest.fixture
+def score(request: pytest.FixtureRequest) -> Iterator[Score]:
+    """Counts cells; the test's parameters are the capture's name."""
+    score = Score()
+    yield score
+    module = request.node.path.stem.removeprefix("test_fidelity").strip("_")
+    request.config.stash[COUNTED][f"{module}: {request.node.name.removeprefix('test_')}"] = score
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    counted = config.stash[COUNTED]
+    if counted:
+        terminalreporter.section("cells that equal the truth")
+    for name, score in counted.items():
+        terminalreporter.write_line(f"{name}: {score}")
