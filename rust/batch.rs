@@ -11,7 +11,7 @@ use crate::error::{Error, Fault, Kind};
 use crate::event::{Envelope, Events, Image, Op, Quirks, Row, Value, Wants};
 use crate::images::{Latest, Map, Table, fill_slots};
 use crate::keys::KeyId;
-use crate::layout::{EnvelopeField, Layout, OutRow, map_type};
+use crate::layout::{EnvelopeField, KeyMoves, Layout, OutRow, map_type};
 use crate::options::{Filter, Mode, Options};
 
 /// What to build, worked out once from the options.
@@ -194,10 +194,11 @@ impl<'p> Batch<'p> {
     /// The output's rows, without those of other tables.
     fn out_rows(&mut self, events: &Events<'_, '_, '_>) -> Vec<OutRow> {
         let mut out = Vec::with_capacity(events.rows.len());
+        let mut keys = KeyMoves::new(events);
         for (index, row) in events.rows.iter().enumerate() {
             let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
             if envelope.is_none_or(|envelope| self.passes(envelope)) {
-                self.plan.layout.rows(index, row, events, &mut out);
+                self.plan.layout.rows(index, row, events, &mut keys, &mut out);
             } else {
                 self.metrics.filtered += 1;
             }
@@ -386,12 +387,12 @@ fn unreadable(out: &OutRow, events: &mut Events<'_, '_, '_>) -> Option<Error> {
     Some(fault.into_error(events.dialect, None, row.message))
 }
 
-/// Adds the columns that are missing from each row to what is known of them.
+/// Adds the columns that are missing from each row to what is known of them, in the schema's order.
 fn note_missing(values: &[Value<'_>], width: usize, missing: &mut [Vec<usize>]) {
     for (row, missing) in values.chunks_exact(width.max(1)).zip(missing) {
         for (column, _) in row.iter().enumerate().filter(|(_, value)| matches!(value, Value::Missing)) {
-            if !missing.contains(&column) {
-                missing.push(column);
+            if let Err(at) = missing.binary_search(&column) {
+                missing.insert(at, column);
             }
         }
     }

@@ -189,9 +189,10 @@ impl Decoder {
         let mut at = 0;
         while at < input.messages.len() {
             let bodies = self.bodies(input, at);
-            keys.trim();
-            fields.iter_mut().for_each(Keys::trim);
-            types.trim();
+            types.trim(keys.trim());
+            for fields in &mut fields {
+                fields.trim();
+            }
             let known = Known { keys: &mut keys, fields: &mut fields, types: &mut types };
             let mut events = Events::new(known, self.plan.wants, self.dialect_name(), extent);
             for (index, body) in bodies.iter().enumerate() {

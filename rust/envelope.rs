@@ -1,5 +1,6 @@
 //! Envelope columns: what a message says beside its row images.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -8,6 +9,7 @@ use arrow_array::builder::{
 use arrow_array::{ArrayRef, MapArray, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, FieldRef, Fields};
+use hashbrown::HashMap;
 
 use crate::error::Error;
 use crate::event::{Envelope, Events, Op, Row, Value};
@@ -266,15 +268,20 @@ fn append_jdbc(map: &mut MapBuilder<Int32Builder>, row: &Outcome<'_, '_>, keys: 
     map.close(object.is_some());
 }
 
-/// The members of an object that was checked when the message was read.
-fn jdbc_types(object: &str) -> Vec<(std::borrow::Cow<'_, str>, Option<i32>)> {
+/// The members of an object that was checked when the message was read; where a name stands twice, the later number counts.
+fn jdbc_types(object: &str) -> Vec<(Cow<'_, str>, Option<i32>)> {
     let mut cursor = Cursor::new(object, true);
-    let mut found = Vec::new();
+    let mut found: Vec<(Cow<'_, str>, Option<i32>)> = Vec::new();
+    let mut places = HashMap::new();
     let Ok(mut members) = cursor.object() else { return found };
     while let Ok(Some(key)) = cursor.next_key(&mut members) {
         let (Ok(name), Ok(value)) = (key.decode(), cursor.value()) else { break };
         let number = if let Value::Number(digits) = value { digits.parse().ok() } else { None };
-        found.push((name, number));
+        let next = found.len();
+        match found.get_mut(*places.entry(name.clone()).or_insert(next)) {
+            Some(earlier) => earlier.1 = number,
+            None => found.push((name, number)),
+        }
     }
     found
 }

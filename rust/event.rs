@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use hashbrown::HashSet;
+
 use crate::error::{Fault, Result};
 use crate::keys::{KeyId, Keys};
 use crate::mysql::types::Types;
@@ -22,8 +24,8 @@ pub(crate) enum Value<'a> {
     Missing,
     /// SQL NULL.
     Null,
-    True,
-    False,
+    /// `true` or `false`.
+    Bool(&'a str),
     /// A JSON number's characters.
     Number(&'a str),
     /// Text without escapes.
@@ -40,9 +42,7 @@ impl<'a> Value<'a> {
         match *self {
             Value::Missing => "",
             Value::Null => "null",
-            Value::True => "true",
-            Value::False => "false",
-            Value::Number(raw) | Value::Text(raw) | Value::Escaped(raw) | Value::Nested(raw) => raw,
+            Value::Bool(raw) | Value::Number(raw) | Value::Text(raw) | Value::Escaped(raw) | Value::Nested(raw) => raw,
         }
     }
 
@@ -362,10 +362,11 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             _ => return Err(cursor.wrong_type("an array of names or null")),
         }
         let (start, first) = (cursor.at(), self.names.len());
+        let mut seen = HashSet::new();
         let mut elements = cursor.array()?;
         while cursor.next_element(&mut elements)? {
             let key = self.keys.intern(cursor.text()?)?;
-            if !self.names.get(first..).unwrap_or_default().contains(&key) {
+            if seen.insert(key) {
                 self.names.push(key);
             }
         }

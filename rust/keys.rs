@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::wire::json::{Cursor, Text};
 
 /// A column name's number within one call of the decoder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeyId(u32);
 
 impl KeyId {
@@ -41,7 +41,9 @@ pub(crate) struct Keys<'s> {
     columns: &'s ColumnNames,
     quoting: Quoting,
     keys: Vec<Key>,
+    /// By the characters in JSON: a name can be written in many ways, and has one number.
     ids: HashMap<Box<str>, KeyId>,
+    by_name: HashMap<Box<str>, KeyId>,
     /// The name met last with the same [`fingerprint`]: what makes names in any order nearly as fast as in the usual one.
     near: [KeyId; NEAR],
 }
@@ -139,20 +141,24 @@ impl<'s> Keys<'s> {
     pub const MOST: usize = 1 << 16;
 
     pub fn new(columns: &'s ColumnNames, quoting: Quoting) -> Self {
-        let mut keys = Keys { columns, quoting, keys: Vec::new(), ids: HashMap::new(), near: [KeyId::START; NEAR] };
+        let mut keys =
+            Keys { columns, quoting, keys: Vec::new(), ids: HashMap::new(), by_name: HashMap::new(), near: [KeyId::START; NEAR] };
         keys.forget();
         keys
     }
 
-    /// Forgets all names if they have become too many. Numbers given out before mean nothing afterwards.
-    pub fn trim(&mut self) {
-        if self.keys.len() > Self::MOST {
+    /// Forgets all names if they have become too many, and tells so: numbers given out before mean nothing afterwards.
+    pub fn trim(&mut self) -> bool {
+        let too_many = self.keys.len() > Self::MOST;
+        if too_many {
             self.forget();
         }
+        too_many
     }
 
     fn forget(&mut self) {
         self.ids.clear();
+        self.by_name.clear();
         self.keys.clear();
         self.near = [KeyId::START; NEAR];
         // The start of a row, which is no name.
@@ -232,9 +238,15 @@ impl<'s> Keys<'s> {
     fn add(&mut self, text: Text<'_>) -> Result<KeyId> {
         let decoded = text.decode()?;
         let name = self.quoting.undo(&decoded);
-        let id = KeyId(self.keys.len() as u32);
-        let column = self.columns.find(&name);
-        self.keys.push(Key::new(format!("\"{}\":", text.raw), name.into(), column));
+        let id = match self.by_name.get(&*name) {
+            Some(&id) => id,
+            None => {
+                let id = KeyId(self.keys.len() as u32);
+                self.keys.push(Key::new(format!("\"{}\":", text.raw), (*name).into(), self.columns.find(&name)));
+                self.by_name.insert((*name).into(), id);
+                id
+            }
+        };
         self.ids.insert(text.raw.into(), id);
         Ok(id)
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
-use crate::event::{Events, Image, Op, Row};
+use crate::event::{Events, Image, Op, Row, Value};
+use crate::images::Latest;
 
 /// How changes are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -124,7 +125,7 @@ impl Layout {
     }
 
     /// The rows that an event's row gives.
-    pub(crate) fn rows(self, row: usize, event: &Row, events: &Events<'_, '_, '_>, out: &mut Vec<OutRow>) {
+    pub(crate) fn rows<'a>(self, row: usize, event: &Row, events: &Events<'a, '_, '_>, keys: &mut KeyMoves<'a>, out: &mut Vec<OutRow>) {
         let (before, after) = (event.before.clone(), event.after.clone());
         let mut push = |word: &'static str, images: [Option<Image>; 2]| out.push(OutRow { row, word, images });
         match (self, event.op) {
@@ -137,7 +138,7 @@ impl Layout {
                 }
                 push("update_postimage", [after, None]);
             }
-            (Layout::Upsert, Op::Update) if moves_key(event, events) => {
+            (Layout::Upsert, Op::Update) if keys.moves(event, events) => {
                 push("delete", [before, None]);
                 push("insert", [after, None]);
             }
@@ -160,19 +161,28 @@ pub(crate) struct OutRow {
     pub images: [Option<Image>; 2],
 }
 
-/// Whether an update changes the primary key.
-fn moves_key(event: &Row, events: &Events<'_, '_, '_>) -> bool {
-    let (Some(before), Some(after)) = (&event.before, &event.after) else { return false };
-    let envelope = event.envelope.and_then(|envelope| events.envelopes.get(envelope));
-    let names = envelope.and_then(|envelope| events.names.get(envelope.primary_key.clone()?)).unwrap_or_default();
-    let value = |image: &Image, name| {
-        let cells = image.cells().filter_map(|cell| events.cells.get(cell));
-        cells.filter(|(key, _)| *key == name).last().map(|(_, value)| *value)
-    };
-    names.iter().any(|name| match (value(before, *name), value(after, *name)) {
-        (Some(before), Some(after)) => !before.same(&after),
-        _ => false,
-    })
+/// Tells which updates change the primary key.
+pub(crate) struct KeyMoves<'a> {
+    before: Latest<'a>,
+    after: Latest<'a>,
+}
+
+impl<'a> KeyMoves<'a> {
+    pub fn new(events: &Events<'a, '_, '_>) -> Self {
+        KeyMoves { before: Latest::new(events.keys.len()), after: Latest::new(events.keys.len()) }
+    }
+
+    fn moves(&mut self, row: &Row, events: &Events<'a, '_, '_>) -> bool {
+        let (Some(before), Some(after)) = (&row.before, &row.after) else { return false };
+        let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
+        let names = envelope.and_then(|envelope| events.names.get(envelope.primary_key.clone()?)).unwrap_or_default();
+        self.before.overlay(before, events);
+        self.after.overlay(after, events);
+        names.iter().any(|name| match (self.before.value(*name), self.after.value(*name)) {
+            (Value::Missing, _) | (_, Value::Missing) => false,
+            (before, after) => !before.same(&after),
+        })
+    }
 }
 
 pub(crate) fn list_item() -> FieldRef {

@@ -67,8 +67,10 @@ class Score:
         self.destroyed: dict[str, int] = {}
 
     def __str__(self) -> str:
-        lost = "".join(f"; {count} {reason}" for reason, count in sorted(self.destroyed.items()))
-        return f"{self.right} cells right of {self.total}{lost}"
+        lost = sum(self.destroyed.values())
+        return f"{self.right} cells right of {self.total}" + (
+            f", {lost} of them as the producer left them" if lost else ""
+        )
 
     def cell(self, place: str, column: str, want: Any, got: Any) -> None:
         """Counts one cell."""

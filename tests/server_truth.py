@@ -58,15 +58,21 @@ def schema(columns: list[Column]) -> pa.Schema:
 
 # Python's names of MySQL's character sets that canal reads as if they were UTF-8.
 CODECS = {
-    **{"gbk": "gbk", "gb2312": "gb2312", "gb18030": "gb18030", "big5": "big5", "sjis": "shift_jis"},
-    **{"latin1": "cp1252", "ucs2": "utf-16-be", "utf16": "utf-16-be"},
+    "gbk": "gbk",
+    "gb2312": "gb2312",
+    "gb18030": "gb18030",
+    "big5": "big5",
+    "sjis": "shift_jis",
+    "latin1": "cp1252",
+    "ucs2": "utf-16-be",
+    "utf16": "utf-16-be",
 }
 
 
 def destroyed(server: Server, column: Column, text: str | None) -> tuple[str, Any] | None:
     """What canal 1.1.8 made of a value that it does not deliver as it is: why, and what it sends instead.
 
-    canal's LogBuffer decodes every text with `canal.instance.connectionCharset`, UTF-8, whatever the column's charset is.
+    canal decodes every text with `canal.instance.connectionCharset`, UTF-8, whatever the column's charset is.
     """
     if text is None:
         return None
@@ -79,12 +85,13 @@ def destroyed(server: Server, column: Column, text: str | None) -> tuple[str, An
         stored = bytes.fromhex(text)
         return "read as UTF-8 by canal, but varchar of charset binary", _as_utf8(stored).encode()
     if word == "uuid":
-        return "read as UTF-8 by canal, but the bytes of a uuid", _as_utf8(bytes.fromhex(text.replace("-", "")).rstrip(b"\0"))
+        stored = bytes.fromhex(text.replace("-", "")).rstrip(b"\0")
+        return "read as UTF-8 by canal, but the bytes of a uuid", _as_utf8(stored)
     return _destroyed_json(server, column, text)
 
 
 def _destroyed_json(server: Server, column: Column, text: str) -> tuple[str, Any] | None:
-    """canal reads a column declared `json` as Latin-1; MariaDB stores it as UTF-8 text, MySQL in a form that canal prints."""
+    """What canal makes of JSON: MariaDB's text is read as Latin-1, MySQL's own form is printed by canal."""
     word_is_json = truth.base(column.declared) == "json"
     if server.is_maria and column.name in JSON_IN_DDL and not text.isascii():
         return "MariaDB's JSON, read as Latin-1 by canal", text.encode().decode("latin-1")

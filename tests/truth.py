@@ -48,7 +48,7 @@ def asked(declared: str) -> pa.DataType:
     if word in INTEGERS:
         return _integer(INTEGERS[word], "unsigned" in declared or "zerofill" in declared)
     if word == "decimal":
-        return _decimal(*(arguments(declared) + [0])[:2])
+        return _decimal(*[*arguments(declared), 0][:2])
     if word == "bit":
         return pa.bool_() if arguments(declared) == [1] else pa.binary()
     if word in BYTES or word in GEOMETRIES:

@@ -32,8 +32,7 @@ fn boolean(text: &str) -> Result<bool, Refusal> {
 impl Family for Booleans {
     fn push(&mut self, value: &Value<'_>, _: &Context<'_>) -> Result<()> {
         let parsed = match value {
-            Value::True => Ok(true),
-            Value::False => Ok(false),
+            Value::Bool(raw) => Ok(*raw == "true"),
             other => scalar(other, boolean)?,
         };
         self.builder.append_value(parsed.map_err(|refusal| refused(value, refusal, "boolean (0 or 1)"))?);

@@ -25,19 +25,13 @@ fn with_json<T>(value: &Value<'_>, asked: &str, read: impl FnOnce(&mut Cursor<'_
         return Err(refused(value, Refusal::Type, asked));
     };
     let text = value.text()?;
-    let mut cursor = Cursor::new(&text, false);
-    if !reaches_end(&mut Cursor::new(&text, false)) {
-        return Err(refused(value, Refusal::Type, asked));
-    }
-    read(&mut cursor).map_err(|fault| {
+    // Known to be one JSON value before any of it is appended.
+    let mut check = Cursor::new(&text, false);
+    let checked = check.skip().and_then(|()| if check.peek().is_none() { Ok(()) } else { Err(check.unexpected("the end")) });
+    checked.and_then(|()| read(&mut Cursor::new(&text, false))).map_err(|fault| {
         let parts = fault.into_parts();
         if parts.kind == Kind::Syntax { refused(value, Refusal::Type, asked) } else { Fault::new(parts.kind, parts.what) }
     })
-}
-
-/// Whether the text is one JSON value: known before any of it is appended.
-fn reaches_end(cursor: &mut Cursor<'_>) -> bool {
-    cursor.skip().is_ok() && cursor.peek().is_none()
 }
 
 /// Appends values to a child and keeps the first reason why one could not be converted.

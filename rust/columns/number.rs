@@ -43,8 +43,8 @@ fn narrowed<N: TryFrom<i128> + TryFrom<i64>>(text: &str) -> Result<N, Refusal> {
 /// What is not written as an integer but stands for one: a boolean, a label, a TIME in microseconds.
 #[cold]
 fn stands_for(value: &Value<'_>, declared: Option<&Declared>, named: &[String], holds_micros: bool) -> Option<i128> {
-    if matches!(value, Value::True | Value::False) {
-        return Some(i128::from(matches!(value, Value::True)));
+    if let Value::Bool(raw) = value {
+        return Some(i128::from(*raw == "true"));
     }
     let text = value.text().ok()?;
     match declared.map(|declared| declared.base) {

@@ -110,7 +110,7 @@ fn labels_of<'t>(text: &'t str, labels: &[String]) -> Result<Cow<'t, str>> {
     if mask < 0 || labels.len() < 64 && mask >> labels.len() != 0 || mask > i128::from(u64::MAX) {
         return Err(unknown(text, labels));
     }
-    let chosen: Vec<&str> = labels.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, label)| &**label).collect();
+    let chosen: Vec<&str> = labels.iter().take(64).enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, label)| &**label).collect();
     Ok(chosen.join(",").into())
 }
 

@@ -189,8 +189,7 @@ impl<'a> Message<'a> {
             Field::Ts => envelope.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
             Field::Id => envelope.source.message_id = cursor.optional_integer()?,
             Field::Gtid => envelope.source.gtid = cursor.optional_text()?.filter(|gtid| !gtid.is_empty()),
-            // Empty where there is no statement.
-            Field::Sql => envelope.sql = cursor.optional_text()?.filter(|sql| !sql.is_empty()),
+            Field::Sql => envelope.sql = cursor.optional_text()?,
             Field::IsDdl => self.is_ddl = cursor.optional_bool()?.unwrap_or(false),
             Field::PkNames => envelope.primary_key = events.read_names(cursor)?,
             Field::MysqlType => envelope.types = events.read_types(cursor, self.first_cell)?,
@@ -205,6 +204,10 @@ impl<'a> Message<'a> {
     fn settle(&mut self, reading: &Reading) {
         if self.is_tidb || self.id_first {
             self.envelope.quirks = &TIDB;
+        }
+        // Empty where there is no statement.
+        if !self.is_ddl && self.envelope.sql.as_deref() == Some("") {
+            self.envelope.sql = None;
         }
         let quoting = if self.is_tidb { Quoting::None } else { reading.variant.quoting };
         for name in [&mut self.envelope.database, &mut self.envelope.table].into_iter().flatten() {
@@ -323,6 +326,7 @@ fn tidb<'a>(cursor: &mut Cursor<'a>, source: &mut Source<'a>) -> Result<bool> {
         Some(b'{') => {}
         _ => return Err(cursor.wrong_type("an object or null")),
     }
+    (source.commit_ts, source.watermark_ts, source.handle_key_only, source.claim_check) = (None, None, None, None);
     let mut members = cursor.object()?;
     while let Some(key) = cursor.next_key(&mut members)? {
         tidb_field(key, cursor, source).map_err(|fault| fault.within(key.raw))?;

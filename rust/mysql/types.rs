@@ -182,6 +182,7 @@ pub(crate) struct Types {
     by_key: Vec<TypeId>,
     /// Of the block that is being read.
     entries: Vec<(KeyId, TypeId)>,
+    places: HashMap<KeyId, usize>,
     by_column: Vec<Option<TypeId>>,
 }
 
@@ -193,9 +194,9 @@ impl Types {
         Types { keep_entries, ..Types::default() }
     }
 
-    /// Forgets everything if it has become too much. Numbers given out before mean nothing afterwards.
-    pub fn trim(&mut self) {
-        if self.blocks.len() > Self::MOST || self.by_key.len() > Keys::MOST {
+    /// Forgets everything if it has become too much, or if the names' numbers are no longer what they were.
+    pub fn trim(&mut self, names_forgotten: bool) {
+        if names_forgotten || self.blocks.len() > Self::MOST {
             *self = Types::new(self.keep_entries);
         }
     }
@@ -226,6 +227,7 @@ impl Types {
         }
         let start = cursor.at();
         self.entries.clear();
+        self.places.clear();
         self.by_column.clear();
         self.read_entries(cursor, keys)?;
         // The same types in another order: nothing new.
@@ -247,7 +249,7 @@ impl Types {
             key = keys.read_unordered(cursor, key)?;
             let id = self.read_type(key, cursor)?;
             if self.keep_entries {
-                self.entries.push((key, id));
+                self.keep(key, id);
             }
             if let Some(column) = keys.column(key) {
                 self.by_column.resize(self.by_column.len().max(column + 1), None);
@@ -255,6 +257,16 @@ impl Types {
             }
         }
         Ok(())
+    }
+
+    /// Where a name stands twice, the later type counts.
+    fn keep(&mut self, key: KeyId, id: TypeId) {
+        let next = self.entries.len();
+        let place = *self.places.entry(key).or_insert(next);
+        match self.entries.get_mut(place) {
+            Some(entry) => entry.1 = id,
+            None => self.entries.push((key, id)),
+        }
     }
 
     /// The number of the type that is declared for `key`: usually the same as last time.

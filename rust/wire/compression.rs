@@ -46,7 +46,7 @@ pub(crate) fn expand<'a>(bytes: &'a [u8], how: Compression, plain: impl Fn(&[u8]
         Compression::None => Ok(Cow::Borrowed(bytes)),
         Compression::Auto if bytes.is_empty() || plain(bytes) => Ok(Cow::Borrowed(bytes)),
         Compression::Auto if !bytes.starts_with(&LZ4_MAGIC) => Ok(guess_snappy(bytes, plain)),
-        Compression::Auto | Compression::Lz4 => read(lz4_flex::frame::FrameDecoder::new(bytes), "an LZ4 frame"),
+        Compression::Auto | Compression::Lz4 => lz4(bytes),
         Compression::Snappy => snappy(bytes),
         Compression::Gzip => read(flate2::read::MultiGzDecoder::new(bytes), "gzip"),
         Compression::Zstd => match ruzstd::decoding::StreamingDecoder::new(bytes) {
@@ -60,6 +60,18 @@ pub(crate) fn expand<'a>(bytes: &'a [u8], how: Compression, plain: impl Fn(&[u8]
 /// dialect to refuse.
 fn guess_snappy<'a>(bytes: &'a [u8], plain: impl Fn(&[u8]) -> bool) -> Cow<'a, [u8]> {
     snappy(bytes).ok().filter(|message| plain(message)).unwrap_or(Cow::Borrowed(bytes))
+}
+
+fn lz4(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
+    // The decoder takes the end of the input for the end of the frame; the mark of the end is what tells them apart.
+    const END: [u8; 4] = [0; 4];
+    const HAS_CHECKSUM: u8 = 4;
+    let checksum = if bytes.get(4).is_some_and(|flags| flags & HAS_CHECKSUM != 0) { 4 } else { 0 };
+    let end = bytes.len().checked_sub(checksum).and_then(|end| bytes.get(..end));
+    if !end.is_some_and(|frame| frame.ends_with(&END)) {
+        return Err(broken("an LZ4 frame", &"it has no end"));
+    }
+    read(lz4_flex::frame::FrameDecoder::new(bytes), "an LZ4 frame")
 }
 
 fn snappy(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {

@@ -134,9 +134,9 @@ impl<'a> Cursor<'a> {
         match self.peek() {
             Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
             Some(b'{' | b'[') => self.nested().map(Value::Nested),
-            Some(b'n') => self.word("null", Value::Null),
-            Some(b't') => self.word("true", Value::True),
-            Some(b'f') => self.word("false", Value::False),
+            Some(b'n') => self.word("null").map(|_| Value::Null),
+            Some(b't') => self.word("true").map(Value::Bool),
+            Some(b'f') => self.word("false").map(Value::Bool),
             _ => Err(self.unexpected("a value")),
         }
     }
@@ -248,8 +248,9 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    fn word(&mut self, word: &str, value: Value<'a>) -> Result<Value<'a>> {
-        if self.eat(word) { Ok(value) } else { Err(self.unexpected("a value")) }
+    fn word(&mut self, word: &str) -> Result<&'a str> {
+        let start = self.at;
+        if self.eat(word) { Ok(self.since(start)) } else { Err(self.unexpected("a value")) }
     }
 
     /// The string whose opening quote is the next byte. Most are short and plain: their end is in the first block.
@@ -324,7 +325,7 @@ impl<'a> Cursor<'a> {
 
     /// null.
     pub fn null(&mut self) -> Result<()> {
-        self.word("null", Value::Null).map(drop)
+        self.word("null").map(drop)
     }
 
     /// A string.
@@ -378,8 +379,8 @@ impl<'a> Cursor<'a> {
     /// A boolean or null.
     pub fn optional_bool(&mut self) -> Result<Option<bool>> {
         match self.peek() {
-            Some(b't') => self.word("true", Value::Null).map(|_| Some(true)),
-            Some(b'f') => self.word("false", Value::Null).map(|_| Some(false)),
+            Some(b't') => self.word("true").map(|_| Some(true)),
+            Some(b'f') => self.word("false").map(|_| Some(false)),
             Some(b'n') => self.null().map(|()| None),
             _ => Err(self.wrong_type("a boolean or null")),
         }
@@ -387,6 +388,7 @@ impl<'a> Cursor<'a> {
 
     /// The text of an object, or null; an empty array is as good as null.
     pub fn optional_object(&mut self) -> Result<Option<&'a str>> {
+        self.peek();
         let at = self.at;
         match self.optional_nested()? {
             Some(text) if text.starts_with('[') => {
@@ -412,7 +414,7 @@ impl<'a> Cursor<'a> {
         let at = self.at;
         let found = match self.value() {
             Ok(Value::Null) => "null",
-            Ok(Value::True | Value::False) => "a boolean",
+            Ok(Value::Bool(_)) => "a boolean",
             Ok(Value::Number(_)) => "a number",
             Ok(Value::Text(_) | Value::Escaped(_)) => "text",
             Ok(Value::Nested(text)) if text.starts_with('[') => "an array",

@@ -1,5 +1,6 @@
 """Shows what the fidelity tests counted: one line for each capture, at the end of the run."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,3 +30,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section("cells that equal the truth")
     for name, score in counted.items():
         terminalreporter.write_line(f"{name}: {score}")
+    destroyed = sum((Counter(score.destroyed) for score in counted.values()), Counter())
+    if destroyed:
+        terminalreporter.section("cells that the producer itself destroyed: what it made of them is demanded")
+    for reason, count in sorted(destroyed.items()):
+        terminalreporter.write_line(f"{count} {reason}")

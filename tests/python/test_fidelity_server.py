@@ -1,4 +1,4 @@
-"""Alibaba canal reading real servers: every cell of both images equals what SELECT said before and after the statement."""
+"""Alibaba canal reading real servers: every cell equals what SELECT said before and after the statement."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def load(folder):
 
 
 def zone(name):
-    """canal prints TIMESTAMP in the zone of its JVM."""
+    """The zone of canal's JVM, in which it prints a TIMESTAMP."""
     return {"time_zone": "Asia/Shanghai"} if "shanghai" in name else {}
 
 
@@ -55,6 +55,19 @@ def test_cells_of_both_images(name, score):
                 if server.version(table, event["seq"]) == version:
                     compare(score, server, columns, event, row)
     score.demand_all()
+
+
+def test_a_wrong_zone_makes_wrong_cells_and_nothing_else():
+    """The counting itself: read in another zone, the TIMESTAMP columns are wrong, and only they."""
+    folder, file = CAPTURES["canal-maria-shanghai"]
+    server, array, score = load(folder), messages(lines(GOLDEN / file)), Score()
+    table, columns = ("types_a", "all_types"), server.versions["types_a", "all_types"]
+    [columns] = columns.values()
+    rows = row_changes(decoder_of(table, columns, time_zone="UTC").decode(array))
+    for event, row in zip(server.events[table], rows, strict=True):
+        compare(score, server, columns, event, row)
+    assert score.total - score.right == len(score.wrong) > 100
+    assert all(" column c_timestamp" in wrong for wrong in score.wrong)
 
 
 def compare(score: Score, server, columns, event, row):
@@ -100,14 +113,14 @@ def wanted(score, server, columns, event, image):
 
 @pytest.mark.parametrize("folder", HASHED)
 def test_cells_of_rows_spread_over_partitions(folder, score):
-    """canal's partitionHash cuts a message's rows apart by key; within a partition they keep their order."""
+    """With partitionHash, canal cuts a message's rows apart by key; within a partition they keep their order."""
     server = load(folder)
     partitions = [messages(lines(GOLDEN / folder / f"mixed.flat_hash3.p{number}.jsonl.zst")) for number in range(3)]
     for table, version in tables_and_versions(server):
         columns, events = server.versions[table][version], server.events[table]
         decoder = decoder_of(table, columns)
         queues = [row_changes(decoder.decode(partition)) for partition in partitions]
-        if score.same_length(".".join(table), events, sum(queues, [])):
+        if score.same_length(".".join(table), events, [row for queue in queues for row in queue]):
             for event in events:
                 row = next_row(server, columns, event, queues)
                 if server.version(table, event["seq"]) == version:
@@ -167,7 +180,7 @@ def compare_envelope(score, place, message, index, row):
 
 
 def unquoted(name):
-    """canal leaves backticks around a quoted database, and doubled within names."""
+    """A name without the backticks that canal leaves around a quoted database, and doubled within names."""
     return name.removeprefix("`").removesuffix("`").replace("``", "`")
 
 
@@ -187,7 +200,7 @@ REWRITTEN = ("DROP TABLE", "CREATE TABLE `shop_a`.ctas AS SELECT")
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_statements(name, score):
-    """Every DDL statement that was sent is there, word for word; what canal or the server leaves out has a name above."""
+    """Every DDL statement that was sent is there, word for word, but for those named above."""
     server = load(CAPTURES[name][0])
     decoder = towpath.Decoder("canal-json", database="[^c].*|charsets.*|`.*", fields=["op", "sql"])
     rows = decoder.decode(messages(lines(GOLDEN / CAPTURES[name][1]))).to_pylist()
@@ -209,7 +222,9 @@ def test_inferred_types_are_those_of_the_declared_ones(name):
     for table in server.events:
         [columns] = [*server.versions[table].values()][-1:]
         if len(server.versions[table]) == 1 and table[1] != "t_mix":  # which has a varchar of charset binary
-            inferred = towpath.infer_schema(array, "canal-json", database=re.escape(table[0]), table=re.escape(table[1]))
+            inferred = towpath.infer_schema(
+                array, "canal-json", database=re.escape(table[0]), table=re.escape(table[1])
+            )
             assert inferred.equals(pa.schema([(column.name, inferable(column.declared)) for column in columns])), table
 
 

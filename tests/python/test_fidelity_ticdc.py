@@ -135,7 +135,7 @@ def compare_change(score, encoder, capture, event, extension, row):
 def carried_columns(encoder, capture, event, extension):
     """A virtual column is never sent; of a reduced message only the handle key is."""
     reduced = "onlyHandleKey" in extension or "claimCheckLocation" in extension
-    if reduced or capture.keyed_deletes and event["op"] == "DELETE":
+    if reduced or (capture.keyed_deletes and event["op"] == "DELETE"):
         return set(encoder.handle_key((event["db"], event["table"])))
     return {name for name, _ in event["row"] or event["old"]}
 
