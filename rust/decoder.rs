@@ -164,7 +164,11 @@ impl Decoder {
             column(columns, key)?;
         }
         let offsets = columns.and_then(|columns| columns.column_by_name("offset")?.as_primitive_opt::<Int64Type>());
-        let input = Input { messages: bytes_of(messages)?, offsets };
+        let mut messages = bytes_of(messages)?;
+        if let Some(nulls) = columns.and_then(|columns| columns.nulls()) {
+            messages.iter_mut().zip(nulls).filter(|(_, valid)| !valid).for_each(|(message, _)| *message = None);
+        }
+        let input = Input { messages, offsets };
         let finished = self.run(&input)?;
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&finished.metrics);
         self.assemble(finished, columns)

@@ -11,7 +11,6 @@ import pytest
 import truth
 
 ROOT = Path(__file__).parents[1]
-GOLDEN = ROOT / "tests" / "golden" / "canal-json"
 SHARED = ROOT.parent / "shared" / "captures"  # the captures that are too large for the repository
 
 bulk = pytest.mark.skipif(not SHARED.is_dir(), reason="the bulk captures are not beside this checkout")
@@ -68,9 +67,8 @@ class Score:
 
     def __str__(self) -> str:
         lost = sum(self.destroyed.values())
-        return f"{self.right} cells right of {self.total}" + (
-            f", {lost} of them as the producer left them" if lost else ""
-        )
+        of_them = f", {lost} of them as canal destroyed them" if lost else ""
+        return f"{self.right} cells right of {self.total}{of_them}"
 
     def cell(self, place: str, column: str, want: Any, got: Any) -> None:
         """Counts one cell."""

@@ -63,8 +63,9 @@ pub(super) fn timestamps<T: ArrowTimestampType>(zone: Option<Arc<str>>, options:
         if written.nanos % nanos_a_unit != 0 {
             return Err(Refusal::Range);
         }
-        let units = seconds.checked_mul(a_second).and_then(|units| units.checked_add(i64::from(written.nanos / nanos_a_unit)));
-        units.map(Some).ok_or(Refusal::Range)
+        // The first moments that nanoseconds can hold are within a second that they cannot.
+        let units = i128::from(seconds) * i128::from(a_second) + i128::from(written.nanos / nanos_a_unit);
+        i64::try_from(units).map(Some).map_err(|_| Refusal::Range)
     })
 }
 

@@ -335,7 +335,7 @@ fn tidb<'a>(cursor: &mut Cursor<'a>, source: &mut Source<'a>) -> Result<bool> {
 }
 
 fn tidb_field<'a>(key: Text<'a>, cursor: &mut Cursor<'a>, source: &mut Source<'a>) -> Result<()> {
-    match key.raw {
+    match &*key.decode()? {
         "commitTs" => source.commit_ts = cursor.optional_integer()?,
         "watermarkTs" => source.watermark_ts = cursor.optional_integer()?,
         "onlyHandleKey" => source.handle_key_only = cursor.optional_bool()?,

@@ -9,7 +9,8 @@ import pytest
 
 import towpath
 import truth
-from fidelity import GOLDEN, lines, messages, objects, row_changes
+from fidelity import lines, messages, objects, row_changes
+from golden_files import GOLDEN
 
 # The Tencent platform declares no types, so a bit column is a number there.
 PRODUCERS = {"cloudcanal": True, "tencent": False}

@@ -11,7 +11,8 @@ import pytest
 import server_truth
 import towpath
 import truth
-from fidelity import GOLDEN, Score, lines, messages, row_changes, unique
+from fidelity import Score, lines, messages, row_changes, unique
+from golden_files import GOLDEN
 
 CAPTURES = {
     "canal-mysql": ("canal-mysql", "canal-mysql/mixed.flat.jsonl.zst"),

@@ -13,7 +13,8 @@ import pytest
 
 import ticdc_truth
 import towpath
-from fidelity import GOLDEN, lines, messages, objects, read, records, row_changes, unique
+from fidelity import lines, messages, objects, read, records, row_changes, unique
+from golden_files import GOLDEN
 from ticdc_truth import DECLARED, LABELS, NUMBERS, Encoder
 
 FOLDER = GOLDEN / "ticdc"

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 import towpath
-from fidelity import GOLDEN, lines, row_changes
-from golden_files import CAPTURES
+from fidelity import lines, row_changes
+from golden_files import CAPTURES, GOLDEN
 
 ROWS = [*CAPTURES, "ticdc/canal_json_content_compatible.jsonl.zst", "canal-mysql/mixed.flat_hash3.p1.jsonl.zst"]
 

@@ -1,0 +1,168 @@
+//! What an error tells: one line for each case. The message's text is part of what users see, so it is written out.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, BinaryArray, RecordBatch};
+use towpath::{DecodeError, Decoder, Error, Kind, Mode, Options, TableSchema};
+
+const SCHEMA: &str = "id bigint, total decimal(10,2), ok boolean, at timestamp_ntz, raw binary, tags array<int>";
+
+fn decoder(mode: Mode) -> Decoder {
+    let schema = Some(TableSchema::Ddl(SCHEMA.into()));
+    Decoder::new(Options { dialect: "canal-json".into(), schema, mode, ..Options::default() }).unwrap()
+}
+
+/// The error of a message, in mode `FAILFAST`.
+fn error(message: &[u8]) -> Error {
+    match decoder(Mode::FailFast).decode(&BinaryArray::from(vec![message])) {
+        Err(DecodeError::Row(error)) => error,
+        other => panic!("{}: {other:?}", String::from_utf8_lossy(message)),
+    }
+}
+
+fn row(cells: &str) -> String {
+    format!(r#"{{"type":"INSERT","data":[{{{cells}}}]}}"#)
+}
+
+/// A message that cannot be read: its kind of error, the place, and what is said.
+#[test]
+fn messages_that_cannot_be_read() {
+    let cases: [(&str, Kind, usize, &str); 20] = [
+        ("", Kind::Syntax, 0, "the message is empty"),
+        ("  ", Kind::Syntax, 2, "the message is empty"),
+        ("nonsense", Kind::Syntax, 0, "expected an object or an array of objects, found 'n'"),
+        ("{", Kind::Syntax, 1, "the message ends where a key in quotes was expected"),
+        (r#"{"type""#, Kind::Syntax, 7, "the message ends where ':' was expected"),
+        (r#"{"type":"INSERT""#, Kind::Syntax, 16, "the message ends where ',' or '}' was expected"),
+        (r#"{"type":"INS"#, Kind::Syntax, 12, "type: the message ends inside a string"),
+        (r#"{"type":INSERT}"#, Kind::Syntax, 8, "type: expected a value, found 'I'"),
+        (r#"{"es":01}"#, Kind::Syntax, 6, "es: malformed number"),
+        (r#"{"type":"\x"}"#, Kind::Syntax, 9, "type: unknown escape in a string"),
+        (r#"{"type":"\u12"}"#, Kind::Syntax, 9, r"type: \u needs four hexadecimal digits"),
+        ("{\"sql\":\"a\nb\"}", Kind::Syntax, 9, "sql: control character U+000A in a string (lenient=True accepts it)"),
+        (r#"{"type":5}"#, Kind::Envelope, 8, "type: expected text or null, found a number"),
+        (r#"{"es":"5"}"#, Kind::Envelope, 6, "es: expected an integer or null, found text"),
+        (r#"{"es":99999999999999999999}"#, Kind::Envelope, 6, "es: 99999999999999999999 is not a 64-bit integer"),
+        (r#"{"data":5}"#, Kind::Envelope, 8, "data: expected an array of objects, an object or null, found a number"),
+        (r#"{"data":[[]]}"#, Kind::Envelope, 9, "data: expected an object or null, found an array"),
+        (r#"{"pkNames":{}}"#, Kind::Envelope, 11, "pkNames: expected an array of names or null, found an object"),
+        (r#"{"_tidb":{"commitTs":"1"}}"#, Kind::Envelope, 21, "_tidb.commitTs: expected an integer or null, found text"),
+        (r#"{"sql":"\ud800"}"#, Kind::Encoding, 7, "sql: a lone surrogate escape stands for no character"),
+    ];
+    for (message, kind, byte, what) in cases {
+        let error = error(message.as_bytes());
+        assert_eq!((error.kind, error.column.as_deref()), (kind, None), "{message}");
+        assert_eq!(error.message, format!("canal-json: {what}"), "{message}");
+        assert!(error.byte.is_none_or(|found| found == byte), "{message}: byte {:?}, not {byte}", error.byte);
+    }
+}
+
+#[test]
+fn messages_that_are_no_change() {
+    let cases = [
+        ("{}", "type: is missing"),
+        (r#"{"type":"INSERT"}"#, "data: insert without a row"),
+        (r#"{"type":"UPDATE","data":[]}"#, "data: update without a row"),
+        (r#"{"type":"DELETE","data":null,"old":null}"#, "data: delete without a row"),
+        (r#"{"type":"UPDATE","data":[{},{}],"old":[{}]}"#, "old: has 1 rows, data has 2"),
+        (r#"{"type":"UPDATE","data":[null]}"#, "data: a row of this update has no image"),
+    ];
+    for (message, what) in cases {
+        let error = error(message.as_bytes());
+        assert_eq!((error.kind, error.message), (Kind::Envelope, format!("canal-json: {what}")), "{message}");
+    }
+}
+
+/// A value that cannot be converted: its column, and what is said. The byte is where the value stands.
+#[test]
+fn values_that_cannot_be_converted() {
+    let cases: [(&str, &str, Kind, &str); 13] = [
+        ("id", r#""1.5""#, Kind::Type, r#""1.5" is not a bigint"#),
+        ("id", r#""9223372036854775808""#, Kind::Range, r#""9223372036854775808" does not fit into a bigint"#),
+        ("id", "1.5", Kind::Type, "1.5 is not a bigint"),
+        ("total", r#""12,50""#, Kind::Type, r#""12,50" is not a decimal(10,2)"#),
+        ("total", r#""1.005""#, Kind::Range, r#""1.005" does not fit into a decimal(10,2)"#),
+        ("total", "true", Kind::Type, "true is not a decimal(10,2)"),
+        ("ok", r#""2""#, Kind::Range, r#""2" does not fit into a boolean (0 or 1)"#),
+        ("at", r#""yesterday""#, Kind::Type, r#""yesterday" is not a timestamp_ntz"#),
+        ("at", r#""2021-02-30 00:00:00""#, Kind::Range, r#""2021-02-30 00:00:00" does not fit into a timestamp_ntz"#),
+        ("at", "{}", Kind::Type, "{} is not a timestamp_ntz"),
+        ("raw", r#""a中""#, Kind::Encoding, r#""a中" has the character '中', which is no byte (U+0000 to U+00FF)"#),
+        ("tags", r#""{}""#, Kind::Type, r#""{}" is not a JSON array"#),
+        ("tags", r#"[1,"x"]"#, Kind::Type, r#""x" is not an int"#),
+    ];
+    for (column, value, kind, what) in cases {
+        let message = row(&format!(r#""first":1,"{column}":{value}"#));
+        let error = error(message.as_bytes());
+        assert_eq!((error.kind, error.column.as_deref()), (kind, Some(column)), "{message}");
+        assert_eq!(error.message, format!("canal-json: after.{column}: {what}"), "{message}");
+        let there = &message[error.byte.unwrap_or_else(|| panic!("{message}: no byte"))..];
+        assert!(there.starts_with(value) || there.starts_with(value.trim_matches('"')), "{message}: byte {:?}", error.byte);
+    }
+}
+
+#[test]
+fn long_values_are_shortened_at_a_characters_boundary() {
+    for length in [81, 1000, 1 << 20] {
+        let error = error(row(&format!(r#""id":"{}""#, "é".repeat(length))).as_bytes());
+        assert!(error.message.len() < 400 && error.message.contains(&format!("({} bytes)", 2 * length)), "{}", error.message);
+    }
+}
+
+#[test]
+fn bytes_that_are_not_utf8() {
+    for (at, bad) in [(8, &b"\xFF"[..]), (20, b"\xE4\xB8"), (33, b"\xC0\x80")] {
+        let mut message = row(r#""id":"1","note":"0123456789""#).into_bytes();
+        message.splice(at..at, bad.iter().copied());
+        let error = error(&message);
+        assert_eq!((error.kind, error.byte), (Kind::Encoding, Some(at)));
+    }
+}
+
+#[test]
+fn nesting_is_bounded_and_the_bound_named() {
+    let deep = format!(r#"{{"type":"INSERT","x":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    let error = error(deep.as_bytes());
+    assert_eq!(error.kind, Kind::Depth);
+    assert!(error.message.contains("128"), "{}", error.message);
+}
+
+/// Each mode's view of a good message, a bad value, a bad message and a good one.
+#[test]
+fn modes_differ_in_what_becomes_of_bad_rows() {
+    let messages = [row(r#""id":"1""#), row(r#""id":"x""#), "{".to_owned(), row(r#""id":"4""#)];
+    let array: BinaryArray = messages.iter().map(|message| Some(message.as_bytes())).collect();
+
+    let permissive = decoder(Mode::Permissive).decode(&array).unwrap();
+    assert_eq!(ids(&permissive), [Some(1), None, None, Some(4)]);
+    assert_eq!(ops(&permissive), ["insert", "insert", "error", "insert"]);
+    let corrupt = permissive["_corrupt_record"].as_binary::<i32>();
+    assert_eq!((corrupt.null_count(), corrupt.value(1), corrupt.value(2)), (2, messages[1].as_bytes(), &b"{"[..]));
+
+    let dropping = decoder(Mode::DropMalformed);
+    assert_eq!(ids(&dropping.decode(&array).unwrap()), [Some(1), Some(4)]);
+    let metrics = dropping.metrics();
+    assert_eq!((metrics.messages, metrics.rows, metrics.dropped), (4, 2, 2));
+    assert_eq!(metrics.errors.into_iter().collect::<Vec<_>>(), [("syntax", 1), ("type", 1)]);
+
+    match decoder(Mode::FailFast).decode(&array) {
+        Err(DecodeError::Row(error)) => assert_eq!((error.row, error.kind, error.dialect), (1, Kind::Type, "canal-json")),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ids(batch: &RecordBatch) -> Vec<Option<i64>> {
+    let after = batch["after"].as_struct();
+    let ids = after["id"].as_primitive::<Int64Type>();
+    (0..batch.num_rows()).map(|row| (after.is_valid(row) && ids.is_valid(row)).then(|| ids.value(row))).collect()
+}
+
+fn ops(batch: &RecordBatch) -> Vec<&str> {
+    batch["op"].as_string::<i32>().iter().flatten().collect()
+}
+
+#[test]
+fn every_kind_has_its_own_name() {
+    let names: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+    assert_eq!(names.len(), Kind::ALL.len());
+}
