@@ -32,9 +32,9 @@ fmt: $(VENV)/installed ## Format Rust and Python
 	$(IN_VENV) ruff format .
 	$(IN_VENV) ruff check --fix .
 
-bench: develop ## Measure against other readers and write benches/RESULTS.md
-	$(IN_VENV) pip install --quiet --requirement requirements/bench.txt
-	$(VENV)/bin/python benches/run.py
+bench: wheel .venv-bench/installed ## Measure against other readers and write benches/RESULTS.md
+	.venv-bench/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	.venv-bench/bin/python benches/run.py
 
 matrix: wheel ## The Spark tests on the newest Spark 3.5 and the newest Spark 4
 	$(MAKE) matrix-3.5
@@ -64,6 +64,11 @@ matrix-%: .venv-spark-%/installed
 .venv-spark-%/installed: requirements/spark-%.txt
 	$(PYTHON) -m venv --clear .venv-spark-$*
 	.venv-spark-$*/bin/python -m pip install --quiet --requirement requirements/spark-$*.txt
+	touch $@
+
+.venv-bench/installed: requirements/bench.txt
+	$(PYTHON) -m venv --clear .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --requirement requirements/bench.txt
 	touch $@
 
 .PRECIOUS: .venv-spark-%/installed

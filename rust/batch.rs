@@ -194,7 +194,7 @@ impl<'p> Batch<'p> {
     /// The output's rows, without those of other tables.
     fn out_rows(&mut self, events: &Events<'_, '_, '_>) -> Vec<OutRow> {
         let mut out = Vec::with_capacity(events.rows.len());
-        let mut keys = KeyMoves::new(events);
+        let mut keys = KeyMoves::new(self.plan.layout, events);
         for (index, row) in events.rows.iter().enumerate() {
             let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
             if envelope.is_none_or(|envelope| self.passes(envelope)) {
@@ -370,7 +370,7 @@ impl ImageColumns {
 }
 
 /// For rows without an envelope, which have no values.
-static NO_QUIRKS: Quirks = Quirks { dialect: "", bare_bit_is_one: false };
+static NO_QUIRKS: Quirks = Quirks { dialect: "", declares_lengths: false };
 
 fn slot_rows(out: &[OutRow], events: &Events<'_, '_, '_>) -> Vec<SlotRow> {
     let row = |out: &OutRow| {

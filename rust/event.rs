@@ -143,8 +143,8 @@ impl Op {
 pub(crate) struct Quirks {
     /// The dialect's name, for `source.dialect` and for errors.
     pub dialect: &'static str,
-    /// Whether `bit` without a length is `bit(1)` (the DDL's text) or a type whose length was left out.
-    pub bare_bit_is_one: bool,
+    /// Whether declared types are the DDL's own text, where `bit` is `bit(1)`; else lengths may have been left out.
+    pub declares_lengths: bool,
 }
 
 /// What a message says of itself and of all its rows.
@@ -365,7 +365,9 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         let mut seen = HashSet::new();
         let mut elements = cursor.array()?;
         while cursor.next_element(&mut elements)? {
-            let key = self.keys.intern(cursor.text()?)?;
+            cursor.peek();
+            let start = cursor.at();
+            let key = self.keys.intern(cursor.text()?).map_err(|fault| fault.at(start))?;
             if seen.insert(key) {
                 self.names.push(key);
             }

@@ -198,7 +198,7 @@ impl<'s> Keys<'s> {
     pub fn read_unordered(&mut self, cursor: &mut Cursor<'_>, previous: KeyId) -> Result<KeyId> {
         match self.eat_next(cursor, previous) {
             Some(id) => Ok(id),
-            None => self.intern(cursor.key()?),
+            None => self.intern_key(cursor),
         }
     }
 
@@ -212,11 +212,17 @@ impl<'s> Keys<'s> {
 
     #[inline(never)]
     fn read_other(&mut self, cursor: &mut Cursor<'_>, previous: KeyId) -> Result<KeyId> {
-        let id = self.intern(cursor.key()?)?;
+        let id = self.intern_key(cursor)?;
         if let Some(key) = self.keys.get_mut(previous.index()) {
             key.next = id;
         }
         Ok(id)
+    }
+
+    fn intern_key(&mut self, cursor: &mut Cursor<'_>) -> Result<KeyId> {
+        cursor.peek();
+        let start = cursor.at();
+        self.intern(cursor.key()?).map_err(|fault| fault.at(start))
     }
 
     /// The number of a name that stands in JSON.

@@ -168,8 +168,10 @@ pub(crate) struct KeyMoves<'a> {
 }
 
 impl<'a> KeyMoves<'a> {
-    pub fn new(events: &Events<'a, '_, '_>) -> Self {
-        KeyMoves { before: Latest::new(events.keys.len()), after: Latest::new(events.keys.len()) }
+    /// Only the `upsert` layout asks for them.
+    pub fn new(layout: Layout, events: &Events<'a, '_, '_>) -> Self {
+        let keys = if layout == Layout::Upsert { events.keys.len() } else { 0 };
+        KeyMoves { before: Latest::new(keys), after: Latest::new(keys) }
     }
 
     fn moves(&mut self, row: &Row, events: &Events<'a, '_, '_>) -> bool {

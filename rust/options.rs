@@ -200,6 +200,7 @@ impl Filter {
 
 fn whole(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> {
     let Some(pattern) = pattern else { return Ok(None) };
-    let regex = Regex::new(&format!("^(?:{pattern})$"));
+    // Alone first: what is no expression by itself must not become one between our parentheses.
+    let regex = Regex::new(pattern).and_then(|_| Regex::new(&format!("^(?:{pattern})$")));
     regex.map(Some).map_err(|error| format!("{argument}: {error}"))
 }

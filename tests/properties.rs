@@ -55,9 +55,9 @@ const FIELDS: [&str; 16] =
 /// An envelope with anything in its fields.
 fn envelope() -> impl Strategy<Value = String> {
     let kind = prop::sample::select(vec!["INSERT", "UPDATE", "DELETE", "ALTER", "QUERY"]);
-    let rows = vec(btree_map(name(), json(), 0..6), 0..3).prop_map(rows);
+    let images = || vec(btree_map(name(), json(), 0..6), 0..3).prop_map(rows);
     let fields = btree_map(prop::sample::select(FIELDS.to_vec()), json(), 0..4);
-    (kind, rows.clone(), rows, fields).prop_map(|(kind, data, old, fields)| {
+    (kind, images(), images(), fields).prop_map(|(kind, data, old, fields)| {
         let mut text = format!(r#"{{"type":"{kind}","data":{data},"old":{old}"#);
         for (name, value) in fields {
             write!(text, r#","{name}":{value}"#).unwrap();

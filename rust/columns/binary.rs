@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Fields};
 
 use super::{Context, Family, check_size, refused};
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::{Quirks, Value};
+use crate::event::Value;
 use crate::mysql::number::{Refusal, integer};
 use crate::mysql::types::{Base, Declared};
 
@@ -30,7 +30,7 @@ impl<O: OffsetSizeTrait> Family for Binaries<O> {
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         self.scratch.clear();
         let declared = context.declared();
-        bytes_of(value, declared, context.quirks(), &mut self.scratch)?;
+        bytes_of(value, declared, context, &mut self.scratch)?;
         let is_geometry = declared.is_some_and(|declared| declared.base == Base::Geometry);
         let start = if is_geometry { SRID_LENGTH } else { 0 };
         let bytes = self.scratch.get(start..).ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
@@ -49,13 +49,13 @@ impl<O: OffsetSizeTrait> Family for Binaries<O> {
 }
 
 /// The stored bytes that a value stands for.
-fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, quirks: &Quirks, out: &mut Vec<u8>) -> Result<()> {
+fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, context: &Context<'_>, out: &mut Vec<u8>) -> Result<()> {
     let (Value::Text(_) | Value::Escaped(_) | Value::Number(_)) = value else {
         return Err(refused(value, Refusal::Type, "binary"));
     };
     let text = value.text()?;
     match declared.map(|declared| declared.base) {
-        Some(Base::Bit) => bits(value, &text, declared.and_then(Declared::length), quirks, out),
+        Some(Base::Bit) => bits(value, &text, declared.and_then(Declared::length), context.declares_lengths(), out),
         Some(Base::Binary) => {
             latin1(&text, out)?;
             // The zero bytes at the end are not written, but they are there.
@@ -73,8 +73,8 @@ fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, quirks: &Quirks, out
 }
 
 /// `bit(n)` as its bytes, the most significant first.
-fn bits(value: &Value<'_>, text: &str, width: Option<usize>, quirks: &Quirks, out: &mut Vec<u8>) -> Result<()> {
-    let width = width.or(quirks.bare_bit_is_one.then_some(1)).ok_or_else(|| {
+fn bits(value: &Value<'_>, text: &str, width: Option<usize>, bare_is_one: bool, out: &mut Vec<u8>) -> Result<()> {
+    let width = width.or(bare_is_one.then_some(1)).ok_or_else(|| {
         Fault::new(
             Kind::Type,
             "the message does not declare how long this bit column is, so its bytes are not known; ask bigint or decimal(20,0)",
@@ -129,7 +129,7 @@ impl Geometries {
 impl Family for Geometries {
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         self.scratch.clear();
-        bytes_of(value, context.declared(), context.quirks(), &mut self.scratch)?;
+        bytes_of(value, context.declared(), context, &mut self.scratch)?;
         let (srid, wkb) = self.scratch.split_first_chunk::<SRID_LENGTH>().ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
         check_size::<i32>(self.wkbs.values_slice().len(), wkb.len())?;
         self.srids.append_value(i32::from_le_bytes(*srid));

@@ -68,8 +68,10 @@ impl<'c> Context<'c> {
         self.types.of_column(self.row.types?, self.column?)
     }
 
-    pub fn quirks(&self) -> &'static Quirks {
-        self.row.quirks
+    /// Whether a type that is declared without a length has none, as in DDL: some producers leave all lengths out, and
+    /// not each of their messages tells.
+    pub fn declares_lengths(&self) -> bool {
+        self.row.quirks.declares_lengths && self.row.types.is_some_and(|block| self.types.has_lengths(block))
     }
 
     /// For a value inside another one, which has no declared type.

@@ -36,10 +36,10 @@ pub(super) const DIALECT: Dialect = Dialect {
 const NAME: &str = "canal-json";
 const TICDC: &str = "ticdc-canal-json";
 
-/// Alibaba canal: declared types are the DDL's own text, where `bit` is `bit(1)`.
-static CANAL: Quirks = Quirks { dialect: NAME, bare_bit_is_one: true };
-/// TiCDC leaves the parameters of types out, so `bit` may be of any length.
-static TIDB: Quirks = Quirks { dialect: NAME, bare_bit_is_one: false };
+/// Alibaba canal: declared types are the DDL's own text.
+static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true };
+/// TiCDC leaves the parameters of types out.
+static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false };
 
 fn variant(name: &str) -> Variant {
     match name {
@@ -135,8 +135,6 @@ struct Message<'a> {
     envelope: Envelope<'a>,
     is_ddl: bool,
     is_tidb: bool,
-    /// TiCDC begins with `id`, the others with `data` or `database`.
-    id_first: bool,
     data: Images,
     old: Images,
     /// Where its cells begin in `events.cells`.
@@ -151,7 +149,7 @@ fn read<'a>(text: &'a str, reading: &Reading, events: &mut Events<'a, '_, '_>) -
     framing::records(&mut cursor, |cursor| {
         let envelope = Envelope::empty(reading.variant.quirks);
         let first_cell = events.cells.len();
-        let mut message = Message { envelope, is_ddl: false, is_tidb: false, id_first: false, data: 0..0, old: 0..0, first_cell };
+        let mut message = Message { envelope, is_ddl: false, is_tidb: false, data: 0..0, old: 0..0, first_cell };
         message.read(cursor, events)?;
         message.settle(reading);
         message.emit(events)
@@ -163,10 +161,8 @@ impl<'a> Message<'a> {
         let mut members = cursor.object()?;
         let mut key = KeyId::START;
         while cursor.next_member(&mut members)? {
-            let is_first = key == KeyId::START;
             key = events.fields().read(cursor, key)?;
             let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));
-            self.id_first |= is_first && matches!(field, Some(Field::Id));
             let read = match field {
                 Some(field) => self.field(*field, cursor, events),
                 None => cursor.skip(),
@@ -202,7 +198,7 @@ impl<'a> Message<'a> {
 
     /// What could not be known before the last key was read.
     fn settle(&mut self, reading: &Reading) {
-        if self.is_tidb || self.id_first {
+        if self.is_tidb {
             self.envelope.quirks = &TIDB;
         }
         // Empty where there is no statement.

@@ -58,7 +58,7 @@ pub(crate) struct Variant {
 
 impl Default for Variant {
     fn default() -> Self {
-        static UNKNOWN: Quirks = Quirks { dialect: "auto", bare_bit_is_one: false };
+        static UNKNOWN: Quirks = Quirks { dialect: "auto", declares_lengths: false };
         Variant { quirks: &UNKNOWN, quoting: Quoting::Backticks }
     }
 }

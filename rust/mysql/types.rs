@@ -71,6 +71,10 @@ impl Declared {
         self.arguments.first().map(|&n| n as usize)
     }
 
+    fn has_lengths(&self) -> bool {
+        !self.arguments.is_empty() || !self.labels.is_empty()
+    }
+
     /// Whether a zero date may stand in such a column.
     pub fn is_date(&self) -> bool {
         matches!(self.base, Base::Date | Base::Datetime | Base::Timestamp)
@@ -164,6 +168,8 @@ pub(crate) struct Block {
     pub entries: Vec<(KeyId, TypeId)>,
     /// Of the asked columns.
     by_column: Vec<Option<TypeId>>,
+    /// Whether any of its types, asked for or not, has something in parentheses.
+    has_lengths: bool,
 }
 
 /// The declared types met so far. The messages of a table repeat the same block, so a block is compared before it is read.
@@ -184,6 +190,7 @@ pub(crate) struct Types {
     entries: Vec<(KeyId, TypeId)>,
     places: HashMap<KeyId, usize>,
     by_column: Vec<Option<TypeId>>,
+    has_lengths: bool,
 }
 
 impl Types {
@@ -210,6 +217,11 @@ impl Types {
         self.declared.get(id)
     }
 
+    /// Whether any type of `block` has something in parentheses.
+    pub fn has_lengths(&self, block: usize) -> bool {
+        self.blocks.get(block).is_some_and(|block| block.has_lengths)
+    }
+
     /// What `block` declares for an asked column.
     #[inline]
     pub fn of_column(&self, block: usize, column: usize) -> Option<&Declared> {
@@ -229,15 +241,17 @@ impl Types {
         self.entries.clear();
         self.places.clear();
         self.by_column.clear();
+        self.has_lengths = false;
         self.read_entries(cursor, keys)?;
         // The same types in another order: nothing new.
         if let Some(block) = latest
             && !self.keep_entries
-            && self.blocks.get(block).is_some_and(|block| block.by_column == self.by_column)
+            && self.blocks.get(block).is_some_and(|block| block.by_column == self.by_column && block.has_lengths == self.has_lengths)
         {
             return Ok(block);
         }
-        self.blocks.push(Block { raw: cursor.since(start).into(), entries: self.entries.clone(), by_column: self.by_column.clone() });
+        let (entries, by_column) = (self.entries.clone(), self.by_column.clone());
+        self.blocks.push(Block { raw: cursor.since(start).into(), entries, by_column, has_lengths: self.has_lengths });
         self.latest.insert(hint, self.blocks.len() - 1);
         Ok(self.blocks.len() - 1)
     }
@@ -248,6 +262,7 @@ impl Types {
         while cursor.next_member(&mut members)? {
             key = keys.read_unordered(cursor, key)?;
             let id = self.read_type(key, cursor)?;
+            self.has_lengths |= self.declared.get(id).is_some_and(Declared::has_lengths);
             if self.keep_entries {
                 self.keep(key, id);
             }
@@ -276,9 +291,11 @@ impl Types {
         if self.quoted.get(last).is_some_and(|quoted| cursor.eat(quoted)) {
             return Ok(last);
         }
+        cursor.peek();
+        let start = cursor.at();
         let text = read_type(cursor)?;
         let quoted = format!("\"{}\"", text.raw);
-        let text = text.decode()?;
+        let text = text.decode().map_err(|fault| fault.at(start))?;
         let id = match self.ids.get(&*text) {
             Some(&id) => id,
             None => {

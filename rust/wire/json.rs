@@ -235,6 +235,7 @@ impl<'a> Cursor<'a> {
                 if self.peek() == Some(close) { Err(self.unexpected("a value")) } else { Ok(true) }
             }
             Some(_) if first => Ok(true),
+            _ if first => Err(self.unexpected(if close == b'}' { "a key or '}'" } else { "a value or ']'" })),
             _ => Err(self.unexpected(expected)),
         }
     }
@@ -337,7 +338,10 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn optional_text(&mut self) -> Result<Option<Cow<'a, str>>> {
         match self.peek() {
-            Some(b'"') => self.string_at_quote()?.decode().map(Some),
+            Some(b'"') => {
+                let start = self.at;
+                self.string_at_quote()?.decode().map(Some).map_err(|fault| fault.at(start))
+            }
             Some(b'n') => self.null().map(|()| None),
             _ => Err(self.wrong_type("text or null")),
         }

@@ -1,6 +1,7 @@
 """Alibaba canal reading real servers: every cell equals what SELECT said before and after the statement."""
 
 import json
+import random
 import re
 from collections import Counter
 from datetime import datetime, timezone
@@ -11,7 +12,7 @@ import pytest
 import server_truth
 import towpath
 import truth
-from fidelity import Score, lines, messages, row_changes, unique
+from fidelity import Score, lines, messages, objects, row_changes, unique
 from golden_files import GOLDEN
 
 CAPTURES = {
@@ -139,6 +140,37 @@ def next_row(server, columns, event, queues):
         return trial.right
 
     return max(filter(None, queues), key=rightness).pop(0)
+
+
+REPLAYED = [("shop_a", "pkmove"), ("shop_a", "gen"), ("types_a", "all_types"), ("wide_a", "wide")]
+
+
+@pytest.mark.parametrize("name", ["canal-mysql", "canal-maria"])
+@pytest.mark.parametrize("table", REPLAYED, ids=".".join)
+def test_upserts_in_the_order_of_their_sequence_give_the_final_table(name, table, score):
+    """The rows are shuffled first, so `_sequence` alone tells their order; an update of a key removes the old row."""
+    folder, file = CAPTURES[name]
+    server, array = load(folder), messages(lines(GOLDEN / file))
+    [columns] = server.versions[table].values()
+    columns = [column for column in columns if column.declared != "float"]  # of which the final rows have six digits
+    [key] = key_of(columns)
+    rows = decoder_of(table, columns, layout="upsert", mode="FAILFAST").decode(array).to_pylist()
+    random.Random(1).shuffle(rows)
+    held = {}
+    for row in sorted(rows, key=lambda row: tuple(row["_sequence"].values())):
+        held.pop(row[key], None)
+        if row["_op"] in ("insert", "update"):
+            held[row[key]] = row
+    final = [entry["row"] for entry in objects(GOLDEN / folder / "final_mixed.jsonl.zst") if of_table(entry, table)]
+    assert score.same_length(str(table), final, list(held))
+    for texts in final:
+        want = wanted(score, server, columns, {"row": texts}, "row")
+        score.image(f"{table} {texts[key]}", want, held.get(want[key]))
+    score.demand_all()
+
+
+def of_table(entry, table):
+    return (entry["db"], entry["table"]) == table
 
 
 @pytest.mark.parametrize("name", CAPTURES)

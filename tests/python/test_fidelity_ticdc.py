@@ -193,7 +193,7 @@ def compare_statement(score, place, want, with_extension, row):
         "op": "truncate" if want["action"] == "truncate table" else "ddl",
         "database": want["db"],
         "table": want["table"],
-        "sql": want["sql"] or None,  # TiDB has a DROP SCHEMA without text
+        "sql": want["sql"],
         "event_time": ticdc_truth.clock_of(commit_ts),
         "before": None,
         "after": None,
