@@ -66,6 +66,16 @@ impl<O: OffsetSizeTrait> Texts<O> {
         }
     }
 
+    /// A value of an enum or set whose message does not say which of them it is: a label is one in both, a number is not.
+    fn append_undeclared(&mut self, value: &Value<'_>) -> Result<()> {
+        let text = value.text()?;
+        if integer(&text).is_ok() {
+            let what = format!("{text:?} names no label, as the message declares neither an enum nor a set");
+            return Err(Fault::new(Kind::Type, what));
+        }
+        self.append(&text)
+    }
+
     fn append_date(&mut self, text: &str) -> Result<()> {
         let is_zero = Written::parse(text).is_ok_and(|date| date.is_zero());
         match self.zero_date {
@@ -126,12 +136,7 @@ impl<O: OffsetSizeTrait> Family for Texts<O> {
             return self.append_declared(value, declared);
         }
         match value {
-            // The user's labels, for messages that declare nothing, or only `enum` without its members.
-            _ if !self.labels.is_empty() => {
-                let text = value.text()?;
-                let labels = self.labels.clone();
-                self.append(&label_of(&text, &labels)?)
-            }
+            _ if declared.is_none() && !self.labels.is_empty() => self.append_undeclared(value),
             Value::Escaped(raw) => self.append_escaped(raw),
             other => self.append(other.raw()),
         }

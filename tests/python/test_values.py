@@ -424,3 +424,25 @@ def test_the_truths_own_reading_of_times():
     """`truth.span` is the oracle of the fidelity tests."""
     assert truth.span("-838:59:59.000001") == -timedelta(hours=838, minutes=59, seconds=59, microseconds=1)
     assert truth.span("00:00:00.5") == timedelta(milliseconds=500)
+
+
+def types_of(message_type, declared, value, **options):
+    """The column `v` of one inserted row, and the kind of its error."""
+    types = "null" if declared is None else json.dumps({"v": declared, **message_type})
+    message = f'{{"type":"INSERT","data":[{{"v":{json.dumps(value)}}}],"mysqlType":{types}}}'
+    [row] = towpath.Decoder("canal-json", **options).decode(pa.array([message])).to_pylist()
+    return row["after"]["v"], row["error"] and row["error"]["kind"]
+
+
+def test_a_bare_bit_is_one_bit_only_where_lengths_are_written():
+    assert types_of({"name": "varchar(9)"}, "bit", "1", schema="v binary") == (b"\x01", None)
+    assert types_of({"name": "varchar"}, "bit", "1", schema="v binary") == (None, "type")
+    assert types_of({"name": "varchar"}, "bit", "1", schema="v bigint") == (1, None)
+
+
+def test_a_number_without_a_declared_type_names_no_label():
+    labels = {"schema": "v string", "labels": {"v": ["a", "b", "c"]}}
+    assert types_of({}, "enum", "3", **labels) == ("c", None)
+    assert types_of({}, "set", "3", **labels) == ("a,b", None)
+    assert types_of({}, None, "3", **labels) == (None, "type")
+    assert types_of({}, None, "b", **labels) == ("b", None)
