@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
 /// Reads the columns of a DDL text, as Spark spells them.
 pub(crate) fn parse(text: &str) -> Result<Vec<FieldRef>, String> {
-    let mut parser = Parser { text, at: 0 };
+    let mut parser = Parser { text, at: 0, depth: 0 };
     let fields = parser.fields(None)?;
     if fields.is_empty() { Err("schema: no column is named".into()) } else { Ok(fields) }
 }
@@ -14,7 +14,11 @@ pub(crate) fn parse(text: &str) -> Result<Vec<FieldRef>, String> {
 struct Parser<'t> {
     text: &'t str,
     at: usize,
+    depth: usize,
 }
+
+/// How deep types may be nested.
+pub(crate) const MAX_DEPTH: usize = 32;
 
 impl<'t> Parser<'t> {
     fn rest(&self) -> &'t str {
@@ -144,7 +148,12 @@ impl<'t> Parser<'t> {
 
     fn within(&mut self, inner: impl FnOnce(&mut Self) -> Result<DataType, String>) -> Result<DataType, String> {
         self.expect('<')?;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(self.error(&format!("types are nested deeper than {MAX_DEPTH} levels")));
+        }
         let data_type = inner(self)?;
+        self.depth -= 1;
         self.expect('>')?;
         Ok(data_type)
     }
@@ -215,6 +224,7 @@ mod tests {
             ("a array<int", "'>'"),
             ("`a int", "backtick"),
             ("t interval year", "interval"),
+            (&format!("a {}", "array<".repeat(100_000)), "deeper than 32"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(part), "{text:?}: {error}");

@@ -6,6 +6,7 @@ use arrow_schema::{DataType, Field, FieldRef, Fields};
 use regex::Regex;
 
 use crate::columns::ZeroDate;
+use crate::ddl::MAX_DEPTH;
 use crate::layout::{EnvelopeField, Layout};
 use crate::mysql::zone::Zone;
 use crate::wire::compression::Compression;
@@ -128,6 +129,9 @@ impl Options {
             Some(TableSchema::Ddl(text)) => crate::ddl::parse(text)?,
             Some(TableSchema::Arrow(fields)) => fields.iter().cloned().collect(),
         };
+        if let Some(field) = fields.iter().find(|field| !is_shallow(field, MAX_DEPTH)) {
+            return Err(format!("schema: column {:?}: types are nested deeper than {MAX_DEPTH} levels", field.name()));
+        }
         Ok(Some(fields.iter().map(|field| Arc::new(nullable(field))).collect()))
     }
 
@@ -145,6 +149,18 @@ impl Options {
             fields.push(field);
         }
         Ok(fields)
+    }
+}
+
+/// Whether a field's type is nested at most `levels` deep.
+fn is_shallow(field: &Field, levels: usize) -> bool {
+    let inner = |field: &FieldRef| levels > 0 && is_shallow(field, levels - 1);
+    match field.data_type() {
+        DataType::List(item) => inner(item),
+        // The entries of a map are no level of their own.
+        DataType::Map(entries, _) => is_shallow(entries, levels),
+        DataType::Struct(fields) => fields.iter().all(inner),
+        _ => true,
     }
 }
 

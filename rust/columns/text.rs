@@ -66,14 +66,19 @@ impl<O: OffsetSizeTrait> Texts<O> {
         }
     }
 
-    /// A value of an enum or set whose message does not say which of them it is: a label is one in both, a number is not.
+    /// A value of an enum or set whose message does not say which of them it is. Only a number that would name other
+    /// members in the one than in the other cannot be told.
     fn append_undeclared(&mut self, value: &Value<'_>) -> Result<()> {
-        let text = value.text()?;
-        if integer(&text).is_ok() {
-            let what = format!("{text:?} names no label, as the message declares neither an enum nor a set");
-            return Err(Fault::new(Kind::Type, what));
+        let (text, named) = (value.text()?, self.labels.clone());
+        match (label_of(&text, &named), labels_of(&text, &named)) {
+            (Ok(label), Ok(labels)) if label != labels => {
+                let what =
+                    format!("{text:?} is {label:?} of an enum but {labels:?} of a set, and the message does not declare which it is");
+                Err(Fault::new(Kind::Type, what))
+            }
+            (Ok(label), _) => self.append(&label),
+            (Err(_), labels) => self.append(&labels?),
         }
-        self.append(&text)
     }
 
     fn append_date(&mut self, text: &str) -> Result<()> {
