@@ -384,7 +384,7 @@ fn slot_rows(out: &[OutRow], events: &Events<'_, '_, '_>) -> Vec<SlotRow> {
 fn unreadable(out: &OutRow, events: &mut Events<'_, '_, '_>) -> Option<Error> {
     let row = events.rows.get_mut(out.row)?;
     let fault = row.fault.take()?;
-    Some(fault.into_error(events.dialect, None, row.message))
+    Some(fault.into_error(row.dialect, None, row.message))
 }
 
 /// Adds the columns that are missing from each row to what is known of them, in the schema's order.
@@ -418,7 +418,7 @@ fn cell_error(
     };
     let fault = fault.within(if is_before { "before" } else { "after" });
     let byte = value.and_then(|value| bodies.byte(message, value.raw()));
-    let mut error = fault.into_error(events.dialect, column, message);
+    let mut error = fault.into_error(row.map_or("", |row| row.dialect), column, message);
     error.byte = byte;
     error
 }

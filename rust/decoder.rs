@@ -281,7 +281,7 @@ impl Decoder {
             simdutf8::compat::from_utf8(bytes).map_err(|e| Fault::new(Kind::Encoding, "the message is not UTF-8").at(e.valid_up_to()))?;
         let dialect = self.dialect.or_else(|| dialect::detect(text)).ok_or_else(|| undetected(text))?;
         let reading = Reading { variant: self.variant(Some(dialect)), lenient: self.options.lenient };
-        events.speak(dialect::index(dialect));
+        events.speak(dialect::index(dialect), dialect.name);
         (dialect.read)(text, &reading, events)
     }
 

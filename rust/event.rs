@@ -242,6 +242,8 @@ pub(crate) struct Row {
     pub op: Op,
     /// Index of the message in the input.
     pub message: usize,
+    /// The dialect that the message was read in, for errors.
+    pub dialect: &'static str,
     /// Within [`Events::envelopes`]; none for what could not be read.
     pub envelope: Option<usize>,
     /// Index of this change in its message.
@@ -274,8 +276,9 @@ pub(crate) struct Events<'a, 's, 'k> {
     dialect_index: usize,
     pub types: &'k mut Types,
     pub wants: Wants,
-    /// The dialect's name, for errors.
-    pub dialect: &'static str,
+    /// The current message's dialect: as asked for, until it is known.
+    dialect: &'static str,
+    asked: &'static str,
     pub cells: Vec<(KeyId, Value<'a>)>,
     /// Row images of the message that is being read; none where there is null in place of one.
     pub images: Vec<Option<Cells>>,
@@ -317,6 +320,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             types,
             wants,
             dialect,
+            asked: dialect,
             cells: Vec::with_capacity(expected.cells),
             images: Vec::new(),
             names: Vec::with_capacity(expected.names),
@@ -389,13 +393,15 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     }
 
     /// Says in which dialect the current message is written.
-    pub fn speak(&mut self, dialect_index: usize) {
+    pub fn speak(&mut self, dialect_index: usize, name: &'static str) {
         self.dialect_index = dialect_index;
+        self.dialect = name;
     }
 
     /// Starts the message with this index in the input.
     pub fn begin(&mut self, message: usize) {
         self.message = message;
+        self.dialect = self.asked;
         self.images.clear();
         self.first_row = self.rows.len();
     }
@@ -409,7 +415,16 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     /// Adds a change of the current message.
     pub fn row(&mut self, op: Op, envelope: usize, before: Option<Image>, after: Option<Image>) {
         let index = self.rows.len() - self.first_row;
-        self.rows.push(Row { op, message: self.message, envelope: Some(envelope), index, before, after, fault: None });
+        self.rows.push(Row {
+            op,
+            message: self.message,
+            dialect: self.dialect,
+            envelope: Some(envelope),
+            index,
+            before,
+            after,
+            fault: None,
+        });
     }
 
     /// Takes back what the current message has said: it cannot be read, and that is one row.
@@ -421,7 +436,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     /// Adds a row of the current message that has nothing but its op.
     pub fn plain(&mut self, op: Op, fault: Option<Fault>) {
         let index = self.rows.len() - self.first_row;
-        self.rows.push(Row { op, message: self.message, envelope: None, index, before: None, after: None, fault });
+        self.rows.push(Row { op, message: self.message, dialect: self.dialect, envelope: None, index, before: None, after: None, fault });
     }
 
     /// Reads the JSON object of a row image; cells that nobody asks for are stepped over.

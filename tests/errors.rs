@@ -166,3 +166,17 @@ fn every_kind_has_its_own_name() {
     let names: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
     assert_eq!(names.len(), Kind::ALL.len());
 }
+
+/// `auto` names the dialect it found, and itself where it found none.
+#[test]
+fn auto_names_the_dialect_that_it_found() {
+    let schema = Some(TableSchema::Ddl(SCHEMA.into()));
+    let decoder = Decoder::new(Options { schema, mode: Mode::FailFast, ..Options::default() }).unwrap();
+    let dialect = |message: &str| match decoder.decode(&BinaryArray::from(vec![message.as_bytes()])) {
+        Err(DecodeError::Row(error)) => (error.dialect, error.message),
+        other => panic!("{message}: {other:?}"),
+    };
+    assert_eq!(dialect(&row(r#""id":"x""#)), ("canal-json", r#"canal-json: after.id: "x" is not a bigint"#.into()));
+    assert_eq!(dialect(r#"{"type":"INSERT","data":["#).0, "canal-json");
+    assert_eq!(dialect(r#"{"a":1}"#), ("auto", "auto: not recognised; tried canal-json".into()));
+}
