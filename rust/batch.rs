@@ -8,10 +8,12 @@ use crate::columns::{CellFault, SlotRow, Slots, ValueOptions};
 use crate::decoder::Metrics;
 use crate::envelope::{Builder, Outcome, Surroundings};
 use crate::error::{Error, Fault, Kind};
-use crate::event::{Envelope, Events, Image, Op, Quirks, Row, Value, Wants};
+use crate::event::{Envelope, Events, Image, Op, Quirks, Row, Value, Wants, Writes};
 use crate::images::{Latest, Map, Table, fill_slots};
 use crate::keys::KeyId;
 use crate::layout::{EnvelopeField, KeyMoves, Layout, OutRow, map_type};
+use crate::mysql::forms;
+use crate::mysql::types::Declared;
 use crate::options::{Filter, Mode, Options};
 
 /// What to build, worked out once from the options.
@@ -36,7 +38,7 @@ impl Plan {
             layout: options.layout,
             mode: options.mode,
             value_options: value_options(options, table.as_ref())?,
-            wants: Wants { every_cell: false, images: false, types: false },
+            wants: Wants { every_cell: false, images: false, types: false, forms: false },
             filter: Filter::new(options)?,
             missing_is_error: options.missing_is_error,
             table,
@@ -57,6 +59,7 @@ impl Plan {
             every_cell: maps || any(&[F::Changed]) || self.layout == Layout::Upsert,
             images,
             types: any(&[F::ColumnTypes]) || images && typed,
+            forms: images && self.table.is_some(),
         }
     }
 
@@ -79,6 +82,23 @@ impl Plan {
         Ok([asked(EnvelopeField::Before)?, asked(EnvelopeField::After)?])
     }
 
+    /// Brings values in Kafka Connect's forms into MySQL's. One that cannot be is null, with a fault.
+    fn undo_forms<'a>(&self, values: &mut [Value<'a>], rows: &[SlotRow], events: &Events<'a, '_, '_>, faults: &mut Vec<CellFault>) {
+        let table = self.table.as_deref().unwrap_or_default();
+        let by_row = values.chunks_exact_mut(table.len().max(1)).zip(rows).enumerate();
+        for (row, (values, surroundings)) in by_row.filter(|(_, (_, row))| row.quirks.writes == Writes::Connect) {
+            for (at, ((value, field), options)) in values.iter_mut().zip(table).zip(&self.value_options).enumerate() {
+                let declared = surroundings.types.and_then(|block| events.types.of_column(block, at));
+                let (named, modes) = (options.declared.as_deref(), options.modes);
+                let column = forms::Column { declared, named, asked: field.data_type(), modes };
+                *value = forms::undo(*value, &column, events.arena).unwrap_or_else(|fault| {
+                    faults.push(CellFault { row, column: Some(at), fault });
+                    Value::Null
+                });
+            }
+        }
+    }
+
     /// How many envelope columns come before the table's own.
     pub fn leading(&self) -> usize {
         usize::from(self.fields.first() == Some(&EnvelopeField::Op))
@@ -91,13 +111,19 @@ impl Plan {
 }
 
 fn value_options(options: &Options, table: Option<&Fields>) -> Result<Vec<ValueOptions>, String> {
-    let (zone, zero_date) = (options.zone()?, options.zero_date()?);
-    let labels = |field: &FieldRef| {
-        let named = options.labels.iter().find(|(name, _)| name == field.name());
-        named.map(|(_, labels)| labels.as_slice()).unwrap_or_default().into()
+    let (zone, zero_date, modes) = (options.zone()?, options.zero_date()?, options.modes()?);
+    let of_column = |field: &FieldRef| {
+        let labels = options.labels.iter().find(|(name, _)| name == field.name());
+        let declared = options.column_types.iter().find(|(name, _)| name == field.name());
+        ValueOptions {
+            zone: zone.clone(),
+            zero_date,
+            labels: labels.map(|(_, labels)| labels.as_slice()).unwrap_or_default().into(),
+            declared: declared.map(|(_, text)| Declared::parse(text).into()),
+            modes,
+        }
     };
-    let columns = table.into_iter().flatten();
-    Ok(columns.map(|field| ValueOptions { zone: zone.clone(), zero_date, labels: labels(field) }).collect())
+    Ok(table.into_iter().flatten().map(of_column).collect())
 }
 
 /// Whether a value's conversion to this type depends on the declared type of its column.
@@ -109,11 +135,17 @@ fn depends_on_declared(data_type: &DataType) -> bool {
 /// The messages of a call.
 pub(crate) struct Input<'a> {
     pub messages: Vec<Option<&'a [u8]>>,
+    /// Their keys, if the user named the column that holds them.
+    pub keys: Option<Vec<Option<&'a [u8]>>>,
     /// Kafka's offsets, where the input has them.
     pub offsets: Option<&'a PrimitiveArray<Int64Type>>,
 }
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    pub fn key(&self, message: usize) -> Option<&'a [u8]> {
+        *self.keys.as_ref()?.get(message)?
+    }
+
     fn offset(&self, message: usize) -> Option<i64> {
         self.offsets.filter(|offsets| message < offsets.len() && offsets.is_valid(message)).map(|offsets| offsets.value(message))
     }
@@ -127,10 +159,10 @@ pub(crate) struct Bodies<'b> {
 
 impl Bodies<'_> {
     /// Where a part of a message stands in it.
-    fn byte(&self, message: usize, part: &str) -> Option<usize> {
+    fn byte(&self, message: usize, part: &[u8]) -> Option<usize> {
         let body = self.texts.get(message.checked_sub(self.first)?)?;
         let offset = (part.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
-        (offset <= body.len()).then_some(offset)
+        (offset < body.len()).then_some(offset)
     }
 }
 
@@ -235,13 +267,19 @@ impl<'p> Batch<'p> {
         let wants_missing = self.plan.missing_is_error || self.plan.asks(EnvelopeField::MissingColumns);
         let mut missing = vec![Vec::new(); if wants_missing { out.len() } else { 0 }];
         let rows = slot_rows(out, events);
-        let (mut values, mut faults) = (Vec::new(), Vec::new());
+        let has_forms = rows.iter().any(|row| row.quirks.writes == Writes::Connect);
+        let (mut values, mut written, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         for (at, columns) in self.images.iter_mut().enumerate() {
             let images: Vec<Option<&Image>> = out.iter().map(|row| row.images.get(at)?.as_ref()).collect();
             let width = self.plan.table.as_ref().map_or(0, |table| table.len());
             if matches!(columns, ImageColumns::Table(_)) || wants_missing {
                 fill_slots(&mut values, width, &images, events);
                 note_missing(&values, width, &mut missing);
+            }
+            // Errors tell where a value stands as it is written.
+            if has_forms && matches!(columns, ImageColumns::Table(_)) {
+                written.clone_from(&values);
+                self.plan.undo_forms(&mut values, &rows, events, &mut faults);
             }
             match columns {
                 ImageColumns::None => {}
@@ -255,6 +293,7 @@ impl<'p> Batch<'p> {
                 let Some((out, error)) = out.get(row).zip(errors.get_mut(row)) else { continue };
                 error.get_or_insert_with(|| {
                     let name = column.and_then(|column| self.plan.table.as_ref()?.get(column)).map(|field| field.name().clone());
+                    let values = if has_forms { &written } else { &values };
                     let value = column.and_then(|column| values.get(row * width + column));
                     cell_error(fault, at, name, value, out, events, bodies)
                 });
@@ -370,7 +409,7 @@ impl ImageColumns {
 }
 
 /// For rows without an envelope, which have no values.
-static NO_QUIRKS: Quirks = Quirks { dialect: "", declares_lengths: false };
+static NO_QUIRKS: Quirks = Quirks { dialect: "", declares_lengths: false, writes: Writes::Text };
 
 fn slot_rows(out: &[OutRow], events: &Events<'_, '_, '_>) -> Vec<SlotRow> {
     let row = |out: &OutRow| {
@@ -417,7 +456,7 @@ fn cell_error(
         None => fault,
     };
     let fault = fault.within(if is_before { "before" } else { "after" });
-    let byte = value.and_then(|value| bodies.byte(message, value.raw()));
+    let byte = value.and_then(|value| bodies.byte(message, value.bytes()));
     let mut error = fault.into_error(row.map_or("", |row| row.dialect), column, message);
     error.byte = byte;
     error

@@ -9,15 +9,16 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use bumpalo::Bump;
 
 use crate::batch::{Batch, Bodies, Finished, Input, Plan};
-use crate::dialect::{self, Dialect, Reading, Variant};
+use crate::dialect::{self, Dialect, Read, Reading, Variant, Wire, begins_like_json};
 use crate::error::{Error, Fault, Kind, Result};
 use crate::event::{Events, Extent, Known, Op};
 use crate::keys::{ColumnNames, Keys, Quoting};
 use crate::layout::{EnvelopeField, Layout};
 use crate::mysql::types::{Declared, Types};
-use crate::options::Options;
+use crate::options::{DialectOptions, Options};
 use crate::wire::compression::expand;
 
 /// How many bytes of messages are read before their values are converted: what stays in a core's own cache.
@@ -34,6 +35,7 @@ pub struct Decoder {
     /// Fields of each dialect's envelope.
     envelopes: Vec<ColumnNames>,
     fields: Fields,
+    dialect_options: DialectOptions,
     metrics: Mutex<Metrics>,
 }
 
@@ -128,12 +130,13 @@ impl Decoder {
         let plan = Plan::new(&options)?;
         let names = plan.table.iter().flat_map(|table| table.iter()).map(|field| field.name().as_str());
         let columns = ColumnNames::new(names, options.case_sensitive).map_err(|name| format!("schema: column {name:?} stands twice"))?;
-        check_labels(&options, &columns)?;
+        check_column_options(&options, &columns)?;
         let fields = output_fields(&plan);
         check_names(&fields, &options.keep)?;
         let envelopes =
             dialect::DIALECTS.iter().map(|dialect| ColumnNames::new(dialect.fields.iter().copied(), true)).collect::<Result<_, _>>()?;
-        Ok(Decoder { options, dialect, plan, columns, envelopes, fields, metrics: Mutex::default() })
+        let dialect_options = DialectOptions::new(&options)?;
+        Ok(Decoder { options, dialect, plan, columns, envelopes, fields, dialect_options, metrics: Mutex::default() })
     }
 
     /// The output's schema. Types of kept columns are those of Kafka's own columns, or given here.
@@ -160,15 +163,16 @@ impl Decoder {
             Some(columns) => column(columns, &self.options.value)?.as_ref(),
             None => values,
         };
-        if let (Some(columns), Some(key)) = (columns, &self.options.key) {
-            column(columns, key)?;
-        }
+        let keys = match (columns, &self.options.key) {
+            (Some(columns), Some(key)) => Some(bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}"))?),
+            _ => None,
+        };
         let offsets = columns.and_then(|columns| columns.column_by_name("offset")?.as_primitive_opt::<Int64Type>());
         let mut messages = bytes_of(messages)?;
         if let Some(nulls) = columns.and_then(|columns| columns.nulls()) {
             messages.iter_mut().zip(nulls).filter(|(_, valid)| !valid).for_each(|(message, _)| *message = None);
         }
-        let input = Input { messages, offsets };
+        let input = Input { messages, keys, offsets };
         let finished = self.run(&input)?;
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&finished.metrics);
         self.assemble(finished, columns)
@@ -198,10 +202,11 @@ impl Decoder {
                 fields.trim();
             }
             let known = Known { keys: &mut keys, fields: &mut fields, types: &mut types };
-            let mut events = Events::new(known, self.plan.wants, self.dialect_name(), extent);
+            let arena = Bump::new();
+            let mut events = Events::new(known, &arena, self.plan.wants, self.dialect_name(), extent);
             for (index, body) in bodies.iter().enumerate() {
                 events.begin(at + index);
-                self.read(body, &mut events);
+                self.read(body, input.key(at + index), &mut events);
             }
             let texts: Vec<&[u8]> = bodies.iter().map(Body::bytes).collect();
             extent = events.extent();
@@ -217,7 +222,7 @@ impl Decoder {
         values: &dyn Array,
         mut found: impl FnMut(&str, &Declared) -> Result<(), String>,
     ) -> Result<(), DecodeError> {
-        let input = Input { messages: bytes_of(values)?, offsets: None };
+        let input = Input { messages: bytes_of(values)?, keys: None, offsets: None };
         self.read_all(&input, |events, _| {
             for row in events.rows.iter().filter(|row| row.op.is_row_change()) {
                 let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
@@ -252,23 +257,21 @@ impl Decoder {
     }
 
     fn expand<'a>(&self, message: &'a [u8]) -> Body<'a> {
-        let begins = |bytes: &[u8]| match self.dialect {
-            Some(dialect) => dialect.wire.begins(bytes),
-            None => dialect::DIALECTS.iter().any(|dialect| dialect.wire.begins(bytes)),
-        };
-        match expand(message, self.options.compression, begins) {
+        // Only JSON can be told from what is compressed: other wires begin with any byte.
+        let is_plain = |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_json(bytes);
+        match expand(message, self.options.compression, is_plain) {
             Ok(bytes) => Body::Bytes(bytes),
             Err(fault) => Body::Broken(Cell::new(Some(fault))),
         }
     }
 
-    fn read<'a>(&self, body: &'a Body<'_>, events: &mut Events<'a, '_, '_>) {
+    fn read<'a>(&self, body: &'a Body<'_>, key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>) {
         let outcome = match body {
             Body::Tombstone => {
                 events.plain(Op::Tombstone, None);
                 return;
             }
-            Body::Bytes(bytes) => self.read_bytes(bytes, events),
+            Body::Bytes(bytes) => self.read_bytes(bytes, key, events),
             Body::Broken(fault) => fault.take().map_or(Ok(()), Err),
         };
         if let Err(fault) = outcome {
@@ -276,13 +279,15 @@ impl Decoder {
         }
     }
 
-    fn read_bytes<'a>(&self, bytes: &'a [u8], events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let text =
-            simdutf8::compat::from_utf8(bytes).map_err(|e| Fault::new(Kind::Encoding, "the message is not UTF-8").at(e.valid_up_to()))?;
-        let dialect = self.dialect.or_else(|| dialect::detect(text)).ok_or_else(|| undetected(text))?;
-        let reading = Reading { variant: self.variant(Some(dialect)), lenient: self.options.lenient };
+    fn read_bytes<'a>(&self, bytes: &'a [u8], key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let dialect = self.dialect.or_else(|| dialect::detect(bytes)).ok_or_else(|| dialect::undetected(bytes))?;
+        let variant = self.variant(Some(dialect));
+        let reading = Reading { variant, lenient: self.options.lenient, key, options: &self.dialect_options };
         events.speak(dialect::index(dialect), dialect.name);
-        (dialect.read)(text, &reading, events)
+        match dialect.read {
+            Read::Text(read) => read(utf8(bytes)?, &reading, events),
+            Read::Bytes(read) => read(bytes, &reading, events),
+        }
     }
 
     fn variant(&self, dialect: Option<&Dialect>) -> Variant {
@@ -320,17 +325,15 @@ fn unknown_dialect(name: &str) -> String {
     format!("dialect: unknown {name:?}; allowed are auto, {}", names.collect::<Vec<_>>().join(", "))
 }
 
-fn undetected(text: &str) -> Fault {
-    if text.trim().is_empty() {
-        return Fault::new(Kind::Syntax, "the message is empty").at(0);
-    }
-    let tried: Vec<_> = dialect::DIALECTS.iter().map(|dialect| dialect.name).collect();
-    Fault::new(Kind::Envelope, format!("not recognised; tried {}", tried.join(", "))).at(0)
+fn utf8(bytes: &[u8]) -> Result<&str> {
+    simdutf8::compat::from_utf8(bytes).map_err(|error| Fault::new(Kind::Encoding, "the message is not UTF-8").at(error.valid_up_to()))
 }
 
-fn check_labels(options: &Options, columns: &ColumnNames) -> Result<(), String> {
-    match options.labels.iter().find(|(name, _)| columns.find(name).is_none()) {
-        Some((name, _)) => Err(format!("labels: {name:?} is no column of the schema")),
+fn check_column_options(options: &Options, columns: &ColumnNames) -> Result<(), String> {
+    let labelled = options.labels.iter().map(|(name, _)| ("labels", name));
+    let typed = options.column_types.iter().map(|(name, _)| ("column_types", name));
+    match labelled.chain(typed).find(|(_, name)| columns.find(name).is_none()) {
+        Some((argument, name)) => Err(format!("{argument}: {name:?} is no column of the schema")),
         None => Ok(()),
     }
 }

@@ -6,10 +6,14 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bumpalo::Bump;
 use hashbrown::HashSet;
 
 use crate::error::{Fault, Result};
 use crate::keys::{KeyId, Keys};
+use crate::mysql::temporal;
 use crate::mysql::types::Types;
 use crate::wire::json::Cursor;
 
@@ -34,28 +38,56 @@ pub(crate) enum Value<'a> {
     Escaped(&'a str),
     /// A JSON object or array.
     Nested(&'a str),
+    /// The stored bytes themselves (Avro; what was base64).
+    Bytes(&'a [u8]),
+    /// A DATE: days since 1970.
+    Date(i32),
+    /// A DATETIME: microseconds since 1970 on its clock.
+    Clock(i64),
+    /// A TIMESTAMP: microseconds since 1970 in UTC.
+    Instant(i64),
+    /// A TIME: microseconds.
+    Time(i64),
 }
 
 impl<'a> Value<'a> {
-    /// The characters as they stand in the message.
+    /// The characters as they stand in the message; of a value that is not written in characters, none.
     pub fn raw(&self) -> &'a str {
         match *self {
-            Value::Missing => "",
             Value::Null => "null",
             Value::Bool(raw) | Value::Number(raw) | Value::Text(raw) | Value::Escaped(raw) | Value::Nested(raw) => raw,
+            _ => "",
         }
     }
 
-    /// The text that the value stands for: escapes decoded, numbers with their own digits, JSON as JSON.
-    pub fn text(&self) -> Result<Cow<'a, str>> {
+    /// Its bytes, where it has any: they lie in the message, unless the value was made from what is written there.
+    pub fn bytes(&self) -> &'a [u8] {
         match *self {
-            Value::Escaped(raw) => crate::wire::json::Text { raw, escaped: true }.decode(),
-            other => Ok(Cow::Borrowed(other.raw())),
+            Value::Bytes(bytes) => bytes,
+            other => other.raw().as_bytes(),
         }
+    }
+
+    /// The text that the value stands for: escapes decoded, numbers with their own digits, JSON as JSON, bytes as base64, dates
+    /// and times as MySQL prints them.
+    pub fn text(&self) -> Result<Cow<'a, str>> {
+        Ok(match *self {
+            Value::Escaped(raw) => return crate::wire::json::Text { raw, escaped: true }.decode(),
+            Value::Bytes(bytes) => BASE64.encode(bytes).into(),
+            Value::Date(days) => temporal::print_date(days).into(),
+            Value::Clock(micros) | Value::Instant(micros) => temporal::print_clock(micros).into(),
+            Value::Time(micros) => temporal::print_time(micros).into(),
+            other => Cow::Borrowed(other.raw()),
+        })
     }
 
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Missing | Value::Null)
+    }
+
+    /// Whether its message writes it in characters.
+    fn is_written(&self) -> bool {
+        !matches!(self, Value::Bytes(_) | Value::Date(_) | Value::Clock(_) | Value::Instant(_) | Value::Time(_))
     }
 
     /// Whether both stand for the same text; null equals only null.
@@ -63,6 +95,8 @@ impl<'a> Value<'a> {
         match (self, other) {
             (a, b) if a.is_null() || b.is_null() => a.is_null() && b.is_null(),
             (Value::Text(a), Value::Text(b)) => a == b,
+            (a, b) if a == b => true,
+            (a, b) if !a.is_written() || !b.is_written() => false,
             (a, b) if a.raw() == b.raw() => true,
             (Value::Escaped(_), _) | (_, Value::Escaped(_)) => {
                 matches!((self.text(), other.text()), (Ok(a), Ok(b)) if a == b)
@@ -145,6 +179,19 @@ pub(crate) struct Quirks {
     pub dialect: &'static str,
     /// Whether declared types are the DDL's own text, where `bit` is `bit(1)`; else lengths may have been left out.
     pub declares_lengths: bool,
+    /// In which form values stand in the message.
+    pub writes: Writes,
+}
+
+/// In which form a dialect writes values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// As MySQL prints them; binary as text whose characters U+0000 to U+00FF are the bytes.
+    Text,
+    /// As Kafka Connect does: epochs, base64, structs. The schema part says which; else the connector's settings do.
+    Connect,
+    /// As text, but binary in base64.
+    Base64,
 }
 
 /// What a message says of itself and of all its rows.
@@ -263,6 +310,8 @@ pub(crate) struct Wants {
     pub images: bool,
     /// Declared types: for output, or because a column's conversion depends on them.
     pub types: bool,
+    /// In which forms values are written, where a message tells.
+    pub forms: bool,
 }
 
 /// How many tables can alternate before blocks that repeat are read again.
@@ -285,6 +334,8 @@ pub(crate) struct Events<'a, 's, 'k> {
     pub names: Vec<KeyId>,
     pub envelopes: Vec<Envelope<'a>>,
     pub rows: Vec<Row>,
+    /// Room for what has to be made from the message, such as text of another charset.
+    pub arena: &'a Bump,
     /// What stood in place of the declared JDBC types, by the last name of the row before them.
     repeats: [&'a str; REPEATS],
     /// The list of names that was read last.
@@ -311,7 +362,7 @@ pub(crate) struct Known<'s, 'k> {
 }
 
 impl<'a, 's, 'k> Events<'a, 's, 'k> {
-    pub fn new(known: Known<'s, 'k>, wants: Wants, dialect: &'static str, expected: Extent) -> Self {
+    pub fn new(known: Known<'s, 'k>, arena: &'a Bump, wants: Wants, dialect: &'static str, expected: Extent) -> Self {
         let Known { keys, fields, types } = known;
         Events {
             keys,
@@ -326,6 +377,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             names: Vec::with_capacity(expected.names),
             envelopes: Vec::with_capacity(expected.envelopes),
             rows: Vec::with_capacity(expected.rows),
+            arena,
             repeats: [""; REPEATS],
             last_names: ("", None),
             message: 0,
@@ -439,6 +491,12 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         self.rows.push(Row { op, message: self.message, dialect: self.dialect, envelope: None, index, before: None, after: None, fault });
     }
 
+    /// Whether anybody asks for the cells of this name.
+    #[inline]
+    pub fn wants_cell(&self, key: KeyId) -> bool {
+        self.wants.every_cell || self.wants.images && self.keys.column(key).is_some()
+    }
+
     /// Reads the JSON object of a row image; cells that nobody asks for are stepped over.
     #[inline]
     pub fn read_cells(&mut self, cursor: &mut Cursor<'a>) -> Result<Cells> {
@@ -448,7 +506,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         while cursor.next_member(&mut members)? {
             key = self.keys.read(cursor, key)?;
             let value = cursor.value()?;
-            if self.wants.every_cell || self.wants.images && self.keys.column(key).is_some() {
+            if self.wants_cell(key) {
                 self.cells.push((key, value));
             }
         }

@@ -6,7 +6,7 @@
 use hashbrown::HashMap;
 
 use crate::error::Result;
-use crate::wire::json::{Cursor, Text};
+use crate::wire::json::{self, Cursor, Text};
 
 /// A column name's number within one call of the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -241,17 +241,47 @@ impl<'s> Keys<'s> {
         Ok(id)
     }
 
+    /// The number of a name that stands as it is, where `previous` is the name before it.
+    #[inline]
+    pub fn plain(&mut self, name: &str, previous: KeyId) -> KeyId {
+        let guess = self.keys.get(previous.index()).map_or(KeyId::START, |key| key.next);
+        if guess != KeyId::START && self.keys.get(guess.index()).is_some_and(|key| *key.name == *name) {
+            return guess;
+        }
+        let id = self.intern_plain(name);
+        if let Some(key) = self.keys.get_mut(previous.index()) {
+            key.next = id;
+        }
+        id
+    }
+
+    /// The number of a name that stands as it is, not as in JSON.
+    pub fn intern_plain(&mut self, name: &str) -> KeyId {
+        let print = fingerprint(name.as_bytes());
+        let near = self.near.get(print).copied().unwrap_or(KeyId::START);
+        if near != KeyId::START && self.keys.get(near.index()).is_some_and(|key| *key.name == *name) {
+            return near;
+        }
+        let name = self.quoting.undo(name);
+        match self.by_name.get(&*name) {
+            Some(&id) => id,
+            None => self.push(&json::quoted(&name), &name),
+        }
+    }
+
+    fn push(&mut self, quoted: &str, name: &str) -> KeyId {
+        let id = KeyId(self.keys.len() as u32);
+        self.keys.push(Key::new(format!("{quoted}:"), name.into(), self.columns.find(name)));
+        self.by_name.insert(name.into(), id);
+        id
+    }
+
     fn add(&mut self, text: Text<'_>) -> Result<KeyId> {
         let decoded = text.decode()?;
         let name = self.quoting.undo(&decoded);
         let id = match self.by_name.get(&*name) {
             Some(&id) => id,
-            None => {
-                let id = KeyId(self.keys.len() as u32);
-                self.keys.push(Key::new(format!("\"{}\":", text.raw), (*name).into(), self.columns.find(&name)));
-                self.by_name.insert((*name).into(), id);
-                id
-            }
+            None => self.push(&format!("\"{}\"", text.raw), &name),
         };
         self.ids.insert(text.raw.into(), id);
         Ok(id)

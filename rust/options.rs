@@ -8,6 +8,7 @@ use regex::Regex;
 use crate::columns::ZeroDate;
 use crate::ddl::MAX_DEPTH;
 use crate::layout::{EnvelopeField, Layout};
+use crate::mysql::forms::{BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode};
 use crate::mysql::zone::Zone;
 use crate::wire::compression::Compression;
 
@@ -75,6 +76,27 @@ pub struct Options {
     pub missing_is_error: bool,
     /// Whether control characters may stand inside JSON strings.
     pub lenient: bool,
+    /// MySQL types of columns whose messages do not declare them (Debezium without its schema part).
+    pub column_types: Vec<(String, String)>,
+    /// Debezium's `decimal.handling.mode`.
+    pub decimal_handling_mode: Option<String>,
+    /// Debezium's `time.precision.mode`.
+    pub time_precision_mode: Option<String>,
+    /// Debezium's `binary.handling.mode`.
+    pub binary_handling_mode: Option<String>,
+    /// Debezium's `bigint.unsigned.handling.mode`.
+    pub bigint_unsigned_handling_mode: Option<String>,
+    /// The Avro schema with which DTS's records were written, as JSON text, if it is none of the published ones.
+    pub writer_schema: Option<String>,
+}
+
+/// What only some dialects ask for, checked.
+pub(crate) struct DialectOptions {}
+
+impl DialectOptions {
+    pub fn new(_options: &Options) -> Result<Self, String> {
+        Ok(DialectOptions {})
+    }
 }
 
 impl Default for Options {
@@ -97,6 +119,12 @@ impl Default for Options {
             case_sensitive: true,
             missing_is_error: false,
             lenient: false,
+            column_types: Vec::new(),
+            decimal_handling_mode: None,
+            time_precision_mode: None,
+            binary_handling_mode: None,
+            bigint_unsigned_handling_mode: None,
+            writer_schema: None,
         }
     }
 }
@@ -115,6 +143,18 @@ impl Options {
         let unknown =
             || format!("time_zone: unknown {:?}; allowed are UTC, an offset like +08:00, or a name like Asia/Shanghai", self.time_zone);
         Zone::parse(&self.time_zone).ok_or_else(unknown)
+    }
+
+    pub(crate) fn modes(&self) -> Result<Modes, String> {
+        fn mode<T: Copy>(argument: &str, name: Option<&String>, names: &[(&str, T)]) -> Result<Option<T>, String> {
+            name.map(|name| named(argument, name, names)).transpose()
+        }
+        Ok(Modes {
+            decimal: mode("decimal_handling_mode", self.decimal_handling_mode.as_ref(), &DecimalMode::NAMES)?,
+            time: mode("time_precision_mode", self.time_precision_mode.as_ref(), &TimeMode::NAMES)?,
+            binary: mode("binary_handling_mode", self.binary_handling_mode.as_ref(), &BinaryMode::NAMES)?,
+            unsigned: mode("bigint_unsigned_handling_mode", self.bigint_unsigned_handling_mode.as_ref(), &UnsignedMode::NAMES)?,
+        })
     }
 
     pub(crate) fn zero_date(&self) -> Result<ZeroDate, String> {

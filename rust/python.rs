@@ -89,6 +89,12 @@ impl Arguments {
             "case_sensitive" => options.case_sensitive = value.extract()?,
             "missing" => options.missing_is_error = pick(name, value, &[("null", false), ("error", true)])?,
             "lenient" => options.lenient = value.extract()?,
+            "column_types" => options.column_types = column_types(value)?,
+            "decimal_handling_mode" => options.decimal_handling_mode = value.extract()?,
+            "time_precision_mode" => options.time_precision_mode = value.extract()?,
+            "binary_handling_mode" => options.binary_handling_mode = value.extract()?,
+            "bigint_unsigned_handling_mode" => options.bigint_unsigned_handling_mode = value.extract()?,
+            "writer_schema" => options.writer_schema = value.extract()?,
             _ => return Err(PyValueError::new_err(format!("unknown argument {name:?}; allowed are {}", ALLOWED.join(", ")))),
         }
         Ok(())
@@ -109,7 +115,7 @@ impl Arguments {
     }
 }
 
-const ALLOWED: [&str; 17] = [
+const ALLOWED: [&str; 23] = [
     "dialect",
     "schema",
     "database",
@@ -127,6 +133,12 @@ const ALLOWED: [&str; 17] = [
     "case_sensitive",
     "missing",
     "lenient",
+    "column_types",
+    "decimal_handling_mode",
+    "time_precision_mode",
+    "binary_handling_mode",
+    "bigint_unsigned_handling_mode",
+    "writer_schema",
 ];
 
 fn pick<T: Copy>(argument: &str, value: &Bound<'_, PyAny>, names: &[(&str, T)]) -> PyResult<T> {
@@ -147,6 +159,14 @@ fn labels(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<String>)>> {
     }
     let dict = value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("labels: expected a dict of column to list of labels"))?;
     dict.iter().map(|(name, labels)| Ok((name.extract()?, texts("labels", &labels)?.unwrap_or_default()))).collect()
+}
+
+fn column_types(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
+    if value.is_none() {
+        return Ok(Vec::new());
+    }
+    let dict = value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("column_types: expected a dict of column to MySQL type"))?;
+    dict.iter().map(|(name, declared)| Ok((name.extract()?, declared.extract()?))).collect()
 }
 
 fn table_schema(schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
@@ -221,12 +241,12 @@ fn dialects(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 /// The name of the dialect that a message is written in, or None.
 #[pyfunction]
 fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
-    let name = |text: &str| crate::detect(text).map(|dialect| dialect.name);
+    let name = |message: &[u8]| crate::detect(message).map(|dialect| dialect.name);
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(name(text.to_str()?));
+        return Ok(name(text.to_str()?.as_bytes()));
     }
     let bytes = value.cast::<PyBytes>().map_err(|_| PyTypeError::new_err("detect: expected bytes or str"))?;
-    Ok(std::str::from_utf8(bytes.as_bytes()).ok().and_then(name))
+    Ok(name(bytes.as_bytes()))
 }
 
 /// The table's columns from the types that messages declare.

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use arrow_array::builder::{BinaryBuilder, GenericBinaryBuilder, Int32Builder, NullBufferBuilder};
 use arrow_array::{ArrayRef, OffsetSizeTrait, StructArray};
 use arrow_schema::{DataType, Fields};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 use super::{Context, Family, check_size, refused};
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::Value;
+use crate::event::{Value, Writes};
 use crate::mysql::number::{Refusal, integer};
 use crate::mysql::types::{Base, Declared};
 
@@ -50,10 +52,19 @@ impl<O: OffsetSizeTrait> Family for Binaries<O> {
 
 /// The stored bytes that a value stands for.
 fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, context: &Context<'_>, out: &mut Vec<u8>) -> Result<()> {
-    let (Value::Text(_) | Value::Escaped(_) | Value::Number(_)) = value else {
-        return Err(refused(value, Refusal::Type, "binary"));
+    let text = match value {
+        Value::Bytes(bytes) => {
+            out.extend_from_slice(bytes);
+            return Ok(());
+        }
+        Value::Text(_) | Value::Escaped(_) | Value::Number(_) => value.text()?,
+        _ => return Err(refused(value, Refusal::Type, "binary")),
     };
-    let text = value.text()?;
+    if context.writes() == Writes::Base64 && !matches!(value, Value::Number(_)) {
+        let bytes = STANDARD.decode(&*text).map_err(|_| refused(value, Refusal::Type, "base64 text"))?;
+        out.extend_from_slice(&bytes);
+        return Ok(());
+    }
     match declared.map(|declared| declared.base) {
         Some(Base::Bit) => bits(value, &text, declared.and_then(Declared::length), context.declares_lengths(), out),
         Some(Base::Binary) => {

@@ -17,7 +17,8 @@ use arrow_array::ArrayRef;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::{Quirks, Value};
+use crate::event::{Quirks, Value, Writes};
+use crate::mysql::forms::Modes;
 use crate::mysql::number::Refusal;
 use crate::mysql::types::{Declared, Types};
 use crate::mysql::zone::Zone;
@@ -37,6 +38,10 @@ pub(crate) struct ValueOptions {
     pub zero_date: ZeroDate,
     /// Members of this column's enum or set, for messages that do not declare them.
     pub labels: Arc<[String]>,
+    /// This column's type, for messages that do not declare it.
+    pub declared: Option<Arc<Declared>>,
+    /// The connector's settings.
+    pub modes: Modes,
 }
 
 /// Row images side by side: the value of row `r` in column `c` is at `r * width + c`.
@@ -72,6 +77,11 @@ impl<'c> Context<'c> {
     /// not each of their messages tells.
     pub fn declares_lengths(&self) -> bool {
         self.row.quirks.declares_lengths && self.row.types.is_some_and(|block| self.types.has_lengths(block))
+    }
+
+    /// In which form the row's values are written.
+    pub fn writes(&self) -> Writes {
+        self.row.quirks.writes
     }
 
     /// For a value inside another one, which has no declared type.
@@ -221,7 +231,7 @@ fn article(name: &str) -> &'static str {
 pub(crate) fn refused(value: &Value<'_>, refusal: Refusal, asked: &str) -> Fault {
     let shown = match value {
         Value::Text(raw) | Value::Escaped(raw) => excerpt(raw),
-        other => excerpt(other.raw()).trim_matches('"').to_owned(),
+        other => excerpt(&other.text().unwrap_or_default()).trim_matches('"').to_owned(),
     };
     match refusal {
         Refusal::Type => Fault::new(Kind::Type, format!("{shown} is not {} {asked}", article(asked))),
@@ -235,6 +245,8 @@ fn scalar<T>(value: &Value<'_>, convert: impl Fn(&str) -> Result<T, Refusal>) ->
     match value {
         Value::Text(text) | Value::Number(text) => Ok(convert(text)),
         Value::Escaped(_) => Ok(convert(&value.text()?)),
+        // Digits that are written as bytes.
+        Value::Bytes(bytes) => Ok(std::str::from_utf8(bytes).map_err(|_| Refusal::Type).and_then(convert)),
         _ => Ok(Err(Refusal::Type)),
     }
 }

@@ -10,7 +10,7 @@ use super::{Column, ValueOptions, refused, scalar, spell};
 use crate::event::Value;
 use crate::mysql::number::{Refusal, float, integer, short_integer};
 use crate::mysql::temporal::time_of;
-use crate::mysql::types::{Base, Declared};
+use crate::mysql::types::{Base, Declared, Form};
 
 /// A column of integers of any width.
 pub(super) fn integers<T>(options: &ValueOptions) -> Box<dyn Column>
@@ -20,7 +20,9 @@ where
 {
     let labels: Arc<[String]> = options.labels.clone();
     primitives::<T, _>(T::DATA_TYPE, move |value: &Value<'_>, context: &super::Context<'_>| {
-        let parsed = match scalar(value, narrowed::<T::Native>)? {
+        let is_label = context.declared().is_some_and(|declared| declared.form == Form::Labels);
+        let written = if is_label { Err(Refusal::Type) } else { scalar(value, narrowed::<T::Native>)? };
+        let parsed = match written {
             Err(Refusal::Type) => match stands_for(value, context.declared(), &labels, T::DATA_TYPE == Int64Type::DATA_TYPE) {
                 Some(integer) => T::Native::try_from(integer).map_err(|_| Refusal::Range),
                 None => Err(Refusal::Type),

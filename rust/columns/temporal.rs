@@ -12,17 +12,25 @@ use crate::mysql::number::Refusal;
 use crate::mysql::temporal::{Written, time_of};
 use crate::mysql::zone::Zone;
 
-/// A column of `data_type`, whose number `convert` finds in the text; `None` is null.
-fn temporal<T, C>(data_type: DataType, convert: C) -> Box<dyn Column>
+/// A column of `data_type`, whose number `convert` finds in the text, `None` being null, or `native` in a value that is
+/// not text.
+fn temporal<T, C, N>(data_type: DataType, convert: C, native: N) -> Box<dyn Column>
 where
     T: ArrowPrimitiveType,
     C: Fn(&str) -> Result<Option<T::Native>, Refusal> + Send + 'static,
+    N: Fn(&Value<'_>) -> Result<T::Native, Refusal> + Send + 'static,
 {
     let asked = spell(&data_type);
     primitives::<T, _>(data_type, move |value: &Value<'_>, _: &Context<'_>| {
-        scalar(value, &convert)?.map_err(|refusal| refused(value, refusal, &asked))
+        let converted = match value {
+            Value::Date(_) | Value::Clock(_) | Value::Instant(_) | Value::Time(_) => native(value).map(Some),
+            written => scalar(written, &convert)?,
+        };
+        converted.map_err(|refusal| refused(value, refusal, &asked))
     })
 }
+
+const A_DAY: i64 = 86_400_000_000;
 
 /// What a zero date becomes in a column that cannot hold it.
 fn zero_date(options: &ValueOptions) -> impl Fn() -> Result<(), Refusal> + Send + use<> {
@@ -33,7 +41,7 @@ fn zero_date(options: &ValueOptions) -> impl Fn() -> Result<(), Refusal> + Send 
 /// A column of dates. A time of day other than midnight would be lost, so it is refused.
 pub(super) fn dates(options: &ValueOptions) -> Box<dyn Column> {
     let zero = zero_date(options);
-    temporal::<Date32Type, _>(DataType::Date32, move |text| {
+    let convert = move |text: &str| {
         let written = Written::parse(text)?;
         if written.is_zero() {
             return zero().map(|()| None);
@@ -41,6 +49,12 @@ pub(super) fn dates(options: &ValueOptions) -> Box<dyn Column> {
         let days = written.days()?;
         let is_midnight = (written.hour, written.minute, written.second, written.nanos) == (0, 0, 0, 0);
         if is_midnight && written.offset.is_none() { Ok(Some(days)) } else { Err(Refusal::Range) }
+    };
+    temporal::<Date32Type, _, _>(DataType::Date32, convert, |value| match value {
+        Value::Date(days) => Ok(*days),
+        Value::Clock(micros) if micros % A_DAY == 0 => i32::try_from(micros / A_DAY).map_err(|_| Refusal::Range),
+        Value::Clock(_) => Err(Refusal::Range),
+        _ => Err(Refusal::Type),
     })
 }
 
@@ -54,18 +68,36 @@ pub(super) fn timestamps<T: ArrowTimestampType>(zone: Option<Arc<str>>, options:
         TimeUnit::Nanosecond => 1_000_000_000,
     };
     let nanos_a_unit = (1_000_000_000 / a_second) as u32;
-    temporal::<T, _>(DataType::Timestamp(T::UNIT, zone), move |text| {
+    let units = move |seconds: i64, nanos: u32| {
+        if nanos % nanos_a_unit != 0 {
+            return Err(Refusal::Range);
+        }
+        // The first moments that nanoseconds can hold are within a second that they cannot.
+        let units = i128::from(seconds) * i128::from(a_second) + i128::from(nanos / nanos_a_unit);
+        i64::try_from(units).map_err(|_| Refusal::Range)
+    };
+    let clocks_zone = written_in.clone();
+    let convert = move |text: &str| {
         let written = Written::parse(text)?;
         if written.is_zero() {
             return zero().map(|()| None);
         }
-        let seconds = seconds_of(&written, &written_in, is_instant)?;
-        if written.nanos % nanos_a_unit != 0 {
-            return Err(Refusal::Range);
-        }
-        // The first moments that nanoseconds can hold are within a second that they cannot.
-        let units = i128::from(seconds) * i128::from(a_second) + i128::from(written.nanos / nanos_a_unit);
-        i64::try_from(units).map(Some).map_err(|_| Refusal::Range)
+        units(seconds_of(&written, &written_in, is_instant)?, written.nanos).map(Some)
+    };
+    temporal::<T, _, _>(DataType::Timestamp(T::UNIT, zone), convert, move |value| {
+        let (micros, was_instant) = match value {
+            Value::Date(days) => (i64::from(*days) * A_DAY, false),
+            Value::Clock(micros) => (*micros, false),
+            Value::Instant(micros) => (*micros, true),
+            _ => return Err(Refusal::Type),
+        };
+        let seconds = micros.div_euclid(1_000_000);
+        let seconds = match (was_instant, is_instant) {
+            (true, false) => clocks_zone.clock(seconds)?,
+            (false, true) => clocks_zone.instant(seconds)?,
+            _ => seconds,
+        };
+        units(seconds, micros.rem_euclid(1_000_000) as u32 * 1000)
     })
 }
 
@@ -87,13 +119,14 @@ pub(super) fn times<T>(micros: i64, per_micro: i64) -> Box<dyn Column>
 where
     T: ArrowPrimitiveType<Native = i64>,
 {
-    const A_DAY: i64 = 86_400_000_000;
     let of_day = matches!(T::DATA_TYPE, DataType::Time64(_));
-    temporal::<T, _>(T::DATA_TYPE, move |text| {
-        let time = time_of(text)?;
-        if time % micros != 0 || of_day && !(0..A_DAY).contains(&time) {
-            return Err(Refusal::Range);
-        }
-        Ok(Some(time / micros * per_micro))
+    let units = move |time: i64| {
+        let fits = time % micros == 0 && (!of_day || (0..A_DAY).contains(&time));
+        if fits { Ok(time / micros * per_micro) } else { Err(Refusal::Range) }
+    };
+    let convert = move |text: &str| time_of(text).and_then(units).map(Some);
+    temporal::<T, _, _>(T::DATA_TYPE, convert, move |value| match value {
+        Value::Time(time) => units(*time),
+        _ => Err(Refusal::Type),
     })
 }

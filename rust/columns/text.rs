@@ -14,7 +14,7 @@ use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::Value;
 use crate::mysql::number::integer;
 use crate::mysql::temporal::Written;
-use crate::mysql::types::{Base, Declared};
+use crate::mysql::types::{Base, Declared, Form};
 use crate::wire::json::unescape;
 
 pub(super) struct Texts<O: OffsetSizeTrait> {
@@ -54,6 +54,7 @@ impl<O: OffsetSizeTrait> Texts<O> {
         let text = value.text()?;
         let named = self.labels.clone();
         match declared.base {
+            Base::Enum | Base::Set if declared.form == Form::Labels => self.append(&text),
             Base::Enum => self.append(&label_of(&text, labels(Some(declared), &named))?),
             Base::Set => self.append(&labels_of(&text, labels(Some(declared), &named))?),
             Base::Binary | Base::Blob => {
@@ -137,12 +138,16 @@ impl<O: OffsetSizeTrait> Family for Texts<O> {
     #[inline]
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         let declared = context.declared();
+        if let Value::Bytes(bytes) = value {
+            return self.append(std::str::from_utf8(bytes).map_err(|_| not_utf8(&value.text().unwrap_or_default()))?);
+        }
         if let Some(declared) = declared.filter(|declared| matters(declared)) {
             return self.append_declared(value, declared);
         }
         match value {
             _ if declared.is_none() && !self.labels.is_empty() => self.append_undeclared(value),
             Value::Escaped(raw) => self.append_escaped(raw),
+            Value::Date(_) | Value::Clock(_) | Value::Instant(_) | Value::Time(_) => self.append(&value.text()?),
             other => self.append(other.raw()),
         }
     }

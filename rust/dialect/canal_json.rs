@@ -13,9 +13,9 @@
 
 use std::borrow::Cow;
 
-use super::{Dialect, Reading, Variant, Wire};
+use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, Writes};
 use crate::keys::{KeyId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::framing;
@@ -28,32 +28,52 @@ pub(super) const DIALECT: Dialect = Dialect {
     wire: Wire::Json,
     description: "Alibaba canal's FlatMessage, and every producer of that envelope",
     fields: FIELDS,
-    detect,
+    marks: Marks::Members(&[
+        Mark::Name("mysqlType"),
+        Mark::Name("sqlType"),
+        Mark::Name("pkNames"),
+        Mark::Name("es"),
+        Mark::Name("_tidb"),
+        Mark::Texts("type", &TYPES),
+    ]),
     variant,
-    read,
+    read: Read::Text(read),
 };
+
+/// The words of `type`, as they stand in JSON.
+const TYPES: [&str; 17] = [
+    "\"INSERT\"",
+    "\"UPDATE\"",
+    "\"DELETE\"",
+    "\"ROW\"",
+    "\"CREATE\"",
+    "\"ALTER\"",
+    "\"ERASE\"",
+    "\"QUERY\"",
+    "\"TRUNCATE\"",
+    "\"RENAME\"",
+    "\"CINDEX\"",
+    "\"DINDEX\"",
+    "\"GTID\"",
+    "\"XACOMMIT\"",
+    "\"XAROLLBACK\"",
+    "\"MHEARTBEAT\"",
+    "\"TIDB_WATERMARK\"",
+];
 
 const NAME: &str = "canal-json";
 const TICDC: &str = "ticdc-canal-json";
 
 /// Alibaba canal: declared types are the DDL's own text.
-static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true };
+static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, writes: Writes::Text };
 /// TiCDC leaves the parameters of types out.
-static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false };
+static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Text };
 
 fn variant(name: &str) -> Variant {
     match name {
         TICDC => Variant { quirks: &TIDB, quoting: Quoting::None },
         _ => Variant { quirks: &CANAL, quoting: Quoting::Backticks },
     }
-}
-
-/// By keys that all these producers write and no other dialect does.
-fn detect(message: &str) -> bool {
-    let head = message.trim_start_matches([' ', '\t', '\r', '\n', '[']);
-    head.starts_with('{')
-        && head.contains("\"type\"")
-        && ["\"isDdl\"", "\"sqlType\"", "\"mysqlType\"", "\"data\""].iter().any(|key| head.contains(key))
 }
 
 /// The envelope's fields, in canal's order.
@@ -144,7 +164,7 @@ struct Message<'a> {
 /// The row images of `data` or `old`: a range of `events.images`, empty for null.
 type Images = std::ops::Range<usize>;
 
-fn read<'a>(text: &'a str, reading: &Reading, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     framing::records(&mut cursor, |cursor| {
         let envelope = Envelope::empty(reading.variant.quirks);
@@ -197,7 +217,7 @@ impl<'a> Message<'a> {
     }
 
     /// What could not be known before the last key was read.
-    fn settle(&mut self, reading: &Reading) {
+    fn settle(&mut self, reading: &Reading<'_, '_>) {
         if self.is_tidb {
             self.envelope.quirks = &TIDB;
         }

@@ -1,16 +1,25 @@
 //! What each vendor's envelope means: one file for each dialect, and the table of them.
 
 mod canal_json;
+mod detect;
 
 use crate::error::Result;
-use crate::event::{Events, Quirks};
+use crate::event::{Events, Quirks, Writes};
 use crate::keys::Quoting;
+use crate::options::DialectOptions;
+
+pub use detect::detect;
+pub(crate) use detect::{Mark, undetected};
 
 /// How messages of a dialect are written on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// JSON text.
     Json,
+    /// Protocol buffers.
+    Protobuf,
+    /// Avro data without a container.
+    Avro,
 }
 
 impl Wire {
@@ -18,15 +27,15 @@ impl Wire {
     pub fn name(self) -> &'static str {
         match self {
             Wire::Json => "JSON",
+            Wire::Protobuf => "protobuf",
+            Wire::Avro => "Avro",
         }
     }
+}
 
-    /// Whether bytes begin as this wire's messages do, so that they are not compressed.
-    pub(crate) fn begins(self, bytes: &[u8]) -> bool {
-        match self {
-            Wire::Json => bytes.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| matches!(b, b'{' | b'[' | b'"' | b'n')),
-        }
-    }
+/// Whether bytes begin as JSON messages do.
+pub(crate) fn begins_like_json(bytes: &[u8]) -> bool {
+    bytes.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| matches!(b, b'{' | b'[' | b'"' | b'n'))
 }
 
 /// One line of the table of dialects.
@@ -43,10 +52,19 @@ pub struct Dialect {
     pub description: &'static str,
     /// Names of the envelope's fields.
     pub(crate) fields: &'static [&'static str],
-    pub(crate) detect: fn(&str) -> bool,
+    /// How its messages are told from others.
+    pub(crate) marks: Marks,
     /// How the dialect of this name or alias writes values.
     pub(crate) variant: fn(&str) -> Variant,
     pub(crate) read: Read,
+}
+
+/// What only one dialect's messages have.
+pub(crate) enum Marks {
+    /// Members of the JSON object.
+    Members(&'static [Mark]),
+    /// The beginning of the bytes.
+    Bytes(fn(&[u8]) -> bool),
 }
 
 /// What a dialect's name says that its messages do not.
@@ -58,20 +76,26 @@ pub(crate) struct Variant {
 
 impl Default for Variant {
     fn default() -> Self {
-        static UNKNOWN: Quirks = Quirks { dialect: "auto", declares_lengths: false };
+        static UNKNOWN: Quirks = Quirks { dialect: "auto", declares_lengths: false, writes: Writes::Text };
         Variant { quirks: &UNKNOWN, quoting: Quoting::Backticks }
     }
 }
 
 /// What is known before a message is read.
 #[derive(Clone, Copy)]
-pub(crate) struct Reading {
+pub(crate) struct Reading<'r, 'a> {
     pub variant: Variant,
     pub lenient: bool,
+    /// The message's key, if the user named its column.
+    pub key: Option<&'a [u8]>,
+    pub options: &'r DialectOptions,
 }
 
 /// Reads one message into events.
-pub(crate) type Read = for<'a> fn(&'a str, &Reading, &mut Events<'a, '_, '_>) -> Result<()>;
+pub(crate) enum Read {
+    Text(for<'a> fn(&'a str, &Reading<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
+    Bytes(for<'a> fn(&'a [u8], &Reading<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
+}
 
 /// Every dialect. Names, detection, documentation and tests go by this table.
 pub static DIALECTS: &[Dialect] = &[canal_json::DIALECT];
@@ -84,9 +108,4 @@ pub fn find(name: &str) -> Option<&'static Dialect> {
 /// The place of a dialect in [`DIALECTS`].
 pub(crate) fn index(dialect: &Dialect) -> usize {
     DIALECTS.iter().position(|other| other.name == dialect.name).unwrap_or(0)
-}
-
-/// The dialect that a message is written in, by its first bytes and keys.
-pub fn detect(message: &str) -> Option<&'static Dialect> {
-    DIALECTS.iter().find(|dialect| (dialect.detect)(message))
 }

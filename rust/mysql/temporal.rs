@@ -165,6 +165,38 @@ pub(crate) fn time_of(text: &str) -> Result<i64, Refusal> {
     Ok(if negative { -micros } else { micros })
 }
 
+/// A DATE as MySQL prints it, from days since 1970.
+pub(crate) fn print_date(days: i32) -> String {
+    civil(i64::from(days) * SECONDS_A_DAY).map_or_else(String::new, |at| at.date().to_string())
+}
+
+/// A DATETIME as MySQL prints it, from microseconds since 1970, with as many fraction digits as it needs: none, 3 or 6.
+pub(crate) fn print_clock(micros: i64) -> String {
+    let Some(at) = civil(micros.div_euclid(1_000_000)) else { return String::new() };
+    let (date, time) = (at.date(), at.time());
+    format!("{date} {:02}:{:02}:{:02}{}", time.hour(), time.minute(), time.second(), print_fraction(micros.rem_euclid(1_000_000)))
+}
+
+/// A TIME as MySQL prints it, from microseconds.
+pub(crate) fn print_time(micros: i64) -> String {
+    let sign = if micros < 0 { "-" } else { "" };
+    let (seconds, fraction) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
+    let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{sign}{clock}{}", print_fraction(fraction as i64))
+}
+
+fn print_fraction(micros: i64) -> String {
+    match micros {
+        0 => String::new(),
+        micros if micros % 1000 == 0 => format!(".{:03}", micros / 1000),
+        micros => format!(".{micros:06}"),
+    }
+}
+
+fn civil(seconds: i64) -> Option<jiff::civil::DateTime> {
+    jiff::Timestamp::from_second(seconds).ok().map(|at| jiff::tz::Offset::UTC.to_datetime(at))
+}
+
 /// Microseconds since 1970 of a number whose unit its length tells: seconds, milliseconds, microseconds or nanoseconds.
 pub(crate) fn micros_of_epoch(number: i64) -> Option<i64> {
     match number.unsigned_abs() {

@@ -47,9 +47,49 @@ pub(crate) struct Declared {
     pub arguments: Vec<u32>,
     /// The members of an enum or set, in order.
     pub labels: Vec<String>,
+    pub form: Form,
+}
+
+/// How the values of a declared column are written, where the producer's way with the type alone does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As the dialect writes values of this type.
+    #[default]
+    Plain,
+    /// Enums and sets by their labels, even those that look like numbers.
+    Labels,
+    /// A number: days since 1970.
+    Days,
+    /// A number: so many of these a second, since 1970 on a clock.
+    Clock(i64),
+    /// A number: so many of these a second, of a TIME.
+    Time(i64),
+    /// ISO text of an instant.
+    Zoned,
+    /// ISO text of a clock, a date or a time of day.
+    Iso,
+    /// Base64 of a two's complement, with this many digits behind the point.
+    Decimal(i32),
+    /// A struct of scale and base64.
+    VariableDecimal,
+    /// Base64 of the bytes, the least significant first.
+    Bits,
+    /// A number that is negative where it should be beyond 2^63.
+    Unsigned,
+    /// Base64.
+    Base64,
+    /// Two hexadecimal digits a byte.
+    Hex,
+    /// A struct of SRID and base64 of the WKB.
+    Geometry,
 }
 
 impl Declared {
+    /// A type that only Kafka Connect names.
+    pub fn connect(text: &str, base: Base, form: Form) -> Self {
+        Declared { text: text.into(), base, unsigned: false, arguments: Vec::new(), labels: Vec::new(), form }
+    }
+
     /// Reads a type as DDL, `SHOW CREATE TABLE` or `information_schema` spell it.
     pub fn parse(text: &str) -> Self {
         let lower = text.trim_start().to_lowercase();
@@ -63,6 +103,7 @@ impl Declared {
             unsigned: words.contains("unsigned") || words.contains("zerofill") || words.starts_with("serial"),
             arguments: if is_list { Vec::new() } else { arguments(words) },
             labels: if is_list { labels(text) } else { Vec::new() },
+            form: Form::Plain,
         }
     }
 
@@ -163,7 +204,8 @@ pub(crate) type TypeId = usize;
 /// What one message declares.
 #[derive(Debug)]
 pub(crate) struct Block {
-    raw: Box<str>,
+    /// Its characters, if they stand together in the message.
+    raw: Box<[u8]>,
     /// Of every column, in order; empty unless they are asked for.
     pub entries: Vec<(KeyId, TypeId)>,
     /// Of the asked columns.
@@ -231,29 +273,61 @@ impl Types {
 
     /// Reads an object of names and types. `hint` is anything that tends to go with the same block.
     pub fn read(&mut self, cursor: &mut Cursor<'_>, keys: &mut Keys<'_>, hint: usize) -> Result<usize> {
-        let latest = self.latest.get(&hint).copied();
-        if let Some(block) = latest
-            && self.blocks.get(block).is_some_and(|block| cursor.eat(&block.raw))
-        {
+        if let Some(block) = self.latest(hint, |raw| cursor.eat_bytes(raw)) {
             return Ok(block);
         }
         let start = cursor.at();
+        self.start();
+        self.read_entries(cursor, keys)?;
+        Ok(self.finish(cursor.since(start).as_bytes(), hint))
+    }
+
+    /// The block that came last with this hint, if it is the one that `stands_here`.
+    pub fn latest(&self, hint: usize, stands_here: impl FnOnce(&[u8]) -> bool) -> Option<usize> {
+        let block = *self.latest.get(&hint)?;
+        self.blocks.get(block).is_some_and(|block| !block.raw.is_empty() && stands_here(&block.raw)).then_some(block)
+    }
+
+    /// Begins a block.
+    pub fn start(&mut self) {
         self.entries.clear();
         self.places.clear();
         self.by_column.clear();
         self.has_lengths = false;
-        self.read_entries(cursor, keys)?;
-        // The same types in another order: nothing new.
-        if let Some(block) = latest
-            && !self.keep_entries
-            && self.blocks.get(block).is_some_and(|block| block.by_column == self.by_column && block.has_lengths == self.has_lengths)
+    }
+
+    /// Declares a column of the block, by the type's own text.
+    #[inline]
+    pub fn declare(&mut self, key: KeyId, column: Option<usize>, text: &str) {
+        let last = self.by_key.get(key.index()).copied().unwrap_or(usize::MAX);
+        let id = match self.declared.get(last) {
+            Some(declared) if *declared.text == *text && declared.form == Form::Plain => last,
+            _ => self.id(text, || Declared::parse(text)),
+        };
+        self.note(key, column, id);
+    }
+
+    /// Declares a column of the block, by a type that is not spelled as in DDL. `spelling` tells it from all others.
+    pub fn declare_as(&mut self, key: KeyId, column: Option<usize>, spelling: &str, make: impl FnOnce() -> Declared) {
+        // No producer's own spelling begins like this.
+        let id = self.id(&format!("\0{spelling}"), make);
+        self.note(key, column, id);
+    }
+
+    /// Ends a block, whose characters are `raw` if they stand together in the message, and returns its number.
+    pub fn finish(&mut self, raw: &[u8], hint: usize) -> usize {
+        let same =
+            |block: &Block| block.by_column == self.by_column && block.has_lengths == self.has_lengths && block.entries == self.entries;
+        // The same types in another order, or without characters to compare: nothing new.
+        if let Some(&block) = self.latest.get(&hint)
+            && self.blocks.get(block).is_some_and(same)
         {
-            return Ok(block);
+            return block;
         }
         let (entries, by_column) = (self.entries.clone(), self.by_column.clone());
-        self.blocks.push(Block { raw: cursor.since(start).into(), entries, by_column, has_lengths: self.has_lengths });
+        self.blocks.push(Block { raw: raw.into(), entries, by_column, has_lengths: self.has_lengths });
         self.latest.insert(hint, self.blocks.len() - 1);
-        Ok(self.blocks.len() - 1)
+        self.blocks.len() - 1
     }
 
     fn read_entries(&mut self, cursor: &mut Cursor<'_>, keys: &mut Keys<'_>) -> Result<()> {
@@ -262,16 +336,25 @@ impl Types {
         while cursor.next_member(&mut members)? {
             key = keys.read_unordered(cursor, key)?;
             let id = self.read_type(key, cursor)?;
-            self.has_lengths |= self.declared.get(id).is_some_and(Declared::has_lengths);
-            if self.keep_entries {
-                self.keep(key, id);
-            }
-            if let Some(column) = keys.column(key) {
-                self.by_column.resize(self.by_column.len().max(column + 1), None);
-                self.by_column.get_mut(column).into_iter().for_each(|slot| *slot = Some(id));
-            }
+            self.note(key, keys.column(key), id);
         }
         Ok(())
+    }
+
+    #[inline]
+    fn note(&mut self, key: KeyId, column: Option<usize>, id: TypeId) {
+        self.has_lengths |= self.declared.get(id).is_some_and(Declared::has_lengths);
+        if self.keep_entries {
+            self.keep(key, id);
+        }
+        if let Some(column) = column {
+            self.by_column.resize(self.by_column.len().max(column + 1), None);
+            self.by_column.get_mut(column).into_iter().for_each(|slot| *slot = Some(id));
+        }
+        if self.by_key.get(key.index()) != Some(&id) {
+            self.by_key.resize(self.by_key.len().max(key.index() + 1), usize::MAX);
+            self.by_key.get_mut(key.index()).into_iter().for_each(|slot| *slot = id);
+        }
     }
 
     /// Where a name stands twice, the later type counts.
@@ -294,20 +377,19 @@ impl Types {
         cursor.peek();
         let start = cursor.at();
         let text = read_type(cursor)?;
-        let quoted = format!("\"{}\"", text.raw);
         let text = text.decode().map_err(|fault| fault.at(start))?;
-        let id = match self.ids.get(&*text) {
-            Some(&id) => id,
-            None => {
-                self.declared.push(Declared::parse(&text));
-                self.quoted.push(quoted.into());
-                self.ids.insert((*text).into(), self.declared.len() - 1);
-                self.declared.len() - 1
-            }
-        };
-        self.by_key.resize(self.by_key.len().max(key.index() + 1), usize::MAX);
-        self.by_key.get_mut(key.index()).into_iter().for_each(|slot| *slot = id);
-        Ok(id)
+        Ok(self.id(&text, || Declared::parse(&text)))
+    }
+
+    /// The number of the type that is spelled so.
+    fn id(&mut self, spelling: &str, make: impl FnOnce() -> Declared) -> TypeId {
+        if let Some(&id) = self.ids.get(spelling) {
+            return id;
+        }
+        self.declared.push(make());
+        self.quoted.push(crate::wire::json::quoted(spelling).into());
+        self.ids.insert(spelling.into(), self.declared.len() - 1);
+        self.declared.len() - 1
     }
 }
 

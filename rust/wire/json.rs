@@ -90,6 +90,20 @@ impl<'a> Cursor<'a> {
         found
     }
 
+    /// Whether the text goes on with `expected`, behind white space.
+    pub fn stands(&mut self, expected: &str) -> bool {
+        self.peek().is_some() && self.rest().starts_with(expected.as_bytes())
+    }
+
+    /// Steps over `expected`, which was a part of such a text, if the text goes on with exactly that.
+    pub fn eat_bytes(&mut self, expected: &[u8]) -> bool {
+        let found = self.rest().starts_with(expected);
+        if found {
+            self.at += expected.len();
+        }
+        found
+    }
+
     /// The next 16 bytes, if there are as many.
     #[inline(always)]
     pub fn block(&self) -> Option<u128> {
@@ -437,6 +451,21 @@ impl<'a> Cursor<'a> {
         };
         Fault::new(Kind::Syntax, found).at(self.at)
     }
+}
+
+/// A text as it stands in JSON.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\u{0}'..='\u{1f}' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// Which bytes of a block are quotes, backslashes or control characters: a bit for each.

@@ -1,0 +1,100 @@
+//! Which dialect a message is written in: by the members that only one dialect's messages have, or by their first bytes.
+//!
+//! The members are read in the order in which they stand and only until one of them tells. Members of row images are never
+//! looked at: a column may be called anything.
+
+use std::sync::LazyLock;
+
+use hashbrown::HashMap;
+
+use super::{DIALECTS, Dialect, Marks, begins_like_json};
+use crate::error::{Fault, Kind};
+use crate::wire::json::Cursor;
+
+/// A member that tells a dialect.
+#[derive(Clone, Copy)]
+pub(crate) enum Mark {
+    /// No other dialect has a member of this name.
+    Name(&'static str),
+    /// A member whose value begins like this: `{`, `[`, a quote, a digit, or a word's first letter.
+    Begins(&'static str, u8),
+    /// A member with one of these texts.
+    Texts(&'static str, &'static [&'static str]),
+}
+
+impl Mark {
+    fn name(&self) -> &'static str {
+        match self {
+            Mark::Name(name) | Mark::Begins(name, _) | Mark::Texts(name, _) => name,
+        }
+    }
+
+    /// Whether the value that the cursor stands before is one that tells.
+    fn is_met(&self, cursor: &mut Cursor<'_>) -> bool {
+        let first = cursor.peek();
+        match self {
+            Mark::Name(_) => true,
+            Mark::Begins(_, begin) => first == Some(*begin),
+            Mark::Texts(_, texts) => texts.iter().any(|text| cursor.stands(text)),
+        }
+    }
+}
+
+/// The marks of all dialects, by the member's name.
+static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> = LazyLock::new(|| {
+    let mut marks: HashMap<_, Vec<_>> = HashMap::new();
+    for dialect in DIALECTS {
+        if let Marks::Members(members) = dialect.marks {
+            members.iter().for_each(|mark| marks.entry(mark.name()).or_default().push((*mark, dialect)));
+        }
+    }
+    marks
+});
+
+/// The dialect that a message is written in.
+pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
+    let by_members = if begins_like_json(message) { simdutf8::basic::from_utf8(message).ok().and_then(by_members) } else { None };
+    by_members.or_else(|| {
+        DIALECTS.iter().find(|dialect| match dialect.marks {
+            Marks::Bytes(begins) => begins(message),
+            Marks::Members(_) => false,
+        })
+    })
+}
+
+/// By the members of the first object.
+fn by_members(text: &str) -> Option<&'static Dialect> {
+    let mut cursor = Cursor::new(text, true);
+    if cursor.peek() == Some(b'[') {
+        let mut elements = cursor.array().ok()?;
+        cursor.next_element(&mut elements).ok()?;
+    }
+    let mut members = cursor.object().ok()?;
+    while let Some(name) = cursor.next_key(&mut members).ok()? {
+        let marks = MARKS.get(name.raw).map_or(&[][..], Vec::as_slice);
+        if let Some((_, dialect)) = marks.iter().find(|(mark, _)| mark.is_met(&mut cursor)) {
+            return Some(dialect);
+        }
+        cursor.skip().ok()?;
+    }
+    None
+}
+
+/// Why nothing could be told.
+pub(crate) fn undetected(message: &[u8]) -> Fault {
+    if message.iter().all(u8::is_ascii_whitespace) {
+        return Fault::new(Kind::Syntax, "the message is empty").at(0);
+    }
+    if begins_like_json(message) {
+        // What is not even text or JSON should say so.
+        let text = match simdutf8::compat::from_utf8(message) {
+            Ok(text) => text,
+            Err(error) => return Fault::new(Kind::Encoding, "the message is not UTF-8").at(error.valid_up_to()),
+        };
+        if let Err(fault) = Cursor::new(text, true).skip() {
+            return fault;
+        }
+    }
+    let tried: Vec<_> = DIALECTS.iter().map(|dialect| dialect.name).collect();
+    Fault::new(Kind::Envelope, format!("not recognised; tried {}", tried.join(", "))).at(0)
+}

@@ -1,0 +1,536 @@
+//! Values in Kafka Connect's forms, back to what MySQL holds: epochs, base64 of decimals, bits and bytes, geometry structs.
+//!
+//! A message with its schema part says in which form each column is written. Without it the connector's settings and the
+//! asked type do; what they leave open is an error, because a guess would be a wrong value that nobody sees.
+
+use std::borrow::Cow;
+
+use arrow_buffer::i256;
+use arrow_schema::DataType;
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use bumpalo::Bump;
+
+use crate::error::{Fault, Kind, Result, excerpt};
+use crate::event::Value;
+use crate::mysql::number::decimal;
+use crate::mysql::temporal::Written;
+use crate::mysql::types::{Base, Declared, Form};
+use crate::wire::json::Cursor;
+
+/// Debezium's `decimal.handling.mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecimalMode {
+    /// Base64 of the unscaled integer.
+    Precise,
+    /// Text.
+    String,
+    /// A JSON number.
+    Double,
+}
+
+/// Debezium's `time.precision.mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeMode {
+    /// By the column's precision, but TIME always in microseconds.
+    AdaptiveTimeMicroseconds,
+    /// By the column's precision.
+    Adaptive,
+    /// Milliseconds.
+    Connect,
+    /// ISO text.
+    IsoString,
+    /// Microseconds.
+    Microseconds,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+/// Debezium's `binary.handling.mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BinaryMode {
+    /// Bytes, which JSON writes in base64; also asked for by the name `base64`.
+    Base64,
+    /// Base64 with `-` and `_`.
+    Base64UrlSafe,
+    /// Two hexadecimal digits a byte.
+    Hex,
+}
+
+/// Debezium's `bigint.unsigned.handling.mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnsignedMode {
+    /// A 64-bit integer, negative from 2^63 on.
+    Long,
+    /// Base64 of the integer.
+    Precise,
+}
+
+/// The connector's settings, where the user says them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Modes {
+    pub decimal: Option<DecimalMode>,
+    pub time: Option<TimeMode>,
+    pub binary: Option<BinaryMode>,
+    pub unsigned: Option<UnsignedMode>,
+}
+
+impl DecimalMode {
+    pub(crate) const NAMES: [(&'static str, DecimalMode); 3] =
+        [("precise", DecimalMode::Precise), ("string", DecimalMode::String), ("double", DecimalMode::Double)];
+}
+
+impl TimeMode {
+    pub(crate) const NAMES: [(&'static str, TimeMode); 6] = [
+        ("adaptive_time_microseconds", TimeMode::AdaptiveTimeMicroseconds),
+        ("adaptive", TimeMode::Adaptive),
+        ("connect", TimeMode::Connect),
+        ("isostring", TimeMode::IsoString),
+        ("microseconds", TimeMode::Microseconds),
+        ("nanoseconds", TimeMode::Nanoseconds),
+    ];
+}
+
+impl BinaryMode {
+    pub(crate) const NAMES: [(&'static str, BinaryMode); 4] = [
+        ("bytes", BinaryMode::Base64),
+        ("base64", BinaryMode::Base64),
+        ("base64-url-safe", BinaryMode::Base64UrlSafe),
+        ("hex", BinaryMode::Hex),
+    ];
+}
+
+impl UnsignedMode {
+    pub(crate) const NAMES: [(&'static str, UnsignedMode); 2] = [("long", UnsignedMode::Long), ("precise", UnsignedMode::Precise)];
+}
+
+/// What is known of a column whose values are in Connect's forms.
+pub(crate) struct Column<'c> {
+    /// By the message's schema part.
+    pub declared: Option<&'c Declared>,
+    /// By the user, for messages without one.
+    pub named: Option<&'c Declared>,
+    pub asked: &'c DataType,
+    pub modes: Modes,
+}
+
+/// The value in MySQL's form.
+pub(crate) fn undo<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
+    let value = match value {
+        Value::Missing | Value::Null => return Ok(value),
+        // JSON may escape a slash, which is a digit of base64.
+        Value::Escaped(_) if !matches!(column.asked, DataType::Utf8 | DataType::LargeUtf8) => Value::Text(arena.alloc_str(&value.text()?)),
+        value => value,
+    };
+    let form = column.form(&value)?;
+    apply(value, form, column, arena)
+}
+
+impl Column<'_> {
+    fn form(&self, value: &Value<'_>) -> Result<Form> {
+        match (self.declared, self.named) {
+            // Text of a schema part may be binary in hex or base64: only the setting tells.
+            (Some(declared), _) if declared.base == Base::Unknown && self.asks_bytes() => self.binary_by_setting(value),
+            (Some(declared), _) => Ok(declared.form),
+            (None, Some(named)) => self.form_of(named, value),
+            (None, None) => self.form_as_asked(value),
+        }
+    }
+
+    fn asks_bytes(&self) -> bool {
+        matches!(self.asked, DataType::Binary | DataType::LargeBinary)
+    }
+
+    /// How the connector writes a column that the user says is of this type.
+    fn form_of(&self, named: &Declared, value: &Value<'_>) -> Result<Form> {
+        let long_fraction = named.arguments.first().is_some_and(|digits| *digits > 3);
+        match named.base {
+            Base::Date => Ok(Form::Days),
+            Base::Datetime if long_fraction => self.clock(value),
+            Base::Datetime => Ok(Form::Clock(self.exact_unit().unwrap_or(MILLIS))),
+            Base::Timestamp => Ok(Form::Zoned),
+            Base::Time if self.modes.time == Some(TimeMode::Adaptive) => Ok(Form::Time(if long_fraction { MICROS } else { MILLIS })),
+            Base::Time => self.time(value),
+            Base::Decimal => self.decimal(value, named.arguments.get(1).map_or(0, |scale| *scale as i32)),
+            Base::Bigint if named.unsigned => match value {
+                Value::Number(_) => Ok(Form::Unsigned),
+                other => self.decimal(other, 0),
+            },
+            Base::Bit => Ok(Form::Bits),
+            Base::Binary | Base::Blob => self.binary(value),
+            Base::Geometry => Ok(Form::Geometry),
+            Base::Enum | Base::Set => Ok(Form::Labels),
+            _ => Ok(Form::Plain),
+        }
+    }
+
+    /// How the connector writes a column that is read as the asked type.
+    fn form_as_asked(&self, value: &Value<'_>) -> Result<Form> {
+        match self.asked {
+            DataType::Date32 => Ok(Form::Days),
+            DataType::Timestamp(_, _) => self.clock(value),
+            DataType::Duration(_) | DataType::Time64(_) => self.time(value),
+            DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => match value {
+                Value::Number(_) if *scale == 0 && self.modes.unsigned == Some(UnsignedMode::Long) => Ok(Form::Unsigned),
+                other => self.decimal(other, i32::from(*scale)),
+            },
+            DataType::UInt64 if self.modes.unsigned == Some(UnsignedMode::Long) && matches!(value, Value::Number(_)) => Ok(Form::Unsigned),
+            asked if asked.is_integer() => self.decimal(value, 0),
+            DataType::Struct(_) if matches!(value, Value::Nested(_)) => Ok(if is_geometry(value) { Form::Geometry } else { Form::Plain }),
+            DataType::Binary | DataType::LargeBinary if is_geometry(value) => Ok(Form::Geometry),
+            DataType::Binary | DataType::LargeBinary => self.binary(value),
+            _ => Ok(Form::Plain),
+        }
+    }
+
+    /// The unit of every clock, if the setting is one that has a single one.
+    fn exact_unit(&self) -> Option<i64> {
+        match self.modes.time? {
+            TimeMode::Connect => Some(MILLIS),
+            TimeMode::Microseconds => Some(MICROS),
+            TimeMode::Nanoseconds => Some(NANOS),
+            _ => None,
+        }
+    }
+
+    fn clock(&self, value: &Value<'_>) -> Result<Form> {
+        /// The last millisecond of the year 9999: what is beyond must be in a finer unit.
+        const LAST_MILLI: u64 = 253_402_300_799_999;
+        let Value::Number(digits) = value else { return Ok(Form::Iso) };
+        let is_fine = digits.parse::<i64>().is_ok_and(|number| number.unsigned_abs() > LAST_MILLI);
+        match (self.exact_unit(), self.modes.time) {
+            (Some(unit), _) => Ok(Form::Clock(unit)),
+            (None, Some(_)) if is_fine => Ok(Form::Clock(MICROS)),
+            _ => {
+                Err(undecided(value, "milliseconds or microseconds", "time_precision_mode, the column in column_types, or the schema part"))
+            }
+        }
+    }
+
+    fn time(&self, value: &Value<'_>) -> Result<Form> {
+        let Value::Number(_) = value else { return Ok(Form::Iso) };
+        match (self.exact_unit(), self.modes.time) {
+            (Some(unit), _) => Ok(Form::Time(unit)),
+            (None, Some(TimeMode::AdaptiveTimeMicroseconds)) => Ok(Form::Time(MICROS)),
+            _ => {
+                Err(undecided(value, "milliseconds or microseconds", "time_precision_mode, the column in column_types, or the schema part"))
+            }
+        }
+    }
+
+    /// Text of a decimal or of an integer: digits, or base64.
+    fn decimal(&self, value: &Value<'_>, scale: i32) -> Result<Form> {
+        let Value::Text(text) = value else { return Ok(Form::Plain) };
+        let precise = self.modes.decimal == Some(DecimalMode::Precise) || scale == 0 && self.modes.unsigned == Some(UnsignedMode::Precise);
+        let text_mode = matches!(self.modes.decimal, Some(DecimalMode::String | DecimalMode::Double));
+        let is_digits = decimal::<i256>(text, 76, 38).is_ok();
+        match (STANDARD.decode(text).is_ok(), is_digits) {
+            (true, _) if precise => Ok(Form::Decimal(scale)),
+            (true, false) if !text_mode => Ok(Form::Decimal(scale)),
+            (true, true) if !text_mode => Err(undecided(value, "digits or base64", "decimal_handling_mode or the schema part")),
+            _ => Ok(Form::Plain),
+        }
+    }
+
+    fn binary(&self, value: &Value<'_>) -> Result<Form> {
+        let (Value::Text(text), None) = (value, self.modes.binary) else { return self.binary_by_setting(value) };
+        match (STANDARD.decode(text).is_ok() || URL_SAFE.decode(text).is_ok(), unhex(text).is_some()) {
+            (true, true) if !text.is_empty() => Err(undecided(value, "base64 or hexadecimal", "binary_handling_mode or the schema part")),
+            (false, true) => Ok(Form::Hex),
+            _ => Ok(Form::Base64),
+        }
+    }
+
+    fn binary_by_setting(&self, value: &Value<'_>) -> Result<Form> {
+        match (value, self.modes.binary) {
+            (Value::Bool(_), _) => Ok(Form::Bits),
+            (_, Some(BinaryMode::Base64 | BinaryMode::Base64UrlSafe)) => Ok(Form::Base64),
+            (_, Some(BinaryMode::Hex)) => Ok(Form::Hex),
+            (_, None) => Err(undecided(value, "text, base64 or hexadecimal", "binary_handling_mode")),
+        }
+    }
+}
+
+const MILLIS: i64 = 1000;
+const MICROS: i64 = 1_000_000;
+const NANOS: i64 = 1_000_000_000;
+
+#[cold]
+fn undecided(value: &Value<'_>, between: &str, tells: &str) -> Fault {
+    Fault::new(Kind::Type, format!("{} may be {between}: only {tells} can tell", excerpt(value.raw())))
+}
+
+#[cold]
+fn not(value: &Value<'_>, what: &str) -> Fault {
+    Fault::new(Kind::Type, format!("{} is not {what}", excerpt(value.raw())))
+}
+
+#[cold]
+fn beyond(value: &Value<'_>, what: &str) -> Fault {
+    Fault::new(Kind::Range, format!("{} does not fit into {what}", excerpt(value.raw())))
+}
+
+fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
+    match form {
+        Form::Plain | Form::Labels => Ok(value),
+        Form::Days => match value {
+            Value::Number(digits) => digits.parse().map(Value::Date).map_err(|_| beyond(&value, "days")),
+            _ => Ok(iso(value, arena)),
+        },
+        Form::Clock(unit) => match value {
+            Value::Number(digits) => micros(&value, digits, unit).map(Value::Clock),
+            _ => Ok(iso(value, arena)),
+        },
+        Form::Time(unit) => match value {
+            Value::Number(digits) => micros(&value, digits, unit).map(Value::Time),
+            _ => Ok(iso(value, arena)),
+        },
+        Form::Zoned => Ok(zoned(value)),
+        Form::Iso => Ok(iso(value, arena)),
+        Form::Unsigned => unsigned(value, arena),
+        Form::Decimal(scale) => match value {
+            Value::Text(text) => unscaled(&value, text, scale, arena),
+            _ => Ok(value),
+        },
+        Form::VariableDecimal => variable_decimal(value, arena),
+        Form::Bits => bits(value, column.asks_bytes(), arena),
+        Form::Base64 => base64(&value, &value.text()?).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
+        Form::Hex => {
+            let bytes = unhex(&value.text()?).ok_or_else(|| not(&value, "hexadecimal"))?;
+            Ok(Value::Bytes(arena.alloc_slice_copy(&bytes)))
+        }
+        Form::Geometry => geometry(value, column.asks_bytes(), arena),
+    }
+}
+
+/// Microseconds of a number of `unit`s a second.
+fn micros(value: &Value<'_>, digits: &str, unit: i64) -> Result<i64> {
+    let number: i64 = digits.parse().map_err(|_| beyond(value, "64 bits"))?;
+    let micros = if unit <= MICROS { number.checked_mul(MICROS / unit) } else { (number % 1000 == 0).then_some(number / 1000) };
+    // jiff's own bounds: the years -9999 to 9999, which are MySQL's and more.
+    micros.filter(|micros| micros.unsigned_abs() < 377_705_023_201_000_000).ok_or_else(|| beyond(value, "microseconds"))
+}
+
+/// An instant in ISO's form; anything else is left for its column to refuse.
+fn zoned(value: Value<'_>) -> Value<'_> {
+    let Value::Text(text) = value else { return value };
+    let Ok(written) = Written::parse(text) else { return value };
+    match (written.offset, written.seconds(), written.nanos % 1000) {
+        (Some(offset), Ok(seconds), 0) => Value::Instant((seconds - i64::from(offset)) * MICROS + i64::from(written.nanos / 1000)),
+        _ => value,
+    }
+}
+
+/// A clock, a date or a time of day in ISO's form, whose `Z` says nothing.
+fn iso<'a>(value: Value<'a>, arena: &'a Bump) -> Value<'a> {
+    let Value::Text(text) = value else { return value };
+    let Some(clock) = text.strip_suffix('Z') else { return value };
+    match clock.split_once('T') {
+        Some((date, time)) => Value::Text(arena.alloc_str(&format!("{date} {time}"))),
+        None => Value::Text(clock),
+    }
+}
+
+/// An integer that is negative where it should be beyond 2^63.
+fn unsigned<'a>(value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {
+    match value {
+        Value::Number(digits) if digits.starts_with('-') => {
+            let number: i64 = digits.parse().map_err(|_| beyond(&value, "64 bits"))?;
+            Ok(Value::Number(arena.alloc_str(&format!("{}", number as u64))))
+        }
+        _ => Ok(value),
+    }
+}
+
+fn base64(value: &Value<'_>, text: &str) -> Result<Vec<u8>> {
+    let decoded = STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text));
+    decoded.map_err(|_| not(value, "base64"))
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let byte = |[high, low]: &[u8; 2]| Some((digit(*high)? * 16 + digit(*low)?) as u8);
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+}
+
+/// A decimal from the base64 of its unscaled integer, the most significant byte first.
+fn unscaled<'a>(value: &Value<'_>, text: &str, scale: i32, arena: &'a Bump) -> Result<Value<'a>> {
+    let bytes = base64(value, text)?;
+    let fill = if bytes.first().is_some_and(|byte| byte & 0x80 != 0) { 0xFF } else { 0 };
+    let digits = if let Some(start) = 16usize.checked_sub(bytes.len()) {
+        let mut wide = [fill; 16];
+        wide.iter_mut().skip(start).zip(&bytes).for_each(|(to, from)| *to = *from);
+        i128::from_be_bytes(wide).to_string()
+    } else {
+        let start = 32usize.checked_sub(bytes.len()).ok_or_else(|| beyond(value, "a decimal of 256 bits"))?;
+        let mut wide = [fill; 32];
+        wide.iter_mut().skip(start).zip(&bytes).for_each(|(to, from)| *to = *from);
+        i256::from_be_bytes(wide).to_string()
+    };
+    Ok(Value::Number(arena.alloc_str(&with_point(&digits, scale).ok_or_else(|| beyond(value, "a decimal"))?)))
+}
+
+/// Digits with the point put in; `None` if that takes more digits than any decimal has.
+fn with_point(digits: &str, scale: i32) -> Option<Cow<'_, str>> {
+    /// Far beyond MySQL's 65 digits, and short of what would take much memory.
+    const MOST: i32 = 400;
+    let (sign, digits) = match digits.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", digits),
+    };
+    match scale {
+        0 => Some(format!("{sign}{digits}").into()),
+        1..=MOST => {
+            let scale = scale as usize;
+            let padded = format!("{digits:0>width$}", width = scale + 1);
+            let (whole, fraction) = padded.split_at_checked(padded.len() - scale)?;
+            Some(format!("{sign}{whole}.{fraction}").into())
+        }
+        _ if (-MOST..0).contains(&scale) => Some(format!("{sign}{digits}e{}", -scale).into()),
+        _ => None,
+    }
+}
+
+/// `{"scale":2,"value":"..."}`.
+fn variable_decimal<'a>(value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {
+    let Value::Nested(object) = value else { return Ok(value) };
+    let (mut scale, mut text) = (None, None);
+    members(object, |name, member| match (name, member) {
+        ("scale", Value::Number(digits)) => scale = digits.parse().ok(),
+        ("value", Value::Text(base64)) => text = Some(base64),
+        _ => {}
+    });
+    match (scale, text) {
+        (Some(scale), Some(text)) => unscaled(&value, text, scale, arena),
+        _ => Err(not(&value, "a struct of scale and value")),
+    }
+}
+
+/// Base64 of the bytes, the least significant first; or the boolean of a `bit(1)`.
+fn bits<'a>(value: Value<'a>, as_bytes: bool, arena: &'a Bump) -> Result<Value<'a>> {
+    let mut bytes = match value {
+        Value::Bool(_) if !as_bytes => return Ok(value),
+        Value::Bool(raw) => vec![u8::from(raw == "true")],
+        Value::Text(text) => base64(&value, text)?,
+        _ => return Ok(value),
+    };
+    bytes.reverse();
+    if as_bytes {
+        return Ok(Value::Bytes(arena.alloc_slice_copy(&bytes)));
+    }
+    let significant: Vec<u8> = bytes.into_iter().skip_while(|byte| *byte == 0).collect();
+    if significant.len() > 8 {
+        return Err(beyond(&value, "bit(64)"));
+    }
+    let number = significant.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+    Ok(Value::Number(arena.alloc_str(&format!("{number}"))))
+}
+
+fn is_geometry(value: &Value<'_>) -> bool {
+    let Value::Nested(object) = value else { return false };
+    let mut found = false;
+    members(object, |name, _| found |= name == "wkb");
+    found
+}
+
+/// `{"wkb":"...","srid":4326}` as MySQL stores it: the SRID, then the WKB; or the WKB alone.
+fn geometry<'a>(value: Value<'a>, alone: bool, arena: &'a Bump) -> Result<Value<'a>> {
+    let Value::Nested(object) = value else { return Ok(value) };
+    let (mut srid, mut wkb) = (0i32, None);
+    members(object, |name, member| match (name, member) {
+        ("srid", Value::Number(digits)) => srid = digits.parse().unwrap_or(0),
+        ("wkb", Value::Text(text)) => wkb = Some(text),
+        _ => {}
+    });
+    let wkb = base64(&value, wkb.ok_or_else(|| not(&value, "a geometry"))?)?;
+    let mut bytes = if alone { Vec::new() } else { srid.to_le_bytes().to_vec() };
+    bytes.extend_from_slice(&wkb);
+    Ok(Value::Bytes(arena.alloc_slice_copy(&bytes)))
+}
+
+/// Calls `found` with the members of an object that was checked when the message was read.
+fn members<'a>(object: &'a str, mut found: impl FnMut(&'a str, Value<'a>)) {
+    let mut cursor = Cursor::new(object, true);
+    let Ok(mut members) = cursor.object() else { return };
+    while let Ok(Some(name)) = cursor.next_key(&mut members) {
+        let Ok(value) = cursor.value() else { return };
+        found(name.raw, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn undone(value: Value<'static>, form: Form, asked: &DataType) -> String {
+        let arena = Bump::new();
+        let declared = Declared::connect("", Base::Blob, form);
+        let column = Column { declared: Some(&declared), named: None, asked, modes: Modes::default() };
+        match undo(value, &column, &arena) {
+            Ok(Value::Bytes(bytes)) => format!("{bytes:02x?}"),
+            Ok(value) => value.text().unwrap().into_owned(),
+            Err(fault) => fault.into_parts().what,
+        }
+    }
+
+    #[test]
+    fn decimals_of_any_sign_scale_and_length() {
+        let decimal = |text, scale| undone(Value::Text(text), Form::Decimal(scale), &DataType::Utf8);
+        // Python: base64.b64encode((-12345).to_bytes(2, "big", signed=True)) and so on.
+        assert_eq!(decimal("z8c=", 2), "-123.45");
+        assert_eq!(decimal("AA==", 2), "0.00");
+        assert_eq!(decimal("BQ==", 3), "0.005");
+        assert_eq!(decimal("+w==", 3), "-0.005");
+        assert_eq!(decimal("BQ==", -3), "5e3");
+        assert_eq!(decimal("AP//////////", 0), "18446744073709551615");
+        assert_eq!(decimal("/Xo=", 0), "-646");
+        assert_eq!(decimal("//9gsNjZ6GXduv4onb3Ta5pvJu/////////5", 30), "-1000000000000000000000000000000.000000000000000000000000000007");
+        assert_eq!(decimal("", 0), "0");
+        assert!(decimal("z8c", 2).contains("is not base64"));
+    }
+
+    #[test]
+    fn bits_are_the_least_significant_byte_first() {
+        assert_eq!(undone(Value::Text("/wM="), Form::Bits, &DataType::Int32), "1023");
+        assert_eq!(undone(Value::Text("/wM="), Form::Bits, &DataType::Binary), "[03, ff]");
+        assert_eq!(undone(Value::Bool("true"), Form::Bits, &DataType::Binary), "[01]");
+    }
+
+    #[test]
+    fn clocks_in_every_unit_and_in_iso() {
+        let clock = |value, form| undone(value, form, &DataType::Utf8);
+        assert_eq!(clock(Value::Number("1609459200123"), Form::Clock(MILLIS)), "2021-01-01 00:00:00.123");
+        assert_eq!(clock(Value::Number("-1"), Form::Clock(MICROS)), "1969-12-31 23:59:59.999999");
+        assert_eq!(clock(Value::Number("1000"), Form::Clock(NANOS)), "1970-01-01 00:00:00.000001");
+        assert!(clock(Value::Number("1"), Form::Clock(NANOS)).contains("does not fit"));
+        assert_eq!(clock(Value::Number("-3020399000000"), Form::Time(MICROS)), "-838:59:59");
+        assert_eq!(clock(Value::Number("-1"), Form::Days), "1969-12-31");
+        assert_eq!(clock(Value::Text("2021-01-01T08:00:00.5+08:00"), Form::Zoned), "2021-01-01 00:00:00.500");
+        assert_eq!(clock(Value::Text("2021-01-01T08:00:00Z"), Form::Iso), "2021-01-01 08:00:00");
+        assert_eq!(clock(Value::Text("2021-01-01Z"), Form::Iso), "2021-01-01");
+    }
+
+    #[test]
+    fn what_only_a_setting_can_tell_is_not_guessed() {
+        let arena = Bump::new();
+        let tell = |value: Value<'static>, asked: DataType, modes: Modes| {
+            let column = Column { declared: None, named: None, asked: &asked, modes };
+            undo(value, &column, &arena).map_err(|fault| fault.into_parts().what)
+        };
+        let none = Modes::default();
+        let decimal = DataType::Decimal128(10, 2);
+        assert!(tell(Value::Text("1234"), decimal.clone(), none).is_err_and(|what| what.contains("decimal_handling_mode")));
+        assert_eq!(tell(Value::Text("12.34"), decimal.clone(), none), Ok(Value::Text("12.34")));
+        assert_eq!(tell(Value::Text("BNI="), decimal.clone(), none), Ok(Value::Number("12.34")));
+        assert_eq!(tell(Value::Text("1234"), decimal, Modes { decimal: Some(DecimalMode::String), ..none }), Ok(Value::Text("1234")));
+        let binary = DataType::Binary;
+        assert!(tell(Value::Text("abcd"), binary.clone(), none).is_err_and(|what| what.contains("binary_handling_mode")));
+        assert_eq!(tell(Value::Text("ab"), binary.clone(), none), Ok(Value::Bytes(&[0xab])));
+        assert_eq!(tell(Value::Text("q80="), binary, none), Ok(Value::Bytes(&[0xab, 0xcd])));
+        let clock = DataType::Timestamp(arrow_schema::TimeUnit::Microsecond, None);
+        assert!(tell(Value::Number("1609459200123"), clock.clone(), none).is_err_and(|what| what.contains("time_precision_mode")));
+        let connect = Modes { time: Some(TimeMode::Connect), ..none };
+        assert_eq!(tell(Value::Number("1609459200123"), clock, connect), Ok(Value::Clock(1_609_459_200_123_000)));
+    }
+}
