@@ -166,6 +166,12 @@ impl Op {
         }
     }
 
+    /// What a DDL statement is: TRUNCATE TABLE removes rows.
+    pub(crate) fn of_statement(sql: &str) -> Op {
+        let word = sql.trim_start().get(..8).unwrap_or_default();
+        if word.eq_ignore_ascii_case("truncate") { Op::Truncate } else { Op::Ddl }
+    }
+
     /// Whether a row of a table changed.
     pub fn is_row_change(self) -> bool {
         matches!(self, Op::Insert | Op::Update | Op::Delete | Op::Snapshot)

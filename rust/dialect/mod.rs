@@ -1,6 +1,7 @@
 //! What each vendor's envelope means: one file for each dialect, and the table of them.
 
 mod canal_json;
+mod debezium_json;
 mod detect;
 
 use crate::error::Result;
@@ -98,7 +99,7 @@ pub(crate) enum Read {
 }
 
 /// Every dialect. Names, detection, documentation and tests go by this table.
-pub static DIALECTS: &[Dialect] = &[canal_json::DIALECT];
+pub static DIALECTS: &[Dialect] = &[canal_json::DIALECT, debezium_json::DIALECT];
 
 /// The dialect with this name or alias.
 pub fn find(name: &str) -> Option<&'static Dialect> {

@@ -129,8 +129,7 @@ pub(crate) fn undo<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -
 impl Column<'_> {
     fn form(&self, value: &Value<'_>) -> Result<Form> {
         match (self.declared, self.named) {
-            // Text of a schema part may be binary in hex or base64: only the setting tells.
-            (Some(declared), _) if declared.base == Base::Unknown && self.asks_bytes() => self.binary_by_setting(value),
+            (Some(declared), _) if declared.base == Base::Unknown && self.asks_bytes() => self.binary_in_text(value),
             (Some(declared), _) => Ok(declared.form),
             (None, Some(named)) => self.form_of(named, value),
             (None, None) => self.form_as_asked(value),
@@ -224,7 +223,7 @@ impl Column<'_> {
         let precise = self.modes.decimal == Some(DecimalMode::Precise) || scale == 0 && self.modes.unsigned == Some(UnsignedMode::Precise);
         let text_mode = matches!(self.modes.decimal, Some(DecimalMode::String | DecimalMode::Double));
         let is_digits = decimal::<i256>(text, 76, 38).is_ok();
-        match (STANDARD.decode(text).is_ok(), is_digits) {
+        match (is_base64(text), is_digits) {
             (true, _) if precise => Ok(Form::Decimal(scale)),
             (true, false) if !text_mode => Ok(Form::Decimal(scale)),
             (true, true) if !text_mode => Err(undecided(value, "digits or base64", "decimal_handling_mode or the schema part")),
@@ -233,22 +232,33 @@ impl Column<'_> {
     }
 
     fn binary(&self, value: &Value<'_>) -> Result<Form> {
-        let (Value::Text(text), None) = (value, self.modes.binary) else { return self.binary_by_setting(value) };
-        match (STANDARD.decode(text).is_ok() || URL_SAFE.decode(text).is_ok(), unhex(text).is_some()) {
-            (true, true) if !text.is_empty() => Err(undecided(value, "base64 or hexadecimal", "binary_handling_mode or the schema part")),
-            (false, true) => Ok(Form::Hex),
+        let Value::Text(text) = value else { return Ok(Form::Bits) };
+        match (self.modes.binary, is_base64(text), unhex(text).is_some()) {
+            (Some(BinaryMode::Hex), ..) | (None, false, true) => Ok(Form::Hex),
+            (None, true, true) if !text.is_empty() => {
+                Err(undecided(value, "base64 or hexadecimal", "binary_handling_mode or the schema part"))
+            }
             _ => Ok(Form::Base64),
         }
     }
 
-    fn binary_by_setting(&self, value: &Value<'_>) -> Result<Form> {
-        match (value, self.modes.binary) {
-            (Value::Bool(_), _) => Ok(Form::Bits),
-            (_, Some(BinaryMode::Base64 | BinaryMode::Base64UrlSafe)) => Ok(Form::Base64),
-            (_, Some(BinaryMode::Hex)) => Ok(Form::Hex),
-            (_, None) => Err(undecided(value, "text, base64 or hexadecimal", "binary_handling_mode")),
+    /// What the schema part calls a string may be binary in the setting's form, or a `varchar` of the charset `binary`, which the
+    /// connector takes for text whose characters are the bytes. What cannot be the one is the other.
+    fn binary_in_text(&self, value: &Value<'_>) -> Result<Form> {
+        let Value::Text(text) = value else { return Ok(Form::Bits) };
+        match (self.modes.binary, is_base64(text), unhex(text).is_some()) {
+            (Some(BinaryMode::Hex), _, true) => Ok(Form::Hex),
+            (Some(BinaryMode::Base64 | BinaryMode::Base64UrlSafe), true, _) => Ok(Form::Base64),
+            (None, is_base64, is_hex) if (is_base64 || is_hex) && !text.is_empty() => {
+                Err(undecided(value, "text, base64 or hexadecimal", "binary_handling_mode"))
+            }
+            _ => Ok(Form::Plain),
         }
     }
+}
+
+fn is_base64(text: &str) -> bool {
+    STANDARD.decode(text).is_ok() || URL_SAFE.decode(text).is_ok()
 }
 
 const MILLIS: i64 = 1000;

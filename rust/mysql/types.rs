@@ -233,6 +233,60 @@ pub(crate) struct Types {
     places: HashMap<KeyId, usize>,
     by_column: Vec<Option<TypeId>>,
     has_lengths: bool,
+    /// Schema parts, which are much longer than what they declare.
+    pub schemas: Schemas,
+}
+
+/// The schema parts met so far, each with the block that it declares.
+#[derive(Debug, Default)]
+pub(crate) struct Schemas {
+    parts: Vec<SchemaPart>,
+    by_text: HashMap<Box<str>, usize>,
+    last: usize,
+}
+
+#[derive(Debug)]
+struct SchemaPart {
+    text: Box<str>,
+    block: Option<usize>,
+    /// Which part came after it last time.
+    next: usize,
+}
+
+impl Schemas {
+    /// How many parts are compared before one is looked up by its whole text: those of different tables differ early.
+    const NEAR: usize = 32;
+    /// How many parts are kept between two chunks of messages.
+    const MOST: usize = 1 << 10;
+
+    /// Steps over a part that was met before, and tells what it declares.
+    #[inline]
+    pub fn eat(&mut self, cursor: &mut Cursor<'_>) -> Option<Option<usize>> {
+        let guess = self.parts.get(self.last)?.next;
+        let near = std::iter::once(guess).chain(0..Self::NEAR.min(self.parts.len()));
+        let found = near.into_iter().find(|at| self.parts.get(*at).is_some_and(|part| cursor.eat(&part.text)))?;
+        Some(self.follow(found))
+    }
+
+    /// What the part with this text declares, if it was met before.
+    pub fn find(&mut self, text: &str) -> Option<Option<usize>> {
+        let found = *self.by_text.get(text)?;
+        Some(self.follow(found))
+    }
+
+    pub fn add(&mut self, text: &str, block: Option<usize>) {
+        self.by_text.insert(text.into(), self.parts.len());
+        self.parts.push(SchemaPart { text: text.into(), block, next: self.parts.len() });
+        self.follow(self.parts.len() - 1);
+    }
+
+    fn follow(&mut self, found: usize) -> Option<usize> {
+        if let Some(last) = self.parts.get_mut(self.last) {
+            last.next = found;
+        }
+        self.last = found;
+        self.parts.get(found)?.block
+    }
 }
 
 impl Types {
@@ -245,7 +299,7 @@ impl Types {
 
     /// Forgets everything if it has become too much, or if the names' numbers are no longer what they were.
     pub fn trim(&mut self, names_forgotten: bool) {
-        if names_forgotten || self.blocks.len() > Self::MOST {
+        if names_forgotten || self.blocks.len() > Self::MOST || self.schemas.parts.len() > Schemas::MOST {
             *self = Types::new(self.keep_entries);
         }
     }

@@ -15,7 +15,7 @@ use crate::event::Value;
 pub(crate) const MAX_DEPTH: u32 = 128;
 
 /// The characters of a JSON string between its quotes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a> {
     pub raw: &'a str,
     pub escaped: bool,
@@ -39,6 +39,7 @@ impl<'a> Text<'a> {
 }
 
 /// Reads a text from its start. `at` is always on a character's boundary.
+#[derive(Clone)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     at: usize,
