@@ -284,7 +284,7 @@ impl<'p> Batch<'p> {
             match columns {
                 ImageColumns::None => {}
                 ImageColumns::Table(table) => {
-                    let slots = Slots { values: &values, width, rows: &rows, types: events.types };
+                    let slots = Slots { values: &values, width, rows: &rows, types: events.types, options: &self.plan.value_options };
                     table.extend(&slots, images.iter().map(Option::is_some), &mut faults);
                 }
                 ImageColumns::Map(map) => map.extend(&images, events, &mut faults),

@@ -439,6 +439,38 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         Ok(names)
     }
 
+    /// Row images, as a range of [`Events::images`]: an array of objects, or one object; null stands for no object.
+    pub fn read_images(&mut self, cursor: &mut Cursor<'a>) -> Result<Range<usize>> {
+        let start = self.images.len();
+        match cursor.peek() {
+            Some(b'n') => cursor.null()?,
+            Some(b'{') => self.read_image(cursor)?,
+            Some(b'[') => {
+                let mut elements = cursor.array()?;
+                while cursor.next_element(&mut elements)? {
+                    self.read_image(cursor)?;
+                }
+            }
+            _ => return Err(cursor.wrong_type("an array of objects, an object or null")),
+        }
+        Ok(start..self.images.len())
+    }
+
+    fn read_image(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        match cursor.peek() {
+            Some(b'n') => {
+                cursor.null()?;
+                self.images.push(None);
+            }
+            Some(b'{') => {
+                let cells = self.read_cells(cursor)?;
+                self.images.push(Some(cells));
+            }
+            _ => return Err(cursor.wrong_type("an object or null")),
+        }
+        Ok(())
+    }
+
     /// The cells of one of the current message's row images; none where there is null in place of an object.
     pub fn image(&self, images: &Range<usize>, row: usize) -> Option<Cells> {
         self.images.get(images.clone())?.get(row)?.clone()

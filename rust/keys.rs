@@ -241,6 +241,20 @@ impl<'s> Keys<'s> {
         Ok(id)
     }
 
+    /// The number of a name that stands in JSON but as no key, where `previous` is the name before it.
+    #[inline]
+    pub fn following(&mut self, text: Text<'_>, previous: KeyId) -> Result<KeyId> {
+        let guess = self.keys.get(previous.index()).map_or(KeyId::START, |key| key.next);
+        if guess != KeyId::START && self.keys.get(guess.index()).is_some_and(|key| key.is(text.raw)) {
+            return Ok(guess);
+        }
+        let id = self.intern(text)?;
+        if let Some(key) = self.keys.get_mut(previous.index()) {
+            key.next = id;
+        }
+        Ok(id)
+    }
+
     /// The number of a name that stands as it is, where `previous` is the name before it.
     #[inline]
     pub fn plain(&mut self, name: &str, previous: KeyId) -> KeyId {

@@ -33,7 +33,9 @@ impl<O: OffsetSizeTrait> Family for Binaries<O> {
         self.scratch.clear();
         let declared = context.declared();
         bytes_of(value, declared, context, &mut self.scratch)?;
-        let is_geometry = declared.is_some_and(|declared| declared.base == Base::Geometry);
+        // Native bytes are the WKB already.
+        let is_stored = !matches!(value, Value::Bytes(_));
+        let is_geometry = is_stored && declared.is_some_and(|declared| declared.base == Base::Geometry);
         let start = if is_geometry { SRID_LENGTH } else { 0 };
         let bytes = self.scratch.get(start..).ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
         check_size::<O>(self.builder.values_slice().len(), bytes.len())?;
@@ -51,7 +53,7 @@ impl<O: OffsetSizeTrait> Family for Binaries<O> {
 }
 
 /// The stored bytes that a value stands for.
-fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, context: &Context<'_>, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, context: &Context<'_>, out: &mut Vec<u8>) -> Result<()> {
     let text = match value {
         Value::Bytes(bytes) => {
             out.extend_from_slice(bytes);
@@ -63,15 +65,14 @@ fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, context: &Context<'_
     if context.writes() == Writes::Base64 && !matches!(value, Value::Number(_)) {
         let bytes = STANDARD.decode(&*text).map_err(|_| refused(value, Refusal::Type, "base64 text"))?;
         out.extend_from_slice(&bytes);
+        fill(declared, out);
         return Ok(());
     }
     match declared.map(|declared| declared.base) {
         Some(Base::Bit) => bits(value, &text, declared.and_then(Declared::length), context.declares_lengths(), out),
         Some(Base::Binary) => {
             latin1(&text, out)?;
-            // The zero bytes at the end are not written, but they are there.
-            let length = declared.and_then(Declared::length).unwrap_or(0).min(u8::MAX.into());
-            out.resize(out.len().max(length), 0);
+            fill(declared, out);
             Ok(())
         }
         Some(Base::Text | Base::Enum | Base::Set | Base::Json) => {
@@ -81,6 +82,12 @@ fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, context: &Context<'_
         Some(Base::Blob | Base::Geometry | Base::Unknown) | None if !matches!(value, Value::Number(_)) => latin1(&text, out),
         _ => Err(refused(value, Refusal::Type, "binary")),
     }
+}
+
+/// The zero bytes at the end of a `binary(n)` are not written, but they are there.
+fn fill(declared: Option<&Declared>, out: &mut Vec<u8>) {
+    let length = declared.filter(|declared| declared.base == Base::Binary).and_then(Declared::length);
+    out.resize(out.len().max(length.unwrap_or(0).min(u8::MAX.into())), 0);
 }
 
 /// `bit(n)` as its bytes, the most significant first.
@@ -100,7 +107,7 @@ fn bits(value: &Value<'_>, text: &str, width: Option<usize>, bare_is_one: bool, 
 }
 
 /// Text whose characters U+0000 to U+00FF are the bytes.
-pub(super) fn latin1(text: &str, out: &mut Vec<u8>) -> Result<()> {
+fn latin1(text: &str, out: &mut Vec<u8>) -> Result<()> {
     if text.is_ascii() {
         out.extend_from_slice(text.as_bytes());
         return Ok(());

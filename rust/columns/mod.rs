@@ -50,6 +50,8 @@ pub(crate) struct Slots<'e, 'a> {
     pub width: usize,
     pub rows: &'e [SlotRow],
     pub types: &'e Types,
+    /// By column.
+    pub options: &'e [ValueOptions],
 }
 
 /// What the conversion of a row's values depends on.
@@ -64,13 +66,16 @@ pub(crate) struct Context<'c> {
     types: &'c Types,
     row: &'c SlotRow,
     column: Option<usize>,
+    /// The type that the user names for messages that declare none.
+    named: Option<&'c Declared>,
 }
 
 impl<'c> Context<'c> {
     /// The declared type of the value's column.
     #[inline]
     pub fn declared(&self) -> Option<&'c Declared> {
-        self.types.of_column(self.row.types?, self.column?)
+        let by_message = self.row.types.and_then(|block| self.types.of_column(block, self.column?));
+        by_message.or(self.named)
     }
 
     /// Whether a type that is declared without a length has none, as in DDL: some producers leave all lengths out, and
@@ -84,9 +89,14 @@ impl<'c> Context<'c> {
         self.row.quirks.writes
     }
 
+    /// Whether a value of an enum or set is a label, even if it looks like a number: only some producers write numbers as text.
+    pub fn is_label(&self, value: &Value<'_>) -> bool {
+        self.writes() != Writes::Text && matches!(value, Value::Text(_) | Value::Escaped(_))
+    }
+
     /// For a value inside another one, which has no declared type.
     pub fn inner(&self) -> Context<'c> {
-        Context { types: self.types, row: self.row, column: None }
+        Context { types: self.types, row: self.row, column: None, named: None }
     }
 }
 
@@ -120,8 +130,9 @@ pub(crate) trait Column: Send {
 /// The values of one column, each with its surroundings.
 #[inline(always)]
 fn cells<'e, 'a>(slots: &'e Slots<'e, 'a>, column: usize) -> impl Iterator<Item = (&'e Value<'a>, Context<'e>)> {
+    let named = slots.options.get(column).and_then(|options| options.declared.as_deref());
     let rows = slots.values.chunks_exact(slots.width.max(1)).zip(slots.rows);
-    rows.filter_map(move |(values, row)| Some((values.get(column)?, Context { types: slots.types, row, column: Some(column) })))
+    rows.filter_map(move |(values, row)| Some((values.get(column)?, Context { types: slots.types, row, column: Some(column), named })))
 }
 
 /// A family of variable-length types without inner columns.

@@ -10,7 +10,7 @@ use super::{Column, ValueOptions, refused, scalar, spell};
 use crate::event::Value;
 use crate::mysql::number::{Refusal, float, integer, short_integer};
 use crate::mysql::temporal::time_of;
-use crate::mysql::types::{Base, Declared, Form};
+use crate::mysql::types::{Base, Declared};
 
 /// A column of integers of any width.
 pub(super) fn integers<T>(options: &ValueOptions) -> Box<dyn Column>
@@ -20,7 +20,8 @@ where
 {
     let labels: Arc<[String]> = options.labels.clone();
     primitives::<T, _>(T::DATA_TYPE, move |value: &Value<'_>, context: &super::Context<'_>| {
-        let is_label = context.declared().is_some_and(|declared| declared.form == Form::Labels);
+        let is_list = || context.declared().is_some_and(|declared| matches!(declared.base, Base::Enum | Base::Set));
+        let is_label = context.is_label(value) && is_list();
         let written = if is_label { Err(Refusal::Type) } else { scalar(value, narrowed::<T::Native>)? };
         let parsed = match written {
             Err(Refusal::Type) => match stands_for(value, context.declared(), &labels, T::DATA_TYPE == Int64Type::DATA_TYPE) {

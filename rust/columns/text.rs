@@ -7,15 +7,15 @@ use std::sync::Arc;
 use arrow_array::builder::GenericStringBuilder;
 use arrow_array::{ArrayRef, OffsetSizeTrait};
 
-use super::binary::latin1;
+use super::binary::bytes_of;
 use super::number::labels;
 use super::{Context, Family, ValueOptions, ZeroDate, check_size};
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::Value;
+use crate::event::{Value, Writes};
 use crate::mysql::number::integer;
 use crate::mysql::temporal::Written;
-use crate::mysql::types::{Base, Declared, Form};
-use crate::wire::json::unescape;
+use crate::mysql::types::{Base, Declared};
+use crate::wire::json::{Cursor, unescape};
 
 pub(super) struct Texts<O: OffsetSizeTrait> {
     builder: GenericStringBuilder<O>,
@@ -50,27 +50,36 @@ impl<O: OffsetSizeTrait> Texts<O> {
     }
 
     /// A value whose declared type says that it is not just text.
-    fn append_declared(&mut self, value: &Value<'_>, declared: &Declared) -> Result<()> {
+    fn append_declared(&mut self, value: &Value<'_>, declared: &Declared, context: &Context<'_>) -> Result<()> {
         let text = value.text()?;
         let named = self.labels.clone();
         match declared.base {
-            Base::Enum | Base::Set if declared.form == Form::Labels => self.append(&text),
+            Base::Enum | Base::Set if context.is_label(value) => self.append(&text),
+            Base::Set if matches!(value, Value::Nested(_)) => self.append(&members(&text)?),
             Base::Enum => self.append(&label_of(&text, labels(Some(declared), &named))?),
             Base::Set => self.append(&labels_of(&text, labels(Some(declared), &named))?),
             Base::Binary | Base::Blob => {
                 let mut bytes = Vec::new();
-                latin1(&text, &mut bytes)?;
+                bytes_of(value, Some(declared), context, &mut bytes)?;
                 let text = String::from_utf8(bytes).map_err(|_| not_utf8(&text))?;
                 self.append(&text)
             }
+            // A string of JSON, which was taken out of its quotes.
+            Base::Json => self.append(&format!("\"{}\"", value.raw())),
             _ => self.append_date(&text),
         }
     }
 
     /// A value of an enum or set whose message does not say which of them it is. Only a number that would name other
     /// members in the one than in the other cannot be told.
-    fn append_undeclared(&mut self, value: &Value<'_>) -> Result<()> {
+    fn append_undeclared(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         let (text, named) = (value.text()?, self.labels.clone());
+        if context.is_label(value) {
+            return self.append(&text);
+        }
+        if let Value::Nested(_) = value {
+            return self.append(&members(&text)?);
+        }
         match (label_of(&text, &named), labels_of(&text, &named)) {
             (Ok(label), Ok(labels)) if label != labels => {
                 let what =
@@ -102,6 +111,17 @@ fn not_utf8(text: &str) -> Fault {
 /// Whether a declared type asks for more than the text itself.
 fn matters(declared: &Declared) -> bool {
     matches!(declared.base, Base::Enum | Base::Set | Base::Binary | Base::Blob) || declared.is_date()
+}
+
+/// The members of a set that is written as an array.
+fn members(array: &str) -> Result<String> {
+    let mut cursor = Cursor::new(array, true);
+    let mut members = Vec::new();
+    let mut elements = cursor.array()?;
+    while cursor.next_element(&mut elements)? {
+        members.push(cursor.value()?.text()?);
+    }
+    Ok(members.join(","))
 }
 
 /// The label with this index; 0 is the empty one. Without labels, or where the producer sends labels, the text itself.
@@ -141,11 +161,12 @@ impl<O: OffsetSizeTrait> Family for Texts<O> {
         if let Value::Bytes(bytes) = value {
             return self.append(std::str::from_utf8(bytes).map_err(|_| not_utf8(&value.text().unwrap_or_default()))?);
         }
-        if let Some(declared) = declared.filter(|declared| matters(declared)) {
-            return self.append_declared(value, declared);
+        let is_json_string = || context.writes() == Writes::Base64 && context.is_label(value);
+        if let Some(declared) = declared.filter(|declared| matters(declared) || declared.base == Base::Json && is_json_string()) {
+            return self.append_declared(value, declared, context);
         }
         match value {
-            _ if declared.is_none() && !self.labels.is_empty() => self.append_undeclared(value),
+            _ if declared.is_none() && !self.labels.is_empty() => self.append_undeclared(value, context),
             Value::Escaped(raw) => self.append_escaped(raw),
             Value::Date(_) | Value::Clock(_) | Value::Instant(_) | Value::Time(_) => self.append(&value.text()?),
             other => self.append(other.raw()),

@@ -196,8 +196,8 @@ impl<'a> Message<'a> {
     fn field(&mut self, field: Field, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let envelope = &mut self.envelope;
         match field {
-            Field::Data => self.data = images(cursor, events)?,
-            Field::Old => self.old = images(cursor, events)?,
+            Field::Data => self.data = events.read_images(cursor)?,
+            Field::Old => self.old = events.read_images(cursor)?,
             Field::Database => envelope.database = cursor.optional_text()?,
             Field::Table => envelope.table = cursor.optional_text()?,
             Field::Type => envelope.source.operation = cursor.optional_text()?,
@@ -301,38 +301,6 @@ fn row_images(op: Op, data: Option<Cells>, old: Option<Cells>) -> Result<(Option
         Op::Update => after.map(|after| (before, Some(after))).ok_or_else(missing),
         _ => after.map(|after| (None, Some(after))).ok_or_else(missing),
     }
-}
-
-/// `data` or `old`: an array of objects, or one object; null stands for no object.
-fn images<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Images> {
-    let start = events.images.len();
-    match cursor.peek() {
-        Some(b'n') => cursor.null()?,
-        Some(b'{') => image(cursor, events)?,
-        Some(b'[') => {
-            let mut elements = cursor.array()?;
-            while cursor.next_element(&mut elements)? {
-                image(cursor, events)?;
-            }
-        }
-        _ => return Err(cursor.wrong_type("an array of objects, an object or null")),
-    }
-    Ok(start..events.images.len())
-}
-
-fn image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-    match cursor.peek() {
-        Some(b'n') => {
-            cursor.null()?;
-            events.images.push(None);
-        }
-        Some(b'{') => {
-            let cells = events.read_cells(cursor)?;
-            events.images.push(Some(cells));
-        }
-        _ => return Err(cursor.wrong_type("an object or null")),
-    }
-    Ok(())
 }
 
 /// `_tidb`; false for null.

@@ -1,8 +1,11 @@
 //! What each vendor's envelope means: one file for each dialect, and the table of them.
 
 mod canal_json;
+mod cloudcanal_json;
 mod debezium_json;
 mod detect;
+mod maxwell_json;
+mod river_json;
 
 use crate::error::Result;
 use crate::event::{Events, Quirks, Writes};
@@ -99,7 +102,8 @@ pub(crate) enum Read {
 }
 
 /// Every dialect. Names, detection, documentation and tests go by this table.
-pub static DIALECTS: &[Dialect] = &[canal_json::DIALECT, debezium_json::DIALECT];
+pub static DIALECTS: &[Dialect] =
+    &[canal_json::DIALECT, cloudcanal_json::DIALECT, debezium_json::DIALECT, river_json::DIALECT, maxwell_json::DIALECT];
 
 /// The dialect with this name or alias.
 pub fn find(name: &str) -> Option<&'static Dialect> {

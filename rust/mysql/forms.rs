@@ -158,7 +158,6 @@ impl Column<'_> {
             Base::Bit => Ok(Form::Bits),
             Base::Binary | Base::Blob => self.binary(value),
             Base::Geometry => Ok(Form::Geometry),
-            Base::Enum | Base::Set => Ok(Form::Labels),
             _ => Ok(Form::Plain),
         }
     }
@@ -282,7 +281,7 @@ fn beyond(value: &Value<'_>, what: &str) -> Fault {
 
 fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
     match form {
-        Form::Plain | Form::Labels => Ok(value),
+        Form::Plain => Ok(value),
         Form::Days => match value {
             Value::Number(digits) => digits.parse().map(Value::Date).map_err(|_| beyond(&value, "days")),
             _ => Ok(iso(value, arena)),

@@ -56,8 +56,6 @@ pub(crate) enum Form {
     /// As the dialect writes values of this type.
     #[default]
     Plain,
-    /// Enums and sets by their labels, even those that look like numbers.
-    Labels,
     /// A number: days since 1970.
     Days,
     /// A number: so many of these a second, since 1970 on a clock.

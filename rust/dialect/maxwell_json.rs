@@ -1,0 +1,220 @@
+//! maxwell-json: Maxwell's daemon, and TiCDC's maxwell protocol. One message for each row.
+//!
+//! ```json
+//! {"database":"shop","table":"orders","type":"update","ts":1795228957,"xid":3960,"commit":true,
+//!  "position":"mysql-bin.000001:46351","server_id":12,"data":{"id":1,"total":12.50},"old":{"total":9.00},
+//!  "primary_key_columns":["id"]}
+//! ```
+//!
+//! Values are JSON's own: numbers with all their digits, sets as arrays, JSON columns as JSON, binary as base64. Nothing
+//! declares the columns' types but a DDL, so the asked types decide. TiCDC writes the row of a DELETE in `old`.
+
+use std::borrow::Cow;
+
+use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
+use crate::error::{Fault, Kind, Result};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Writes};
+use crate::keys::{KeyId, Quoting};
+use crate::mysql::temporal::micros_of_epoch;
+use crate::wire::framing;
+use crate::wire::json::Cursor;
+
+pub(super) const DIALECT: Dialect = Dialect {
+    name: NAME,
+    aliases: &[],
+    producer: "Maxwell, TiCDC (maxwell protocol)",
+    wire: Wire::Json,
+    description: "Maxwell's message of one row, and TiCDC's maxwell protocol",
+    fields: FIELDS,
+    marks: Marks::Members(&[
+        Mark::Name("xid"),
+        Mark::Name("commit"),
+        Mark::Name("xoffset"),
+        Mark::Name("position"),
+        Mark::Name("primary_key_columns"),
+        Mark::Texts("type", &TYPES),
+    ]),
+    variant,
+    read: Read::Text(read),
+};
+
+const NAME: &str = "maxwell-json";
+
+/// The words of `type`, as they stand in JSON.
+const TYPES: [&str; 12] = [
+    "\"insert\"",
+    "\"update\"",
+    "\"delete\"",
+    "\"bootstrap-start\"",
+    "\"bootstrap-insert\"",
+    "\"bootstrap-complete\"",
+    "\"table-create\"",
+    "\"table-alter\"",
+    "\"table-drop\"",
+    "\"database-create\"",
+    "\"database-alter\"",
+    "\"database-drop\"",
+];
+
+static MAXWELL: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Base64 };
+
+fn variant(_: &str) -> Variant {
+    Variant { quirks: &MAXWELL, quoting: Quoting::None }
+}
+
+/// The message's fields.
+#[derive(Clone, Copy)]
+enum Field {
+    Database,
+    Table,
+    /// What happened.
+    Type,
+    /// Of a row seconds, of a DDL milliseconds.
+    Ts,
+    /// The transaction.
+    Xid,
+    Gtid,
+    /// `file:offset`.
+    Position,
+    ServerId,
+    PrimaryKeyColumns,
+    /// The row after the change; of a DELETE, the row that is gone.
+    Data,
+    /// Columns that an update changed, as they were; of TiCDC's DELETE, the row that is gone; of a DDL, the table before it.
+    Old,
+    /// The statement of a DDL.
+    Sql,
+    /// The table after a DDL.
+    Def,
+}
+
+const FIELDS: &[&str] =
+    &["database", "table", "type", "ts", "xid", "gtid", "position", "server_id", "primary_key_columns", "data", "old", "sql", "def"];
+
+impl Field {
+    /// In the order of [`FIELDS`].
+    const ALL: [Field; 13] = [
+        Field::Database,
+        Field::Table,
+        Field::Type,
+        Field::Ts,
+        Field::Xid,
+        Field::Gtid,
+        Field::Position,
+        Field::ServerId,
+        Field::PrimaryKeyColumns,
+        Field::Data,
+        Field::Old,
+        Field::Sql,
+        Field::Def,
+    ];
+}
+
+/// A message as far as it is read.
+struct Message<'a> {
+    envelope: Envelope<'a>,
+    data: Option<Cells>,
+    old: Option<Cells>,
+}
+
+fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    let mut cursor = Cursor::new(text, reading.lenient);
+    framing::records(&mut cursor, |cursor| {
+        let mut message = Message { envelope: Envelope::empty(reading.variant.quirks), data: None, old: None };
+        message.read(cursor, events)?;
+        message.emit(events)
+    })
+}
+
+impl<'a> Message<'a> {
+    fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let mut members = cursor.object()?;
+        let mut key = KeyId::START;
+        while cursor.next_member(&mut members)? {
+            key = events.fields().read(cursor, key)?;
+            let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));
+            let read = match field {
+                Some(field) => self.field(*field, cursor, events),
+                None => cursor.skip(),
+            };
+            read.map_err(|fault| fault.within(events.fields().name(key)))?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn field(&mut self, field: Field, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let envelope = &mut self.envelope;
+        match field {
+            Field::Database => envelope.database = cursor.optional_text()?,
+            Field::Table => envelope.table = cursor.optional_text()?,
+            Field::Type => envelope.source.operation = cursor.optional_text()?,
+            Field::Ts => envelope.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Field::Xid => envelope.source.transaction_id = cursor.optional_integer()?.map(|xid| Cow::Owned(xid.to_string())),
+            Field::Gtid => envelope.source.gtid = cursor.optional_text()?,
+            Field::Position => self.position(cursor)?,
+            Field::ServerId => envelope.source.server_id = cursor.optional_integer()?,
+            Field::PrimaryKeyColumns => envelope.primary_key = events.read_names(cursor)?,
+            Field::Data => self.data = row(cursor, events)?,
+            Field::Old => self.old = row(cursor, events)?,
+            Field::Sql => envelope.sql = cursor.optional_text()?,
+            Field::Def => envelope.table_changes = cursor.optional_nested()?,
+        }
+        Ok(())
+    }
+
+    /// `file:offset`; what is not of that form (a GTID set) is no place.
+    fn position(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        let Some(Cow::Borrowed(text)) = cursor.optional_text()? else { return Ok(()) };
+        if let Some((file, Ok(offset))) = text.rsplit_once(':').map(|(file, offset)| (file, offset.parse())) {
+            self.envelope.source.file = Some(file.into());
+            self.envelope.source.position = Some(offset);
+        }
+        Ok(())
+    }
+
+    fn emit(self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let op = self.op()?;
+        let (before, after) = if op.is_row_change() { self.images(op)? } else { (None, None) };
+        let envelope = events.envelope(self.envelope);
+        events.row(op, envelope, before, after);
+        Ok(())
+    }
+
+    fn op(&self) -> Result<Op> {
+        let Some(kind) = self.envelope.source.operation.as_deref() else {
+            return Err(Fault::new(Kind::Envelope, "is missing").within("type"));
+        };
+        Ok(match kind {
+            "insert" => Op::Insert,
+            "update" => Op::Update,
+            "delete" => Op::Delete,
+            "bootstrap-insert" => Op::Snapshot,
+            "heartbeat" => Op::Heartbeat,
+            _ if self.envelope.sql.is_some() => Op::of_statement(self.envelope.sql.as_deref().unwrap_or_default()),
+            kind if kind.starts_with("table-") || kind.starts_with("database-") => Op::Ddl,
+            _ => Op::Other,
+        })
+    }
+
+    fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
+        let missing = || Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data");
+        let after = self.data.clone().map(Image::whole);
+        match (op, &self.data, &self.old) {
+            (Op::Delete, Some(_), _) => Ok((after, None)),
+            (Op::Delete, None, Some(old)) => Ok((Some(Image::whole(old.clone())), None)),
+            (Op::Update, Some(data), Some(old)) => Ok((Some(Image::overlaid(data.clone(), old.clone())), after)),
+            (_, Some(_), _) => Ok((None, after)),
+            _ => Err(missing()),
+        }
+    }
+}
+
+/// `data` or `old`: an object or null.
+fn row<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
+    match cursor.peek() {
+        Some(b'n') => cursor.null().map(|()| None),
+        Some(b'{') => events.read_cells(cursor).map(Some),
+        _ => Err(cursor.wrong_type("an object or null")),
+    }
+}

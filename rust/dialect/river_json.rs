@@ -1,0 +1,275 @@
+//! river-json: KafkaRiverCanal, one message for each row, with every column's name, type and value side by side.
+//!
+//! ```json
+//! {"binlog":"25521@mysql-bin.000070","time":1450236307000,"canalTime":1450236308279,"db":"shop","table":"orders","event":"u",
+//!  "columns":[{"n":"id","t":"bigint(20)","v":"1","null":false,"updated":false},
+//!   {"n":"total","t":"decimal(10,2)","v":"12.50","origin_val":"9.00","null":false,"updated":true}],"keys":["id"]}
+//! ```
+//!
+//! Gson leaves out members that are null, unless it was told to write them; `null` tells whether `v` is one. Nothing tells
+//! whether `origin_val` was NULL: where nulls are written as empty text, an empty one is delivered as it is.
+
+use std::borrow::Cow;
+
+use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
+use crate::error::{Fault, Kind, Result};
+use crate::event::{Envelope, Events, Image, Op, Quirks, Value, Writes};
+use crate::keys::{KeyId, Quoting};
+use crate::mysql::temporal::micros_of_epoch;
+use crate::mysql::types::{Base, Declared};
+use crate::wire::framing;
+use crate::wire::json::{Cursor, Text};
+
+pub(super) const DIALECT: Dialect = Dialect {
+    name: NAME,
+    aliases: &[],
+    producer: "KafkaRiverCanal",
+    wire: Wire::Json,
+    description: "KafkaRiverCanal's message of one row with its columns side by side",
+    fields: FIELDS,
+    marks: Marks::Members(&[Mark::Name("binlog"), Mark::Name("canalTime"), Mark::Begins("columns", b'['), Mark::Begins("event", b'"')]),
+    variant,
+    read: Read::Text(read),
+};
+
+const NAME: &str = "river-json";
+
+static RIVER: Quirks = Quirks { dialect: NAME, declares_lengths: true, writes: Writes::Text };
+
+fn variant(_: &str) -> Variant {
+    Variant { quirks: &RIVER, quoting: Quoting::None }
+}
+
+/// Fields of the message and of each column.
+#[derive(Clone, Copy)]
+enum Field {
+    /// `offset@file`.
+    Binlog,
+    /// When the binlog's entry was made: milliseconds.
+    Time,
+    /// When it was read: milliseconds.
+    CanalTime,
+    Db,
+    Table,
+    /// `i`, `u` or `d`.
+    Event,
+    Columns,
+    Keys,
+    Name,
+    Type,
+    /// After an insert or update; of a DELETE, what is gone.
+    Value,
+    Null,
+    Updated,
+    /// Before an update, of a column that it changed.
+    OriginVal,
+}
+
+const FIELDS: &[&str] =
+    &["binlog", "time", "canalTime", "db", "table", "event", "columns", "keys", "n", "t", "v", "null", "updated", "origin_val"];
+
+impl Field {
+    /// In the order of [`FIELDS`].
+    const ALL: [Field; 14] = [
+        Field::Binlog,
+        Field::Time,
+        Field::CanalTime,
+        Field::Db,
+        Field::Table,
+        Field::Event,
+        Field::Columns,
+        Field::Keys,
+        Field::Name,
+        Field::Type,
+        Field::Value,
+        Field::Null,
+        Field::Updated,
+        Field::OriginVal,
+    ];
+
+    fn read(cursor: &mut Cursor<'_>, key: &mut KeyId, events: &mut Events<'_, '_, '_>) -> Result<Option<Field>> {
+        *key = events.fields().read(cursor, *key)?;
+        Ok(events.fields().column(*key).and_then(|field| Field::ALL.get(field)).copied())
+    }
+}
+
+/// A message as far as it is read.
+struct Message<'a> {
+    envelope: Envelope<'a>,
+    columns: Vec<Column<'a>>,
+}
+
+/// One element of `columns`.
+struct Column<'a> {
+    name: Text<'a>,
+    declared: Option<Cow<'a, str>>,
+    value: Value<'a>,
+    is_null: bool,
+    updated: bool,
+    origin: Value<'a>,
+}
+
+fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    let mut cursor = Cursor::new(text, reading.lenient);
+    framing::records(&mut cursor, |cursor| {
+        let mut message = Message { envelope: Envelope::empty(reading.variant.quirks), columns: Vec::new() };
+        message.read(cursor, events)?;
+        message.emit(events)
+    })
+}
+
+impl<'a> Message<'a> {
+    fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let mut members = cursor.object()?;
+        let mut key = KeyId::START;
+        while cursor.next_member(&mut members)? {
+            let field = Field::read(cursor, &mut key, events)?;
+            self.field(field, cursor, events).map_err(|fault| fault.within(events.fields().name(key)))?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn field(&mut self, field: Option<Field>, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let envelope = &mut self.envelope;
+        match field {
+            Some(Field::Binlog) => self.binlog(cursor)?,
+            Some(Field::Time) => envelope.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Some(Field::CanalTime) => envelope.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Some(Field::Db) => envelope.database = cursor.optional_text()?,
+            Some(Field::Table) => envelope.table = cursor.optional_text()?,
+            Some(Field::Event) => envelope.source.operation = cursor.optional_text()?,
+            Some(Field::Keys) => envelope.primary_key = events.read_names(cursor)?,
+            Some(Field::Columns) => {
+                let mut elements = cursor.array()?;
+                while cursor.next_element(&mut elements)? {
+                    self.columns.push(Column::read(cursor, events)?);
+                }
+            }
+            _ => cursor.skip()?,
+        }
+        Ok(())
+    }
+
+    /// `offset@file`; what is not of that form is no place.
+    fn binlog(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        let Some(Cow::Borrowed(text)) = cursor.optional_text()? else { return Ok(()) };
+        if let Some((offset, file)) = text.split_once('@') {
+            self.envelope.source.position = offset.parse().ok();
+            self.envelope.source.file = Some(file.into());
+        }
+        Ok(())
+    }
+
+    fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let op = match self.envelope.source.operation.as_deref() {
+            Some("i") => Op::Insert,
+            Some("u") => Op::Update,
+            Some("d") => Op::Delete,
+            Some(_) => Op::Other,
+            None => return Err(Fault::new(Kind::Envelope, "is missing").within("event")),
+        };
+        if op != Op::Other && self.columns.is_empty() {
+            return Err(Fault::new(Kind::Envelope, format!("{} without a column", op.name())).within("columns"));
+        }
+        let (values, origins) = self.cells(op, events)?;
+        let image = |cells: std::ops::Range<usize>| Some(Image::whole(cells));
+        let (before, after) = match op {
+            Op::Insert => (None, image(values)),
+            Op::Update => (image(origins), image(values)),
+            Op::Delete => (image(values), None),
+            _ => (None, None),
+        };
+        let envelope = events.envelope(self.envelope);
+        events.row(op, envelope, before, after);
+        Ok(())
+    }
+
+    /// The cells of `v`, and of an update those before it.
+    fn cells(&mut self, op: Op, events: &mut Events<'a, '_, '_>) -> Result<(std::ops::Range<usize>, std::ops::Range<usize>)> {
+        let mut key = KeyId::START;
+        let mut keys = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            key = events.keys.following(column.name, key)?;
+            keys.push(key);
+        }
+        if events.wants.types {
+            self.declare(&keys, events);
+        }
+        let start = events.cells.len();
+        self.push(&keys, events, Column::after);
+        let middle = events.cells.len();
+        if op == Op::Update {
+            self.push(&keys, events, Column::before);
+        }
+        Ok((start..middle, middle..events.cells.len()))
+    }
+
+    fn push(&self, keys: &[KeyId], events: &mut Events<'a, '_, '_>, value: fn(&Column<'a>) -> Value<'a>) {
+        for (key, column) in keys.iter().zip(&self.columns) {
+            if events.wants_cell(*key) {
+                events.cells.push((*key, value(column)));
+            }
+        }
+    }
+
+    fn declare(&mut self, keys: &[KeyId], events: &mut Events<'a, '_, '_>) {
+        events.types.start();
+        for (key, column) in keys.iter().zip(&self.columns) {
+            if let Some(declared) = &column.declared {
+                events.types.declare(*key, events.keys.column(*key), declared);
+            }
+        }
+        let hint = keys.last().map_or(0, |key| key.index());
+        self.envelope.types = Some(events.types.finish(&[], hint));
+    }
+}
+
+impl<'a> Column<'a> {
+    fn read(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Self> {
+        let mut column =
+            Column { name: Text::default(), declared: None, value: Value::Null, is_null: false, updated: false, origin: Value::Null };
+        let mut has_name = false;
+        let mut members = cursor.object()?;
+        let mut key = KeyId::START;
+        while cursor.next_member(&mut members)? {
+            let field = Field::read(cursor, &mut key, events)?;
+            has_name |= matches!(field, Some(Field::Name));
+            column.field(field, cursor).map_err(|fault| fault.within(events.fields().name(key)))?;
+        }
+        if has_name { Ok(column) } else { Err(Fault::new(Kind::Envelope, "is missing").within("n").at(cursor.at())) }
+    }
+
+    #[inline]
+    fn field(&mut self, field: Option<Field>, cursor: &mut Cursor<'a>) -> Result<()> {
+        match field {
+            Some(Field::Name) => self.name = cursor.text()?,
+            Some(Field::Type) => self.declared = cursor.optional_text()?,
+            Some(Field::Value) => self.value = cursor.value()?,
+            Some(Field::Null) => self.is_null = cursor.optional_bool()?.unwrap_or(false),
+            Some(Field::Updated) => self.updated = cursor.optional_bool()?.unwrap_or(false),
+            Some(Field::OriginVal) => self.origin = cursor.value()?,
+            _ => cursor.skip()?,
+        }
+        Ok(())
+    }
+
+    fn after(&self) -> Value<'a> {
+        if self.is_null { Value::Null } else { self.value }
+    }
+
+    /// What was there before an update: of a column that it did not change, what is there now.
+    fn before(&self) -> Value<'a> {
+        match self.origin {
+            _ if !self.updated => self.after(),
+            Value::Text("") if !self.may_be_empty() => Value::Null,
+            origin => origin,
+        }
+    }
+
+    /// Whether empty text is a value of the column's type, or only another way to write NULL.
+    fn may_be_empty(&self) -> bool {
+        let base = self.declared.as_deref().map(|declared| Declared::parse(declared).base);
+        base.is_none_or(|base| matches!(base, Base::Text | Base::Binary | Base::Blob | Base::Enum | Base::Set | Base::Unknown))
+    }
+}
