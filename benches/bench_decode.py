@@ -1,13 +1,15 @@
 """towpath and its Python peers over the same messages, one thread: `pytest benches/bench_decode.py`.
 
 The figures are CPU time, as other work on the machine disturbs a wall clock more; only the thread-scaling pair has to
-use the wall. Every peer's output is compared with the standard library's before anything is timed.
+use the wall. Every peer's output is compared with the standard library's before anything is timed, that of fastavro,
+which reads other messages, with what they were made of. towpath has to find no error in what it is timed with.
 
 TOWPATH_BENCH_COUNT sets the number of messages, TOWPATH_BENCH_ROUNDS how often each bench runs.
 """
 
 import functools
 import importlib
+import json
 import os
 import sys
 import time
@@ -23,13 +25,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import corpus
-from peers import COLUMNS, DDL, OUTPUT
+from peers import COLUMNS, DDL, OUTPUT, cast
 
 towpath = pytest.importorskip("towpath")
 
 COUNT = int(os.environ.get("TOWPATH_BENCH_COUNT", "200000"))
 ROUNDS = int(os.environ.get("TOWPATH_BENCH_ROUNDS", "5"))
 BATCH = 10_000  # messages: what Spark puts into one Arrow batch by default
+CANAL_SHAPES = [shape for shape in corpus.SHAPES if shape != "dts"]
 PEERS = ["json_loads", "orjson_loads", "pyarrow_json", "polars_json", "duckdb_json"]
 ENVELOPE = ["op", "event_time", "produced_time"]
 BOTH = ["op", "before", "after", "event_time", "produced_time"]
@@ -67,6 +70,14 @@ def measure(benchmark, decode, shape):
     benchmark.pedantic(decode_all, args=(decode, shape), rounds=ROUNDS, warmup_rounds=1)
 
 
+def measure_towpath(benchmark, decoder, shape):
+    """As users call it, once it has found in the first batch a row or more for every message and nothing wrong."""
+    first = batches(shape)[0]
+    assert len(decoder.decode(first)) >= len(first)
+    assert not decoder.metrics["errors"]
+    measure(benchmark, decoder.decode, shape)
+
+
 @functools.cache
 def truth():
     """What the standard library makes of the first batch."""
@@ -84,38 +95,80 @@ def test_peer(benchmark, peer):
 @pytest.mark.benchmark(group="wide", timer=time.process_time)
 def test_towpath(benchmark):
     """Both images whole: more than any peer here gives."""
-    decode = towpath.Decoder("canal-json", schema=DDL, fields=BOTH).decode
-    assert in_peers_form(decode(batches("wide")[0])).equals(truth())
-    measure(benchmark, decode, "wide")
+    decoder = towpath.Decoder("canal-json", schema=DDL, fields=BOTH)
+    assert in_peers_form(decoder.decode(batches("wide")[0])).equals(truth())
+    measure_towpath(benchmark, decoder, "wide")
 
 
 @pytest.mark.benchmark(group="wide", timer=time.process_time)
 def test_towpath_after_only(benchmark):
     """Nearest to the peers' work, though a deleted row is then left out."""
-    measure(benchmark, towpath.Decoder("canal-json", schema=DDL, fields=[*ENVELOPE, "after"]).decode, "wide")
+    measure_towpath(benchmark, towpath.Decoder("canal-json", schema=DDL, fields=[*ENVELOPE, "after"]), "wide")
 
 
 @pytest.mark.benchmark(group="wide", timer=time.process_time)
 def test_towpath_default_fields(benchmark):
     """Every envelope column: column types, source, keys and all."""
-    measure(benchmark, towpath.Decoder("canal-json", schema=DDL).decode, "wide")
+    measure_towpath(benchmark, towpath.Decoder("canal-json", schema=DDL), "wide")
 
 
 @pytest.mark.benchmark(group="wide", timer=time.process_time)
 def test_towpath_three_columns(benchmark):
-    measure(benchmark, towpath.Decoder("canal-json", schema=THREE, fields=BOTH).decode, "wide")
+    measure_towpath(benchmark, towpath.Decoder("canal-json", schema=THREE, fields=BOTH), "wide")
 
 
 @pytest.mark.benchmark(group="wide", timer=time.process_time)
 def test_towpath_maps(benchmark):
-    measure(benchmark, towpath.Decoder("canal-json", fields=BOTH).decode, "wide")
+    measure_towpath(benchmark, towpath.Decoder("canal-json", fields=BOTH), "wide")
 
 
 @pytest.mark.benchmark(group="shapes", timer=time.process_time)
-@pytest.mark.parametrize("shape", [shape for shape in corpus.SHAPES if shape != "wide"])
+@pytest.mark.parametrize("shape", [shape for shape in CANAL_SHAPES if shape != "wide"])
 def test_towpath_shape(benchmark, shape):
     schema = NARROW if shape == "narrow" else DDL
-    measure(benchmark, towpath.Decoder("canal-json", schema=schema, fields=BOTH).decode, shape)
+    measure_towpath(benchmark, towpath.Decoder("canal-json", schema=schema, fields=BOTH), shape)
+
+
+@functools.cache
+def dts_truth():
+    """What the first batch of DTS records was made of."""
+    binlog = corpus.Binlog(corpus.SHAPES["dts"])
+    rows = []
+    while len(rows) < len(batches("dts")[0]):
+        corpus.dts(binlog)
+        made = binlog.last
+        rows += [[made.kind, corpus.second(made), *map(json.loads, row.data.cells)] for row in made.rows]
+    operations, seconds, *columns = zip(*rows[: len(batches("dts")[0])], strict=True)
+    typed = [cast(pa.array(texts, pa.string()), column.type) for texts, column in zip(columns, COLUMNS, strict=True)]
+    executed = pa.array(seconds, pa.timestamp("s", "UTC")).cast(OUTPUT.field("es").type)
+    return pa.table([pa.array(operations), executed, *typed], names=["op", "es", *COLUMNS.names])
+
+
+def dts_decoder(fields):
+    if "dts-avro" not in [dialect["name"] for dialect in towpath.dialects()]:
+        pytest.skip("this towpath does not know dts-avro yet")
+    return towpath.Decoder("dts-avro", schema=DDL, fields=fields)
+
+
+@pytest.mark.benchmark(group="dts", timer=time.process_time)
+def test_towpath_dts(benchmark):
+    """Both images whole: more than fastavro's rows have."""
+    decoder = dts_decoder(BOTH)
+    assert in_peers_form(decoder.decode(batches("dts")[0])).drop_columns(["ts"]).equals(dts_truth())
+    measure_towpath(benchmark, decoder, "dts")
+
+
+@pytest.mark.benchmark(group="dts", timer=time.process_time)
+def test_towpath_dts_after_only(benchmark):
+    measure_towpath(benchmark, dts_decoder([*ENVELOPE, "after"]), "dts")
+
+
+@pytest.mark.benchmark(group="dts", timer=time.process_time)
+def test_fastavro(benchmark):
+    pytest.importorskip("fastavro")
+    decode = importlib.import_module("peers.fastavro_datum").decode
+    assert decode(batches("dts")[0]).equals(dts_truth())
+    measure(benchmark, decode, "dts")
 
 
 @pytest.mark.benchmark(group="threads", timer=time.perf_counter)

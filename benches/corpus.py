@@ -1,19 +1,22 @@
-"""The messages that the benches decode: canal FlatMessages as canal's producer writes them, the same on every machine.
+"""The messages that the Python benches decode, as their producers write them, the same on every machine.
 
     python benches/corpus.py --count 200000 wide narrow
 
 writes `benches/.cache/<shape>-<count>.parquet` (one binary column, `value`) and `.bin` (a big-endian u32 length before
-each message). `corpus.rs` is the same generator for the Rust bench; both check FINGERPRINT, so their bytes are equal.
+each message). `corpus/` is the same generator for the Rust bench, which has more shapes; both check FINGERPRINT, so the
+bytes of the shapes that are in both are equal.
 """
 
 import argparse
+import json
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 CACHE = Path(__file__).resolve().parent / ".cache"
 SEED = 20261121
-FINGERPRINT = 0x9340D627F6F537CA
+FINGERPRINT = 0xB942E107D0F7D9B9
 MASK = (1 << 64) - 1
 
 
@@ -155,21 +158,16 @@ class Column:
     make: callable
     updated: int  # per cent of updates that change it
 
+    @property
+    def base_type(self):
+        """The declared type without its parameters."""
+        return self.mysql_type.split("(")[0]
+
 
 @dataclass(frozen=True)
 class Table:
     name: str
     columns: tuple
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What one corpus is made of."""
-
-    tables: tuple
-    operations: tuple = (70, 20)  # per cent of inserts and of updates; the rest are deletes
-    shuffled: bool = False
-    ticdc: bool = False
 
 
 WIDE = (
@@ -199,33 +197,54 @@ def tenth(index):
     return Table(f"orders_{index}", tuple(columns))
 
 
+def exact(column):
+    """As all producers but canal write it: a decimal has its whole scale."""
+    return replace(column, make=make_exact_total) if column.make is make_total else column
+
+
 def ticdc_column(column):
-    """TiCDC writes types without their parameters and decimals with their whole scale."""
-    make = make_exact_total if column.make is make_total else column.make
-    return replace(column, mysql_type=column.mysql_type.split("(")[0], make=make)
+    """TiCDC writes types without their parameters."""
+    return replace(exact(column), mysql_type=column.base_type)
 
 
-ORDERS = Table("orders", WIDE)
-SHAPES = {
-    "wide": Shape((ORDERS,)),
-    "narrow": Shape((narrow(),)),
-    "update": Shape((ORDERS,), operations=(10, 80)),
-    "tables": Shape(tuple(tenth(index) for index in range(10))),
-    "shuffled": Shape((ORDERS,), shuffled=True),
-    "ticdc": Shape((Table("orders", tuple(ticdc_column(column) for column in WIDE)),), ticdc=True),
-}
+@dataclass(frozen=True)
+class Image:
+    """A row as JSON texts, one for each column. `shown` has the places of those that an image of changes has, in its order."""
+
+    cells: list
+    shown: list
 
 
-def member(name, value):
-    return f'"{name}":{value}'
+@dataclass(frozen=True)
+class Row:
+    """A changed row: an insert has no image before, a delete none after."""
+
+    before: Image | None
+    after: Image | None
+
+    @property
+    def data(self):
+        """The row that canal and those after it call `data`."""
+        return self.after or self.before
+
+    @property
+    def old(self):
+        """What they call `old`."""
+        return self.before if self.after else None
 
 
-def members(pairs):
-    return "{" + ",".join([member(name, value) for name, value in pairs]) + "}"
+@dataclass(frozen=True)
+class Statement:
+    """A statement over rows of one table."""
+
+    index: int
+    table: Table
+    kind: str
+    rows: list
 
 
 def row_count(random):
-    """1.2 rows a message: most have one, a statement over many rows has more."""
+    """1.2 rows a statement: most have one."""
     draw = random.below(100)
     return 1 if draw < 86 else 2 if draw < 96 else 3 if draw < 99 else 5
 
@@ -236,13 +255,26 @@ def operation(random, shape):
     return "INSERT" if draw < inserts else "UPDATE" if draw < inserts + updates else "DELETE"
 
 
-def new_row(random, table):
-    return [column.make(random) for column in table.columns]
+def new_image(random, shape, cells, wanted):
+    shown = [index for index in range(len(cells)) if index in wanted]
+    if shape.shuffled:
+        random.shuffle(shown)
+    return Image(cells, shown)
 
 
-def old_row(random, table, row, changed):
-    """What the row was. `changed` grows over the rows of a message, as canal shares that set between them."""
-    before = list(row)
+def new_row(random, shape, table, kind, changed):
+    everything = range(len(table.columns))
+    cells = [column.make(random) for column in table.columns]
+    data = new_image(random, shape, cells, everything)
+    if kind != "UPDATE":
+        return Row(None, data) if kind == "INSERT" else Row(data, None)
+    before = cells_before(random, table, cells, changed)
+    return Row(new_image(random, shape, before, everything if shape.ticdc else changed), data)
+
+
+def cells_before(random, table, cells, changed):
+    """What the row was. `changed` grows over the rows of a statement, as canal shares that set between them."""
+    before = list(cells)
     for index, column in enumerate(table.columns):
         if random.percent(column.updated):
             changed.add(index)
@@ -250,73 +282,254 @@ def old_row(random, table, row, changed):
     return before
 
 
-def image(random, shape, table, row, wanted):
-    pairs = [(column.name, row[index]) for index, column in enumerate(table.columns) if index in wanted]
-    if shape.shuffled:
-        random.shuffle(pairs)
-    return members(pairs)
+@dataclass
+class Binlog:
+    """Where statements come from, one after another."""
+
+    shape: "Shape"
+    random: Random = field(default_factory=lambda: Random(SEED))
+    statements: int = 0
+    last: Statement | None = None
+
+    def statement(self):
+        table = self.random.pick(self.shape.tables)
+        kind = operation(self.random, self.shape)
+        changed = set()
+        count = 1 if self.shape.ticdc else row_count(self.random)
+        rows = [new_row(self.random, self.shape, table, kind, changed) for _ in range(count)]
+        self.statements += 1
+        self.last = Statement(self.statements - 1, table, kind, rows)
+        return self.last
+
+    def lag(self):
+        """Milliseconds between a change and its message."""
+        return 100 + self.random.below(900)
 
 
-def images(random, shape, table, kind):
+def second(statement):
+    """When the server executed it, in seconds since 1970."""
+    return 1_763_000_000 + statement.index // 50
+
+
+# How each producer writes a statement: one function for each, which gives the messages that it makes of it.
+
+
+def member(name, value):
+    return f'"{name}":{value}'
+
+
+def members(pairs):
+    return "{" + ",".join([member(name, value) for name, value in pairs]) + "}"
+
+
+def shown_object(table, image):
+    return members([(table.columns[index].name, image.cells[index]) for index in image.shown])
+
+
+def images(statement):
     """The texts of `data` and `old`."""
-    everything = range(len(table.columns))
-    changed = set()
-    data, old = [], []
-    for _ in range(1 if shape.ticdc else row_count(random)):
-        row = new_row(random, table)
-        data.append(image(random, shape, table, row, everything))
-        if kind == "UPDATE":
-            before = old_row(random, table, row, changed)
-            old.append(image(random, shape, table, before, everything if shape.ticdc else changed))
+    data = [shown_object(statement.table, row.data) for row in statement.rows]
+    old = [shown_object(statement.table, row.old) for row in statement.rows if row.old]
     return "[" + ",".join(data) + "]", "[" + ",".join(old) + "]" if old else "null"
 
 
-def declared(random, shape, table):
-    """The texts of `mysqlType` and `sqlType`; TiCDC's `mysqlType` is a Go map, in an order of its own each time."""
-    types = [(column.name, quoted(column.mysql_type)) for column in table.columns]
-    if shape.ticdc:
-        random.shuffle(types)
-    return members(types), members([(column.name, column.jdbc_type) for column in table.columns])
+def jdbc_types(table):
+    return members([(column.name, column.jdbc_type) for column in table.columns])
 
 
-def canal_message(random, shape, index):
-    table = random.pick(shape.tables)
-    kind = operation(random, shape)
-    data, old = images(random, shape, table, kind)
-    mysql_types, jdbc_types = declared(random, shape, table)
-    second = 1_763_000_000 + index // 50
-    return (
-        f'{{"data":{data},"database":"shop","es":{second}000,"gtid":"","id":{1 + index // 3},"isDdl":false,'
-        f'"mysqlType":{mysql_types},"old":{old},"pkNames":["id"],"sql":"","sqlType":{jdbc_types},'
-        f'"table":"{table.name}","ts":{second}{100 + random.below(900)},"type":"{kind}"}}'
+def mysql_types(table):
+    return [(column.name, quoted(column.mysql_type)) for column in table.columns]
+
+
+def canal(binlog):
+    """canal's FlatMessage."""
+    statement = binlog.statement()
+    data, old = images(statement)
+    table, executed = statement.table, second(statement)
+    message = (
+        f'{{"data":{data},"database":"shop","es":{executed}000,"gtid":"","id":{1 + statement.index // 3},"isDdl":false,'
+        f'"mysqlType":{members(mysql_types(table))},"old":{old},"pkNames":["id"],"sql":"","sqlType":{jdbc_types(table)},'
+        f'"table":"{table.name}","ts":{executed}{binlog.lag()},"type":"{statement.kind}"}}'
     )
+    return [message.encode()]
 
 
-def ticdc_message(random, shape, index):
-    table = random.pick(shape.tables)
-    kind = operation(random, shape)
-    data, old = images(random, shape, table, kind)
-    mysql_types, jdbc_types = declared(random, shape, table)
-    millisecond = 1_763_000_000_000 + index * 7
-    return (
-        f'{{"id":0,"database":"shop","table":"{table.name}","pkNames":["id"],"isDdl":false,"type":"{kind}",'
-        f'"es":{millisecond},"ts":{millisecond + 100 + random.below(900)},"sql":"","sqlType":{jdbc_types},'
-        f'"mysqlType":{mysql_types},"old":{old},"data":{data},'
-        f'"_tidb":{{"commitTs":{450_387_397_223_645_303 + index * 1_835_008}}}}}'
+def ticdc(binlog):
+    statement = binlog.statement()
+    data, old = images(statement)
+    table, millisecond = statement.table, 1_763_000_000_000 + statement.index * 7
+    types = mysql_types(table)
+    binlog.random.shuffle(types)  # a Go map, in an order of its own each time
+    message = (
+        f'{{"id":0,"database":"shop","table":"{table.name}","pkNames":["id"],"isDdl":false,"type":"{statement.kind}",'
+        f'"es":{millisecond},"ts":{millisecond + binlog.lag()},"sql":"","sqlType":{jdbc_types(table)},'
+        f'"mysqlType":{members(types)},"old":{old},"data":{data},'
+        f'"_tidb":{{"commitTs":{450_387_397_223_645_303 + statement.index * 1_835_008}}}}}'
     )
+    return [message.encode()]
+
+
+def dts(binlog):
+    """Aliyun DTS: a raw Avro datum a row, of the schema in `peers/dts_record.avsc`."""
+    statement = binlog.statement()
+    return [dts_record(binlog, statement, row) for row in statement.rows]
+
+
+def dts_record(binlog, statement, row):
+    executed, position = second(statement), 4_000_000 + statement.index * 700
+    columns = statement.table.columns
+    parts = [
+        avro_long(0),  # version
+        avro_long(1_700_000 + statement.index),  # id
+        avro_long(executed),
+        avro_text(f"{position}@78") + avro_text(f"{position - 300}@78"),
+        avro_text("0"),  # sourceTxid
+        avro_long(0) + avro_text("8.0.28"),  # MySQL
+        avro_long(("INSERT", "UPDATE", "DELETE").index(statement.kind)),
+        avro_long(1) + avro_text(f"shop.{statement.table.name}"),
+        avro_long(0),  # no processTimestamps
+        dts_tags(executed * 1000 + binlog.lag()),
+        dts_array([avro_text(column.name) + avro_long(DTS_TYPES[column.base_type]) for column in columns]),
+        dts_image(columns, row.before),
+        dts_image(columns, row.after),
+        avro_long(executed * 1000),  # bornTimestamp
+    ]
+    return b"".join(parts)
+
+
+# MySQL's own numbers of its types.
+DTS_TYPES = {
+    "tinyint": 1,
+    "int": 3,
+    "timestamp": 7,
+    "bigint": 8,
+    "date": 10,
+    "datetime": 12,
+    "decimal": 246,
+    "text": 252,
+    "varchar": 253,
+    "char": 254,
+}
+
+
+def dts_tags(read_at):
+    tags = {
+        "thread_id": "164373",
+        "readerThroughoutTime": str(read_at),
+        "server_id": "26957161",
+        "pk_uk_info": '{"PRIMARY":["id"]}',
+        "metaVersion": "827452312",
+    }
+    return avro_block([avro_text(key) + avro_text(value) for key, value in tags.items()])
+
+
+def dts_array(items):
+    return avro_long(2) + avro_block(items)
+
+
+def dts_image(columns, image):
+    if image is None:
+        return avro_long(0)
+    return dts_array([dts_value(column, cell) for column, cell in zip(columns, image.cells, strict=True)])
+
+
+def dts_value(column, cell):
+    text = json.loads(cell)
+    return avro_long(0) if text is None else DTS_VALUES.get(column.base_type, dts_character)(text)
+
+
+def dts_integer(width):
+    return lambda text: avro_long(1) + avro_long(width) + avro_text(text)
+
+
+def dts_character(text):
+    return avro_long(2) + avro_text("utf8mb4") + avro_text(text)  # Avro's text and bytes look the same
+
+
+def dts_decimal(text):
+    return avro_long(3) + avro_text(text) + avro_long(len(text) - 1) + avro_long(2)
+
+
+def dts_timestamp(text):
+    instant = datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
+    return avro_long(5) + avro_long(int(instant.timestamp())) + avro_long(instant.microsecond)
+
+
+def dts_clock(text):
+    """A DateTime: each of its seven parts may be null, and a date has no clock."""
+    parts = [int(part) for part in text.replace(" ", "-").replace(":", "-").split("-")]
+    parts += [0] if len(parts) == 6 else [None] * 4
+    return avro_long(6) + b"".join([avro_long(0) if part is None else avro_long(1) + avro_long(part) for part in parts])
+
+
+DTS_VALUES = {
+    "bigint": dts_integer(8),
+    "int": dts_integer(4),
+    "tinyint": dts_integer(1),
+    "decimal": dts_decimal,
+    "date": dts_clock,
+    "datetime": dts_clock,
+    "timestamp": dts_timestamp,
+}
+
+
+def avro_long(number):
+    """Zigzag, seven bits a byte."""
+    rest = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while rest >= 0x80:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def avro_text(text):
+    content = text.encode()
+    return avro_long(len(content)) + content
+
+
+def avro_block(items):
+    return avro_long(len(items)) + b"".join(items) + avro_long(0)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What one corpus is made of."""
+
+    tables: tuple
+    write: callable = canal
+    operations: tuple = (70, 20)  # per cent of inserts and of updates; the rest are deletes
+    shuffled: bool = False
+    ticdc: bool = False
+
+
+ORDERS = Table("orders", WIDE)
+EXACT_ORDERS = Table("orders", tuple(exact(column) for column in WIDE))
+TICDC_ORDERS = Table("orders", tuple(ticdc_column(column) for column in WIDE))
+SHAPES = {
+    "wide": Shape((ORDERS,)),
+    "narrow": Shape((narrow(),)),
+    "update": Shape((ORDERS,), operations=(10, 80)),
+    "tables": Shape(tuple(tenth(index) for index in range(10))),
+    "shuffled": Shape((ORDERS,), shuffled=True),
+    "ticdc": Shape((TICDC_ORDERS,), ticdc, ticdc=True),
+    "dts": Shape((EXACT_ORDERS,), dts),
+}
 
 
 def messages(name, count):
-    """The first `count` messages of a shape, as bytes."""
-    shape = SHAPES[name]
-    random = Random(SEED)
-    write = ticdc_message if shape.ticdc else canal_message
-    for index in range(count):
-        yield write(random, shape, index).encode()
+    """At least `count` messages of a shape, as bytes: the last statement may be of several."""
+    binlog = Binlog(SHAPES[name])
+    written = 0
+    while written < count:
+        for message in SHAPES[name].write(binlog):
+            written += 1
+            yield message
 
 
 def fingerprint():
-    """FNV-1a over the first messages of every shape: what corpus.py and corpus.rs have to agree on."""
+    """FNV-1a over the first messages of every shape: what corpus.py and corpus/mod.rs have to agree on."""
     total = 0xCBF29CE484222325
     for name in SHAPES:
         for message in messages(name, 20):
@@ -361,7 +574,7 @@ def main():
     parser.add_argument("shapes", nargs="*", default=list(SHAPES), metavar="shape")
     parser.add_argument("--count", type=int, default=200_000)
     arguments = parser.parse_args()
-    assert fingerprint() == FINGERPRINT, f"corpus.py and corpus.rs differ: {fingerprint():#x}"
+    assert fingerprint() == FINGERPRINT, f"corpus.py and corpus/mod.rs differ: {fingerprint():#x}"
     for name in arguments.shapes:
         target = ensure(name, arguments.count)
         size = path(name, arguments.count, "bin").stat().st_size

@@ -200,8 +200,13 @@ TAPE = "rust {}/simd-json tape"
 IDENTITY = "spark cpu identity mapInArrow"
 
 
-def against_tape(title, shape, first, goal):
+def against_tape(title, shape, first=None, goal=None):
     return Row(f"{title}: against simd-json's tape", TYPED.format(shape), TAPE.format(shape), first, goal)
+
+
+def against_name(title, shape):
+    """What it costs to find each message's dialect: both are towpath, over the same messages."""
+    return Row(f"auto, {title}: against the dialect's name", f"rust {shape}/towpath auto", TYPED.format(shape))
 
 
 def against_spark(title, what, way, first, goal):
@@ -236,6 +241,40 @@ ROWS = [
     Row("wide: against polars (after image)", "python towpath", "python peer[polars_json]"),
     Row("wide: against duckdb (after image)", "python towpath", "python peer[duckdb_json]"),
     Row("wide, every envelope column: against orjson", "python towpath_default_fields", "python peer[orjson_loads]"),
+    against_tape("cloudcanal-json", "cloudcanal"),
+    against_tape("debezium-json without schema", "debezium", None, 1.5),
+    against_tape("debezium-json with schema", "debezium-schema", None, 4),
+    against_tape("maxwell-json", "maxwell"),
+    against_tape("river-json", "river"),
+    Row(
+        "canal-protobuf: against prost into owned structs",
+        TYPED.format("protobuf"),
+        "rust protobuf/prost structs",
+        None,
+        5,
+    ),
+    Row("dts-avro: against apache-avro into its values", TYPED.format("dts"), "rust dts/apache-avro", None, 8),
+    Row("dts-avro, both images: against fastavro to pyarrow, which has one", "python towpath_dts", "python fastavro"),
+    Row(
+        "dts-avro, after image: against fastavro to pyarrow",
+        "python towpath_dts_after_only",
+        "python fastavro",
+        None,
+        15,
+    ),
+    against_name("canal-json", "wide"),
+    against_name("cloudcanal-json", "cloudcanal"),
+    against_name("debezium-json without schema", "debezium"),
+    against_name("debezium-json with schema", "debezium-schema"),
+    against_name("maxwell-json", "maxwell"),
+    against_name("river-json", "river"),
+    against_name("canal-protobuf", "protobuf"),
+    against_name("dts-avro", "dts"),
+    Row(
+        "auto, all of these mixed: against each by its name, sorted out",
+        "rust mixed/towpath auto",
+        "rust mixed/towpath by name",
+    ),
     Row("two threads, one decoder, wall: against one", "python threads[2]", "python threads[1]", None, 1.9),
     Row("instructions a wide message", "instructions wide/towpath typed", None, 25_000, 10_000, cost=True),
     Row("the same, simd-json's tape", "instructions wide/simd-json tape", cost=True),
@@ -252,19 +291,26 @@ ROWS = [
     against_spark("orjson in mapInArrow", "cpu", "orjson mapInArrow", None, None),
 ]
 NOTES = """\
-- The peers do less. simd-json's tape and `IgnoredAny` decode nothing; derived structs keep text; the Python peers,
-  `from_json` and orjson give the row of `data` only. towpath, Flink and fastjson2 typed give both images whole.
-  towpath's figures are of `op`, `before`, `after`, `event_time` (in Python and Spark `produced_time` too), with every
-  rule of the contract in force.
-- Every Python and Spark peer's output was compared with towpath's before it was timed, the JVM peers' sums with the
-  corpus.
+- The peers do less. simd-json's tape and `IgnoredAny` decode nothing; derived and prost's structs and apache-avro's
+  values keep text; the Python peers, `from_json` and orjson give the row of `data` only, fastavro that of the after
+  image. towpath, Flink and fastjson2 typed give both images whole. towpath's figures are of `op`, `before`, `after`,
+  `event_time` (in Python and Spark `produced_time` too), with every rule of the contract in force.
+- Every Python and Spark peer's output was compared with towpath's before it was timed, fastavro's with what its records
+  were made of, the JVM peers' sums with the corpus. In the Rust bench towpath, prost and apache-avro had to find every
+  row of the corpus and its sums first, towpath with no error.
+- All messages are of the same kind of rows, of 12 columns but for narrow. A message of canal-json and cloudcanal-json is
+  a statement of 1.2 rows, a canal-protobuf packet about eight of them with the marks of their transactions, a message of
+  TiCDC and of the other dialects one row, as their producers write it. MB/s are of the wire's bytes, so figures of two
+  dialects do not compare: Debezium's schema makes a message five times as long.
+- `auto` and the dialect's name are both towpath: the ratio is what it costs to find each message's dialect. In the
+  mixed corpus they take turns, Debezium with and without its schema; its peer is a decoder for each, with its messages.
 - Flink 1.20 takes a column for null in a before image when another row of the message names it in its `old`, and for
   unchanged when it was null: such cells are wrong there, and not compared.
 - Rust, Python and JVM figures are CPU time of one decoding thread; the JVM's is of the process, with the serial
   collector, after warm-up. Spark's `cpu` is of the JVM and all its Python workers. `wall` and the two threads suffer
   when the machine has other work.
-- The Rust bench decodes one batch of 10,000 messages again and again. Python and the JVM go through the whole corpus,
-  Python in batches of 10,000.
+- The Rust bench decodes one batch of 10,000 messages (1,250 packets) again and again. Python and the JVM go through the
+  whole corpus, Python in batches of 10,000.
 - Instructions are callgrind's: those of three runs over 2,000 messages less those of one, so that start-up is out.
 """
 
@@ -355,10 +401,12 @@ def first_line(command):
 
 
 def versions():
-    packages = ["towpath", "pyarrow", "orjson", "polars", "duckdb", "pyspark"]
+    packages = ["towpath", "pyarrow", "orjson", "polars", "duckdb", "fastavro", "pyspark"]
     python = [f"{name} {metadata.version(name)}" for name in packages if installed(name)]
     tools = [first_line(["rustc", "--version"]), first_line(["java", "-version"])]
-    locked = re.findall(r'name = "(simd-json|serde_json|criterion|arrow-array)"\nversion = "(.+)"', cargo_lock())
+    locked = re.findall(
+        r'name = "(simd-json|serde_json|prost|apache-avro|criterion|arrow-array)"\nversion = "(.+)"', cargo_lock()
+    )
     jvm = ["Flink 1.20.1", "fastjson2 2.0.31"]  # as peers/jvm/pom.xml says
     return ", ".join([f"Python {platform.python_version()}", *python, *tools, *map(" ".join, locked), *jvm])
 
@@ -437,7 +485,7 @@ def quick(arguments):
 
 def main():
     arguments = parsed()
-    assert corpus.fingerprint() == corpus.FINGERPRINT, "corpus.py and corpus.rs differ"
+    assert corpus.fingerprint() == corpus.FINGERPRINT, "corpus.py and corpus/mod.rs differ"
     if arguments.quick:
         quick(arguments)
         return

@@ -1,0 +1,567 @@
+//! The messages of the Rust bench, made anew each time, so that `cargo bench` needs no Python and no file. `corpus.py` is
+//! the same generator for the shapes that the Python benches read too: both check [`FINGERPRINT`], so the bytes are the
+//! same and figures of one bench can stand beside the other's.
+//!
+//! Statements over tables are drawn here; how each producer writes them is in the other files, one for each dialect.
+
+mod canal_json;
+mod canal_protobuf;
+mod cloudcanal_json;
+mod debezium_json;
+mod dts_avro;
+mod maxwell_json;
+mod river_json;
+
+const SEED: u64 = 20261121;
+pub const FINGERPRINT: u64 = 0xB942_E107_D0F7_D9B9;
+
+/// The shapes, by name: see [`shape`] for what each is.
+pub const SHAPES: [&str; 14] = [
+    "wide",
+    "narrow",
+    "update",
+    "tables",
+    "shuffled",
+    "ticdc",
+    "cloudcanal",
+    "debezium",
+    "debezium-schema",
+    "dts",
+    "maxwell",
+    "protobuf",
+    "river",
+    "mixed",
+];
+/// Those that `corpus.py` makes too.
+const SHARED: [&str; 7] = ["wide", "narrow", "update", "tables", "shuffled", "ticdc", "dts"];
+
+/// splitmix64: small enough to be written twice.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^= mixed >> 31;
+        ((u128::from(mixed) * u128::from(bound)) >> 64) as u64
+    }
+
+    fn percent(&mut self, share: u64) -> bool {
+        self.below(100) < share
+    }
+
+    fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len() as u64) as usize]
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+}
+
+const ENGLISH: &str = "please deliver before noon leave the parcel with reception call ahead gift wrap requested \
+    fragile glass inside customer asked for invoice second attempt warehouse north express returned damaged refund \
+    partial hold until friday";
+const CHINESE: [&str; 10] = [
+    "请尽快发货",
+    "周末不收件",
+    "放在快递柜",
+    "发票抬头公司",
+    "易碎物品轻放",
+    "加急处理",
+    "已电话确认",
+    "客户要求换货",
+    "赠品一并寄出",
+    "不要拆分包裹",
+];
+const STREETS: [&str; 6] = ["Main Street", "Rue d'Or", "Hafenweg", "Calle Mayor", "Kingsway", "Elm Avenue"];
+const CITIES: [&str; 6] = ["Springfield", "Oslo", "Montréal", "Porto", "Leeds", "Gdańsk"];
+const CHINESE_CITIES: [&str; 5] = ["北京市朝阳区", "上海市浦东新区", "深圳市南山区", "广州市天河区", "杭州市西湖区"];
+const CHINESE_STREETS: [&str; 5] = ["建国路", "世纪大道", "科技园路", "中山大道", "文三路"];
+const COUNTRIES: [&str; 6] = ["CN", "US", "DE", "NO", "FR", "PT"];
+/// JSON text already, as all words here are.
+const ESCAPES: [&str; 5] = [r#"\"VIP\""#, r"line\nbreak", r"C:\\tmp\\a.txt", r"tab\there", r"bell\u0007"];
+
+fn quoted(text: impl std::fmt::Display) -> String {
+    format!("\"{text}\"")
+}
+
+fn make_id(random: &mut Random) -> String {
+    quoted(1_000_000_000 + random.below(9_000_000_000))
+}
+
+fn make_user(random: &mut Random) -> String {
+    quoted(1 + random.below(5_000_000))
+}
+
+fn make_number(random: &mut Random) -> String {
+    format!("\"NO{:014}\"", random.below(100_000_000_000_000))
+}
+
+fn make_status(random: &mut Random) -> String {
+    quoted(random.below(6))
+}
+
+fn make_quantity(random: &mut Random) -> String {
+    quoted(1 + random.below(500))
+}
+
+/// canal prints an all-zero fraction as `.0`.
+fn make_total(random: &mut Random) -> String {
+    match make_exact_total(random) {
+        whole if whole.ends_with(".00\"") => format!("{}\"", &whole[..whole.len() - 2]),
+        total => total,
+    }
+}
+
+fn make_exact_total(random: &mut Random) -> String {
+    let total = random.below(10_000_000);
+    format!("\"{}.{:02}\"", total / 100, total % 100)
+}
+
+fn spiced(random: &mut Random, text: &str) -> String {
+    if random.percent(3) { format!("\"{text} {}\"", random.pick(&ESCAPES)) } else { quoted(text) }
+}
+
+fn make_address(random: &mut Random) -> String {
+    let text = if random.percent(20) {
+        let (city, street) = (random.pick(&CHINESE_CITIES), random.pick(&CHINESE_STREETS));
+        format!("{city}{street}{}号", 1 + random.below(999))
+    } else {
+        let number = 1 + random.below(999);
+        format!("{number} {}, {}", random.pick(&STREETS), random.pick(&CITIES))
+    };
+    spiced(random, &text)
+}
+
+fn make_country(random: &mut Random) -> String {
+    quoted(random.pick(&COUNTRIES))
+}
+
+fn words(random: &mut Random, choices: &[&str], count: u64, between: &str) -> String {
+    let words: Vec<&str> = (0..count).map(|_| *random.pick(choices)).collect();
+    words.join(between)
+}
+
+fn make_remark(random: &mut Random) -> String {
+    if random.percent(10) {
+        return "null".to_owned();
+    }
+    let text = if random.percent(20) {
+        let count = 2 + random.below(7);
+        words(random, &CHINESE, count, "，")
+    } else {
+        let english: Vec<&str> = ENGLISH.split_whitespace().collect();
+        let count = 10 + random.below(26);
+        words(random, &english, count, " ")
+    };
+    spiced(random, &text)
+}
+
+fn date_text(random: &mut Random) -> String {
+    let (year, month, day) = (2019 + random.below(7), 1 + random.below(12), 1 + random.below(28));
+    format!("{year}-{month:02}-{day:02}")
+}
+
+fn time_text(random: &mut Random) -> String {
+    let (hour, minute, second) = (random.below(24), random.below(60), random.below(60));
+    format!("{hour:02}:{minute:02}:{second:02}")
+}
+
+fn make_date(random: &mut Random) -> String {
+    if random.percent(25) { "null".to_owned() } else { quoted(date_text(random)) }
+}
+
+fn make_datetime(random: &mut Random) -> String {
+    format!("\"{} {}\"", date_text(random), time_text(random))
+}
+
+fn make_timestamp(random: &mut Random) -> String {
+    format!("\"{} {}.{:03}\"", date_text(random), time_text(random), random.below(1000))
+}
+
+#[derive(Clone)]
+struct Column {
+    name: String,
+    mysql_type: &'static str,
+    jdbc_type: i32,
+    make: fn(&mut Random) -> String,
+    /// Per cent of updates that change it.
+    updated: u64,
+}
+
+impl Column {
+    /// The declared type without its parameters.
+    fn base_type(&self) -> &'static str {
+        self.mysql_type.split('(').next().unwrap_or_default()
+    }
+}
+
+fn column(name: impl Into<String>, mysql_type: &'static str, jdbc_type: i32, make: fn(&mut Random) -> String, updated: u64) -> Column {
+    Column { name: name.into(), mysql_type, jdbc_type, make, updated }
+}
+
+fn wide_columns() -> Vec<Column> {
+    vec![
+        column("id", "bigint", -5, make_id, 0),
+        column("user_id", "bigint", -5, make_user, 0),
+        column("order_no", "varchar(32)", 12, make_number, 0),
+        column("status", "tinyint", -6, make_status, 100),
+        column("quantity", "int", 4, make_quantity, 0),
+        column("total", "decimal(10,2)", 3, make_total, 50),
+        column("address", "varchar(255)", 12, make_address, 0),
+        column("country", "char(2)", 1, make_country, 0),
+        column("remark", "text", 2005, make_remark, 20),
+        column("shipped_on", "date", 91, make_date, 10),
+        column("placed_at", "datetime", 93, make_datetime, 0),
+        column("updated_at", "timestamp(3)", 93, make_timestamp, 100),
+    ]
+}
+
+struct Table {
+    name: String,
+    columns: Vec<Column>,
+}
+
+fn orders() -> Vec<Table> {
+    vec![Table { name: "orders".into(), columns: wide_columns() }]
+}
+
+fn narrow() -> Vec<Table> {
+    let wanted = ["id", "status", "total", "updated_at"];
+    let columns = wide_columns().into_iter().filter(|column| wanted.contains(&column.name.as_str())).collect();
+    vec![Table { name: "stock".into(), columns }]
+}
+
+/// One of the ten tables: the wide columns rotated, and one of them replaced by a column no other table has.
+fn tenth(index: usize) -> Table {
+    let mut columns = wide_columns();
+    columns.rotate_left(index);
+    columns[1 + index] = column(format!("extra_{index}"), "varchar(40)", 12, make_number, 0);
+    Table { name: format!("orders_{index}"), columns }
+}
+
+/// The orders as all producers but canal write them: decimals have their whole scale.
+fn exact_orders() -> Vec<Table> {
+    let mut tables = orders();
+    for column in tables.iter_mut().flat_map(|table| &mut table.columns).filter(|column| column.name == "total") {
+        column.make = make_exact_total;
+    }
+    tables
+}
+
+/// TiCDC writes types without their parameters.
+fn ticdc_orders() -> Vec<Table> {
+    let mut tables = exact_orders();
+    for column in tables.iter_mut().flat_map(|table| &mut table.columns) {
+        column.mysql_type = column.base_type();
+    }
+    tables
+}
+
+/// Writes the next statement, or a few of them, into as many messages as the producer makes of it.
+type Write = fn(&mut Binlog<'_>) -> Vec<Vec<u8>>;
+
+/// A dialect's name and who writes it.
+type Writer = (&'static str, Write);
+
+const CANAL: Writer = ("canal-json", canal_json::canal);
+const TICDC: Writer = ("canal-json", canal_json::ticdc);
+const CLOUDCANAL: Writer = ("cloudcanal-json", cloudcanal_json::write);
+const DEBEZIUM: Writer = ("debezium-json", debezium_json::without_schema);
+const DEBEZIUM_SCHEMA: Writer = ("debezium-json", debezium_json::with_schema);
+const DTS: Writer = ("dts-avro", dts_avro::write);
+const MAXWELL: Writer = ("maxwell-json", maxwell_json::write);
+const PROTOBUF: Writer = ("canal-protobuf", canal_protobuf::write);
+const RIVER: Writer = ("river-json", river_json::write);
+
+/// What one corpus is made of.
+struct Shape {
+    tables: Vec<Table>,
+    /// They take turns.
+    writers: Vec<Writer>,
+    /// Per cent of inserts and of updates; the rest are deletes.
+    inserts: u64,
+    updates: u64,
+    shuffled: bool,
+    ticdc: bool,
+}
+
+fn shape(name: &str) -> Shape {
+    let of = |tables, writers| Shape { tables, writers, inserts: 70, updates: 20, shuffled: false, ticdc: false };
+    let canal = |tables| of(tables, vec![CANAL]);
+    let orders_by = |writer| of(exact_orders(), vec![writer]);
+    match name {
+        "wide" => canal(orders()),
+        "narrow" => canal(narrow()),
+        "update" => Shape { inserts: 10, updates: 80, ..canal(orders()) },
+        "tables" => canal((0..10).map(tenth).collect()),
+        "shuffled" => Shape { shuffled: true, ..canal(orders()) },
+        "ticdc" => Shape { ticdc: true, ..of(ticdc_orders(), vec![TICDC]) },
+        "cloudcanal" => orders_by(CLOUDCANAL),
+        "debezium" => orders_by(DEBEZIUM),
+        "debezium-schema" => orders_by(DEBEZIUM_SCHEMA),
+        "dts" => orders_by(DTS),
+        "maxwell" => orders_by(MAXWELL),
+        "protobuf" => of(orders(), vec![PROTOBUF]),
+        "river" => orders_by(RIVER),
+        "mixed" => of(exact_orders(), vec![CANAL, CLOUDCANAL, DEBEZIUM, DEBEZIUM_SCHEMA, DTS, MAXWELL, PROTOBUF, RIVER]),
+        _ => panic!("no such shape: {name}"),
+    }
+}
+
+/// A row as JSON texts, one for each column. `shown` has the places of those that an image of changes has, in its order.
+struct Image {
+    cells: Vec<String>,
+    shown: Vec<usize>,
+}
+
+impl Image {
+    fn new(random: &mut Random, shape: &Shape, cells: Vec<String>, wanted: &[bool]) -> Image {
+        let mut shown: Vec<usize> = (0..cells.len()).filter(|at| wanted[*at]).collect();
+        if shape.shuffled {
+            random.shuffle(&mut shown);
+        }
+        Image { cells, shown }
+    }
+}
+
+/// A changed row: an insert has no image before, a delete none after.
+struct Row {
+    before: Option<Image>,
+    after: Option<Image>,
+}
+
+impl Row {
+    /// The row that canal and those after it call `data`.
+    fn data(&self) -> &Image {
+        self.after.as_ref().or(self.before.as_ref()).expect("a row has an image")
+    }
+
+    /// What they call `old`.
+    fn old(&self) -> Option<&Image> {
+        self.before.as_ref().filter(|_| self.after.is_some())
+    }
+
+    /// Whether an update changed this column.
+    fn changed(&self, column: usize) -> bool {
+        self.old().is_some_and(|old| old.cells[column] != self.data().cells[column])
+    }
+}
+
+/// A statement over rows of one table.
+struct Statement<'s> {
+    index: u64,
+    table: &'s Table,
+    kind: &'static str,
+    rows: Vec<Row>,
+}
+
+/// Where statements come from, one after another.
+struct Binlog<'s> {
+    random: Random,
+    shape: &'s Shape,
+    statements: u64,
+    truth: Truth,
+}
+
+impl<'s> Binlog<'s> {
+    fn statement(&mut self) -> Statement<'s> {
+        let table = self.random.pick(&self.shape.tables);
+        let kind = operation(&mut self.random, self.shape);
+        let rows = rows(&mut self.random, self.shape, table, kind);
+        self.truth.add(table, &rows);
+        self.statements += 1;
+        Statement { index: self.statements - 1, table, kind, rows }
+    }
+
+    /// Milliseconds between a change and its message.
+    fn lag(&mut self) -> u64 {
+        100 + self.random.below(900)
+    }
+}
+
+/// 1.2 rows a statement: most have one.
+fn row_count(random: &mut Random) -> usize {
+    match random.below(100) {
+        0..86 => 1,
+        86..96 => 2,
+        96..99 => 3,
+        _ => 5,
+    }
+}
+
+fn operation(random: &mut Random, shape: &Shape) -> &'static str {
+    match random.below(100) {
+        draw if draw < shape.inserts => "INSERT",
+        draw if draw < shape.inserts + shape.updates => "UPDATE",
+        _ => "DELETE",
+    }
+}
+
+fn rows(random: &mut Random, shape: &Shape, table: &Table, kind: &str) -> Vec<Row> {
+    let mut changed = vec![false; table.columns.len()];
+    let count = if shape.ticdc { 1 } else { row_count(random) };
+    (0..count).map(|_| row(random, shape, table, kind, &mut changed)).collect()
+}
+
+fn row(random: &mut Random, shape: &Shape, table: &Table, kind: &str, changed: &mut [bool]) -> Row {
+    let everything = vec![true; table.columns.len()];
+    let cells: Vec<String> = table.columns.iter().map(|column| (column.make)(random)).collect();
+    let data = Image::new(random, shape, cells, &everything);
+    match kind {
+        "INSERT" => Row { before: None, after: Some(data) },
+        "DELETE" => Row { before: Some(data), after: None },
+        _ => {
+            let before = cells_before(random, table, &data.cells, changed);
+            let old = Image::new(random, shape, before, if shape.ticdc { &everything } else { changed });
+            Row { before: Some(old), after: Some(data) }
+        }
+    }
+}
+
+/// What the row was. `changed` grows over the rows of a statement, as canal shares that set between them.
+fn cells_before(random: &mut Random, table: &Table, cells: &[String], changed: &mut [bool]) -> Vec<String> {
+    let mut before = cells.to_vec();
+    for (index, column) in table.columns.iter().enumerate() {
+        if random.percent(column.updated) {
+            changed[index] = true;
+            before[index] = (column.make)(random);
+        }
+    }
+    before
+}
+
+// What the files of the dialects share.
+
+fn members<V: std::fmt::Display>(pairs: &[(&str, V)]) -> String {
+    let members: Vec<String> = pairs.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+fn list(items: &[String]) -> String {
+    format!("[{}]", items.join(","))
+}
+
+/// One member for each column of a table.
+fn by_column<V: std::fmt::Display>(table: &Table, value: impl Fn(&Column) -> V) -> String {
+    let pairs: Vec<(&str, V)> = table.columns.iter().map(|column| (column.name.as_str(), value(column))).collect();
+    members(&pairs)
+}
+
+/// A whole row as an object.
+fn row_object(table: &Table, image: &Image, value: impl Fn(&Column, &str) -> String) -> String {
+    let every = table.columns.iter().zip(&image.cells);
+    let pairs: Vec<(&str, String)> = every.map(|(column, cell)| (column.name.as_str(), value(column, cell))).collect();
+    members(&pairs)
+}
+
+/// A row as an image of changes has it.
+fn shown_object(table: &Table, image: &Image, value: impl Fn(&Column, &str) -> String) -> String {
+    let shown = image.shown.iter().map(|at| (&table.columns[*at], &image.cells[*at]));
+    let pairs: Vec<(&str, String)> = shown.map(|(column, cell)| (column.name.as_str(), value(column, cell))).collect();
+    members(&pairs)
+}
+
+/// The value itself, out of a cell's JSON text.
+fn text(cell: &str) -> Option<String> {
+    serde_json::from_str(cell).expect("cells are strings or null")
+}
+
+/// A cell's text without its quotes, where it is known to have no escapes.
+fn bare(cell: &str) -> &str {
+    cell.trim_matches('"')
+}
+
+/// Time zones are no matter here: all clocks are UTC.
+fn instant(text: &str) -> jiff::Timestamp {
+    let clock: jiff::civil::DateTime = text.parse().expect("cells with times are right");
+    clock.to_zoned(jiff::tz::TimeZone::UTC).expect("UTC has every time").timestamp()
+}
+
+/// What a reader of a corpus has to find.
+#[derive(Default)]
+pub struct Truth {
+    /// Changed rows, and the marks of transactions where a dialect has them.
+    pub rows: u64,
+    pub before: Sums,
+    pub after: Sums,
+}
+
+impl Truth {
+    fn add(&mut self, table: &Table, rows: &[Row]) {
+        self.rows += rows.len() as u64;
+        for row in rows {
+            self.before.add(table, row.before.as_ref());
+            self.after.add(table, row.after.as_ref());
+        }
+    }
+}
+
+/// Sums over images.
+#[derive(Debug, Default, PartialEq)]
+pub struct Sums {
+    pub images: usize,
+    pub ids: i64,
+    /// Of `total`, which one of the ten tables lacks.
+    pub cents: i64,
+}
+
+impl Sums {
+    fn add(&mut self, table: &Table, image: Option<&Image>) {
+        let Some(image) = image else { return };
+        self.images += 1;
+        for (column, cell) in table.columns.iter().zip(&image.cells) {
+            match column.name.as_str() {
+                "id" => self.ids += bare(cell).parse::<i64>().expect("ids are numbers"),
+                "total" => self.cents += cents(bare(cell)),
+                _ => (),
+            }
+        }
+    }
+}
+
+fn cents(total: &str) -> i64 {
+    let (units, fraction) = total.split_once('.').expect("totals have a fraction");
+    format!("{units}{fraction:0<2}").parse().expect("totals are numbers")
+}
+
+/// A message and the dialect that it is written in.
+pub struct Message {
+    pub dialect: &'static str,
+    pub bytes: Vec<u8>,
+}
+
+/// Messages, and what is in them.
+pub struct Corpus {
+    pub messages: Vec<Message>,
+    pub truth: Truth,
+}
+
+impl Corpus {
+    /// At least so many messages of a shape: the last statement may be of several.
+    pub fn new(name: &str, count: usize) -> Corpus {
+        let shape = shape(name);
+        let mut binlog = Binlog { random: Random(SEED), shape: &shape, statements: 0, truth: Truth::default() };
+        let mut messages = Vec::new();
+        for (dialect, write) in shape.writers.iter().cycle() {
+            if messages.len() >= count {
+                break;
+            }
+            messages.extend(write(&mut binlog).into_iter().map(|bytes| Message { dialect, bytes }));
+        }
+        Corpus { messages, truth: binlog.truth }
+    }
+}
+
+/// FNV-1a over the first messages of every shape that `corpus.py` has too.
+pub fn fingerprint() -> u64 {
+    let messages = SHARED.iter().flat_map(|name| Corpus::new(name, 20).messages);
+    messages.fold(0xCBF2_9CE4_8422_2325, |total, message| {
+        message.bytes.iter().fold(total, |total, byte| (total ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3))
+    })
+}
