@@ -19,6 +19,7 @@ use crate::keys::{ColumnNames, Keys, Quoting};
 use crate::layout::{EnvelopeField, Layout};
 use crate::mysql::types::{Declared, Types};
 use crate::options::{DialectOptions, Options};
+use crate::wire::claim_check;
 use crate::wire::compression::expand;
 
 /// How many bytes of messages are read before their values are converted: what stays in a core's own cache.
@@ -108,6 +109,8 @@ impl From<ArrowError> for DecodeError {
 enum Body<'a> {
     Tombstone,
     Bytes(Cow<'a, [u8]>),
+    /// A message that was stored elsewhere with its key.
+    Stored(claim_check::Stored),
     Broken(Cell<Option<Fault>>),
 }
 
@@ -115,6 +118,7 @@ impl Body<'_> {
     fn bytes(&self) -> &[u8] {
         match self {
             Body::Bytes(bytes) => bytes,
+            Body::Stored(stored) => &stored.value,
             _ => &[],
         }
     }
@@ -158,24 +162,39 @@ impl Decoder {
 
     /// Decodes an array of messages, or a struct array (a record batch) that has them as a column.
     pub fn decode(&self, values: &dyn Array) -> Result<RecordBatch, DecodeError> {
-        let columns = values.as_any().downcast_ref::<StructArray>();
-        let messages: &dyn Array = match columns {
-            Some(columns) => column(columns, &self.options.value)?.as_ref(),
-            None => values,
+        let finished = self.run(&self.input(values)?)?;
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&finished.metrics);
+        self.assemble(finished, values.as_any().downcast_ref())
+    }
+
+    /// Where the messages are stored that were too large for Kafka: the index of each that only names the place, and the place.
+    pub fn claim_checks(&self, values: &dyn Array) -> Result<Vec<(usize, String)>, DecodeError> {
+        let mut found = Vec::new();
+        self.read_all(&self.input(values)?, |events, _| {
+            for row in &events.rows {
+                let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
+                if let Some(place) = envelope.and_then(|envelope| envelope.source.claim_check.as_deref()) {
+                    found.push((row.message, place.to_owned()));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// The messages, with what stands beside them in a struct array.
+    fn input<'v>(&self, values: &'v dyn Array) -> Result<Input<'v>, DecodeError> {
+        let Some(columns) = values.as_any().downcast_ref::<StructArray>() else {
+            return Ok(Input { messages: bytes_of(values)?, keys: None, offsets: None });
         };
-        let keys = match (columns, &self.options.key) {
-            (Some(columns), Some(key)) => Some(bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}"))?),
-            _ => None,
-        };
-        let offsets = columns.and_then(|columns| columns.column_by_name("offset")?.as_primitive_opt::<Int64Type>());
-        let mut messages = bytes_of(messages)?;
-        if let Some(nulls) = columns.and_then(|columns| columns.nulls()) {
+        let keys =
+            self.options.key.as_ref().map(|key| bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}"))).transpose()?;
+        let offsets = columns.column_by_name("offset").and_then(|offsets| offsets.as_primitive_opt::<Int64Type>());
+        let mut messages = bytes_of(column(columns, &self.options.value)?)?;
+        if let Some(nulls) = columns.nulls() {
             messages.iter_mut().zip(nulls).filter(|(_, valid)| !valid).for_each(|(message, _)| *message = None);
         }
-        let input = Input { messages, keys, offsets };
-        let finished = self.run(&input)?;
-        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&finished.metrics);
-        self.assemble(finished, columns)
+        Ok(Input { messages, keys, offsets })
     }
 
     fn run(&self, input: &Input<'_>) -> Result<Finished, DecodeError> {
@@ -222,8 +241,7 @@ impl Decoder {
         values: &dyn Array,
         mut found: impl FnMut(&str, &Declared) -> Result<(), String>,
     ) -> Result<(), DecodeError> {
-        let input = Input { messages: bytes_of(values)?, keys: None, offsets: None };
-        self.read_all(&input, |events, _| {
+        self.read_all(&self.input(values)?, |events, _| {
             for row in events.rows.iter().filter(|row| row.op.is_row_change()) {
                 let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
                 let passes = self
@@ -259,10 +277,15 @@ impl Decoder {
     fn expand<'a>(&self, message: &'a [u8]) -> Body<'a> {
         // Only JSON can be told from what is compressed: other wires begin with any byte.
         let is_plain = |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_json(bytes);
-        match expand(message, self.options.compression, is_plain) {
-            Ok(bytes) => Body::Bytes(bytes),
-            Err(fault) => Body::Broken(Cell::new(Some(fault))),
-        }
+        let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| match claim_check::unwrap(&bytes) {
+            None => Ok(Body::Bytes(bytes)),
+            Some(stored) => {
+                let claim_check::Stored { key, value } = stored?;
+                let value = expand(&value, self.options.compression, is_plain)?.into_owned();
+                Ok(Body::Stored(claim_check::Stored { key, value }))
+            }
+        });
+        expanded.unwrap_or_else(|fault| Body::Broken(Cell::new(Some(fault))))
     }
 
     fn read<'a>(&self, body: &'a Body<'_>, key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>) {
@@ -272,6 +295,7 @@ impl Decoder {
                 return;
             }
             Body::Bytes(bytes) => self.read_bytes(bytes, key, events),
+            Body::Stored(stored) => self.read_bytes(&stored.value, stored.key.as_deref().or(key), events),
             Body::Broken(fault) => fault.take().map_or(Ok(()), Err),
         };
         if let Err(fault) = outcome {

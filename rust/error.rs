@@ -100,6 +100,18 @@ impl Fault {
         self
     }
 
+    /// The same fault in a message of which the part that was read begins at this byte.
+    pub fn shifted(mut self, start: usize) -> Self {
+        self.0.byte = self.0.byte.map(|byte| byte + start);
+        self
+    }
+
+    /// The same fault where its byte is none of the message's value.
+    pub fn forget_byte(mut self) -> Self {
+        self.0.byte = None;
+        self
+    }
+
     /// Prepends a step of the field's path while the error travels up.
     pub fn within(mut self, step: &str) -> Self {
         let rest = std::mem::take(&mut self.0.field);

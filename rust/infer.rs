@@ -1,6 +1,6 @@
 //! The table's columns from the types that messages declare.
 
-use arrow_array::Array;
+use arrow_array::{Array, StructArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
 use crate::columns::spell;
@@ -8,10 +8,13 @@ use crate::decoder::{DecodeError, Decoder};
 use crate::mysql::types::{Base, Declared};
 use crate::options::Options;
 
-/// The columns of the tables that `options` asks for, in the order in which messages declare them. Where messages declare a
+/// The columns of the tables that `options` asks for, from an array of messages or a struct array with the columns `value` and
+/// perhaps `key`, in the order in which messages declare them. Where messages declare a
 /// column differently, the type is one that holds the values of both; where there is none, that is an error.
 pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, DecodeError> {
-    let options = Options { schema: None, fields: Some(vec!["column_types".into()]), ..options };
+    let columns = values.as_any().downcast_ref::<StructArray>();
+    let key = columns.and_then(|columns| columns.column_by_name("key")).map(|_| "key".to_owned());
+    let options = Options { schema: None, fields: Some(vec!["column_types".into()]), key, ..options };
     let mut fields: Vec<(String, DataType)> = Vec::new();
     Decoder::new(options)?.declared_types(values, |name, declared| {
         let inferred = infer(declared);

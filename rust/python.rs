@@ -43,6 +43,11 @@ impl PyDecoder {
         batch.to_pyarrow(py)
     }
 
+    fn claim_checks(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, String)>> {
+        let values = messages(values)?;
+        py.detach(|| self.core.claim_checks(values.as_ref())).map_err(|error| raise(py, error))
+    }
+
     #[getter]
     fn schema(&self) -> PyResult<PyArrowType<Schema>> {
         let schema = self.core.schema(&self.kept).map_err(PyValueError::new_err)?;

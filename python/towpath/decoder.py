@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from towpath import _towpath, spark
+from towpath.claim_check import fetched
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -49,6 +50,9 @@ class Decoder(_towpath.Decoder):
         missing: A schema column that the message's row image does not carry is "null" (and is named in
             `missing_columns`) or an "error".
         lenient: Accept raw control characters inside JSON strings, which are a `syntax` error otherwise.
+        claim_check: Folder or URI (`s3://bucket/prefix`, whatever `pyarrow.fs` reads) where TiCDC stores messages
+            that are too large for Kafka. They are read from there, by their file names. Without it, such a
+            message gives what Kafka has of it: its keys, and the place in `source.claim_check`.
         **options: Options of one dialect, documented with it.
 
     Raises:
@@ -77,6 +81,7 @@ class Decoder(_towpath.Decoder):
         case_sensitive: bool = True,
         missing: str = "null",
         lenient: bool = False,
+        claim_check: str | None = None,
         **options: Any,
     ) -> Self:
         """Build a decoder; the class says what the arguments mean."""
@@ -103,8 +108,29 @@ class Decoder(_towpath.Decoder):
             **options,
         }
         decoder = super().__new__(cls, **arguments)
+        arguments["claim_check"] = claim_check
         decoder._arguments = {name: given for name, given in arguments.items() if given != _DEFAULTS.get(name)}
         return decoder
+
+    def decode(self, values: Any) -> pa.RecordBatch:
+        """Decode messages.
+
+        Args:
+            values: Anything with the Arrow PyCapsule interface: an array of binary or string (large and view forms
+                too), one message for each element, or a record batch or struct array that has the value column.
+
+        Returns:
+            A record batch of `schema`.
+
+        Raises:
+            DecodeError: The first bad row, in mode "FAILFAST".
+            ValueError: A column that was named is not there, or is of another type.
+            OSError: A file of a stored message cannot be read.
+        """
+        location = self._arguments.get("claim_check")
+        if location is not None:
+            values = fetched(values, self.claim_checks(values), location, self._arguments.get("value", "value"))
+        return super().decode(values)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode each batch: what `DataFrame.mapInArrow` calls on a worker."""

@@ -6,6 +6,7 @@ mod debezium_json;
 mod detect;
 mod maxwell_json;
 mod river_json;
+mod ticdc_open;
 
 use crate::error::Result;
 use crate::event::{Events, Quirks, Writes};
@@ -102,8 +103,14 @@ pub(crate) enum Read {
 }
 
 /// Every dialect. Names, detection, documentation and tests go by this table.
-pub static DIALECTS: &[Dialect] =
-    &[canal_json::DIALECT, cloudcanal_json::DIALECT, debezium_json::DIALECT, river_json::DIALECT, maxwell_json::DIALECT];
+pub static DIALECTS: &[Dialect] = &[
+    canal_json::DIALECT,
+    cloudcanal_json::DIALECT,
+    debezium_json::DIALECT,
+    river_json::DIALECT,
+    maxwell_json::DIALECT,
+    ticdc_open::DIALECT,
+];
 
 /// The dialect with this name or alias.
 pub fn find(name: &str) -> Option<&'static Dialect> {

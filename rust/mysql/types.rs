@@ -105,6 +105,34 @@ impl Declared {
         }
     }
 
+    /// The type with this number in MySQL's protocol. Of text and blobs only the flag tells which.
+    pub fn of_number(number: i64, is_binary: bool, unsigned: bool, text: &str) -> Self {
+        let base = match number {
+            1 => Base::Tinyint,
+            2 => Base::Smallint,
+            3 => Base::Int,
+            4 => Base::Float,
+            5 => Base::Double,
+            7 | 17 => Base::Timestamp,
+            8 => Base::Bigint,
+            9 => Base::Mediumint,
+            10 | 14 => Base::Date,
+            11 | 19 => Base::Time,
+            12 | 18 => Base::Datetime,
+            13 => Base::Year,
+            16 => Base::Bit,
+            0 | 246 => Base::Decimal,
+            245 => Base::Json,
+            247 => Base::Enum,
+            248 => Base::Set,
+            15 | 249..=254 if is_binary => Base::Blob,
+            15 | 249..=254 => Base::Text,
+            255 => Base::Geometry,
+            _ => Base::Unknown,
+        };
+        Declared { text: text.into(), base, unsigned, arguments: Vec::new(), labels: Vec::new(), form: Form::Plain }
+    }
+
     /// Bytes of a `bit(n)` or `binary(n)` that says its length.
     pub fn length(&self) -> Option<usize> {
         self.arguments.first().map(|&n| n as usize)

@@ -1,0 +1,339 @@
+//! ticdc-open: TiCDC's open protocol. A Kafka record holds many changes: its key says of each which table and when, its value
+//! what.
+//!
+//! Key: a version as 8 bytes (1), then of each change the length as 8 bytes and JSON. Value: of each change the length as 8
+//! bytes and JSON. All numbers are big-endian.
+//!
+//! ```json
+//! {"ts":450384410667647795,"scm":"shop","tbl":"orders","t":1}
+//! {"u":{"id":{"t":8,"h":true,"f":11,"v":1},"total":{"t":246,"f":65,"v":"12.50"}},"p":{}}
+//! ```
+//!
+//! `t` of a column is MySQL's number of its type. Text of blobs and of long texts is base64; binary text is quoted as Go
+//! does it (`strconv.Quote`).
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Dialect, Marks, Read, Reading, Variant, Wire};
+use crate::error::{Fault, Kind, Result};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Value, Writes};
+use crate::keys::{KeyId, Quoting};
+use crate::mysql::types::Declared;
+use crate::wire::json::Cursor;
+
+pub(super) const DIALECT: Dialect = Dialect {
+    name: NAME,
+    aliases: &[],
+    producer: "TiCDC (open protocol)",
+    wire: Wire::Json,
+    description: "TiCDC's open protocol: many changes in one record, with the tables in its key",
+    fields: &[],
+    marks: Marks::Bytes(detect),
+    variant,
+    read: Read::Bytes(read),
+};
+
+const NAME: &str = "ticdc-open";
+
+static OPEN: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Text };
+
+fn variant(_: &str) -> Variant {
+    Variant { quirks: &OPEN, quoting: Quoting::None }
+}
+
+/// By the first length, which the value's own length bounds, and the object that follows. Resolved records have no object.
+fn detect(value: &[u8]) -> bool {
+    split(value).is_ok_and(|(part, rest)| part.starts_with(b"{") && part.ends_with(b"}") && (rest.is_empty() || split(rest).is_ok()))
+        || value == [0; 8]
+}
+
+/// The part behind a length, and what follows it.
+fn split(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
+    let short = |what: &str| Fault::new(Kind::Syntax, format!("ends within {what}"));
+    let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| short("a length"))?;
+    let length = usize::try_from(u64::from_be_bytes(*length)).unwrap_or(usize::MAX);
+    rest.split_at_checked(length).ok_or_else(|| short("a change"))
+}
+
+/// Bits of a column's `f`.
+const IS_BINARY: i64 = 1;
+const IS_PRIMARY_KEY: i64 = 1 << 3;
+const IS_UNSIGNED: i64 = 1 << 7;
+
+/// What the record's key says of a change.
+#[derive(Default)]
+struct Head<'a> {
+    /// TiDB's commit time.
+    ts: Option<i64>,
+    database: Option<Cow<'a, str>>,
+    table: Option<Cow<'a, str>>,
+    /// 1 is a row, 2 a DDL, 3 a watermark.
+    kind: Option<i64>,
+    keys_only: Option<bool>,
+    claim_check: Option<Cow<'a, str>>,
+}
+
+/// Row images of a change.
+#[derive(Default)]
+struct Body<'a> {
+    update: Option<Cells>,
+    previous: Option<Cells>,
+    delete: Option<Cells>,
+    sql: Option<Cow<'a, str>>,
+    primary_key: Vec<KeyId>,
+    types: Option<usize>,
+}
+
+fn read<'a>(value: &'a [u8], reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    let missing = || Fault::new(Kind::Envelope, "is missing: name its column with the argument key").within("key");
+    let mut heads = heads(reading.key.ok_or_else(missing)?).map_err(|fault| fault.within("key"))?;
+    let mut rest = value;
+    while !heads.is_empty() {
+        let (head, following) = split(heads).map_err(|fault| fault.within("key"))?;
+        let head = Head::read(text(head)?).map_err(|fault| fault.forget_byte().within("key"))?;
+        let start = value.len() - rest.len();
+        // Older versions write no length for a watermark.
+        let (body, next) = if rest.is_empty() && head.kind == Some(3) { (rest, rest) } else { split(rest).map_err(|f| f.at(start))? };
+        emit(head, body, reading, events).map_err(|fault| fault.shifted(start + 8))?;
+        (heads, rest) = (following, next);
+    }
+    if rest.is_empty() { Ok(()) } else { Err(Fault::new(Kind::Envelope, "has more changes than its key").at(value.len() - rest.len())) }
+}
+
+/// What follows the version.
+fn heads(key: &[u8]) -> Result<&[u8]> {
+    match key.split_first_chunk::<8>() {
+        Some((version, heads)) if u64::from_be_bytes(*version) == 1 => Ok(heads),
+        Some((version, _)) => Err(Fault::new(Kind::Envelope, format!("has version {}, not 1", u64::from_be_bytes(*version)))),
+        None => Err(Fault::new(Kind::Syntax, "ends within its version")),
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    simdutf8::compat::from_utf8(bytes).map_err(|error| Fault::new(Kind::Encoding, "a change is not UTF-8").at(error.valid_up_to()))
+}
+
+fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    let mut envelope = Envelope::empty(reading.variant.quirks);
+    envelope.event_time = head.ts.map(physical);
+    envelope.database = head.database;
+    envelope.table = head.table;
+    envelope.source.handle_key_only = head.keys_only;
+    envelope.source.claim_check = head.claim_check;
+    let body = if body.is_empty() { Body::default() } else { Body::read(text(body)?, reading.lenient, events)? };
+    let image = |cells: Option<Cells>| cells.map(Image::whole);
+    let (op, before, after) = match (head.kind, body.update, body.delete) {
+        (Some(1), Some(update), _) if body.previous.is_some() => (Op::Update, image(body.previous), image(Some(update))),
+        (Some(1), Some(update), _) => (Op::Insert, None, image(Some(update))),
+        (Some(1), None, Some(delete)) => (Op::Delete, image(Some(delete)), None),
+        (Some(1), None, None) => return Err(Fault::new(Kind::Envelope, "a row change without u and d")),
+        (Some(2), ..) => (Op::of_statement(body.sql.as_deref().unwrap_or_default()), None, None),
+        (Some(3), ..) => (Op::Watermark, None, None),
+        (Some(_), ..) => (Op::Other, None, None),
+        (None, ..) => return Err(Fault::new(Kind::Envelope, "is missing").within("t").within("key")),
+    };
+    if op == Op::Watermark {
+        envelope.source.watermark_ts = head.ts
+    } else {
+        envelope.source.commit_ts = head.ts
+    }
+    envelope.sql = body.sql;
+    envelope.types = body.types;
+    let first = events.names.len();
+    events.names.extend(body.primary_key);
+    envelope.primary_key = Some(first..events.names.len()).filter(|names| !names.is_empty());
+    let envelope = events.envelope(envelope);
+    events.row(op, envelope, before, after);
+    Ok(())
+}
+
+/// Microseconds since 1970 of a TiDB timestamp: milliseconds above 18 bits of a counter.
+fn physical(ts: i64) -> i64 {
+    (ts >> 18).saturating_mul(1000)
+}
+
+impl<'a> Head<'a> {
+    fn read(text: &'a str) -> Result<Self> {
+        let mut head = Head::default();
+        let mut cursor = Cursor::new(text, false);
+        let mut members = cursor.object()?;
+        while let Some(name) = cursor.next_key(&mut members)? {
+            match name.raw {
+                "ts" => head.ts = cursor.optional_integer()?,
+                "scm" => head.database = cursor.optional_text()?,
+                "tbl" => head.table = cursor.optional_text()?,
+                "t" => head.kind = cursor.optional_integer()?,
+                "ohk" => head.keys_only = cursor.optional_bool()?,
+                "ccl" => head.claim_check = cursor.optional_text()?,
+                _ => cursor.skip()?,
+            }
+        }
+        Ok(head)
+    }
+}
+
+impl<'a> Body<'a> {
+    fn read(text: &'a str, lenient: bool, events: &mut Events<'a, '_, '_>) -> Result<Self> {
+        let mut body = Body::default();
+        let mut cursor = Cursor::new(text, lenient);
+        let mut members = cursor.object()?;
+        while let Some(name) = cursor.next_key(&mut members)? {
+            match name.raw {
+                "u" => body.update = body.image(&mut cursor, events).map_err(|fault| fault.within("u"))?,
+                "p" => body.previous = body.image(&mut cursor, events).map_err(|fault| fault.within("p"))?,
+                "d" => body.delete = body.image(&mut cursor, events).map_err(|fault| fault.within("d"))?,
+                "q" => body.sql = cursor.optional_text()?,
+                _ => cursor.skip()?,
+            }
+        }
+        match cursor.peek() {
+            None => Ok(body),
+            Some(_) => Err(cursor.unexpected("the end of the change")),
+        }
+    }
+
+    /// An object of columns, or null. It declares their types.
+    fn image(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
+        if cursor.peek() == Some(b'n') {
+            return cursor.null().map(|()| None);
+        }
+        let start = events.cells.len();
+        let mut key = KeyId::START;
+        self.primary_key.clear();
+        events.types.start();
+        let mut members = cursor.object()?;
+        while cursor.next_member(&mut members)? {
+            key = events.keys.read(cursor, key)?;
+            let column = Column::read(cursor).map_err(|fault| fault.within(events.keys.name(key)))?;
+            if column.flags & IS_PRIMARY_KEY != 0 {
+                self.primary_key.push(key);
+            }
+            if events.wants.types {
+                let spelling = column.number.to_string();
+                let distinct = format!("{spelling} {}", column.flags & (IS_BINARY | IS_UNSIGNED));
+                events.types.declare_as(key, events.keys.column(key), &distinct, || column.declared(&spelling));
+            }
+            if events.wants_cell(key) {
+                let value = column.value(events.arena).map_err(|fault| fault.within(events.keys.name(key)))?;
+                events.cells.push((key, value));
+            }
+        }
+        if events.wants.types {
+            self.types = Some(events.types.finish(&[], key.index()));
+        }
+        Ok(Some(start..events.cells.len()))
+    }
+}
+
+/// `{"t":15,"f":64,"v":"..."}`.
+struct Column<'a> {
+    /// MySQL's number of the type.
+    number: i64,
+    flags: i64,
+    written: Value<'a>,
+}
+
+impl<'a> Column<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self> {
+        let mut column = Column { number: -1, flags: 0, written: Value::Null };
+        let mut members = cursor.object()?;
+        while let Some(name) = cursor.next_key(&mut members)? {
+            match name.raw {
+                "t" => column.number = cursor.optional_integer()?.unwrap_or(-1),
+                "f" => column.flags = cursor.optional_integer()?.unwrap_or(0),
+                "v" => column.written = cursor.value()?,
+                _ => cursor.skip()?,
+            }
+        }
+        Ok(column)
+    }
+
+    fn is_binary(&self) -> bool {
+        self.flags & IS_BINARY != 0
+    }
+
+    fn declared(&self, spelling: &str) -> Declared {
+        Declared::of_number(self.number, self.is_binary(), self.flags & IS_UNSIGNED != 0, spelling)
+    }
+
+    /// The value in MySQL's form.
+    fn value(&self, arena: &'a bumpalo::Bump) -> Result<Value<'a>> {
+        if !matches!(self.written, Value::Text(_) | Value::Escaped(_)) {
+            return Ok(self.written);
+        }
+        let bytes = match self.number {
+            249..=252 => {
+                let broken = |_| Fault::new(Kind::Type, "the text of a blob is not base64");
+                STANDARD.decode(&*self.written.text()?).map_err(broken)?
+            }
+            15 | 253 | 254 if self.is_binary() => unquoted(&self.written.text()?),
+            _ => return Ok(self.written),
+        };
+        if self.is_binary() {
+            return Ok(Value::Bytes(arena.alloc_slice_copy(&bytes)));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| Fault::new(Kind::Encoding, "the text of a column is not UTF-8"))?;
+        Ok(Value::Text(arena.alloc_str(&text)))
+    }
+}
+
+/// The bytes of a text that Go quoted: letters for some control characters, `\x` for bytes, `\u` and `\U` for what Go does not
+/// call printable. A backslash before anything else stands for itself.
+fn unquoted(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let (plain, escape) = rest.split_at(at);
+        bytes.extend_from_slice(plain.as_bytes());
+        let code = |digits: usize| u32::from_str_radix(escape.get(2..2 + digits)?, 16).ok();
+        let of_char = |code: Option<u32>| code.and_then(char::from_u32);
+        let mut letter = |byte: u8| {
+            bytes.push(byte);
+            2
+        };
+        let length = match escape.as_bytes().get(1) {
+            Some(b'a') => letter(7),
+            Some(b'b') => letter(8),
+            Some(b'f') => letter(12),
+            Some(b'n') => letter(b'\n'),
+            Some(b'r') => letter(b'\r'),
+            Some(b't') => letter(b'\t'),
+            Some(b'v') => letter(11),
+            Some(quoted @ (b'\\' | b'"')) => letter(*quoted),
+            Some(b'x') if code(2).is_some() => {
+                letter(code(2).unwrap_or_default() as u8);
+                4
+            }
+            Some(b'u') if of_char(code(4)).is_some() => push_char(&mut bytes, of_char(code(4)), 6),
+            Some(b'U') if of_char(code(8)).is_some() => push_char(&mut bytes, of_char(code(8)), 10),
+            _ => {
+                letter(b'\\');
+                1
+            }
+        };
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes
+}
+
+/// Appends a character, and returns how long its escape is.
+fn push_char(bytes: &mut Vec<u8>, c: Option<char>, length: usize) -> usize {
+    bytes.extend(c.map(|c| c.to_string()).unwrap_or_default().into_bytes());
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_go_quoted() {
+        assert_eq!(unquoted(r#"a\x00\xff\n\t\\\""#), b"a\0\xff\n\t\\\"");
+        assert_eq!(unquoted(r"\u200b\U000e0001é"), "\u{200b}\u{e0001}é".as_bytes());
+        assert_eq!(unquoted(r"\q\x4"), br"\q\x4");
+    }
+}
