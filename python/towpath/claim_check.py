@@ -47,7 +47,8 @@ def _read(places: list[tuple[int, str]], location: str) -> dict[int, bytes]:
 
 def _filesystem(location: str) -> tuple[FileSystem, str]:
     if "://" in location:
-        return FileSystem.from_uri(location)
+        filesystem, folder = FileSystem.from_uri(location)
+        return filesystem, folder
     return LocalFileSystem(), str(Path(location).absolute())
 
 
