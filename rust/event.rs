@@ -15,6 +15,7 @@ use crate::error::{Fault, Result};
 use crate::keys::{KeyId, Keys};
 use crate::mysql::temporal;
 use crate::mysql::types::Types;
+use crate::shapes::Shapes;
 use crate::wire::json::Cursor;
 
 /// One value of a row image, as its message writes it.
@@ -346,6 +347,8 @@ pub(crate) struct Events<'a, 's, 'k> {
     repeats: [&'a str; REPEATS],
     /// The list of names that was read last.
     last_names: (&'a str, Option<Range<usize>>),
+    /// What is said of columns beside their values, where a message repeats that in every row.
+    pub shapes: Shapes<'a>,
     /// Index of the message that is being read.
     pub message: usize,
     first_row: usize,
@@ -386,6 +389,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             arena,
             repeats: [""; REPEATS],
             last_names: ("", None),
+            shapes: Shapes::default(),
             message: 0,
             first_row: 0,
         }

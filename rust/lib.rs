@@ -24,6 +24,7 @@ mod dialect;
 
 mod event;
 mod keys;
+mod shapes;
 
 mod mysql;
 

@@ -267,22 +267,27 @@ impl<'a> Message<'a> {
         let Some(operation) = self.envelope.source.operation.as_deref() else {
             return if self.is_ddl { Ok(Op::Ddl) } else { Err(Fault::new(Kind::Envelope, "is missing").within("type")) };
         };
-        Ok(match operation {
-            "TRUNCATE" => Op::Truncate,
-            _ if self.is_ddl => Op::Ddl,
-            // ROW is what Paimon reads as an insert.
-            "INSERT" | "ROW" => Op::Insert,
-            "UPDATE" => Op::Update,
-            "DELETE" => Op::Delete,
-            "CREATE" | "ALTER" | "ERASE" | "RENAME" | "CINDEX" | "DINDEX" => Op::Ddl,
-            "QUERY" => Op::Query,
-            "GTID" => Op::Gtid,
-            "XACOMMIT" => Op::Commit,
-            "XAROLLBACK" => Op::Rollback,
-            "MHEARTBEAT" => Op::Heartbeat,
-            "TIDB_WATERMARK" => Op::Watermark,
-            _ => Op::Other,
-        })
+        Ok(op_of(operation, self.is_ddl))
+    }
+}
+
+/// What canal's word for an event stands for.
+pub(super) fn op_of(operation: &str, is_ddl: bool) -> Op {
+    match operation {
+        "TRUNCATE" => Op::Truncate,
+        _ if is_ddl => Op::Ddl,
+        // ROW is what Paimon reads as an insert.
+        "INSERT" | "ROW" => Op::Insert,
+        "UPDATE" => Op::Update,
+        "DELETE" => Op::Delete,
+        "CREATE" | "ALTER" | "ERASE" | "RENAME" | "CINDEX" | "DINDEX" => Op::Ddl,
+        "QUERY" => Op::Query,
+        "GTID" => Op::Gtid,
+        "XACOMMIT" => Op::Commit,
+        "XAROLLBACK" => Op::Rollback,
+        "MHEARTBEAT" => Op::Heartbeat,
+        "TIDB_WATERMARK" => Op::Watermark,
+        _ => Op::Other,
     }
 }
 

@@ -155,6 +155,8 @@ struct Message<'a> {
     /// Of a transaction.
     status: Option<Cow<'a, str>>,
     shape: Shape,
+    /// Whether there are members that are not the envelope's.
+    others: bool,
     /// A flattened row says that it is gone.
     deleted: bool,
 }
@@ -175,58 +177,82 @@ enum Shape {
 fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     framing::records(&mut cursor, |cursor| {
-        let envelope = Envelope::empty(reading.variant.quirks);
-        let mut message = Message { envelope, before: None, after: None, status: None, shape: Shape::Unknown, deleted: false };
-        message.read(cursor, events)?;
-        if let Some(key) = reading.key {
-            message.envelope.primary_key = key_names(key, events);
-        }
-        message.emit(events)
+        let mut message = Message::new(reading);
+        message.read(cursor, reading, events)?;
+        message.emit(reading, events)
     })
 }
 
-/// Whether the object that starts here is a row without an envelope: it begins with a column and has one of the fields that the
-/// flattening adds. A transaction begins with `status` or `id`, as many rows do.
+/// What the fields are called that the flattening adds (`add.fields`), behind their two underscores and `source_`.
+const ADDED: &[&str] = &[
+    "op",
+    "deleted",
+    "db",
+    "table",
+    "file",
+    "pos",
+    "gtid",
+    "server_id",
+    "connector",
+    "version",
+    "ts_ms",
+    "ts_us",
+    "ts_ns",
+    "name",
+    "snapshot",
+    "row",
+    "thread",
+    "query",
+    "sequence",
+];
+
+/// The added field that a member is, and whether it comes from `source`.
+fn added(name: &str) -> Option<(&'static str, bool)> {
+    let name = name.strip_prefix("__")?;
+    let (name, of_source) = name.strip_prefix("source_").map_or((name, false), |name| (name, true));
+    ADDED.iter().find(|added| **added == name).map(|added| (*added, of_source))
+}
+
+/// Whether the object that starts here is a row without an envelope: it has one of the fields that the flattening adds, and no
+/// row image.
 fn is_flat(cursor: &Cursor<'_>) -> bool {
-    const BEGIN: [&str; 16] = [
-        "before",
-        "after",
-        "source",
-        "op",
-        "ts_ms",
-        "ts_us",
-        "ts_ns",
-        "transaction",
-        "schema",
-        "payload",
-        "databaseName",
-        "schemaName",
-        "ddl",
-        "tableChanges",
-        "event_count",
-        "data_collections",
-    ];
     let mut cursor = cursor.clone();
     let Ok(mut members) = cursor.object() else { return false };
-    let mut is_first = true;
+    let mut found = false;
     while let Ok(Some(name)) = cursor.next_key(&mut members) {
-        if is_first && BEGIN.contains(&name.raw) {
+        if matches!(name.raw, "before" | "after") && cursor.peek() == Some(b'{') {
             return false;
         }
-        if name.raw.starts_with("__") {
-            return true;
-        }
-        is_first = false;
+        found |= added(name.raw).is_some();
         if cursor.skip().is_err() {
             return false;
         }
     }
-    false
+    found
 }
 
 impl<'a> Message<'a> {
-    fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        if is_flat(cursor) { self.read_flat(cursor, events) } else { self.read_members(cursor, events, Self::member) }
+    fn new(reading: &Reading<'_, 'a>) -> Self {
+        let envelope = Envelope::empty(reading.variant.quirks);
+        Message { envelope, before: None, after: None, status: None, shape: Shape::Unknown, others: false, deleted: false }
+    }
+
+    /// The payload, or the wrapper around it. Columns of a flattened row may be called like the envelope's members, so only what
+    /// cannot be an envelope is looked at twice.
+    fn read(&mut self, cursor: &mut Cursor<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let start = cursor.clone();
+        let types = self.envelope.types;
+        let outcome = self.read_members(cursor, events, |message, field, cursor, events| match field {
+            Field::Payload => message.payload(cursor, reading, events),
+            field => message.member(field, cursor, events),
+        });
+        if (outcome.is_err() || self.others) && is_flat(&start) {
+            *self = Message::new(reading);
+            self.envelope.types = types;
+            *cursor = start;
+            return self.read_flat(cursor, events);
+        }
+        outcome
     }
 
     /// Reads an object whose members are fields; the others are stepped over.
@@ -243,7 +269,10 @@ impl<'a> Message<'a> {
             let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));
             let read = match field {
                 Some(field) => member(self, *field, cursor, events),
-                None => cursor.skip(),
+                None => {
+                    self.others = true;
+                    cursor.skip()
+                }
             };
             read.map_err(|fault| fault.within(events.fields().name(key)))?;
         }
@@ -256,7 +285,6 @@ impl<'a> Message<'a> {
         let envelope = &mut self.envelope;
         match field {
             Field::Schema => envelope.types = schema_part(cursor, events)?,
-            Field::Payload => return self.payload(cursor, events),
             Field::Before => self.before = image(cursor, events)?,
             Field::After => self.after = image(cursor, events)?,
             Field::Source => return self.nested(cursor, events, Self::source_member),
@@ -276,9 +304,9 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    fn payload(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn payload(&mut self, cursor: &mut Cursor<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         if cursor.peek() != Some(b'n') {
-            return self.read(cursor, events);
+            return self.read(cursor, reading, events);
         }
         self.shape = Shape::Tombstone;
         cursor.null()
@@ -292,7 +320,13 @@ impl<'a> Message<'a> {
         member: impl FnMut(&mut Self, Field, &mut Cursor<'a>, &mut Events<'a, '_, '_>) -> Result<()>,
     ) -> Result<()> {
         self.shape = Shape::Envelope;
-        if cursor.peek() == Some(b'n') { cursor.null() } else { self.read_members(cursor, events, member) }
+        if cursor.peek() == Some(b'n') {
+            return cursor.null();
+        }
+        let others = self.others;
+        self.read_members(cursor, events, member)?;
+        self.others = others;
+        Ok(())
     }
 
     #[inline]
@@ -332,8 +366,8 @@ impl<'a> Message<'a> {
         while cursor.next_member(&mut members)? {
             key = events.keys.read(cursor, key)?;
             let value = cursor.value()?;
-            if let Some(added) = events.keys.name(key).strip_prefix("__") {
-                self.added(added.strip_prefix("source_").unwrap_or(added), added.starts_with("source_"), value)?;
+            if let Some((name, of_source)) = added(events.keys.name(key)) {
+                self.added(name, of_source, value)?;
             } else if events.wants_cell(key) {
                 events.cells.push((key, value));
             }
@@ -363,7 +397,7 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(mut self, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op()?;
         if op == Op::Tombstone {
             events.plain(op, None);
@@ -372,7 +406,11 @@ impl<'a> Message<'a> {
         if self.envelope.source.operation.is_none() {
             self.envelope.source.operation = self.status.take();
         }
-        let (before, after) = if op.is_row_change() { self.images(op)? } else { (None, None) };
+        let (mut before, mut after) = (None, None);
+        if op.is_row_change() {
+            (before, after) = self.images(op)?;
+            self.envelope.primary_key = reading.key.and_then(|key| key_names(key, events));
+        }
         let envelope = events.envelope(self.envelope);
         events.row(op, envelope, before, after);
         Ok(())
@@ -406,14 +444,17 @@ impl<'a> Message<'a> {
         match self.status.as_deref() {
             Some("BEGIN") => return Ok(Op::Begin),
             Some("END") => return Ok(Op::Commit),
-            Some(_) => return Ok(Op::Other),
-            None => {}
+            _ => {}
         }
         if self.envelope.table_changes.is_some() {
             return Ok(Op::Ddl);
         }
-        let has_row = self.before.is_some() || self.after.is_some() || self.envelope.table.is_some();
-        if has_row { Err(Fault::new(Kind::Envelope, "is missing").within("op")) } else { Ok(Op::Heartbeat) }
+        // A heartbeat has a time and nothing else.
+        let says_more = self.others || self.status.is_some() || self.before.is_some() || self.after.is_some();
+        if says_more || self.envelope.database.is_some() || self.envelope.produced_time.is_none() {
+            return Err(Fault::new(Kind::Envelope, "is missing").within("op"));
+        }
+        Ok(Op::Heartbeat)
     }
 
     /// The before image is whole: nothing is overlaid. CloudCanal writes an empty object where there is no image.

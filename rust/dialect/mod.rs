@@ -1,6 +1,7 @@
 //! What each vendor's envelope means: one file for each dialect, and the table of them.
 
 mod canal_json;
+mod canal_protobuf;
 mod cloudcanal_json;
 mod debezium_json;
 mod detect;
@@ -105,6 +106,7 @@ pub(crate) enum Read {
 /// Every dialect. Names, detection, documentation and tests go by this table.
 pub static DIALECTS: &[Dialect] = &[
     canal_json::DIALECT,
+    canal_protobuf::DIALECT,
     cloudcanal_json::DIALECT,
     debezium_json::DIALECT,
     river_json::DIALECT,

@@ -145,15 +145,18 @@ impl Column<'_> {
         let long_fraction = named.arguments.first().is_some_and(|digits| *digits > 3);
         match named.base {
             Base::Date => Ok(Form::Days),
-            Base::Datetime if long_fraction => self.clock(value),
-            Base::Datetime => Ok(Form::Clock(self.exact_unit().unwrap_or(MILLIS))),
+            Base::Datetime if self.modes.time.is_some() || !matches!(value, Value::Number(_)) => {
+                let adaptive = if long_fraction { MICROS } else { MILLIS };
+                Ok(Form::Clock(self.exact_unit().unwrap_or(adaptive)))
+            }
+            Base::Datetime => self.clock(value),
             Base::Timestamp => Ok(Form::Zoned),
             Base::Time if self.modes.time == Some(TimeMode::Adaptive) => Ok(Form::Time(if long_fraction { MICROS } else { MILLIS })),
             Base::Time => self.time(value),
-            Base::Decimal => self.decimal(value, named.arguments.get(1).map_or(0, |scale| *scale as i32)),
+            Base::Decimal => digits_or_base64(value, named.arguments.get(1).map_or(0, |scale| *scale as i32), self.decimals_precise()),
             Base::Bigint if named.unsigned => match value {
                 Value::Number(_) => Ok(Form::Unsigned),
-                other => self.decimal(other, 0),
+                other => digits_or_base64(other, 0, self.unsigned_precise()),
             },
             Base::Bit => Ok(Form::Bits),
             Base::Binary | Base::Blob => self.binary(value),
@@ -168,12 +171,15 @@ impl Column<'_> {
             DataType::Date32 => Ok(Form::Days),
             DataType::Timestamp(_, _) => self.clock(value),
             DataType::Duration(_) | DataType::Time64(_) => self.time(value),
-            DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => match value {
-                Value::Number(_) if *scale == 0 && self.modes.unsigned == Some(UnsignedMode::Long) => Ok(Form::Unsigned),
-                other => self.decimal(other, i32::from(*scale)),
-            },
-            DataType::UInt64 if self.modes.unsigned == Some(UnsignedMode::Long) && matches!(value, Value::Number(_)) => Ok(Form::Unsigned),
-            asked if asked.is_integer() => self.decimal(value, 0),
+            // What a `bigint unsigned` is asked as, and hardly anything else.
+            DataType::Decimal128(20, 0) | DataType::UInt64 if self.modes.unsigned == Some(UnsignedMode::Long) && is_number(value) => {
+                Ok(Form::Unsigned)
+            }
+            DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) if *scale != 0 => {
+                digits_or_base64(value, i32::from(*scale), self.decimals_precise())
+            }
+            DataType::Decimal128(..) | DataType::Decimal256(..) => digits_or_base64(value, 0, self.integers_precise()),
+            asked if asked.is_integer() => digits_or_base64(value, 0, self.integers_precise()),
             DataType::Struct(_) if matches!(value, Value::Nested(_)) => Ok(if is_geometry(value) { Form::Geometry } else { Form::Plain }),
             DataType::Binary | DataType::LargeBinary if is_geometry(value) => Ok(Form::Geometry),
             DataType::Binary | DataType::LargeBinary => self.binary(value),
@@ -216,17 +222,22 @@ impl Column<'_> {
         }
     }
 
-    /// Text of a decimal or of an integer: digits, or base64.
-    fn decimal(&self, value: &Value<'_>, scale: i32) -> Result<Form> {
-        let Value::Text(text) = value else { return Ok(Form::Plain) };
-        let precise = self.modes.decimal == Some(DecimalMode::Precise) || scale == 0 && self.modes.unsigned == Some(UnsignedMode::Precise);
-        let text_mode = matches!(self.modes.decimal, Some(DecimalMode::String | DecimalMode::Double));
-        let is_digits = decimal::<i256>(text, 76, 38).is_ok();
-        match (is_base64(text), is_digits) {
-            (true, _) if precise => Ok(Form::Decimal(scale)),
-            (true, false) if !text_mode => Ok(Form::Decimal(scale)),
-            (true, true) if !text_mode => Err(undecided(value, "digits or base64", "decimal_handling_mode or the schema part")),
-            _ => Ok(Form::Plain),
+    /// Whether decimals are written in base64, if the user says.
+    fn decimals_precise(&self) -> Option<bool> {
+        self.modes.decimal.map(|mode| mode == DecimalMode::Precise)
+    }
+
+    /// Whether a `bigint unsigned` is.
+    fn unsigned_precise(&self) -> Option<bool> {
+        self.modes.unsigned.map(|mode| mode == UnsignedMode::Precise)
+    }
+
+    /// Whether text without a fraction is, of which nobody says whether it is a decimal or a `bigint unsigned`. In mode `long`
+    /// only the one is text.
+    fn integers_precise(&self) -> Option<bool> {
+        match (self.decimals_precise(), self.unsigned_precise()) {
+            (Some(false), Some(true)) => None,
+            (decimals, _) => decimals,
         }
     }
 
@@ -253,6 +264,25 @@ impl Column<'_> {
             }
             _ => Ok(Form::Plain),
         }
+    }
+}
+
+fn is_number(value: &Value<'_>) -> bool {
+    matches!(value, Value::Number(_))
+}
+
+/// Text of a decimal or of an integer: digits, or base64.
+fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Result<Form> {
+    let Value::Text(text) = value else { return Ok(Form::Plain) };
+    let is_digits = decimal::<i256>(text, 76, 38).is_ok();
+    match (precise, is_base64(text), is_digits) {
+        (Some(true), true, _) | (None, true, false) => Ok(Form::Decimal(scale)),
+        (None, true, true) => Err(undecided(
+            value,
+            "digits or base64",
+            "decimal_handling_mode, bigint_unsigned_handling_mode with column_types, or the schema part",
+        )),
+        _ => Ok(Form::Plain),
     }
 }
 

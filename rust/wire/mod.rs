@@ -4,3 +4,4 @@ pub(crate) mod claim_check;
 pub(crate) mod compression;
 pub(crate) mod framing;
 pub(crate) mod json;
+pub(crate) mod protobuf;

@@ -1,0 +1,451 @@
+//! dts-avro: the records of Aliyun DTS's change tracking, each a bare Avro datum without a schema.
+//!
+//! As JSON, trimmed:
+//!
+//! ```json
+//! {"version":0,"id":1700061,"sourceTimestamp":1717990002,"sourcePosition":"4985@78","safeSourcePosition":"4650@78",
+//!  "sourceTxid":"0","source":{"sourceType":"MySQL","version":"8.0.28"},"operation":"UPDATE","objectName":"shop.orders",
+//!  "processTimestamps":null,"tags":{"pk_uk_info":"{\"PRIMARY\":[\"id\"]}","server_id":"26957161"},
+//!  "fields":[{"name":"id","dataTypeNumber":8},{"name":"total","dataTypeNumber":246}],
+//!  "beforeImages":[{"Integer":{"precision":8,"value":"1"}},{"Decimal":{"value":"9.00","precision":3,"scale":2}}],
+//!  "afterImages":[{"Integer":{"precision":8,"value":"1"}},{"Decimal":{"value":"12.50","precision":4,"scale":2}}],
+//!  "bornTimestamp":1717990002}
+//! ```
+//!
+//! Two schemas are published, of which the older one lacks `bornTimestamp`. The names of classes are those of DTS's SDK
+//! (aliyun-dts-subscribe-sdk-java) and of its example (subscribe_example).
+
+mod plan;
+mod values;
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+pub(crate) use plan::Plan;
+use plan::{Atom, Choice, Columns, HEAD, Image, Parts, Several, Side, What};
+use values::{Cell, declared, miscounted};
+
+use super::{Dialect, Marks, Read, Reading, Variant, Wire};
+use crate::error::{Fault, Kind, Result};
+use crate::event::{self, Cells, Envelope, Events, List, Listed, Op, Quirks, Source, Value, Writes};
+use crate::keys::{KeyId, Quoting};
+use crate::mysql::temporal::micros_of_epoch;
+use crate::wire::avro::{Items, Reader};
+use crate::wire::json::Cursor;
+
+const NAME: &str = "dts-avro";
+
+pub(super) const DIALECT: Dialect = Dialect {
+    name: NAME,
+    aliases: &[],
+    producer: "Aliyun DTS",
+    wire: Wire::Avro,
+    description: "the records of Aliyun DTS's change tracking, of both published schemas",
+    fields: &[],
+    marks: Marks::Bytes(|bytes| PUBLISHED.as_ref().is_some_and(|plan| plan.fits(bytes))),
+    variant: |_| Variant { quirks: &QUIRKS, quoting: Quoting::None },
+    read: Read::Bytes(read),
+};
+
+static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Text };
+
+/// The newer of the published schemas, of which the older one is the beginning.
+static PUBLISHED: LazyLock<Option<Plan>> = LazyLock::new(|| Plan::compile(include_str!("dts_avro/record.avsc")).ok());
+
+/// The words of `operation`. Those that say nothing of MySQL's are what `source.operation` says.
+const OPERATIONS: [(&str, Op); 17] = [
+    ("INSERT", Op::Insert),
+    ("UPDATE", Op::Update),
+    ("DELETE", Op::Delete),
+    ("DDL", Op::Ddl),
+    ("BEGIN", Op::Begin),
+    ("COMMIT", Op::Commit),
+    ("ROLLBACK", Op::Rollback),
+    ("ABORT", Op::Rollback),
+    ("HEARTBEAT", Op::Heartbeat),
+    ("CHECKPOINT", Op::Other),
+    ("COMMAND", Op::Other),
+    ("FILL", Op::Other),
+    ("FINISH", Op::Other),
+    ("CONTROL", Op::Other),
+    ("RDB", Op::Other),
+    ("NOOP", Op::Other),
+    ("INIT", Op::Other),
+];
+
+/// A record as far as it is read.
+struct Record<'a, 'p> {
+    plan: &'p Plan,
+    reader: Reader<'a>,
+    /// The single values, in the order of [`HEAD`].
+    head: [Atom<'a, 'p>; HEAD.len()],
+    envelope: Envelope<'a>,
+    columns: Listing<'a>,
+    before: Picture<'a, 'p>,
+    after: Picture<'a, 'p>,
+}
+
+/// What stands in place of the columns.
+enum Listing<'a> {
+    Null,
+    Columns(List<'a>),
+    Other,
+}
+
+/// What stands in place of a row image.
+#[derive(Clone)]
+enum Picture<'a, 'p> {
+    None,
+    Text(&'a str),
+    Cells(Cells),
+    /// Values that stand before the columns or the operation that they go with: where they begin.
+    Later(usize, &'p Choice<Cell>),
+    Other,
+}
+
+fn read<'a>(bytes: &'a [u8], reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    let plan = reading.options.dts.as_ref().or(PUBLISHED.as_ref());
+    let plan = plan.ok_or_else(|| Fault::new(Kind::Envelope, "there is no schema"))?;
+    let mut record = Record {
+        plan,
+        reader: Reader::new(bytes),
+        head: [Atom::Null; HEAD.len()],
+        envelope: Envelope::empty(reading.variant.quirks),
+        columns: Listing::Null,
+        before: Picture::None,
+        after: Picture::None,
+    };
+    record.read(events)?;
+    record.settle()?;
+    record.emit(events)
+}
+
+impl<'a, 'p> Record<'a, 'p> {
+    /// What follows the last field is of a newer schema, and none of our concern.
+    fn read(&mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        for step in &self.plan.steps {
+            if step.may_lack && self.reader.is_at_end() {
+                break;
+            }
+            self.step(&step.what, events).map_err(|fault| fault.within(&step.name))?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, what: &'p What, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let plan = self.plan;
+        match what {
+            What::Head(at, written) => {
+                let atom = written.read(&mut self.reader)?;
+                self.head.get_mut(*at).into_iter().for_each(|slot| *slot = atom);
+                Ok(())
+            }
+            What::Skip(schema) => plan.schemas.skip(schema, &mut self.reader),
+            What::Times(times) => self.times(times),
+            What::Tags(tags) => self.tags(tags, events),
+            What::Columns(columns) => self.columns(columns, events),
+            What::Image(side, image) => {
+                let picture = self.image(image, events)?;
+                *self.side(*side) = picture;
+                Ok(())
+            }
+        }
+    }
+
+    fn side(&mut self, side: Side) -> &mut Picture<'a, 'p> {
+        match side {
+            Side::Before => &mut self.before,
+            Side::After => &mut self.after,
+        }
+    }
+
+    /// When the record passed the stages of DTS, the last of which wrote it.
+    fn times(&mut self, times: &'p Choice<Several>) -> Result<()> {
+        let mut last = None;
+        self.plan.several(times, false, &mut self.reader, |_, time| last = number(time))?;
+        self.envelope.produced_time = last.and_then(micros).or(self.envelope.produced_time);
+        Ok(())
+    }
+
+    fn tags(&mut self, tags: &'p Choice<Several>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let (envelope, reader) = (&mut self.envelope, &mut self.reader);
+        let mut keys = None;
+        self.plan.several(tags, true, reader, |name, value| {
+            let Atom::Text(value) = value else { return };
+            match name {
+                "pk_uk_info" => keys = Some(value),
+                "GTID" => envelope.source.gtid = Some(value.into()),
+                "server_id" => envelope.source.server_id = value.parse().ok(),
+                // When DTS read the change; what the last stage says, if any does, is nearer to the message.
+                "readerThroughoutTime" => envelope.produced_time = envelope.produced_time.or(value.parse().ok().and_then(micros)),
+                _ => {}
+            }
+        })?;
+        if let Some(keys) = keys {
+            let start = self.reader.offset_of(keys.as_bytes());
+            self.envelope.primary_key = primary_key(keys, events).map_err(|fault| moved(fault, start).within("pk_uk_info"))?;
+        }
+        Ok(())
+    }
+
+    fn columns(&mut self, columns: &'p Choice<Columns>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        self.columns = match columns.pick(&mut self.reader)? {
+            Columns::Null => Listing::Null,
+            Columns::Listed(parts) => Listing::Columns(self.list(parts, events)?),
+            Columns::Other(schema) => {
+                self.plan.schemas.skip(schema, &mut self.reader)?;
+                Listing::Other
+            }
+        };
+        Ok(())
+    }
+
+    /// The list of columns: usually the same as the table's last one, and then not read again.
+    fn list(&mut self, parts: &'p Parts, events: &mut Events<'a, '_, '_>) -> Result<List<'a>> {
+        let table = text(self.head[OBJECT_NAME]).unwrap_or_default();
+        let known = *events.list(table);
+        if !known.raw.is_empty() && self.reader.eat(known.raw) {
+            return Ok(known);
+        }
+        let start = self.reader.at();
+        let columns = self.listed(parts, events)?;
+        let raw = self.reader.since(start);
+        let types = events.wants.types.then(|| types(raw, &columns, events));
+        let list = List { raw, columns: events.arena.alloc_slice_copy(&columns), types };
+        *events.list(table) = list;
+        Ok(list)
+    }
+
+    fn listed(&mut self, parts: &'p Parts, events: &mut Events<'a, '_, '_>) -> Result<Vec<Listed>> {
+        let (mut columns, mut key) = (Vec::new(), KeyId::START);
+        let schemas = &self.plan.schemas;
+        self.reader.items(|reader| {
+            let [name, type_number] = parts.read(reader, schemas)?;
+            key = events.keys.plain(&unescaped(text(name).unwrap_or_default()), key);
+            let type_number = number(type_number).and_then(|number| i32::try_from(number).ok()).unwrap_or(-1);
+            columns.push(Listed { key, is_wanted: events.wants_cell(key), type_number });
+            Ok(())
+        })?;
+        Ok(columns)
+    }
+
+    fn image(&mut self, image: &'p Choice<Image>, events: &mut Events<'a, '_, '_>) -> Result<Picture<'a, 'p>> {
+        match image.pick(&mut self.reader)? {
+            Image::Null => Ok(Picture::None),
+            Image::Text => Ok(Picture::Text(self.reader.text()?)),
+            Image::Cells(cell, whole) => self.values(cell, whole, events),
+            Image::Other(schema) => self.plan.schemas.skip(schema, &mut self.reader).map(|()| Picture::Other),
+        }
+    }
+
+    /// The values of an image, if what they are is known already; a writer's schema may have any order.
+    fn values(
+        &mut self,
+        cell: &'p Choice<Cell>,
+        whole: &'p crate::wire::avro::Schema,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<Picture<'a, 'p>> {
+        let is_change = self.op().is_some_and(Op::is_row_change);
+        if let (Listing::Columns(list), true) = (&self.columns, is_change) {
+            return cells(&mut self.reader, self.plan, cell, list, events);
+        }
+        let start = self.reader.at();
+        self.plan.schemas.skip(whole, &mut self.reader)?;
+        Ok(Picture::Later(start, cell))
+    }
+
+    fn op(&self) -> Option<Op> {
+        let word = text(self.head[OPERATION])?;
+        Some(OPERATIONS.iter().find(|(known, _)| *known == word).map_or(Op::Other, |(_, op)| *op))
+    }
+
+    /// What the record says beside its rows.
+    fn settle(&mut self) -> Result<()> {
+        let [id, timestamp, position, transaction, connector, version, operation, object_name] = self.head;
+        let envelope = &mut self.envelope;
+        envelope.event_time = number(timestamp).and_then(micros);
+        let source = &mut envelope.source;
+        source.message_id = number(id);
+        source.transaction_id = lasting(transaction).filter(|id| !id.is_empty());
+        source.connector = lasting(connector);
+        source.version = lasting(version);
+        source.operation = lasting(operation);
+        if let Atom::Text(position) = position {
+            place(position, source);
+        }
+        let Atom::Text(name) = object_name else { return Ok(()) };
+        name_parts(name, envelope).map_err(|fault| fault.within("objectName"))
+    }
+
+    fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let op = self.op().ok_or_else(|| Fault::new(Kind::Envelope, "is null").within("operation"))?;
+        if op.is_row_change() {
+            return self.emit_change(op, events);
+        }
+        if let Picture::Text(sql) = self.after {
+            self.envelope.sql = Some(sql.into());
+        }
+        let op = if op == Op::Ddl { Op::of_statement(self.envelope.sql.as_deref().unwrap_or_default()) } else { op };
+        let envelope = events.envelope(self.envelope);
+        events.row(op, envelope, None, None);
+        Ok(())
+    }
+
+    /// Both images are whole: nothing is laid over anything.
+    fn emit_change(mut self, op: Op, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let before = self.cells_of(Side::Before, events).map_err(|fault| fault.within(Side::Before.name()))?;
+        let after = self.cells_of(Side::After, events).map_err(|fault| fault.within(Side::After.name()))?;
+        let needed = if op == Op::Delete { Side::Before } else { Side::After };
+        let (before, after) = match op {
+            Op::Insert => (None, after),
+            Op::Delete => (before, None),
+            _ => (before, after),
+        };
+        if before.is_none() && needed == Side::Before || after.is_none() && needed == Side::After {
+            return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within(needed.name()));
+        }
+        let envelope = events.envelope(self.envelope);
+        events.row(op, envelope, before.map(event::Image::whole), after.map(event::Image::whole));
+        Ok(())
+    }
+
+    fn cells_of(&mut self, side: Side, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
+        let list = match &self.columns {
+            Listing::Columns(list) => *list,
+            other => return Err(unlisted(other)),
+        };
+        self.envelope.types = list.types;
+        let picture = match self.side(side).clone() {
+            Picture::Later(start, cell) => cells(&mut self.reader.from(start), self.plan, cell, &list, events)?,
+            other => other,
+        };
+        match picture {
+            Picture::None => Ok(None),
+            Picture::Cells(cells) => Ok(Some(cells)),
+            _ => Err(Fault::new(Kind::Envelope, "expected the columns' values, found text")),
+        }
+    }
+}
+
+/// Places in [`HEAD`].
+const OPERATION: usize = 6;
+const OBJECT_NAME: usize = 7;
+
+/// The values of an image, one for each column. An empty list stands for no image, as in the SDK's `AvroRecordParser`.
+fn cells<'a, 'p>(
+    reader: &mut Reader<'a>,
+    plan: &Plan,
+    cell: &'p Choice<Cell>,
+    list: &List<'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<Picture<'a, 'p>> {
+    let start = events.cells.len();
+    let (mut items, mut columns) = (Items::default(), list.columns.iter());
+    while reader.next_item(&mut items)? {
+        let column = columns.next().ok_or_else(|| miscounted(list.columns.len() + 1, list.columns.len()))?;
+        let value = cell.pick(reader).and_then(|cell| cell.read(reader, &plan.schemas, column, events.arena));
+        let value = value.map_err(|fault| fault.within(events.keys.name(column.key)))?;
+        if column.is_wanted && value != Value::Missing {
+            events.cells.push((column.key, value));
+        }
+    }
+    match list.columns.len() - columns.len() {
+        0 if !list.columns.is_empty() => Ok(Picture::None),
+        read if columns.len() > 0 => Err(miscounted(read, list.columns.len())),
+        _ => Ok(Picture::Cells(start..events.cells.len())),
+    }
+}
+
+/// The block of declared types of a list of columns that is written like this.
+fn types(raw: &[u8], columns: &[Listed], events: &mut Events<'_, '_, '_>) -> usize {
+    let hint = columns.last().map_or(0, |column| column.key.index());
+    if let Some(block) = events.types.latest(hint, |known| known == raw) {
+        return block;
+    }
+    events.types.start();
+    for Listed { key, type_number, .. } in columns {
+        events.types.declare_as(*key, events.keys.column(*key), &format!("{NAME} {type_number}"), || declared(*type_number));
+    }
+    events.types.finish(raw, hint)
+}
+
+#[cold]
+fn unlisted(listing: &Listing<'_>) -> Fault {
+    let found = if matches!(listing, Listing::Null) { "null" } else { "text" };
+    Fault::new(Kind::Envelope, format!("expected the columns of the row, found {found}")).within("fields")
+}
+
+/// `{"PRIMARY":["id"],"uk_code":["code"]}`: the keys of the table, of which the first is the primary one.
+fn primary_key<'a>(json: &'a str, events: &mut Events<'a, '_, '_>) -> Result<Option<std::ops::Range<usize>>> {
+    let mut cursor = Cursor::new(json, true);
+    let (mut members, mut found) = (cursor.object()?, None);
+    while let Some(name) = cursor.next_key(&mut members)? {
+        match name.raw {
+            "PRIMARY" => found = events.read_names(&mut cursor)?,
+            _ => cursor.skip()?,
+        }
+    }
+    Ok(found)
+}
+
+/// A fault of a text that begins at `start`.
+#[cold]
+fn moved(fault: Fault, start: usize) -> Fault {
+    let parts = fault.into_parts();
+    Fault::new(parts.kind, parts.what).at(start + parts.byte.unwrap_or(0))
+}
+
+/// `4985@78`: a place, and the number of the binlog file that it is in. What is not of this form is no place of MySQL's.
+fn place<'a>(position: &'a str, source: &mut Source<'a>) {
+    let (place, file) = position.split_once('@').unwrap_or((position, ""));
+    source.position = place.parse().ok();
+    let file = if source.position.is_some() { file } else { position };
+    source.file = Some(file).filter(|file| !file.is_empty()).map(Cow::Borrowed);
+}
+
+/// `database.table` or `database.schema.table`, or the database alone.
+fn name_parts<'a>(name: &'a str, envelope: &mut Envelope<'a>) -> Result<()> {
+    let mut parts = name.split('.').map(unescaped);
+    let (first, second, third) = (parts.next().filter(|_| !name.is_empty()), parts.next(), parts.next());
+    if parts.next().is_some() {
+        return Err(Fault::new(Kind::Envelope, format!("{} has more than three parts", crate::error::excerpt(name))));
+    }
+    envelope.database = first;
+    (envelope.schema, envelope.table) = if third.is_some() { (second, third) } else { (None, second) };
+    Ok(())
+}
+
+/// A name in which a dot is not the one between two names: the SDK's `ObjectNameUtils`.
+fn unescaped(name: &str) -> Cow<'_, str> {
+    const DOT: &str = "\\u002E";
+    if name.contains(DOT) { name.replace(DOT, ".").into() } else { name.into() }
+}
+
+/// A time that is not set is 0 or less.
+fn micros(time: i64) -> Option<i64> {
+    micros_of_epoch(time).filter(|_| time > 0)
+}
+
+fn number(atom: Atom<'_, '_>) -> Option<i64> {
+    if let Atom::Number(number) = atom { Some(number) } else { None }
+}
+
+fn text<'t>(atom: Atom<'t, 't>) -> Option<&'t str> {
+    match atom {
+        Atom::Text(text) | Atom::Word(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A text as long as its message lives.
+fn lasting<'a>(atom: Atom<'a, '_>) -> Option<Cow<'a, str>> {
+    match atom {
+        Atom::Text(text) => Some(text.into()),
+        Atom::Word("MySQL") => Some("MySQL".into()),
+        Atom::Word(word) => {
+            let known = OPERATIONS.iter().find(|(known, _)| *known == word);
+            Some(known.map_or_else(|| word.to_owned().into(), |(known, _)| (*known).into()))
+        }
+        _ => None,
+    }
+}

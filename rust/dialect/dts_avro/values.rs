@@ -1,0 +1,397 @@
+//! The values of row images: one of the records that DTS has for its types, each becoming what MySQL holds.
+
+use bumpalo::Bump;
+
+use super::plan::{Atom, Parts, Sort, Wanted};
+use crate::error::{Fault, Kind, Result};
+use crate::event::{Listed, Unread, Value};
+use crate::mysql::charset;
+use crate::mysql::number::plain_text;
+use crate::mysql::temporal::Written;
+use crate::mysql::types::{Base, Declared, Form};
+use crate::mysql::zone::Zone;
+use crate::wire::avro::{Reader, Schema, Schemas};
+
+/// What a value of an image may be.
+#[derive(Debug)]
+pub(super) enum Cell {
+    Null,
+    Text,
+    /// The symbols of `EmptyObject`.
+    Empty(Vec<String>),
+    Known(Sorted, Parts),
+    /// A type that is not DTS's, by its name.
+    Unknown(String, Schema),
+}
+
+/// The records that DTS has for values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sorted {
+    Integer,
+    Character,
+    Decimal,
+    Float,
+    Timestamp,
+    DateTime,
+    Zoned,
+    Text,
+    Object,
+    Geometry,
+}
+
+const CLOCK: [Wanted; 7] = [
+    ("year", Sort::Number),
+    ("month", Sort::Number),
+    ("day", Sort::Number),
+    ("hour", Sort::Number),
+    ("minute", Sort::Number),
+    ("second", Sort::Number),
+    ("millis", Sort::Number),
+];
+const ZONED: [Wanted; 8] = [
+    ("value.year", Sort::Number),
+    ("value.month", Sort::Number),
+    ("value.day", Sort::Number),
+    ("value.hour", Sort::Number),
+    ("value.minute", Sort::Number),
+    ("value.second", Sort::Number),
+    ("value.millis", Sort::Number),
+    ("timezone", Sort::Text),
+];
+
+/// Each record's name, what it is, and what is wanted of it.
+const RECORDS: [(&str, Sorted, &[Wanted]); 11] = [
+    ("Integer", Sorted::Integer, &[("value", Sort::Text)]),
+    ("Character", Sorted::Character, &[("value", Sort::Bytes), ("charset", Sort::Text)]),
+    ("Decimal", Sorted::Decimal, &[("value", Sort::Text)]),
+    ("Float", Sorted::Float, &[("value", Sort::Double)]),
+    ("Timestamp", Sorted::Timestamp, &[("timestamp", Sort::Number), ("millis", Sort::Number)]),
+    ("DateTime", Sorted::DateTime, &CLOCK),
+    ("TimestampWithTimeZone", Sorted::Zoned, &ZONED),
+    ("TextObject", Sorted::Text, &[("value", Sort::Text)]),
+    ("TextGeometry", Sorted::Text, &[("value", Sort::Text)]),
+    ("BinaryObject", Sorted::Object, &[("value", Sort::Bytes), ("type", Sort::Text)]),
+    ("BinaryGeometry", Sorted::Geometry, &[("value", Sort::Bytes)]),
+];
+
+impl Cell {
+    pub fn compile(schemas: &Schemas, schema: &Schema) -> Result<Self, String> {
+        let name = schemas.named(schema).map_or("", |named| &named.name);
+        let record = RECORDS.iter().find(|(record, ..)| *record == name && schemas.fields(schema).is_some());
+        Ok(match (schema, record) {
+            (Schema::Null, _) => Cell::Null,
+            (Schema::String, _) => Cell::Text,
+            (named, _) if name == "EmptyObject" && schemas.symbols(named).is_some() => {
+                Cell::Empty(schemas.symbols(named).unwrap_or_default().to_vec())
+            }
+            (_, Some((_, sorted, wanted))) => Cell::Known(*sorted, Parts::compile(schemas, schema, wanted)?),
+            _ => Cell::Unknown(name.into(), schema.clone()),
+        })
+    }
+
+    /// Reads the value of a column; one that nobody asks for is only stepped over.
+    #[inline(always)]
+    pub fn read<'a>(&self, reader: &mut Reader<'a>, schemas: &Schemas, column: &Listed, arena: &'a Bump) -> Result<Value<'a>> {
+        let start = reader.at();
+        let made = match self {
+            Cell::Null => Ok(Value::Null),
+            Cell::Text => Ok(Value::Text(reader.text()?)),
+            Cell::Known(sorted, parts) => sorted.read(parts, reader, schemas, column, arena)?,
+            Cell::Empty(symbols) => {
+                let symbol = reader.index(symbols.len(), "symbol")?;
+                empty(symbols.get(symbol).map_or("", String::as_str))
+            }
+            Cell::Unknown(name, schema) => {
+                schemas.skip(schema, reader)?;
+                Err(no(format!("a value of Avro type {name:?} is none of DTS's")))
+            }
+        };
+        Ok(made.unwrap_or_else(|odd| odd.value(reader.since(start), arena)))
+    }
+}
+
+/// Why a value cannot be made out, before its place is known.
+struct Odd<'a> {
+    kind: Kind,
+    why: String,
+    /// The stored bytes, where there are any.
+    bytes: Option<&'a [u8]>,
+}
+
+type Made<'a> = std::result::Result<Value<'a>, Odd<'a>>;
+
+impl<'a> Odd<'a> {
+    #[cold]
+    fn value(self, written: &'a [u8], arena: &'a Bump) -> Value<'a> {
+        let why = arena.alloc_str(&self.why);
+        Value::Unread(arena.alloc(Unread { kind: self.kind, why, bytes: self.bytes.unwrap_or(written) }))
+    }
+}
+
+#[cold]
+fn no<'a>(why: impl Into<String>) -> Odd<'a> {
+    Odd { kind: Kind::Type, why: why.into(), bytes: None }
+}
+
+#[cold]
+fn beyond<'a>(why: impl Into<String>) -> Odd<'a> {
+    Odd { kind: Kind::Range, why: why.into(), bytes: None }
+}
+
+fn empty<'a>(symbol: &str) -> Made<'a> {
+    match symbol {
+        // The image does not have the column, as with binlog_row_image=MINIMAL.
+        "NONE" => Ok(Value::Missing),
+        "NULL" => Ok(Value::Null),
+        other => Err(no(format!("an EmptyObject {other:?} is unknown"))),
+    }
+}
+
+impl Sorted {
+    /// Reads the record; a column that nobody asks for gets no value.
+    #[inline(always)]
+    fn read<'a>(self, parts: &Parts, reader: &mut Reader<'a>, schemas: &Schemas, column: &Listed, arena: &'a Bump) -> Result<Made<'a>> {
+        match self {
+            Sorted::Integer => one(parts, reader, schemas, |atom| integer(atom)),
+            Sorted::Decimal => one(parts, reader, schemas, |atom| decimal(atom, arena)),
+            Sorted::Float => one(parts, reader, schemas, |atom| float(atom, column.type_number)),
+            Sorted::Text => one(parts, reader, schemas, |atom| text(atom)),
+            Sorted::Geometry => one(parts, reader, schemas, |atom| bytes(atom)),
+            Sorted::Character => {
+                let [value, charset] = parts.read(reader, schemas)?;
+                Ok(if column.is_wanted { character(value, charset, arena) } else { Ok(Value::Null) })
+            }
+            Sorted::Object => {
+                let [value, sort] = parts.read(reader, schemas)?;
+                Ok(object(value, sort))
+            }
+            Sorted::Timestamp => {
+                let [seconds, micros] = parts.read(reader, schemas)?;
+                Ok(timestamp(seconds, micros))
+            }
+            Sorted::DateTime => {
+                let clock = parts.read(reader, schemas)?;
+                Ok(if column.is_wanted { date_time(clock.map(number), arena) } else { Ok(Value::Null) })
+            }
+            Sorted::Zoned => {
+                let [clock @ .., zone] = parts.read::<8>(reader, schemas)?;
+                Ok(if column.is_wanted { zoned(clock.map(number), zone, arena) } else { Ok(Value::Null) })
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn one<'a, 'p>(parts: &'p Parts, reader: &mut Reader<'a>, schemas: &Schemas, make: impl Fn(Atom<'a, 'p>) -> Made<'a>) -> Result<Made<'a>> {
+    let [atom] = parts.read(reader, schemas)?;
+    Ok(make(atom))
+}
+
+fn number(atom: Atom<'_, '_>) -> Option<i64> {
+    if let Atom::Number(number) = atom { Some(number) } else { None }
+}
+
+/// Digits; their precision is the column's width in bytes.
+fn integer<'a>(value: Atom<'a, '_>) -> Made<'a> {
+    Ok(if let Atom::Text(digits) = value { Value::Number(digits) } else { Value::Null })
+}
+
+fn decimal<'a>(value: Atom<'a, '_>, arena: &'a Bump) -> Made<'a> {
+    let Atom::Text(text) = value else { return Ok(Value::Null) };
+    // Java's BigDecimal prints some values with an exponent, and MySQL none.
+    Ok(Value::Number(plain_text(text).map_or(text, |plain| arena.alloc_str(&plain))))
+}
+
+/// A FLOAT comes as the double that equals it.
+fn float<'a>(value: Atom<'a, '_>, type_number: i32) -> Made<'a> {
+    let Atom::Double(double) = value else { return Ok(Value::Null) };
+    let single = double as f32;
+    Ok(if type_number == FLOAT && f64::from(single) == double { Value::Single(single) } else { Value::Double(double) })
+}
+
+fn text<'a>(value: Atom<'a, '_>) -> Made<'a> {
+    Ok(if let Atom::Text(text) = value { Value::Text(text) } else { Value::Null })
+}
+
+fn bytes<'a>(value: Atom<'a, '_>) -> Made<'a> {
+    Ok(if let Atom::Bytes(bytes) = value { Value::Bytes(bytes) } else { Value::Null })
+}
+
+/// Text in the column's own character set, or bytes.
+#[inline(always)]
+fn character<'a>(value: Atom<'a, '_>, charset: Atom<'a, '_>, arena: &'a Bump) -> Made<'a> {
+    let Atom::Bytes(bytes) = value else { return Ok(Value::Null) };
+    let charset = if let Atom::Text(charset) = charset { charset } else { "" };
+    match charset::decode(charset, bytes) {
+        Ok(Some(std::borrow::Cow::Borrowed(text))) => Ok(Value::Text(text)),
+        Ok(Some(std::borrow::Cow::Owned(text))) => Ok(Value::Text(arena.alloc_str(&text))),
+        Ok(None) => Ok(Value::Bytes(bytes)),
+        Err(why) => Err(Odd { kind: Kind::Encoding, why, bytes: Some(bytes) }),
+    }
+}
+
+/// A large object. Of TEXT nothing says in which character set it is, so that only UTF-8 is known to be text.
+fn object<'a>(value: Atom<'a, '_>, sort: Atom<'a, '_>) -> Made<'a> {
+    let Atom::Bytes(bytes) = value else { return Ok(Value::Null) };
+    let is_text =
+        matches!(sort, Atom::Text(sort) if ["TEXT", "JSON", "ENUM", "SET", "XML"].iter().any(|text| sort.eq_ignore_ascii_case(text)));
+    let text = simdutf8::basic::from_utf8(bytes).ok().filter(|_| is_text);
+    Ok(text.map_or(Value::Bytes(bytes), Value::Text))
+}
+
+const MICROS: i64 = 1_000_000;
+const ZERO_DATE: &str = "0000-00-00 00:00:00";
+
+/// Seconds since 1970, of the years 1 to 9999.
+const SECONDS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
+
+/// Seconds since 1970 and, whatever the field's name, microseconds: the SDK's `TimestampStringAdapter` prints six digits.
+fn timestamp<'a>(seconds: Atom<'a, '_>, micros: Atom<'a, '_>) -> Made<'a> {
+    let Some(seconds) = number(seconds) else { return Ok(Value::Null) };
+    match number(micros).unwrap_or(0) {
+        // MySQL stores its zero date as 0; a TIMESTAMP begins a second later.
+        0 if seconds == 0 => Ok(Value::Text(ZERO_DATE)),
+        micros @ 0..MICROS if SECONDS.contains(&seconds) => Ok(Value::Instant(seconds * MICROS + micros)),
+        micros => Err(beyond(format!("{seconds} seconds and {micros} microseconds do not fit into a timestamp"))),
+    }
+}
+
+/// A date, a clock, a year or a TIME, by the parts that it has. `millis` holds microseconds here too: `DateTimeAdapter`.
+fn date_time<'a>(parts: [Option<i64>; 7], arena: &'a Bump) -> Made<'a> {
+    match parts {
+        [Some(year), None, None, None, None, None, None | Some(0)] => year_of(year, arena),
+        [None, None, None, Some(hour), Some(minute), Some(second), micros] => time([hour, minute, second, micros.unwrap_or(0)]),
+        [Some(year), Some(month), Some(day), None, None, None, None | Some(0)] => {
+            let date = written([year, month, day, 0, 0, 0, 0])?;
+            Ok(date.days().map_or_else(|_| Value::Text(arena.alloc_str(&print(&date, false))), Value::Date))
+        }
+        [Some(year), Some(month), Some(day), Some(hour), Some(minute), Some(second), micros] => {
+            let clock = written([year, month, day, hour, minute, second, micros.unwrap_or(0)])?;
+            let micros = |seconds| seconds * MICROS + i64::from(clock.nanos / 1000);
+            Ok(clock.seconds().map_or_else(|_| Value::Text(arena.alloc_str(&print(&clock, true))), |seconds| Value::Clock(micros(seconds))))
+        }
+        _ => Err(no(format!("a DateTime of {} is no date, time or year", shown(parts)))),
+    }
+}
+
+#[cold]
+fn shown(parts: [Option<i64>; 7]) -> String {
+    let parts = CLOCK.iter().zip(parts).filter_map(|((name, _), part)| Some(format!("{name} {}", part?)));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// MySQL prints the year 0 with four digits.
+fn year_of<'a>(year: i64, arena: &'a Bump) -> Made<'a> {
+    match year {
+        0..10_000 => Ok(Value::Number(arena.alloc_str(&format!("{year:04}")))),
+        other => Err(beyond(format!("{other} does not fit into a year"))),
+    }
+}
+
+/// A TIME; where it is negative, every part of it is: the SDK's `TimeAdapter`.
+fn time<'a>(parts: [i64; 4]) -> Made<'a> {
+    let [hour, minute, second, micros] = parts;
+    let fits = hour.abs() <= 838 && minute.abs() < 60 && second.abs() < 60 && micros.abs() < MICROS;
+    let one_sign = parts.iter().all(|part| *part >= 0) || parts.iter().all(|part| *part <= 0);
+    if !fits || !one_sign {
+        return Err(beyond(format!("hour {hour}, minute {minute}, second {second}, {micros} microseconds do not fit into a time")));
+    }
+    Ok(Value::Time(((hour * 60 + minute) * 60 + second) * MICROS + micros))
+}
+
+fn written<'a>(parts: [i64; 7]) -> std::result::Result<Written, Odd<'a>> {
+    let [year, month, day, hour, minute, second, micros] = parts;
+    let two_digits = |part: i64| u8::try_from(part).ok().filter(|part| *part < 100);
+    let made = || {
+        Some(Written {
+            year: u16::try_from(year).ok().filter(|year| *year < 10_000)?,
+            month: two_digits(month)?,
+            day: two_digits(day)?,
+            hour: two_digits(hour)?,
+            minute: two_digits(minute)?,
+            second: two_digits(second)?,
+            nanos: u32::try_from(micros).ok().filter(|micros| i64::from(*micros) < MICROS)? * 1000,
+            offset: None,
+            has_time: true,
+        })
+    };
+    made().ok_or_else(|| beyond(format!("a DateTime of {} does not fit into a date", shown(parts.map(Some)))))
+}
+
+/// A zero date, or another that the calendar lacks, as MySQL prints it.
+#[cold]
+fn print(written: &Written, has_time: bool) -> String {
+    let Written { year, month, day, hour, minute, second, nanos, .. } = written;
+    let date = format!("{year:04}-{month:02}-{day:02}");
+    match nanos / 1000 {
+        _ if !has_time => date,
+        0 => format!("{date} {hour:02}:{minute:02}:{second:02}"),
+        micros => format!("{date} {hour:02}:{minute:02}:{second:02}.{micros:06}"),
+    }
+}
+
+/// A clock in a zone.
+fn zoned<'a>(parts: [Option<i64>; 7], zone: Atom<'a, '_>, arena: &'a Bump) -> Made<'a> {
+    let clock = match date_time(parts, arena)? {
+        Value::Clock(clock) => clock,
+        // A zero date is one in every zone.
+        Value::Text(text) => return Ok(Value::Text(text)),
+        _ => return Err(no(format!("a TimestampWithTimeZone of {} is no moment", shown(parts)))),
+    };
+    let name = if let Atom::Text(name) = zone { name } else { "" };
+    let zone = zone_of(name).ok_or_else(|| no(format!("unknown time zone {name:?}")))?;
+    match zone.instant(clock.div_euclid(MICROS)) {
+        Ok(seconds) => Ok(Value::Instant(seconds * MICROS + clock.rem_euclid(MICROS))),
+        Err(_) => Err(beyond(format!("the time zone {name:?} skips or repeats the clock {}", shown(parts)))),
+    }
+}
+
+/// A zone by its name, or an offset in one of the ways that the SDK's `DateTime` reads: `+08:00`, `GMT+8:00`, `UTC+8`.
+fn zone_of(name: &str) -> Option<Zone> {
+    let offset = name.strip_prefix("GMT").or_else(|| name.strip_prefix("UTC")).unwrap_or(name);
+    match offset {
+        "" if !name.is_empty() => Some(Zone::Utc),
+        offset if offset.starts_with(['+', '-']) && !offset.contains(':') => Zone::parse(&format!("{offset}:00")),
+        offset if offset.starts_with(['+', '-']) => Zone::parse(offset),
+        _ => Zone::parse(name),
+    }
+}
+
+/// MySQL's number of FLOAT.
+const FLOAT: i32 = 4;
+
+/// The type that one of MySQL's numbers stands for. It does not tell whether an integer is signed, so that the inferred type
+/// has to hold both; nor text from bytes, nor any length.
+pub(super) fn declared(type_number: i32) -> Declared {
+    let (base, form) = match type_number {
+        0 | 246 => (Base::Decimal, Form::Plain),
+        1 => (Base::Tinyint, Form::Plain),
+        2 => (Base::Smallint, Form::Plain),
+        3 => (Base::Int, Form::Plain),
+        FLOAT => (Base::Float, Form::Plain),
+        5 => (Base::Double, Form::Plain),
+        7 | 17 => (Base::Timestamp, Form::Plain),
+        8 => (Base::Bigint, Form::Plain),
+        9 => (Base::Mediumint, Form::Plain),
+        10 | 14 => (Base::Date, Form::Plain),
+        11 | 19 => (Base::Time, Form::Plain),
+        12 | 18 => (Base::Datetime, Form::Plain),
+        13 => (Base::Year, Form::Plain),
+        16 => (Base::Bit, Form::Plain),
+        15 | 249..=254 => (Base::Characters, Form::Plain),
+        245 => (Base::Json, Form::Plain),
+        247 => (Base::Enum, Form::Labels),
+        248 => (Base::Set, Form::Labels),
+        255 => (Base::Geometry, Form::Wkb),
+        _ => (Base::Unknown, Form::Plain),
+    };
+    let text = type_number.to_string().into();
+    Declared { text, base, unsigned: true, arguments: Vec::new(), labels: Vec::new(), form }
+}
+
+/// The fault of a list of values that does not go with the list of columns.
+#[cold]
+pub(super) fn miscounted(values: usize, columns: usize) -> Fault {
+    let values = if values > columns { format!("more than {columns}") } else { values.to_string() };
+    Fault::new(Kind::Envelope, format!("has {values} values for {columns} columns"))
+}

@@ -1,0 +1,142 @@
+//! Text in MySQL's character sets.
+
+use std::borrow::Cow;
+
+use encoding_rs::{
+    BIG5, EUC_JP, EUC_KR, Encoding, GB18030, GBK, IBM866, ISO_8859_2, KOI8_R, SHIFT_JIS, UTF_16BE, UTF_16LE, WINDOWS_1250, WINDOWS_1251,
+    WINDOWS_1252, WINDOWS_1256, WINDOWS_1257,
+};
+
+/// The text that bytes stand for in a character set; `None` where they are no text at all. Fails with the reason where they
+/// cannot be decoded.
+#[inline]
+pub(crate) fn decode<'a>(charset: &str, bytes: &'a [u8]) -> Result<Option<Cow<'a, str>>, String> {
+    match charset {
+        "utf8mb4" | "utf8" | "utf8mb3" => utf8(charset, bytes).map(Some),
+        "" | "binary" => Ok(None),
+        other => foreign(other, bytes).map(Some),
+    }
+}
+
+fn utf8<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
+    simdutf8::basic::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| invalid(charset))
+}
+
+fn foreign<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
+    match charset {
+        "ascii" if bytes.is_ascii() => utf8(charset, bytes),
+        "ascii" => Err(invalid(charset)),
+        // MySQL maps two of its characters as Unicode's own table does, and not as GBK.
+        "gb2312" => by(GBK, charset, bytes).map(|text| text.replace('\u{B7}', "\u{30FB}").replace('\u{2014}', "\u{2015}").into()),
+        "big5" if !bytes_agree(bytes) => Err(disagree(charset)),
+        "gb18030" => by(GB18030, charset, bytes).and_then(|text| if text.contains(is_moved) { Err(disagree(charset)) } else { Ok(text) }),
+        other => by(encoding(other).ok_or_else(|| format!("text in {charset:?} cannot be decoded"))?, charset, bytes),
+    }
+}
+
+/// The encoding that is the same as a character set of MySQL's. Those that map some characters differently (sjis, ujis, koi8u
+/// and others) are left out: a wrong character would be a wrong value that nobody sees.
+fn encoding(charset: &str) -> Option<&'static Encoding> {
+    Some(match charset {
+        // The five bytes that cp1252 leaves open are control characters in both.
+        "latin1" => WINDOWS_1252,
+        "gbk" => GBK,
+        "big5" => BIG5,
+        "utf16" | "ucs2" => UTF_16BE,
+        "utf16le" => UTF_16LE,
+        "latin2" => ISO_8859_2,
+        "cp1250" => WINDOWS_1250,
+        "cp1251" => WINDOWS_1251,
+        "cp1256" => WINDOWS_1256,
+        "cp1257" => WINDOWS_1257,
+        "cp866" => IBM866,
+        "koi8r" => KOI8_R,
+        "euckr" => EUC_KR,
+        "cp932" => SHIFT_JIS,
+        "eucjpms" => EUC_JP,
+        _ => return None,
+    })
+}
+
+fn by<'a>(encoding: &'static Encoding, charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
+    encoding.decode_without_bom_handling_and_without_replacement(bytes).ok_or_else(|| invalid(charset))
+}
+
+/// Whether all characters of Big5 text are ones for which all tables have the same: the ideographs and most signs, but not the
+/// signs that Big5's first table gave away twice, nor what ETEN and HKSCS added.
+fn bytes_agree(bytes: &[u8]) -> bool {
+    const TAKEN_TWICE: [u16; 18] = [
+        0xA145, 0xA14E, 0xA15A, 0xA1C2, 0xA1C3, 0xA1C5, 0xA1E3, 0xA1F2, 0xA1F3, 0xA1FE, 0xA240, 0xA241, 0xA242, 0xA244, 0xA246, 0xA247,
+        0xA2CC, 0xA2CE,
+    ];
+    let mut bytes = bytes.iter();
+    while let Some(lead) = bytes.by_ref().find(|byte| !byte.is_ascii()) {
+        let pair = u16::from_be_bytes([*lead, *bytes.next().unwrap_or(&0)]);
+        let is_agreed = matches!(pair, 0xA140..=0xA3BF | 0xA440..=0xC67E | 0xC940..=0xF9DC) && !TAKEN_TWICE.contains(&pair);
+        // What is no pair at all is for the decoder to refuse.
+        if !is_agreed && pair & 0xFF != 0 {
+            return false;
+        }
+    }
+    true
+}
+
+/// Characters that GB18030 moved out of the private area between its editions.
+fn is_moved(c: char) -> bool {
+    matches!(c, '\u{1E3F}' | '\u{9FB4}'..='\u{9FBB}' | '\u{E000}'..='\u{F8FF}' | '\u{FE10}'..='\u{FE19}')
+}
+
+#[cold]
+fn disagree(charset: &str) -> String {
+    format!("the text has a character of {charset} that not all systems map to the same one")
+}
+
+#[cold]
+fn invalid(charset: &str) -> String {
+    format!("the bytes are not {charset}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charsets_by_mysqls_names() {
+        // MySQL: SELECT HEX(CONVERT('...' USING charset)); the first two of gb2312 are in its table tab_gb2312_uni0.
+        let cases: [(&str, &[u8], &str); 10] = [
+            ("utf8mb4", "é中😀".as_bytes(), "é中😀"),
+            ("latin1", b"caf\xe9 \x80\x81\xff", "café €\u{81}ÿ"),
+            ("gbk", b"\xb6\xa9\xb5\xa5\xa1\xa4", "订单·"),
+            ("gb2312", b"\xa1\xa4\xa1\xaa\xb6\xa9", "\u{30FB}\u{2015}订"),
+            ("gb18030", b"\xa8\xba\xd6\xd0\x94\x39\xfc\x36", "ê中😀"),
+            ("big5", b"\xa4\xa4\xa4\xe5", "中文"),
+            ("utf16", b"\x4e\x2d\xd8\x3d\xde\x00", "中😀"),
+            ("utf16le", b"\x2d\x4e", "中"),
+            ("cp1251", b"\xcf\xf0\xe8", "При"),
+            ("ascii", b"plain", "plain"),
+        ];
+        for (charset, bytes, text) in cases {
+            assert_eq!(decode(charset, bytes).unwrap().as_deref(), Some(text), "{charset}");
+        }
+        assert_eq!(decode("", b"\xff"), Ok(None));
+        assert_eq!(decode("binary", b"\xff"), Ok(None));
+    }
+
+    #[test]
+    fn nothing_is_replaced() {
+        for (charset, bytes) in [
+            ("utf8mb4", &b"\xff"[..]),
+            ("ascii", b"\xe9"),
+            ("gbk", b"\xb6"),
+            ("gb2312", b"\xff\xff"),
+            ("big5", b"\xa4"),
+            ("utf16", b"\xd8\x3d"),
+        ] {
+            assert_eq!(decode(charset, bytes), Err(format!("the bytes are not {charset}")));
+        }
+        for (charset, bytes) in [("big5", b"\xa4\xa4\xa1\x45"), ("big5", b"a\xc6\xa1z"), ("gb18030", b"ab\xa6\xd9")] {
+            assert_eq!(decode(charset, bytes), Err(disagree(charset)));
+        }
+        assert_eq!(decode("swe7", b"plain"), Err("text in \"swe7\" cannot be decoded".into()));
+    }
+}

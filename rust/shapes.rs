@@ -1,0 +1,121 @@
+//! Shapes of columns: what a message says of a column beside its value, met once and then compared.
+//!
+//! canal's protobuf names and describes a column beside each of its values. The rows of a table repeat that, byte for byte and
+//! in the same order, so each shape remembers which one followed it last time: a column that has the bytes of that shape around
+//! its value needs no look at its name, its type or the rest.
+
+use std::ops::Range;
+
+use hashbrown::HashMap;
+
+use crate::keys::KeyId;
+
+/// A shape's number within one chunk of messages.
+pub(crate) type ShapeId = usize;
+
+/// A column without its value.
+pub(crate) struct Shape<'a> {
+    pub key: KeyId,
+    /// Whether anybody asks for its values.
+    pub wanted: bool,
+    /// The bytes before and behind what differs from row to row, where these can be told.
+    around: Option<(&'a [u8], &'a [u8])>,
+    /// Which shape followed last time.
+    next: ShapeId,
+    /// What a row says that ends with this shape: it is reached in one way only.
+    described: Option<Described<'a>>,
+}
+
+impl<'a> Shape<'a> {
+    pub fn new(key: KeyId, wanted: bool, around: Option<(&'a [u8], &'a [u8])>) -> Self {
+        Shape { key, wanted, around, next: NONE, described: None }
+    }
+
+    /// What stands between its bytes in a column of this shape.
+    #[inline(always)]
+    pub fn between(&self, column: &'a [u8]) -> Option<&'a [u8]> {
+        let (before, behind) = self.around?;
+        column.strip_prefix(before)?.strip_suffix(behind)
+    }
+}
+
+/// What a row says of its columns, taken together.
+#[derive(Clone, Debug)]
+pub(crate) struct Described<'a> {
+    pub types: Option<usize>,
+    pub primary_key: Option<Range<usize>>,
+    pub jdbc_types: &'a str,
+}
+
+/// The shapes that were met in a chunk of messages. More than [`Shapes::MOST`] are forgotten.
+#[derive(Default)]
+pub(crate) struct Shapes<'a> {
+    shapes: Vec<Shape<'a>>,
+    /// By database, table and image: what comes before the first column.
+    starts: HashMap<(&'a str, &'a str, u8), ShapeId>,
+}
+
+/// No shape: the place that it has in the list is empty.
+const NONE: ShapeId = 0;
+
+impl<'a> Shapes<'a> {
+    const MOST: usize = 1 << 14;
+
+    /// Forgets all shapes if they have become too many: numbers given out before mean nothing afterwards.
+    pub fn trim(&mut self) {
+        if self.shapes.len() > Self::MOST {
+            *self = Shapes::default();
+        }
+    }
+
+    /// What comes before the first column of this image of a table's rows.
+    pub fn start(&mut self, database: &'a str, table: &'a str, image: u8) -> ShapeId {
+        if self.shapes.is_empty() {
+            self.push(Shape::new(KeyId::START, false, None));
+        }
+        if let Some(start) = self.starts.get(&(database, table, image)) {
+            return *start;
+        }
+        let start = self.push(Shape::new(KeyId::START, false, None));
+        self.starts.insert((database, table, image), start);
+        start
+    }
+
+    fn push(&mut self, shape: Shape<'a>) -> ShapeId {
+        self.shapes.push(shape);
+        self.shapes.len() - 1
+    }
+
+    /// The name that belongs to a shape.
+    pub fn key(&self, shape: ShapeId) -> KeyId {
+        self.shapes.get(shape).map_or(KeyId::START, |shape| shape.key)
+    }
+
+    /// The shape that followed last time.
+    #[inline(always)]
+    pub fn following(&self, previous: ShapeId) -> Option<(ShapeId, &Shape<'a>)> {
+        let next = self.shapes.get(previous)?.next;
+        let shape = self.shapes.get(next)?;
+        (next != NONE).then_some((next, shape))
+    }
+
+    /// Adds a shape that follows another one.
+    pub fn add(&mut self, shape: Shape<'a>, previous: ShapeId) -> ShapeId {
+        let id = self.push(shape);
+        if let Some(previous) = self.shapes.get_mut(previous) {
+            previous.next = id;
+        }
+        id
+    }
+
+    pub fn described(&self, last: ShapeId) -> Option<&Described<'a>> {
+        self.shapes.get(last)?.described.as_ref()
+    }
+
+    /// Keeps what a row says that ends with this shape.
+    pub fn describe(&mut self, last: ShapeId, described: Described<'a>) {
+        if let Some(last) = self.shapes.get_mut(last) {
+            last.described = Some(described);
+        }
+    }
+}

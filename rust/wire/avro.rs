@@ -1,0 +1,597 @@
+//! Avro's binary data, and the schemas that say how it is written.
+//!
+//! A [`Reader`] borrows everything from the message and checks every length and count before it believes it. A schema is JSON,
+//! so it is read with the cursor that reads messages: apache-avro would bring some forty crates into the wheel, for one text
+//! that is read once.
+
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
+
+use super::json::{Cursor, MAX_DEPTH};
+use crate::error::{Fault, Kind, Result};
+
+/// Reads binary data from its start.
+#[derive(Clone)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// The items of an array or map that are still to be read: they come in blocks.
+#[derive(Default)]
+pub(crate) struct Items {
+    /// Of the block.
+    left: u64,
+    /// Where the block ends, if it says so.
+    end: Option<usize>,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Reader { bytes, at: 0 }
+    }
+
+    /// A reader of the same data that stands elsewhere.
+    pub fn from(&self, at: usize) -> Self {
+        Reader { bytes: self.bytes, at }
+    }
+
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Where something stands that was borrowed from here.
+    pub fn offset_of(&self, part: &[u8]) -> usize {
+        (part.as_ptr() as usize).saturating_sub(self.bytes.as_ptr() as usize)
+    }
+
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    pub fn is_at_end(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+
+    /// What stands from `start` to here.
+    pub fn since(&self, start: usize) -> &'a [u8] {
+        self.bytes.get(start..self.at).unwrap_or_default()
+    }
+
+    /// Steps over these bytes if they stand here.
+    #[inline]
+    pub fn eat(&mut self, expected: &[u8]) -> bool {
+        let stands = self.rest().starts_with(expected);
+        self.at += if stands { expected.len() } else { 0 };
+        stands
+    }
+
+    /// A number of at most 64 bits.
+    #[inline(always)]
+    pub fn long(&mut self) -> Result<i64> {
+        match self.bytes.get(self.at) {
+            Some(&byte) if byte < 0x80 => {
+                self.at += 1;
+                Ok(unzigzag(byte.into()))
+            }
+            _ => self.longer(),
+        }
+    }
+
+    /// A number of more than seven bits.
+    fn longer(&mut self) -> Result<i64> {
+        let mut number = 0;
+        for (place, byte) in self.rest().iter().take(LONGEST).enumerate() {
+            number |= u64::from(byte & 0x7F) << (7 * place);
+            if *byte < 0x80 && (place + 1 < LONGEST || *byte <= 1) {
+                self.at += place + 1;
+                return Ok(unzigzag(number));
+            }
+        }
+        Err(if self.rest().len() < LONGEST { self.ends("a number") } else { self.wrong("a number of more than 64 bits".into()) })
+    }
+
+    /// A number of at most 32 bits.
+    pub fn int(&mut self) -> Result<i32> {
+        let start = self.at;
+        let number = self.long()?;
+        i32::try_from(number).map_err(|_| self.from(start).wrong(format!("{number} is not a 32-bit integer")))
+    }
+
+    pub fn boolean(&mut self) -> Result<bool> {
+        let start = self.at;
+        match self.take(1, "a boolean")? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            other => Err(self.from(start).wrong(format!("a boolean of {other:?}"))),
+        }
+    }
+
+    pub fn float(&mut self) -> Result<f32> {
+        let bytes = self.take(4, "a float")?;
+        Ok(bytes.first_chunk().map_or(0.0, |bytes| f32::from_le_bytes(*bytes)))
+    }
+
+    pub fn double(&mut self) -> Result<f64> {
+        let bytes = self.take(8, "a double")?;
+        Ok(bytes.first_chunk().map_or(0.0, |bytes| f64::from_le_bytes(*bytes)))
+    }
+
+    /// Bytes that say how many they are.
+    #[inline]
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+        let start = self.at;
+        let length = self.long()?;
+        let bytes = usize::try_from(length).ok().and_then(|length| self.rest().get(..length));
+        let bytes = bytes.ok_or_else(|| self.claims(length, "bytes", start))?;
+        self.at += bytes.len();
+        Ok(bytes)
+    }
+
+    #[inline]
+    pub fn text(&mut self) -> Result<&'a str> {
+        let bytes = self.bytes()?;
+        simdutf8::basic::from_utf8(bytes).map_err(|_| self.not_utf8(bytes))
+    }
+
+    /// The next `length` bytes.
+    #[inline]
+    pub fn take(&mut self, length: usize, what: &str) -> Result<&'a [u8]> {
+        let bytes = self.rest().get(..length).ok_or_else(|| self.ends(what))?;
+        self.at += length;
+        Ok(bytes)
+    }
+
+    /// Which one of `count` an index names: a union's branch, or an enum's symbol.
+    #[inline]
+    pub fn index(&mut self, count: usize, what: &str) -> Result<usize> {
+        let start = self.at;
+        let index = self.long()?;
+        let known = usize::try_from(index).ok().filter(|index| *index < count);
+        known.ok_or_else(|| self.from(start).wrong(format!("{what} {index}, but there are {count}")))
+    }
+
+    /// Whether there is another item of an array or map.
+    #[inline]
+    pub fn next_item(&mut self, items: &mut Items) -> Result<bool> {
+        if items.left == 0 && !self.next_block(items)? {
+            return Ok(false);
+        }
+        items.left -= 1;
+        Ok(true)
+    }
+
+    fn next_block(&mut self, items: &mut Items) -> Result<bool> {
+        if let Some(end) = items.end.take().filter(|end| *end != self.at) {
+            return Err(self.wrong(format!("a block that says it ends at byte {end}")));
+        }
+        let start = self.at;
+        let count = self.long()?;
+        if count < 0 {
+            let (place, size) = (self.at, self.long()?);
+            let end = usize::try_from(size).ok().and_then(|size| self.at.checked_add(size)).filter(|end| *end <= self.bytes.len());
+            items.end = Some(end.ok_or_else(|| self.claims(size, "bytes", place))?);
+        }
+        // No item that is worth reading takes less than a byte, so a count beyond the message is a lie.
+        if count.unsigned_abs() > self.rest().len() as u64 {
+            return Err(self.claims(count, "items", start));
+        }
+        items.left = count.unsigned_abs();
+        Ok(count != 0)
+    }
+
+    /// Runs `item` over the items of an array or map.
+    #[inline]
+    pub fn items(&mut self, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let mut items = Items::default();
+        while self.next_item(&mut items)? {
+            let before = self.at;
+            item(self)?;
+            // Items without bytes are all alike: there is nothing more to see.
+            items.left = if self.at == before { 0 } else { items.left };
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn ends(&self, within: &str) -> Fault {
+        Fault::new(Kind::Syntax, format!("the message ends inside {within}")).at(self.bytes.len())
+    }
+
+    #[cold]
+    fn wrong(&self, found: String) -> Fault {
+        Fault::new(Kind::Syntax, format!("found {found}")).at(self.at)
+    }
+
+    #[cold]
+    fn claims(&self, count: i64, what: &str, start: usize) -> Fault {
+        let left = self.rest().len();
+        Fault::new(Kind::Syntax, format!("claims {count} {what}, but {left} bytes are left of the message")).at(start)
+    }
+
+    #[cold]
+    fn not_utf8(&self, bytes: &[u8]) -> Fault {
+        let valid = simdutf8::compat::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
+        Fault::new(Kind::Encoding, "the text is not UTF-8").at(self.at - bytes.len() + valid)
+    }
+}
+
+/// Bytes of the longest number.
+const LONGEST: usize = 10;
+
+#[inline]
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}
+
+/// How a value is written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Schema {
+    Null,
+    Boolean,
+    Int,
+    Long,
+    Float,
+    Double,
+    Bytes,
+    String,
+    Array(Box<Schema>),
+    Map(Box<Schema>),
+    Union(Vec<Schema>),
+    /// A type with a name, by its number.
+    Named(usize),
+}
+
+/// A type with a name.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    /// Without its namespace.
+    pub name: String,
+    pub kind: NamedKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum NamedKind {
+    Record(Vec<Field>),
+    Enum(Vec<String>),
+    Fixed(usize),
+}
+
+/// A field of a record.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub name: String,
+    pub schema: Schema,
+}
+
+/// A schema and the types that it names.
+#[derive(Debug, Default)]
+pub(crate) struct Schemas {
+    types: Vec<Named>,
+    by_name: HashMap<String, usize>,
+}
+
+impl Schemas {
+    /// Reads a schema's JSON text.
+    pub fn parse(text: &str) -> Result<(Schemas, Schema), String> {
+        // All of it once, so that whatever is read from now on is well-formed and not nested too deeply.
+        let mut cursor = Cursor::new(text, false);
+        json(cursor.skip())?;
+        if cursor.peek().is_some() {
+            return Err("something follows the schema".into());
+        }
+        let mut schemas = Schemas::default();
+        let root = schemas.read(text.trim(), "")?;
+        Ok((schemas, root))
+    }
+
+    pub fn named(&self, schema: &Schema) -> Option<&Named> {
+        match schema {
+            Schema::Named(number) => self.types.get(*number),
+            _ => None,
+        }
+    }
+
+    /// The fields of a record.
+    pub fn fields(&self, schema: &Schema) -> Option<&[Field]> {
+        match &self.named(schema)?.kind {
+            NamedKind::Record(fields) => Some(fields),
+            _ => None,
+        }
+    }
+
+    /// The symbols of an enum.
+    pub fn symbols(&self, schema: &Schema) -> Option<&[String]> {
+        match &self.named(schema)?.kind {
+            NamedKind::Enum(symbols) => Some(symbols),
+            _ => None,
+        }
+    }
+
+    /// Steps over a value.
+    pub fn skip(&self, schema: &Schema, reader: &mut Reader<'_>) -> Result<()> {
+        self.skip_within(schema, reader, MAX_DEPTH)
+    }
+
+    fn skip_within(&self, schema: &Schema, reader: &mut Reader<'_>, levels: u32) -> Result<()> {
+        let levels = levels.checked_sub(1).ok_or_else(|| too_deep(reader))?;
+        match schema {
+            Schema::Null => Ok(()),
+            Schema::Boolean => reader.boolean().map(drop),
+            Schema::Int => reader.int().map(drop),
+            Schema::Long => reader.long().map(drop),
+            Schema::Float => reader.float().map(drop),
+            Schema::Double => reader.double().map(drop),
+            Schema::Bytes => reader.bytes().map(drop),
+            Schema::String => reader.text().map(drop),
+            Schema::Array(item) => reader.items(|reader| self.skip_within(item, reader, levels)),
+            Schema::Map(value) => reader.items(|reader| {
+                reader.text()?;
+                self.skip_within(value, reader, levels)
+            }),
+            Schema::Union(branches) => {
+                let branch = reader.index(branches.len(), "branch")?;
+                branches.get(branch).map_or(Ok(()), |branch| self.skip_within(branch, reader, levels))
+            }
+            Schema::Named(number) => self.types.get(*number).map_or(Ok(()), |named| self.skip_named(named, reader, levels)),
+        }
+    }
+
+    fn skip_named(&self, named: &Named, reader: &mut Reader<'_>, levels: u32) -> Result<()> {
+        match &named.kind {
+            NamedKind::Record(fields) => fields.iter().try_for_each(|field| self.skip_within(&field.schema, reader, levels)),
+            NamedKind::Enum(symbols) => reader.index(symbols.len(), "symbol").map(drop),
+            NamedKind::Fixed(length) => reader.take(*length, "a fixed").map(drop),
+        }
+    }
+
+    /// Reads a schema; names without a namespace are in `space`.
+    fn read(&mut self, text: &str, space: &str) -> Result<Schema, String> {
+        match text.as_bytes().first() {
+            Some(b'"') => self.by_word(&word(text)?, space),
+            Some(b'[') => elements(text)?.into_iter().map(|branch| self.read(branch, space)).collect::<Result<_, _>>().map(Schema::Union),
+            Some(b'{') => self.read_object(&members(text)?, space),
+            _ => Err(format!("{text} is no schema")),
+        }
+    }
+
+    fn by_word(&self, word: &str, space: &str) -> Result<Schema, String> {
+        Ok(match word {
+            "null" => Schema::Null,
+            "boolean" => Schema::Boolean,
+            "int" => Schema::Int,
+            "long" => Schema::Long,
+            "float" => Schema::Float,
+            "double" => Schema::Double,
+            "bytes" => Schema::Bytes,
+            "string" => Schema::String,
+            name => {
+                let number = self.by_name.get(&full_name(name, space)).or_else(|| self.by_name.get(name));
+                Schema::Named(*number.ok_or_else(|| format!("unknown type {name:?}"))?)
+            }
+        })
+    }
+
+    fn read_object(&mut self, members: &[(Cow<'_, str>, &str)], space: &str) -> Result<Schema, String> {
+        let kind = member(members, "type")?;
+        match kind {
+            "\"array\"" => Ok(Schema::Array(Box::new(self.read(member(members, "items")?, space)?))),
+            "\"map\"" => Ok(Schema::Map(Box::new(self.read(member(members, "values")?, space)?))),
+            "\"record\"" | "\"error\"" | "\"enum\"" | "\"fixed\"" => self.read_named(kind, members, space),
+            // A type with attributes, such as how Java should read it.
+            other => self.read(other, space),
+        }
+    }
+
+    fn read_named(&mut self, kind: &str, members: &[(Cow<'_, str>, &str)], space: &str) -> Result<Schema, String> {
+        let name = word(member(members, "name")?)?;
+        let space = match member(members, "namespace") {
+            Ok(text) => word(text)?,
+            Err(_) => space.into(),
+        };
+        let full = full_name(&name, &space);
+        let (space, short) = full.rsplit_once('.').unwrap_or(("", &full));
+        // A record may name itself, so it has a number before its fields are read.
+        let number = self.types.len();
+        self.types.push(Named { name: short.into(), kind: NamedKind::Fixed(0) });
+        self.by_name.insert(full.clone(), number);
+        let kind = self.read_kind(kind, members, space).map_err(|what| format!("{short}: {what}"))?;
+        self.types.get_mut(number).into_iter().for_each(|named| named.kind = kind.clone());
+        Ok(Schema::Named(number))
+    }
+
+    fn read_kind(&mut self, kind: &str, members: &[(Cow<'_, str>, &str)], space: &str) -> Result<NamedKind, String> {
+        Ok(match kind {
+            "\"enum\"" => {
+                let symbols = elements(member(members, "symbols")?)?;
+                NamedKind::Enum(symbols.into_iter().map(|symbol| word(symbol).map(Cow::into_owned)).collect::<Result<_, _>>()?)
+            }
+            "\"fixed\"" => {
+                let size = member(members, "size")?;
+                NamedKind::Fixed(size.parse().map_err(|_| format!("{size} is no size"))?)
+            }
+            _ => {
+                let fields = elements(member(members, "fields")?)?;
+                NamedKind::Record(fields.into_iter().map(|field| self.read_field(field, space)).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    fn read_field(&mut self, text: &str, space: &str) -> Result<Field, String> {
+        let members = members(text)?;
+        let name = word(member(&members, "name")?)?.into_owned();
+        let schema = self.read(member(&members, "type")?, space).map_err(|what| format!("{name}: {what}"))?;
+        Ok(Field { name, schema })
+    }
+}
+
+#[cold]
+fn too_deep(reader: &Reader<'_>) -> Fault {
+    Fault::new(Kind::Depth, format!("nested deeper than {MAX_DEPTH} levels")).at(reader.at())
+}
+
+fn full_name(name: &str, space: &str) -> String {
+    if name.contains('.') || space.is_empty() { name.into() } else { format!("{space}.{name}") }
+}
+
+/// A JSON fault as the text of an error that has no message.
+fn json<T>(result: Result<T>) -> Result<T, String> {
+    result.map_err(|fault| {
+        let parts = fault.into_parts();
+        format!("{} (byte {})", parts.what.replace("message", "schema"), parts.byte.unwrap_or(0))
+    })
+}
+
+fn word(text: &str) -> Result<Cow<'_, str>, String> {
+    json(Cursor::new(text, false).text().and_then(|text| text.decode()))
+}
+
+/// The values of a JSON array, as they stand.
+fn elements(text: &str) -> Result<Vec<&str>, String> {
+    let mut cursor = Cursor::new(text, false);
+    let mut found = Vec::new();
+    let mut elements = json(cursor.array())?;
+    while json(cursor.next_element(&mut elements))? {
+        found.push(value(&mut cursor)?);
+    }
+    Ok(found)
+}
+
+/// The members of a JSON object, their values as they stand.
+fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &str)>, String> {
+    let mut cursor = Cursor::new(text, false);
+    let mut found = Vec::new();
+    let mut members = json(cursor.object())?;
+    while let Some(name) = json(cursor.next_key(&mut members))? {
+        found.push((json(name.decode())?, value(&mut cursor)?));
+    }
+    Ok(found)
+}
+
+fn value<'a>(cursor: &mut Cursor<'a>) -> Result<&'a str, String> {
+    cursor.peek();
+    let start = cursor.at();
+    json(cursor.skip())?;
+    Ok(cursor.since(start))
+}
+
+fn member<'m>(members: &[(Cow<'_, str>, &'m str)], name: &str) -> Result<&'m str, String> {
+    let found = members.iter().find(|(other, _)| other == name);
+    found.map(|(_, value)| *value).ok_or_else(|| format!("{name} is missing"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(result: Result<impl std::fmt::Debug>) -> (Kind, String, Option<usize>) {
+        let parts = result.unwrap_err().into_parts();
+        (parts.kind, parts.what, parts.byte)
+    }
+
+    #[test]
+    fn numbers_as_avro_writes_them() {
+        // The specification's own examples, and the ends of the range as apache-avro writes them.
+        let cases: [(&[u8], i64); 9] = [
+            (b"\x00", 0),
+            (b"\x01", -1),
+            (b"\x02", 1),
+            (b"\x7f", -64),
+            (b"\x80\x01", 64),
+            (b"\xfe\xff\xff\xff\x0f", i32::MAX as i64),
+            (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", i64::MIN),
+            (b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", i64::MAX),
+            // Longer than need be, which the specification does not forbid.
+            (b"\x82\x00", 1),
+        ];
+        for (bytes, number) in cases {
+            let mut reader = Reader::new(bytes);
+            assert_eq!(reader.long().unwrap(), number);
+            assert!(reader.is_at_end());
+        }
+    }
+
+    #[test]
+    fn what_is_no_number() {
+        assert_eq!(fault(Reader::new(b"").long()), (Kind::Syntax, "the message ends inside a number".into(), Some(0)));
+        assert_eq!(fault(Reader::new(b"\x80\x80").long()), (Kind::Syntax, "the message ends inside a number".into(), Some(2)));
+        assert_eq!(fault(Reader::new(&[0x80; 20]).long()).1, "found a number of more than 64 bits");
+        assert_eq!(fault(Reader::new(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02").long()).1, "found a number of more than 64 bits");
+        assert_eq!(fault(Reader::new(b"\x80\x80\x80\x80\x10").int()).1, "found 2147483648 is not a 32-bit integer");
+    }
+
+    #[test]
+    fn claims_are_checked_before_they_are_believed() {
+        assert_eq!(fault(Reader::new(b"\x0aab").bytes()).1, "claims 5 bytes, but 2 bytes are left of the message");
+        assert_eq!(fault(Reader::new(b"\x01ab").bytes()).1, "claims -1 bytes, but 2 bytes are left of the message");
+        let huge = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+        assert_eq!(fault(Reader::new(huge).text()).1, "claims 9223372036854775807 bytes, but 0 bytes are left of the message");
+        let items = fault(Reader::new(huge).next_item(&mut Items::default())).1;
+        assert_eq!(items, "claims 9223372036854775807 items, but 0 bytes are left of the message");
+        let most_negative = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00";
+        assert!(fault(Reader::new(most_negative).next_item(&mut Items::default())).1.starts_with("claims -9223372036854775808 items"));
+        assert_eq!(fault(Reader::new(b"\x04\xff\xfe").text()), (Kind::Encoding, "the text is not UTF-8".into(), Some(1)));
+        assert_eq!(fault(Reader::new(b"\x06").index(3, "branch")).1, "found branch 3, but there are 3");
+        assert_eq!(fault(Reader::new(b"\x01").index(3, "branch")).1, "found branch -1, but there are 3");
+        assert_eq!(fault(Reader::new(b"\x02").boolean()).1, "found a boolean of [2]");
+    }
+
+    #[test]
+    fn blocks_may_say_their_size() {
+        let items = |bytes: &[u8]| {
+            let (schemas, schema) = Schemas::parse(r#"{"type":"array","items":"long"}"#).unwrap();
+            let mut reader = Reader::new(bytes);
+            schemas.skip(&schema, &mut reader).map(|()| reader.at()).map_err(|fault| fault.into_parts().what)
+        };
+        assert_eq!(items(b"\x04\x06\x36\x02\x08\x00"), Ok(6));
+        assert_eq!(items(b"\x03\x04\x06\x36\x00"), Ok(5));
+        assert_eq!(items(b"\x03\x02\x06\x36\x00"), Err("found a block that says it ends at byte 3".into()));
+        assert_eq!(items(b"\x03\x05\x06\x36\x00"), Err("claims -3 bytes, but 3 bytes are left of the message".into()));
+        assert_eq!(items(b"\x04\x06"), Err("claims 2 items, but 1 bytes are left of the message".into()));
+    }
+
+    #[test]
+    fn schemas_by_name_and_namespace() {
+        let text = r#"{"type":"record","name":"a.b.Outer","fields":[
+            {"name":"id","type":{"type":"long","logicalType":"x"},"default":0},
+            {"name":"inner","type":["null",{"name":"Inner","type":"record","fields":[{"name":"outer","type":["null","Outer"]}]}]},
+            {"name":"again","type":"a.b.Inner"},
+            {"name":"fixed","type":{"type":"fixed","name":"Two","namespace":"","size":2}},
+            {"name":"word","type":{"symbols":["A","B"],"name":"Word","type":"enum"}},
+            {"name":"map","type":{"values":"double","type":"map"}}]}"#;
+        let (schemas, root) = Schemas::parse(text).unwrap();
+        let fields = schemas.fields(&root).unwrap();
+        assert_eq!(fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>(), ["id", "inner", "again", "fixed", "word", "map"]);
+        assert_eq!(fields[1].schema, Schema::Union(vec![Schema::Null, Schema::Named(1)]));
+        assert_eq!(fields[2].schema, Schema::Named(1));
+        // An id; no inner; an inner that holds no outer; two bytes; B; {"k": 1.0}.
+        let mut reader = Reader::new(b"\x02\x00\x00xx\x02\x02\x02k\x00\x00\x00\x00\x00\x00\xf0\x3f\x00");
+        assert!(schemas.skip(&root, &mut reader).is_ok() && reader.is_at_end());
+    }
+
+    #[test]
+    fn what_is_no_schema() {
+        let error = |text: &str| Schemas::parse(text).unwrap_err();
+        assert_eq!(error(""), "the schema ends where a value was expected (byte 0)");
+        assert_eq!(error("5"), "5 is no schema");
+        assert_eq!(error("\"int\" x"), "something follows the schema");
+        assert_eq!(error(r#""Nobody""#), r#"unknown type "Nobody""#);
+        assert_eq!(error(r#"{"name":"x"}"#), "type is missing");
+        assert_eq!(error(r#"{"type":"record","name":"R","fields":[{"name":"x","type":"y"}]}"#), r#"R: x: unknown type "y""#);
+        assert_eq!(error(r#"{"type":"fixed","name":"F","size":-1}"#), "F: -1 is no size");
+        assert!(error(&format!("{}{}", "[".repeat(1000), "]".repeat(1000))).contains("128"));
+    }
+
+    #[test]
+    fn types_that_hold_themselves_end_somewhere() {
+        let (schemas, root) = Schemas::parse(r#"{"type":"record","name":"R","fields":[{"name":"r","type":"R"}]}"#).unwrap();
+        assert_eq!(fault(schemas.skip(&root, &mut Reader::new(b""))).0, Kind::Depth);
+        let (schemas, root) =
+            Schemas::parse(r#"{"type":"record","name":"R","fields":[{"name":"r","type":{"type":"array","items":"R"}}]}"#).unwrap();
+        assert_eq!(fault(schemas.skip(&root, &mut Reader::new(&[2; 1000]))).0, Kind::Depth);
+        let (schemas, root) = Schemas::parse(r#"{"type":"array","items":"null"}"#).unwrap();
+        assert!(schemas.skip(&root, &mut Reader::new(b"\x02\x02\x00")).is_ok());
+    }
+}
