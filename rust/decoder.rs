@@ -14,7 +14,8 @@ use bumpalo::Bump;
 use crate::batch::{Batch, Bodies, Finished, Input, Plan};
 use crate::dialect::{self, Dialect, Read, Reading, Variant, Wire, begins_like_json};
 use crate::error::{Error, Fault, Kind, Result};
-use crate::event::{Events, Extent, Known, Op};
+use crate::event::{Events, Extent, Known, Op, Value};
+use crate::images::Latest;
 use crate::keys::{ColumnNames, Keys, Quoting};
 use crate::layout::{EnvelopeField, Layout};
 use crate::mysql::types::{Declared, Types};
@@ -235,13 +236,14 @@ impl Decoder {
         Ok(())
     }
 
-    /// Calls `found` with the columns and declared types of each row change of the tables that were asked for.
+    /// Calls `found` with the columns of each row change of the tables that were asked for: name, declared type and value.
     pub(crate) fn declared_types(
         &self,
         values: &dyn Array,
-        mut found: impl FnMut(&str, &Declared) -> Result<(), String>,
+        mut found: impl FnMut(&str, &Declared, &Value<'_>) -> Result<(), String>,
     ) -> Result<(), DecodeError> {
         self.read_all(&self.input(values)?, |events, _| {
+            let mut latest = Latest::new(events.keys.len());
             for row in events.rows.iter().filter(|row| row.op.is_row_change()) {
                 let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
                 let passes = self
@@ -249,9 +251,10 @@ impl Decoder {
                     .filter
                     .passes(envelope.database.as_deref().unwrap_or_default(), envelope.table.as_deref().unwrap_or_default());
                 let block = envelope.types.filter(|_| passes).and_then(|block| events.types.block(block));
+                row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| latest.overlay(image, events));
                 for (key, id) in block.map_or(&[][..], |block| &block.entries) {
                     if let Some(declared) = events.types.declared(*id) {
-                        found(events.keys.name(*key), declared)?;
+                        found(events.keys.name(*key), declared, &latest.value(*key))?;
                     }
                 }
             }

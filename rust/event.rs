@@ -11,10 +11,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bumpalo::Bump;
 use hashbrown::HashSet;
 
-use crate::error::{Fault, Result};
+use crate::error::{Fault, Kind, Result};
 use crate::keys::{KeyId, Keys};
-use crate::mysql::temporal;
 use crate::mysql::types::Types;
+use crate::mysql::{number, temporal};
 use crate::shapes::Shapes;
 use crate::wire::json::Cursor;
 
@@ -49,6 +49,28 @@ pub(crate) enum Value<'a> {
     Instant(i64),
     /// A TIME: microseconds.
     Time(i64),
+    /// A FLOAT.
+    Single(f32),
+    /// A DOUBLE.
+    Double(f64),
+    /// A value that its dialect could not make out, though it could the row.
+    Unread(&'a Unread<'a>),
+}
+
+/// Why a single value could not be made out, so that it is an error of its column and of no other.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Unread<'a> {
+    pub kind: Kind,
+    pub why: &'a str,
+    /// As they stand in the message: of text that cannot be decoded, the stored bytes.
+    pub bytes: &'a [u8],
+}
+
+impl Unread<'_> {
+    #[cold]
+    pub fn fault(&self) -> Fault {
+        Fault::new(self.kind, self.why)
+    }
 }
 
 impl<'a> Value<'a> {
@@ -65,6 +87,7 @@ impl<'a> Value<'a> {
     pub fn bytes(&self) -> &'a [u8] {
         match *self {
             Value::Bytes(bytes) => bytes,
+            Value::Unread(unread) => unread.bytes,
             other => other.raw().as_bytes(),
         }
     }
@@ -78,6 +101,9 @@ impl<'a> Value<'a> {
             Value::Date(days) => temporal::print_date(days).into(),
             Value::Clock(micros) | Value::Instant(micros) => temporal::print_clock(micros).into(),
             Value::Time(micros) => temporal::print_time(micros).into(),
+            Value::Single(single) => number::print_float(single).into(),
+            Value::Double(double) => number::print_float(double).into(),
+            Value::Unread(unread) => return Err(unread.fault()),
             other => Cow::Borrowed(other.raw()),
         })
     }
@@ -88,7 +114,8 @@ impl<'a> Value<'a> {
 
     /// Whether its message writes it in characters.
     fn is_written(&self) -> bool {
-        !matches!(self, Value::Bytes(_) | Value::Date(_) | Value::Clock(_) | Value::Instant(_) | Value::Time(_))
+        use Value::{Bool, Escaped, Missing, Nested, Null, Number, Text};
+        matches!(self, Missing | Null | Bool(_) | Number(_) | Text(_) | Escaped(_) | Nested(_))
     }
 
     /// Whether both stand for the same text; null equals only null.
@@ -199,6 +226,8 @@ pub(crate) enum Writes {
     Connect,
     /// As text, but binary in base64.
     Base64,
+    /// Each value says itself whether it is text, bytes, a number or a time.
+    Typed,
 }
 
 /// What a message says of itself and of all its rows.
@@ -324,6 +353,25 @@ pub(crate) struct Wants {
 /// How many tables can alternate before blocks that repeat are read again.
 const REPEATS: usize = 64;
 
+/// A column of rows whose values stand apart from the names, in the same order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed {
+    pub key: KeyId,
+    /// Whether anybody asks for its cells.
+    pub is_wanted: bool,
+    /// The producer's number of its type.
+    pub type_number: i32,
+}
+
+/// The columns of a table, and how they stood in the message that listed them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct List<'a> {
+    pub raw: &'a [u8],
+    pub columns: &'a [Listed],
+    /// Which block of declared types.
+    pub types: Option<usize>,
+}
+
 /// What some messages said, in order.
 pub(crate) struct Events<'a, 's, 'k> {
     pub keys: &'k mut Keys<'s>,
@@ -345,6 +393,8 @@ pub(crate) struct Events<'a, 's, 'k> {
     pub arena: &'a Bump,
     /// What stood in place of the declared JDBC types, by the last name of the row before them.
     repeats: [&'a str; REPEATS],
+    /// Columns that were listed before, each at a place that the table's name tells.
+    lists: [List<'a>; REPEATS],
     /// The list of names that was read last.
     last_names: (&'a str, Option<Range<usize>>),
     /// What is said of columns beside their values, where a message repeats that in every row.
@@ -388,6 +438,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             rows: Vec::with_capacity(expected.rows),
             arena,
             repeats: [""; REPEATS],
+            lists: [List::default(); REPEATS],
             last_names: ("", None),
             shapes: Shapes::default(),
             message: 0,
@@ -403,6 +454,15 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     pub fn read_repeated(&mut self, cursor: &mut Cursor<'a>, first_cell: usize) -> Result<Option<&'a str>> {
         let hint = self.last_key(first_cell) % REPEATS;
         cursor.repeated(self.repeats.get_mut(hint).unwrap_or(&mut ""))
+    }
+
+    /// The columns that were listed last for a table of this name, or for another one that shares its place.
+    #[inline]
+    pub fn list(&mut self, table: &str) -> &mut List<'a> {
+        let place = table.bytes().fold(0, |place: usize, byte| place.wrapping_mul(31).wrapping_add(byte.into())) % REPEATS;
+        // There is a first place, so the fallback is never taken.
+        let [first, rest @ ..] = &mut self.lists;
+        rest.get_mut(place.wrapping_sub(1)).unwrap_or(first)
     }
 
     /// Declared types: an object of names and types, or null.

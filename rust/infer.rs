@@ -5,7 +5,8 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
 use crate::columns::spell;
 use crate::decoder::{DecodeError, Decoder};
-use crate::mysql::types::{Base, Declared};
+use crate::event::Value;
+use crate::mysql::types::{Base, Declared, Form};
 use crate::options::Options;
 
 /// The columns of the tables that `options` asks for, from an array of messages or a struct array with the columns `value` and
@@ -14,10 +15,10 @@ use crate::options::Options;
 pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, DecodeError> {
     let columns = values.as_any().downcast_ref::<StructArray>();
     let key = columns.and_then(|columns| columns.column_by_name("key")).map(|_| "key".to_owned());
-    let options = Options { schema: None, fields: Some(vec!["column_types".into()]), key, ..options };
+    let options = Options { schema: None, fields: Some(["column_types", "before", "after"].map(String::from).to_vec()), key, ..options };
     let mut fields: Vec<(String, DataType)> = Vec::new();
-    Decoder::new(options)?.declared_types(values, |name, declared| {
-        let inferred = infer(declared);
+    Decoder::new(options)?.declared_types(values, |name, declared, value| {
+        let inferred = infer(declared, value);
         match fields.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = wider(known, &inferred).ok_or_else(|| conflict(name, known, &inferred))?,
             None => fields.push((name.to_owned(), inferred)),
@@ -27,15 +28,16 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
     if fields.is_empty() {
         return Err("infer_schema: no row change of these databases and tables declares its columns' types".to_owned().into());
     }
-    Ok(Schema::new(fields.into_iter().map(|(name, data_type)| Field::new(name, data_type, true)).collect::<Vec<_>>()))
+    let known = |data_type| if data_type == DataType::Null { DataType::Utf8 } else { data_type };
+    Ok(Schema::new(fields.into_iter().map(|(name, data_type)| Field::new(name, known(data_type), true)).collect::<Vec<_>>()))
 }
 
 fn conflict(name: &str, one: &DataType, other: &DataType) -> String {
     format!("infer_schema: column {name:?} is both {} and {}; name one table by database and table", spell(one), spell(other))
 }
 
-/// The type that holds every value of a declared one.
-fn infer(declared: &Declared) -> DataType {
+/// The type that holds every value of a declared one; null where the declared type alone does not tell, and `value` neither.
+fn infer(declared: &Declared, value: &Value<'_>) -> DataType {
     let micros = TimeUnit::Microsecond;
     match (declared.base, declared.unsigned) {
         (Base::Tinyint, false) => DataType::Int8,
@@ -58,8 +60,18 @@ fn infer(declared: &Declared) -> DataType {
         (Base::Datetime, _) => DataType::Timestamp(micros, None),
         (Base::Timestamp, _) => DataType::Timestamp(micros, Some("UTC".into())),
         (Base::Time, _) => DataType::Duration(micros),
+        (Base::Characters, _) => text_or_bytes(value),
+        (Base::Geometry, _) if declared.form == Form::Wkb => text_or_bytes(value),
         (Base::Binary | Base::Blob | Base::Geometry, _) => DataType::Binary,
         (Base::Text | Base::Enum | Base::Set | Base::Json | Base::Unknown, _) => DataType::Utf8,
+    }
+}
+
+fn text_or_bytes(value: &Value<'_>) -> DataType {
+    match value {
+        Value::Missing | Value::Null => DataType::Null,
+        Value::Bytes(_) => DataType::Binary,
+        _ => DataType::Utf8,
     }
 }
 
@@ -86,6 +98,7 @@ fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
         return Some(if whole + scale <= 38 { DataType::Decimal128(whole + scale, scale as i8) } else { DataType::Utf8 });
     }
     match (one, other) {
+        (DataType::Null, known) | (known, DataType::Null) => Some(known.clone()),
         (DataType::Float32, DataType::Float64) | (DataType::Float64, DataType::Float32) => Some(DataType::Float64),
         (DataType::Binary, _) | (_, DataType::Binary) => None,
         (DataType::Utf8, _) | (_, DataType::Utf8) => Some(DataType::Utf8),

@@ -7,6 +7,7 @@ use regex::Regex;
 
 use crate::columns::ZeroDate;
 use crate::ddl::MAX_DEPTH;
+use crate::dialect::WriterSchema;
 use crate::layout::{EnvelopeField, Layout};
 use crate::mysql::forms::{BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode};
 use crate::mysql::zone::Zone;
@@ -91,11 +92,15 @@ pub struct Options {
 }
 
 /// What only some dialects ask for, checked.
-pub(crate) struct DialectOptions {}
+pub(crate) struct DialectOptions {
+    /// DTS's writer's schema, if it is none of the published ones.
+    pub dts: Option<WriterSchema>,
+}
 
 impl DialectOptions {
-    pub fn new(_options: &Options) -> Result<Self, String> {
-        Ok(DialectOptions {})
+    pub fn new(options: &Options) -> Result<Self, String> {
+        let schema = options.writer_schema.as_deref().map(WriterSchema::compile).transpose();
+        Ok(DialectOptions { dts: schema.map_err(|what| format!("writer_schema: {what}"))? })
     }
 }
 

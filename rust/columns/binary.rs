@@ -10,9 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{Context, Family, check_size, refused};
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::{Value, Writes};
+use crate::event::{Unread, Value, Writes};
 use crate::mysql::number::{Refusal, integer};
-use crate::mysql::types::{Base, Declared};
+use crate::mysql::types::{Base, Declared, Form};
 
 /// Length of the SRID that MySQL stores before a geometry's WKB.
 const SRID_LENGTH: usize = 4;
@@ -34,7 +34,7 @@ impl<O: OffsetSizeTrait> Family for Binaries<O> {
         let declared = context.declared();
         bytes_of(value, declared, context, &mut self.scratch)?;
         // Native bytes are the WKB already.
-        let is_stored = !matches!(value, Value::Bytes(_));
+        let is_stored = !matches!(value, Value::Bytes(_) | Value::Unread(_));
         let is_geometry = is_stored && declared.is_some_and(|declared| declared.base == Base::Geometry);
         let start = if is_geometry { SRID_LENGTH } else { 0 };
         let bytes = self.scratch.get(start..).ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
@@ -59,6 +59,10 @@ pub(super) fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, context: 
             out.extend_from_slice(bytes);
             return Ok(());
         }
+        Value::Unread(Unread { kind: Kind::Encoding, bytes, .. }) => {
+            out.extend_from_slice(bytes);
+            return Ok(());
+        }
         Value::Text(_) | Value::Escaped(_) | Value::Number(_) => value.text()?,
         _ => return Err(refused(value, Refusal::Type, "binary")),
     };
@@ -75,7 +79,7 @@ pub(super) fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, context: 
             fill(declared, out);
             Ok(())
         }
-        Some(Base::Text | Base::Enum | Base::Set | Base::Json) => {
+        Some(Base::Text | Base::Characters | Base::Enum | Base::Set | Base::Json) => {
             out.extend_from_slice(text.as_bytes());
             Ok(())
         }
@@ -147,7 +151,11 @@ impl Geometries {
 impl Family for Geometries {
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         self.scratch.clear();
-        bytes_of(value, context.declared(), context, &mut self.scratch)?;
+        let declared = context.declared();
+        if declared.is_some_and(|declared| declared.form == Form::Wkb) {
+            return Err(Fault::new(Kind::Type, "the message does not carry the geometry's SRID; ask binary"));
+        }
+        bytes_of(value, declared, context, &mut self.scratch)?;
         let (srid, wkb) = self.scratch.split_first_chunk::<SRID_LENGTH>().ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
         check_size::<i32>(self.wkbs.values_slice().len(), wkb.len())?;
         self.srids.append_value(i32::from_le_bytes(*srid));

@@ -241,6 +241,7 @@ fn article(name: &str) -> &'static str {
 #[cold]
 pub(crate) fn refused(value: &Value<'_>, refusal: Refusal, asked: &str) -> Fault {
     let shown = match value {
+        Value::Unread(unread) => return unread.fault(),
         Value::Text(raw) | Value::Escaped(raw) => excerpt(raw),
         other => excerpt(&other.text().unwrap_or_default()).trim_matches('"').to_owned(),
     };
@@ -258,6 +259,7 @@ fn scalar<T>(value: &Value<'_>, convert: impl Fn(&str) -> Result<T, Refusal>) ->
         Value::Escaped(_) => Ok(convert(&value.text()?)),
         // Digits that are written as bytes.
         Value::Bytes(bytes) => Ok(std::str::from_utf8(bytes).map_err(|_| Refusal::Type).and_then(convert)),
+        Value::Single(_) | Value::Double(_) => Ok(convert(&value.text()?)),
         _ => Ok(Err(Refusal::Type)),
     }
 }

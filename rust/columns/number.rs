@@ -79,10 +79,36 @@ fn mask(text: &str, labels: &[String]) -> Option<i128> {
 pub(super) fn floats<T>() -> Box<dyn Column>
 where
     T: ArrowPrimitiveType,
-    T::Native: FromStr + Into<f64>,
+    T::Native: FromStr + Into<f64> + Nearest,
 {
     primitives::<T, _>(T::DATA_TYPE, |value: &Value<'_>, _: &super::Context<'_>| {
-        let parsed = scalar(value, float::<T::Native>)?;
+        let parsed = match value {
+            Value::Single(single) => nearest(f64::from(*single)),
+            Value::Double(double) => nearest(*double),
+            written => scalar(written, float::<T::Native>)?,
+        };
         parsed.map(Some).map_err(|refusal| refused(value, refusal, &spell(&T::DATA_TYPE)))
     })
+}
+
+/// A number that is the nearest of its kind to any double.
+pub(super) trait Nearest {
+    fn nearest(double: f64) -> Self;
+}
+
+impl Nearest for f32 {
+    fn nearest(double: f64) -> Self {
+        double as f32
+    }
+}
+
+impl Nearest for f64 {
+    fn nearest(double: f64) -> Self {
+        double
+    }
+}
+
+fn nearest<N: Nearest + Into<f64> + Copy>(double: f64) -> Result<N, Refusal> {
+    let value = N::nearest(double);
+    if value.into().is_finite() { Ok(value) } else { Err(Refusal::Range) }
 }

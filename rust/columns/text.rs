@@ -168,8 +168,8 @@ impl<O: OffsetSizeTrait> Family for Texts<O> {
         match value {
             _ if declared.is_none() && !self.labels.is_empty() => self.append_undeclared(value, context),
             Value::Escaped(raw) => self.append_escaped(raw),
-            Value::Date(_) | Value::Clock(_) | Value::Instant(_) | Value::Time(_) => self.append(&value.text()?),
-            other => self.append(other.raw()),
+            Value::Text(raw) | Value::Number(raw) | Value::Bool(raw) | Value::Nested(raw) => self.append(raw),
+            other => self.append(&other.text()?),
         }
     }
 

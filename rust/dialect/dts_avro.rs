@@ -47,7 +47,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     read: Read::Bytes(read),
 };
 
-static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Text };
+static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Typed };
 
 /// The newer of the published schemas, of which the older one is the beginning.
 static PUBLISHED: LazyLock<Option<Plan>> = LazyLock::new(|| Plan::compile(include_str!("dts_avro/record.avsc")).ok());

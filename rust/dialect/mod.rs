@@ -5,6 +5,7 @@ mod canal_protobuf;
 mod cloudcanal_json;
 mod debezium_json;
 mod detect;
+mod dts_avro;
 mod maxwell_json;
 mod river_json;
 mod ticdc_open;
@@ -16,6 +17,7 @@ use crate::options::DialectOptions;
 
 pub use detect::detect;
 pub(crate) use detect::{Mark, undetected};
+pub(crate) use dts_avro::Plan as WriterSchema;
 
 /// How messages of a dialect are written on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +111,7 @@ pub static DIALECTS: &[Dialect] = &[
     canal_protobuf::DIALECT,
     cloudcanal_json::DIALECT,
     debezium_json::DIALECT,
+    dts_avro::DIALECT,
     river_json::DIALECT,
     maxwell_json::DIALECT,
     ticdc_open::DIALECT,

@@ -311,7 +311,7 @@ fn beyond(value: &Value<'_>, what: &str) -> Fault {
 
 fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
     match form {
-        Form::Plain => Ok(value),
+        Form::Plain | Form::Wkb => Ok(value),
         Form::Days => match value {
             Value::Number(digits) => digits.parse().map(Value::Date).map_err(|_| beyond(&value, "days")),
             _ => Ok(iso(value, arena)),

@@ -193,6 +193,32 @@ fn exponent(text: &[u8]) -> Result<i64, Refusal> {
     Ok(if negative { -magnitude } else { magnitude })
 }
 
+/// A decimal's text without its exponent, as MySQL prints it; none where it has no exponent, or one that no decimal can have.
+pub(crate) fn plain_text(text: &str) -> Option<String> {
+    /// Far beyond MySQL's 65 digits, and short of what would take much memory.
+    const MOST: usize = 400;
+    let (number, exponent) = text.split_once(['e', 'E'])?;
+    let (sign, number) = number.strip_prefix('-').map_or(("", number), |number| ("-", number));
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|digit| digit.is_ascii_digit());
+    let scale = fraction.len() as i64 - exponent.parse::<i64>().ok().filter(|_| is_number)?;
+    let zeros = usize::try_from(scale.unsigned_abs()).ok().filter(|zeros| *zeros <= MOST)?;
+    if scale > 0 {
+        let padded = format!("{:0>width$}", format!("{whole}{fraction}"), width = zeros + 1);
+        let (whole, fraction) = padded.split_at_checked(padded.len() - zeros)?;
+        return Some(format!("{sign}{whole}.{fraction}"));
+    }
+    let padded = format!("{whole}{fraction}{:0<zeros$}", "");
+    let digits = padded.trim_start_matches('0');
+    Some(format!("{sign}{}", if digits.is_empty() { "0" } else { digits }))
+}
+
+/// The shortest text that stands for a float or double, as MySQL prints it: with an exponent where it would be long.
+pub(crate) fn print_float<T: std::fmt::Display + std::fmt::LowerExp + Into<f64> + Copy>(value: T) -> String {
+    let magnitude = value.into().abs();
+    if magnitude == 0.0 || (1e-5..1e15).contains(&magnitude) { format!("{value}") } else { format!("{value:e}") }
+}
+
 /// The nearest float or double. MySQL has neither infinity nor NaN, so text beyond the largest is out of range.
 #[inline]
 pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Result<T, Refusal> {
@@ -274,6 +300,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn decimals_lose_their_exponent() {
+        let cases = [("1E+3", "1000"), ("-1.5e-7", "-0.00000015"), ("0E-10", "0.0000000000"), ("0E3", "0"), ("12.34E1", "123.4")];
+        for (text, plain) in cases {
+            assert_eq!(plain_text(text).as_deref(), Some(plain), "{text}");
+        }
+        for text in ["12.5", "1e1000", "e", "1e", "1ex"] {
+            assert_eq!(plain_text(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn floats_are_printed_as_mysql_does() {
+        let doubles = [(0.0, "0"), (-0.5, "-0.5"), (1e14, "100000000000000"), (1e15, "1e15"), (1.5e-6, "1.5e-6"), (5e-324, "5e-324")];
+        for (value, text) in doubles {
+            assert_eq!(print_float::<f64>(value), text);
+        }
+        assert_eq!((print_float(0.1f32), print_float(f64::from(0.1f32))), ("0.1".into(), "0.10000000149011612".into()));
     }
 
     #[test]

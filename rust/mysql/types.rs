@@ -24,6 +24,8 @@ pub(crate) enum Base {
     Time,
     Year,
     Text,
+    /// Text or bytes: the producer's word is the same for both, and only a value tells.
+    Characters,
     /// `binary(n)`: as long as declared, filled with zero bytes.
     Binary,
     /// `varbinary` and the blobs.
@@ -80,6 +82,8 @@ pub(crate) enum Form {
     Hex,
     /// A struct of SRID and base64 of the WKB.
     Geometry,
+    /// The WKB alone.
+    Wkb,
 }
 
 impl Declared {

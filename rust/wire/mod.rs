@@ -1,5 +1,6 @@
 //! How bytes are encoded. Nothing here knows a vendor.
 
+pub(crate) mod avro;
 pub(crate) mod claim_check;
 pub(crate) mod compression;
 pub(crate) mod framing;

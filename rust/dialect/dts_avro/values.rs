@@ -380,8 +380,8 @@ pub(super) fn declared(type_number: i32) -> Declared {
         16 => (Base::Bit, Form::Plain),
         15 | 249..=254 => (Base::Characters, Form::Plain),
         245 => (Base::Json, Form::Plain),
-        247 => (Base::Enum, Form::Labels),
-        248 => (Base::Set, Form::Labels),
+        247 => (Base::Enum, Form::Plain),
+        248 => (Base::Set, Form::Plain),
         255 => (Base::Geometry, Form::Wkb),
         _ => (Base::Unknown, Form::Plain),
     };
