@@ -32,8 +32,9 @@ struct Key {
     name: Box<str>,
     /// Which of the asked columns it names.
     column: Option<u32>,
-    /// Which name followed last time.
+    /// Which name followed last time, and which one before that: a name may stand in two objects.
     next: KeyId,
+    other: KeyId,
 }
 
 /// The names met so far. More than [`Keys::MOST`] are forgotten between two chunks of messages.
@@ -113,7 +114,7 @@ impl Key {
         let length = quoted.len().min(16);
         head.iter_mut().zip(quoted.bytes()).for_each(|(to, from)| *to = from);
         let mask = if length == 16 { u128::MAX } else { (1 << (8 * length)) - 1 };
-        Key { quoted: quoted.into(), head: u128::from_le_bytes(head), mask, name, column, next: KeyId::START }
+        Key { quoted: quoted.into(), head: u128::from_le_bytes(head), mask, name, column, next: KeyId::START, other: KeyId::START }
     }
 
     /// Whether it is the key of these characters.
@@ -205,16 +206,18 @@ impl<'s> Keys<'s> {
     /// Steps over the key that followed `previous` last time, if it stands here.
     #[inline(always)]
     fn eat_next(&self, cursor: &mut Cursor<'_>, previous: KeyId) -> Option<KeyId> {
-        let guess = self.keys.get(previous.index())?.next;
-        let key = self.keys.get(guess.index())?;
-        (guess != KeyId::START && key.eat(cursor)).then_some(guess)
+        let Key { next, other, .. } = *self.keys.get(previous.index())?;
+        if next != KeyId::START && self.keys.get(next.index())?.eat(cursor) {
+            return Some(next);
+        }
+        (other != KeyId::START && self.keys.get(other.index())?.eat(cursor)).then_some(other)
     }
 
     #[inline(never)]
     fn read_other(&mut self, cursor: &mut Cursor<'_>, previous: KeyId) -> Result<KeyId> {
         let id = self.intern_key(cursor)?;
         if let Some(key) = self.keys.get_mut(previous.index()) {
-            key.next = id;
+            key.other = std::mem::replace(&mut key.next, id);
         }
         Ok(id)
     }

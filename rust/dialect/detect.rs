@@ -75,7 +75,7 @@ fn by_members(text: &str) -> Option<&'static Dialect> {
         if let Some((_, dialect)) = marks.iter().find(|(mark, _)| mark.is_met(&mut cursor)) {
             return Some(dialect);
         }
-        cursor.skip().ok()?;
+        cursor.leap().ok()?;
     }
     None
 }

@@ -3,12 +3,10 @@
 //! A message with its schema part says in which form each column is written. Without it the connector's settings and the
 //! asked type do; what they leave open is an error, because a guess would be a wrong value that nobody sees.
 
-use std::borrow::Cow;
-
 use arrow_buffer::i256;
 use arrow_schema::DataType;
-use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use base64::{DecodeSliceError, Engine};
 use bumpalo::Bump;
 
 use crate::error::{Fault, Kind, Result, excerpt};
@@ -115,9 +113,13 @@ pub(crate) struct Column<'c> {
 }
 
 /// The value in MySQL's form.
+#[inline]
 pub(crate) fn undo<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
+    if value.is_null() || column.is_plain() { Ok(value) } else { undo_any(value, column, arena) }
+}
+
+fn undo_any<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
     let value = match value {
-        Value::Missing | Value::Null => return Ok(value),
         // JSON may escape a slash, which is a digit of base64.
         Value::Escaped(_) if !matches!(column.asked, DataType::Utf8 | DataType::LargeUtf8) => Value::Text(arena.alloc_str(&value.text()?)),
         value => value,
@@ -127,6 +129,16 @@ pub(crate) fn undo<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -
 }
 
 impl Column<'_> {
+    /// Whether every value is written as MySQL prints it.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        match (self.declared, self.named) {
+            (Some(declared), _) => declared.form == Form::Plain && (declared.base != Base::Unknown || !self.asks_bytes()),
+            (None, Some(_)) => false,
+            (None, None) => matches!(self.asked, DataType::Utf8 | DataType::LargeUtf8 | DataType::Boolean),
+        }
+    }
+
     fn form(&self, value: &Value<'_>) -> Result<Form> {
         match (self.declared, self.named) {
             (Some(declared), _) if declared.base == Base::Unknown && self.asks_bytes() => self.binary_in_text(value),
@@ -169,6 +181,10 @@ impl Column<'_> {
     fn form_as_asked(&self, value: &Value<'_>) -> Result<Form> {
         match self.asked {
             DataType::Date32 => Ok(Form::Days),
+            // Text is an instant with its zone, unless the setting writes clocks as text too.
+            DataType::Timestamp(_, zone) if !is_number(value) && (zone.is_some() || self.modes.time != Some(TimeMode::IsoString)) => {
+                Ok(Form::Zoned)
+            }
             DataType::Timestamp(_, _) => self.clock(value),
             DataType::Duration(_) | DataType::Time64(_) => self.time(value),
             // What a `bigint unsigned` is asked as, and hardly anything else.
@@ -274,10 +290,15 @@ fn is_number(value: &Value<'_>) -> bool {
 /// Text of a decimal or of an integer: digits, or base64.
 fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Result<Form> {
     let Value::Text(text) = value else { return Ok(Form::Plain) };
-    let is_digits = decimal::<i256>(text, 76, 38).is_ok();
-    match (precise, is_base64(text), is_digits) {
-        (Some(true), true, _) | (None, true, false) => Ok(Form::Decimal(scale)),
-        (None, true, true) => Err(undecided(
+    let is_digits = || decimal::<i256>(text, 76, 38).is_ok();
+    match precise {
+        Some(true) => return Ok(Form::Decimal(scale)),
+        Some(false) => return Ok(Form::Plain),
+        None => {}
+    }
+    match (is_base64(text), is_digits()) {
+        (true, false) => Ok(Form::Decimal(scale)),
+        (true, true) => Err(undecided(
             value,
             "digits or base64",
             "decimal_handling_mode, bigint_unsigned_handling_mode with column_types, or the schema part",
@@ -395,41 +416,55 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 /// A decimal from the base64 of its unscaled integer, the most significant byte first.
 fn unscaled<'a>(value: &Value<'_>, text: &str, scale: i32, arena: &'a Bump) -> Result<Value<'a>> {
-    let bytes = base64(value, text)?;
-    let fill = if bytes.first().is_some_and(|byte| byte & 0x80 != 0) { 0xFF } else { 0 };
-    let digits = if let Some(start) = 16usize.checked_sub(bytes.len()) {
-        let mut wide = [fill; 16];
-        wide.iter_mut().skip(start).zip(&bytes).for_each(|(to, from)| *to = *from);
-        i128::from_be_bytes(wide).to_string()
-    } else {
-        let start = 32usize.checked_sub(bytes.len()).ok_or_else(|| beyond(value, "a decimal of 256 bits"))?;
-        let mut wide = [fill; 32];
-        wide.iter_mut().skip(start).zip(&bytes).for_each(|(to, from)| *to = *from);
-        i256::from_be_bytes(wide).to_string()
+    // More than 256 bits take more than 44 characters.
+    let mut buffer = [0; 48];
+    let decoded = STANDARD.decode_slice(text, &mut buffer);
+    let bytes = match decoded {
+        Ok(length) => buffer.get(..length).unwrap_or_default(),
+        Err(DecodeSliceError::OutputSliceTooSmall) => return Err(beyond(value, "a decimal of 256 bits")),
+        Err(DecodeSliceError::DecodeError(_)) => return Err(not(value, "base64")),
     };
-    Ok(Value::Number(arena.alloc_str(&with_point(&digits, scale).ok_or_else(|| beyond(value, "a decimal"))?)))
+    let digits = match bytes.len() {
+        0..=8 => i64::from_be_bytes(widened(bytes)).to_string(),
+        9..=16 => i128::from_be_bytes(widened(bytes)).to_string(),
+        17..=32 => i256::from_be_bytes(widened(bytes)).to_string(),
+        _ => return Err(beyond(value, "a decimal of 256 bits")),
+    };
+    let decimal = with_point(digits, scale).ok_or_else(|| beyond(value, "a decimal"))?;
+    Ok(Value::Number(arena.alloc_str(&decimal)))
+}
+
+/// A two's complement in more bytes.
+fn widened<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let fill = if bytes.first().is_some_and(|byte| byte & 0x80 != 0) { 0xFF } else { 0 };
+    let mut wide = [fill; N];
+    wide.iter_mut().rev().zip(bytes.iter().rev()).for_each(|(to, from)| *to = *from);
+    wide
 }
 
 /// Digits with the point put in; `None` if that takes more digits than any decimal has.
-fn with_point(digits: &str, scale: i32) -> Option<Cow<'_, str>> {
+fn with_point(mut digits: String, scale: i32) -> Option<String> {
     /// Far beyond MySQL's 65 digits, and short of what would take much memory.
     const MOST: i32 = 400;
-    let (sign, digits) = match digits.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", digits),
-    };
     match scale {
-        0 => Some(format!("{sign}{digits}").into()),
+        0 => {}
         1..=MOST => {
             let scale = scale as usize;
-            let padded = format!("{digits:0>width$}", width = scale + 1);
-            let (whole, fraction) = padded.split_at_checked(padded.len() - scale)?;
-            Some(format!("{sign}{whole}.{fraction}").into())
+            let sign = usize::from(digits.starts_with('-'));
+            let missing = (scale + 1 + sign).saturating_sub(digits.len());
+            digits.insert_str(sign, ZEROS.get(..missing)?);
+            digits.insert(digits.len() - scale, '.');
         }
-        _ if (-MOST..0).contains(&scale) => Some(format!("{sign}{digits}e{}", -scale).into()),
-        _ => None,
+        _ if (-MOST..0).contains(&scale) => digits.push_str(&format!("e{}", -scale)),
+        _ => return None,
     }
+    Some(digits)
 }
+
+const ZEROS: &str = match std::str::from_utf8(&[b'0'; 401]) {
+    Ok(zeros) => zeros,
+    Err(_) => "",
+};
 
 /// `{"scale":2,"value":"..."}`.
 fn variable_decimal<'a>(value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {

@@ -59,6 +59,10 @@ pub(crate) fn expand<'a>(bytes: &'a [u8], how: Compression, plain: impl Fn(&[u8]
 /// A Snappy block has no magic: what does not expand to something that begins like a message is left as it is, for the
 /// dialect to refuse.
 fn guess_snappy<'a>(bytes: &'a [u8], plain: impl Fn(&[u8]) -> bool) -> Cow<'a, [u8]> {
+    // Without a look at what is wrong with the rest: nearly everything that comes here is another wire's message.
+    if snap::raw::decompress_len(bytes).is_ok_and(|length| length < bytes.len() / 2) {
+        return Cow::Borrowed(bytes);
+    }
     snappy(bytes).ok().filter(|message| plain(message)).unwrap_or(Cow::Borrowed(bytes))
 }
 

@@ -145,6 +145,7 @@ impl<'a> Cursor<'a> {
         if self.peek() == Some(b'"') { self.string_at_quote().map(Text::value) } else { self.other_value() }
     }
 
+    #[inline(never)]
     fn other_value(&mut self) -> Result<Value<'a>> {
         match self.peek() {
             Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
@@ -159,6 +160,30 @@ impl<'a> Cursor<'a> {
     /// Steps over any value.
     pub fn skip(&mut self) -> Result<()> {
         self.value().map(drop)
+    }
+
+    /// Steps over any value without checking more of it than where it ends.
+    pub fn leap(&mut self) -> Result<()> {
+        if !matches!(self.peek(), Some(b'{' | b'[')) {
+            return self.skip();
+        }
+        let mut depth = 0u32;
+        loop {
+            match self.text.as_bytes().get(self.at) {
+                Some(b'"') => {
+                    self.string_at_quote()?;
+                    continue;
+                }
+                Some(b'{' | b'[') => depth += 1,
+                Some(b'}' | b']') => depth -= 1,
+                None => return Err(self.unexpected("the end of a value")),
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
+                return Ok(());
+            }
+        }
     }
 
     /// The text of the object or array that starts here.
@@ -312,8 +337,24 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A number, by JSON's grammar.
+    /// A number: nearly always an integer that does not begin with zero.
+    #[inline]
     fn number(&mut self) -> Result<&'a str> {
+        let bytes = self.text.as_bytes();
+        let start = self.at;
+        if let Some(b'1'..=b'9') = bytes.get(start) {
+            let end = digits(bytes, start + 1);
+            if !matches!(bytes.get(end), Some(b'.' | b'e' | b'E')) {
+                self.at = end;
+                return Ok(self.since(start));
+            }
+        }
+        self.any_number()
+    }
+
+    /// A number, by JSON's grammar.
+    #[inline(never)]
+    fn any_number(&mut self) -> Result<&'a str> {
         let bytes = self.text.as_bytes();
         let start = self.at;
         let mut at = start + usize::from(bytes.get(start) == Some(&b'-'));

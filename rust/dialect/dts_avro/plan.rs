@@ -304,11 +304,11 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether bytes are a record of this schema, as far as can be told without reading it.
+    /// Whether bytes begin as a record of this schema: by all that stands before its columns, which are most of it.
     pub(super) fn fits(&self, bytes: &[u8]) -> bool {
         let mut reader = Reader::new(bytes);
-        let fits = self.steps.iter().all(|step| step.may_lack && reader.is_at_end() || self.skip(&step.what, &mut reader).is_ok());
-        fits && reader.is_at_end()
+        let mut head = self.steps.iter().take_while(|step| !matches!(step.what, What::Columns(_)));
+        head.all(|step| self.skip(&step.what, &mut reader).is_ok())
     }
 
     fn skip(&self, what: &What, reader: &mut Reader<'_>) -> Result<()> {
