@@ -1,4 +1,4 @@
-"""Real messages of every canal-json producer become typed Spark rows. Run by `make demo`."""
+"""Real messages of every dialect become typed Spark rows. Run by `make demo`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +21,26 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 ROOT = Path(__file__).parents[1]
-GOLDEN = ROOT / "tests" / "golden" / "canal-json"
+GOLDEN = ROOT / "tests" / "golden"
 OUTPUT = ROOT / "demo-output" / "order_line.parquet"
 
-PRODUCERS = {
-    "Alibaba canal, MySQL": "canal-mysql/mixed.flat.jsonl.zst",
-    "Alibaba canal, MariaDB": "canal-maria/mixed.flat.jsonl.zst",
-    "Alibaba canal, GTID": "canal-gtid/mixed.flat.jsonl.zst",
-    "TiCDC": "ticdc/canal_json_stream_ext.jsonl.zst",
-    "CloudCanal": "cloudcanal/small.jsonl",
-    "Tencent": "tencent/small.jsonl",
+CANAL = "canal-json: Alibaba canal, MySQL"
+
+# What is shown as a topic, and where its messages are.
+TOPICS = {
+    CANAL: "canal-json/canal-mysql/mixed.flat.jsonl.zst",
+    "canal-json: Alibaba canal, MariaDB": "canal-json/canal-maria/mixed.flat.jsonl.zst",
+    "canal-json: TiCDC": "canal-json/ticdc/canal_json_stream_ext.jsonl.zst",
+    "canal-json: CloudCanal": "canal-json/cloudcanal/small.jsonl",
+    "canal-json: Tencent": "canal-json/tencent/small.jsonl",
+    "canal-protobuf: Alibaba canal, MySQL": "canal-protobuf/canal-mysql/mixed.pb.bin.zst",
+    "cloudcanal-json: CloudCanal": "cloudcanal-json/small_isDdl.jsonl",
+    "debezium-json: Debezium, MySQL": "debezium-json/mysql-default/mixed.kv_schemas.jsonl.zst",
+    "debezium-json: CloudCanal": "debezium-json/cloudcanal/small_op_i.jsonl.zst",
+    "dts-avro: Aliyun DTS": "dts-avro/dts_v2_born.lenrec.zst",
+    "river-json: KafkaRiverCanal": "river-json/small_null_v_omitted.jsonl",
+    "maxwell-json: Maxwell, MariaDB": "maxwell-json/maxwell-maria/maxwell.jsonl.zst",
+    "ticdc-open: TiCDC": "ticdc-open/open_protocol.kvrec.zst",
 }
 
 ORDER_LINE = "order_id int, line_no smallint, sku string, qty int, price decimal(12,2)"
@@ -43,10 +53,10 @@ def main() -> None:
     spark = local_spark()
     progress("decoding")
     kafka = spark.createDataFrame(
-        [(producer, value) for producer, path in PRODUCERS.items() for value in messages(path)],
-        "topic string, value binary",
+        [(topic, *message) for topic, path in TOPICS.items() for message in messages(path)],
+        "topic string, key binary, value binary",
     ).cache()
-    show_producers(kafka)
+    show_dialects(kafka)
     show_changes(kafka)
     show_ddl_and_watermarks(kafka)
     show_bad_messages(spark)
@@ -71,39 +81,63 @@ def local_spark() -> SparkSession:
     )
 
 
-def messages(path: str) -> list[bytes]:
-    """The messages of a capture: Kafka values, one a line."""
+def messages(path: str) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Keys and values of a capture, cut as its name says."""
     with pa.input_stream(str(GOLDEN / path), compression="zstd" if path.endswith(".zst") else None) as file:
-        lines: list[bytes] = file.read().splitlines()
-    return lines
+        content: bytes = file.read()
+    if ".kvrec" in path:
+        parts = records(content)
+        return zip(parts, parts, strict=True)
+    if ".lenrec" in path or ".bin" in path:
+        return ((None, record) for record in records(content))
+    if ".kv" in path:
+        return map(key_and_value, content.splitlines())
+    return ((None, line) for line in content.splitlines())
 
 
-def show_producers(kafka: DataFrame) -> None:
-    """One line for each producer: what its messages turned into."""
-    decoded = towpath.spark.decode(kafka, "canal-json", fields=["op", "source", "error"], keep=["topic"])
+def records(content: bytes) -> Iterator[bytes]:
+    """What stands behind each length."""
+    at = 0
+    while at < len(content):
+        start = at + 4
+        at = start + int.from_bytes(content[at:start], "big")
+        yield content[start:at]
+
+
+def key_and_value(line: bytes) -> tuple[bytes | None, bytes | None]:
+    """Of `{"topic":..,"key":..,"value":..}`, as they stand there; a null is a tombstone."""
+    key, value = line[:-1].split(b',"key":', 1)[1].split(b',"value":', 1)
+    return (None if key == b"null" else key), (None if value == b"null" else value)
+
+
+def show_dialects(kafka: DataFrame) -> None:
+    """One line for each topic: what its messages turned into."""
+    decoded = towpath.spark.decode(kafka, fields=["op", "error"], keep=["topic"], key="key")
 
     def count(condition: Column) -> Column:
         return f.count_if(condition)
 
-    row_change = f.col("op").isin("insert", "update", "delete")
+    row_changes = ("insert", "update", "delete")
     counts = decoded.groupBy("topic").agg(
-        *(count(f.col("op") == op).alias(op) for op in ("insert", "update", "delete")),
-        count(f.col("op") == "watermark").alias("watermark"),
-        count(~row_change & ~f.col("op").isin("watermark", "error")).alias("ddl and others"),
+        *(count(f.col("op") == op).alias(op) for op in row_changes),
+        count(f.col("op").isin("begin", "commit")).alias("transactions"),
+        count(f.col("op").isin("ddl", "query", "truncate")).alias("statements"),
+        count(f.col("op").isin("watermark", "heartbeat", "tombstone")).alias("signs of life"),
+        count(f.col("op").isin("rollback", "gtid", "other", "snapshot")).alias("others"),
         count(f.col("error").isNotNull()).alias("errors"),
     )
-    order = {producer: place for place, producer in enumerate(PRODUCERS)}
+    order = {topic: place for place, topic in enumerate(TOPICS)}
     table(
-        "What each producer's messages are",
-        "Every producer of the canal-json envelope, read with the same call and no options.",
-        ["producer", *counts.columns[1:]],
+        "Every dialect, from one DataFrame",
+        'Read by one call without options: the dialect is "auto", which looks at each message by itself.',
+        ["dialect: producer", *counts.columns[1:]],
         sorted(map(tuple, counts.collect()), key=lambda row: order[row[0]]),
     )
 
 
 def show_changes(kafka: DataFrame) -> None:
     """One table of a real MySQL server, typed."""
-    decoded = order_lines(kafka).filter(f.col("topic") == "Alibaba canal, MySQL")
+    decoded = order_lines(kafka).filter(f.col("topic") == CANAL)
     by_op = {op: [row for row in decoded.collect() if row.op == op] for op in ("insert", "update", "delete")}
     some = [*by_op["insert"][:2], *by_op["update"][:4], *by_op["delete"][:2]]
     rows = [(row.op, ", ".join(row.changed or []), image(row.before), image(row.after)) for row in some]
@@ -122,11 +156,12 @@ def order_lines(kafka: DataFrame) -> DataFrame:
     """Typed changes of one table, from every producer that has it."""
     decoded = towpath.spark.decode(
         kafka,
-        "canal-json",
+        "auto",
         ORDER_LINE,
         table="order_line",
         fields=["op", "database", "table", "primary_key", "before", "after", "changed", "event_time"],
         keep=["topic"],
+        key="key",
     )
     return decoded.filter(f.col("op").isin("insert", "update", "delete"))
 
@@ -138,27 +173,26 @@ def image(row: Any) -> str:
 
 def show_ddl_and_watermarks(kafka: DataFrame) -> None:
     """What is no row change: statements and TiCDC's promises of completeness."""
-    decoded = towpath.spark.decode(
-        kafka, "canal-json", fields=["op", "database", "table", "sql", "event_time", "source"], keep=["topic"]
-    )
+    fields = ["op", "database", "table", "sql", "event_time", "source"]
+    decoded = towpath.spark.decode(kafka, fields=fields, keep=["topic"], key="key")
     one_of_each = decoded.filter(f.col("op").isin("ddl", "query", "truncate", "watermark")).dropDuplicates(
         ["topic", "op"]
     )
     watermark = f.concat(f.lit("watermark_ts "), "source.watermark_ts")
     statement = f.when(f.col("op") == "watermark", watermark).otherwise(f.col("sql"))
     shown = one_of_each.select("topic", "op", "database", "table", statement, "event_time").orderBy("topic", "op")
-    rows = [row for row in shown.collect() if row.topic not in ("Alibaba canal, GTID", "Alibaba canal, MariaDB")]
+    rows = [row for row in shown.collect() if "MariaDB" not in row.topic]
     table(
         "DDL and watermarks",
         "Messages that change no row are rows of their own, so that nothing is lost.",
-        ["producer", "op", "database", "table", "statement or timestamp", "event_time"],
+        ["dialect: producer", "op", "database", "table", "statement or timestamp", "event_time"],
         rows,
     )
 
 
 def show_bad_messages(spark: SparkSession) -> None:
     """A few messages damaged on purpose, beside an undamaged one."""
-    inserts = (message for message in messages(PRODUCERS["Alibaba canal, MySQL"]) if b"INSERT" in message)
+    inserts = (value for _, value in messages(TOPICS[CANAL]) if value and b"INSERT" in value)
     good = next(message for message in inserts if b'"table":"order_line"' in message)
     damaged = {
         "undamaged": good,

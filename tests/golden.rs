@@ -3,9 +3,10 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use arrow_array::{BinaryArray, RecordBatch};
+use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StructArray};
+use arrow_schema::{DataType, Field};
 use towpath::{DIALECTS, Decoder, Layout, Mode, Options, infer_schema};
 
 fn golden(dialect: &str) -> PathBuf {
@@ -29,7 +30,24 @@ fn read(path: &Path) -> Vec<u8> {
     plain
 }
 
-type Capture = (PathBuf, Vec<Vec<u8>>);
+/// What Kafka hands over.
+#[derive(Clone)]
+struct Message {
+    key: Option<Vec<u8>>,
+    value: Option<Vec<u8>>,
+}
+
+impl Message {
+    fn of(value: impl Into<Vec<u8>>) -> Self {
+        Message { key: None, value: Some(value.into()) }
+    }
+
+    fn value(&self) -> &[u8] {
+        self.value.as_deref().unwrap_or_default()
+    }
+}
+
+type Capture = (PathBuf, Vec<Message>);
 
 /// A folder's captures with the first of their messages; truth files beside them are left out.
 fn captures(dialect: &str) -> impl Iterator<Item = &'static Capture> {
@@ -42,16 +60,18 @@ fn captures(dialect: &str) -> impl Iterator<Item = &'static Capture> {
 }
 
 /// Without optimisation, all messages of all captures would take minutes.
-fn first(messages: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
-    messages.into_iter().filter(|message| message.len() < 20_000).take(120).collect()
+fn first(messages: Vec<Message>) -> Vec<Message> {
+    messages.into_iter().filter(|message| message.value().len() < 20_000).take(120).collect()
 }
 
-fn messages(path: &Path) -> Option<Vec<Vec<u8>>> {
+fn messages(path: &Path) -> Option<Vec<Message>> {
     let name = path.file_name()?.to_str()?;
     match name.split_once('.')?.1 {
         _ if is_truth(name) => None,
-        "lenrec.zst" => Some(records(&read(path))),
-        kind if kind.contains("json") => Some(lines(&read(path))),
+        kind if kind.contains("kvrec") => Some(pairs(parts(&read(path)))),
+        kind if kind.contains("lenrec") || kind.contains("bin") => Some(parts(&read(path)).into_iter().map(Message::of).collect()),
+        kind if kind.contains("kv") => Some(lines(&read(path)).iter().map(|line| of_kafka(line)).collect()),
+        kind if kind.contains("json") => Some(lines(&read(path)).into_iter().map(Message::of).collect()),
         _ => None,
     }
 }
@@ -66,8 +86,22 @@ fn lines(bytes: &[u8]) -> Vec<Vec<u8>> {
     bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(trimmed).collect()
 }
 
+/// `{"topic":..,"key":..,"value":..}`, key and value as JSON.
+fn of_kafka(line: &[u8]) -> Message {
+    #[derive(serde::Deserialize)]
+    struct Line<'l> {
+        #[serde(borrow)]
+        key: &'l serde_json::value::RawValue,
+        #[serde(borrow)]
+        value: &'l serde_json::value::RawValue,
+    }
+    let line: Line<'_> = serde_json::from_slice(line).unwrap();
+    let bytes = |raw: &serde_json::value::RawValue| Some(raw.get()).filter(|text| *text != "null").map(|text| text.as_bytes().to_vec());
+    Message { key: bytes(line.key), value: bytes(line.value) }
+}
+
 /// `[u32 big-endian length][bytes]`.
-fn records(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+fn parts(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
         let (record, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
@@ -77,16 +111,24 @@ fn records(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
-fn array(messages: &[Vec<u8>]) -> BinaryArray {
-    messages.iter().map(|message| Some(message.as_slice())).collect()
+/// Parts in turn are a key and its value.
+fn pairs(parts: Vec<Vec<u8>>) -> Vec<Message> {
+    let pairs = parts.chunks_exact(2);
+    pairs.map(|pair| Message { key: Some(pair[0].clone()), value: Some(pair[1].clone()) }).collect()
+}
+
+fn batch(messages: &[Message]) -> StructArray {
+    let column = |bytes: fn(&Message) -> Option<&[u8]>| Arc::new(messages.iter().map(bytes).collect::<BinaryArray>()) as ArrayRef;
+    let columns = [("key", column(|message| message.key.as_deref())), ("value", column(|message| message.value.as_deref()))];
+    StructArray::from(columns.map(|(name, array)| (Arc::new(Field::new(name, DataType::Binary, true)), array)).to_vec())
 }
 
 fn options(dialect: &str) -> Options {
-    Options { dialect: dialect.into(), mode: Mode::FailFast, ..Options::default() }
+    Options { dialect: dialect.into(), mode: Mode::FailFast, key: Some("key".into()), ..Options::default() }
 }
 
-fn decode(options: Options, messages: &[Vec<u8>]) -> RecordBatch {
-    Decoder::new(options).unwrap().decode(&array(messages)).unwrap()
+fn decode(options: Options, messages: &[Message]) -> RecordBatch {
+    Decoder::new(options).unwrap().decode(&batch(messages)).unwrap()
 }
 
 #[test]
@@ -118,12 +160,19 @@ fn aliases_read_what_their_dialect_reads() {
     }
 }
 
+/// Values without keys.
+fn is_json_lines(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    name.contains(".json") && !name.contains(".kv")
+}
+
 /// The JSON captures again, joined by CR LF into one message: only `row`, the place within a message, differs.
 #[test]
 fn messages_joined_by_crlf_are_the_same_changes() {
     for dialect in DIALECTS {
-        for (path, messages) in captures(dialect.name).filter(|(path, _)| path.to_string_lossy().contains(".json")) {
-            let joined = vec![messages.join(&b"\r\n"[..])];
+        for (path, messages) in captures(dialect.name).filter(|(path, _)| is_json_lines(path)) {
+            let values: Vec<&[u8]> = messages.iter().map(Message::value).collect();
+            let joined = vec![Message::of(values.join(&b"\r\n"[..]))];
             let fields = || Some(["op", "table", "before", "after", "event_time", "source"].map(String::from).to_vec());
             let apart = decode(Options { fields: fields(), ..options(dialect.name) }, messages);
             let together = decode(Options { fields: fields(), ..options(dialect.name) }, &joined);
@@ -144,9 +193,9 @@ fn inferred_types_hold_every_value() {
     }
 }
 
-fn inferred_types_hold(dialect: &str, path: &Path, messages: &[Vec<u8>], table: &str) {
+fn inferred_types_hold(dialect: &str, path: &Path, messages: &[Message], table: &str) {
     let of_table = || Options { table: Some(table.into()), ..options(dialect) };
-    let schema = infer_schema(&array(messages), of_table()).unwrap();
+    let schema = infer_schema(&batch(messages), of_table()).unwrap();
     for layout in [Layout::Change, Layout::Changelog, Layout::Upsert] {
         let schema = Some(towpath::TableSchema::Arrow(schema.fields().clone()));
         let batch = decode(Options { layout, schema, ..of_table() }, messages);
