@@ -21,7 +21,7 @@ use crate::layout::{EnvelopeField, Layout};
 use crate::mysql::types::{Declared, Types};
 use crate::options::{DialectOptions, Options};
 use crate::wire::claim_check;
-use crate::wire::compression::expand;
+use crate::wire::compression::{Compression, expand};
 
 /// How many bytes of messages are read before their values are converted: what stays in a core's own cache.
 const CHUNK_BYTES: usize = 128 << 10;
@@ -350,6 +350,15 @@ impl Decoder {
 fn unknown_dialect(name: &str) -> String {
     let names = dialect::DIALECTS.iter().flat_map(|dialect| std::iter::once(&dialect.name).chain(dialect.aliases)).copied();
     format!("dialect: unknown {name:?}; allowed are auto, {}", names.collect::<Vec<_>>().join(", "))
+}
+
+/// The dialect that a message is written in, compressed by TiCDC or not.
+pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
+    let expanded = expand(message, Compression::Auto, begins_like_json).unwrap_or(Cow::Borrowed(message));
+    match claim_check::unwrap(&expanded) {
+        Some(Ok(stored)) => dialect::detect(&stored.value),
+        _ => dialect::detect(&expanded),
+    }
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str> {

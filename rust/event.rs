@@ -194,10 +194,16 @@ impl Op {
         }
     }
 
-    /// What a DDL statement is: TRUNCATE TABLE removes rows.
+    /// What a statement is, of which its message only says that it is one.
     pub(crate) fn of_statement(sql: &str) -> Op {
-        let word = sql.trim_start().get(..8).unwrap_or_default();
-        if word.eq_ignore_ascii_case("truncate") { Op::Truncate } else { Op::Ddl }
+        let word = sql.split_ascii_whitespace().next().unwrap_or_default();
+        let is = |other: &str| word.eq_ignore_ascii_case(other);
+        match () {
+            () if is("truncate") => Op::Truncate,
+            // Debezium's snapshot sends these beside the tables' own statements.
+            () if is("use") || is("set") => Op::Query,
+            () => Op::Ddl,
+        }
     }
 
     /// Whether a row of a table changed.
@@ -226,6 +232,8 @@ pub(crate) enum Writes {
     Connect,
     /// As text, but binary in base64.
     Base64,
+    /// Likewise, and JSON columns as JSON, so that their strings are out of their quotes.
+    Base64AndJson,
     /// Each value says itself whether it is text, bytes, a number or a time.
     Typed,
 }

@@ -64,11 +64,13 @@ class Score:
         self.total = 0
         self.wrong: list[str] = []
         self.destroyed: dict[str, int] = {}
+        self.omitted = 0
 
     def __str__(self) -> str:
-        lost = sum(self.destroyed.values())
-        of_them = f", {lost} of them as canal destroyed them" if lost else ""
-        return f"{self.right} cells right of {self.total}{of_them}"
+        lost = sum(self.destroyed.values()) - self.omitted
+        of_them = f", {lost} of them as the producer destroyed them" if lost else ""
+        left_out = f", {self.omitted} more left out" if self.omitted else ""
+        return f"{self.right} cells right of {self.total}{of_them}{left_out}"
 
     def cell(self, place: str, column: str, want: Any, got: Any) -> None:
         """Counts one cell."""
@@ -108,6 +110,11 @@ class Score:
     def producer_destroyed(self, reason: str) -> None:
         """Counts a cell whose wanted value is what the producer made of the database's."""
         self.destroyed[reason] = self.destroyed.get(reason, 0) + 1
+
+    def leave_out(self, reason: str) -> None:
+        """Counts a cell that is not compared, because a producer destroyed it."""
+        self.omitted += 1
+        self.producer_destroyed(f"left out: {reason}")
 
     def demand_all(self) -> None:
         """Fails with the first wrong cells."""

@@ -66,7 +66,7 @@ pub(super) fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, context: 
         Value::Text(_) | Value::Escaped(_) | Value::Number(_) => value.text()?,
         _ => return Err(refused(value, Refusal::Type, "binary")),
     };
-    if context.writes() == Writes::Base64 && !matches!(value, Value::Number(_)) {
+    if matches!(context.writes(), Writes::Base64 | Writes::Base64AndJson) && !matches!(value, Value::Number(_)) {
         let bytes = STANDARD.decode(&*text).map_err(|_| refused(value, Refusal::Type, "base64 text"))?;
         out.extend_from_slice(&bytes);
         fill(declared, out);

@@ -161,7 +161,7 @@ impl<O: OffsetSizeTrait> Family for Texts<O> {
         if let Value::Bytes(bytes) = value {
             return self.append(std::str::from_utf8(bytes).map_err(|_| not_utf8(&value.text().unwrap_or_default()))?);
         }
-        let is_json_string = || context.writes() == Writes::Base64 && context.is_label(value);
+        let is_json_string = || context.writes() == Writes::Base64AndJson && context.is_label(value);
         if let Some(declared) = declared.filter(|declared| matters(declared) || declared.base == Base::Json && is_json_string()) {
             return self.append_declared(value, declared, context);
         }

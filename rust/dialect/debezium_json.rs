@@ -535,7 +535,8 @@ fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '_>) -> Resu
         return Ok(block);
     }
     let wanted = events.wants.types || events.wants.forms;
-    let block = if wanted { declare(text, start, events)? } else { None };
+    let broken = |_| Fault::new(Kind::Envelope, "is no schema of Kafka Connect").at(start);
+    let block = if wanted { declare(text, start, events).map_err(broken)? } else { None };
     events.types.schemas.add(text, block);
     Ok(block)
 }
@@ -576,7 +577,7 @@ struct Schema<'t> {
 
 #[derive(Default)]
 struct Parameters<'t> {
-    scale: Option<u32>,
+    scale: Option<i32>,
     precision: Option<u32>,
     length: Option<u32>,
     /// Members of an enum or set.
@@ -643,7 +644,9 @@ impl<'t> Schema<'t> {
         let mut declared = Declared::connect(spelling, base, form);
         match (base, form) {
             (Base::Decimal, Form::Decimal(scale)) => {
-                declared.arguments = self.parameters.precision.map(|precision| vec![precision, scale as u32]).unwrap_or_default();
+                let scale = u32::try_from(scale).ok();
+                declared.arguments =
+                    self.parameters.precision.zip(scale).map(|(precision, scale)| vec![precision, scale]).unwrap_or_default();
             }
             (Base::Bit, _) => declared.arguments = vec![self.parameters.length.unwrap_or(1)],
             (Base::Enum | Base::Set, _) => {
@@ -680,7 +683,10 @@ impl<'t> Schema<'t> {
             ("io.debezium.time.IsoTimestamp", _) => (Base::Datetime, Form::Iso),
             ("io.debezium.time.IsoTime" | "io.debezium.time.ZonedTime", _) => (Base::Time, Form::Iso),
             ("io.debezium.time.Year", _) => (Base::Year, Form::Plain),
-            ("org.apache.kafka.connect.data.Decimal", _) => (Base::Decimal, Form::Decimal(self.parameters.scale.unwrap_or(0) as i32)),
+            ("org.apache.kafka.connect.data.Decimal", _) => match self.parameters.scale {
+                Some(scale) => (Base::Decimal, Form::Decimal(scale)),
+                None => (Base::Decimal, Form::DecimalWithoutScale),
+            },
             ("io.debezium.data.VariableScaleDecimal", _) => (Base::Decimal, Form::VariableDecimal),
             ("io.debezium.data.Bits", _) => (Base::Bit, Form::Bits),
             ("io.debezium.data.Enum", _) => (Base::Enum, Form::Plain),

@@ -52,7 +52,7 @@ static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> = L
 });
 
 /// The dialect that a message is written in.
-pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
+pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
     let by_members = if begins_like_json(message) { simdutf8::basic::from_utf8(message).ok().and_then(by_members) } else { None };
     by_members.or_else(|| {
         DIALECTS.iter().find(|dialect| match dialect.marks {

@@ -56,7 +56,9 @@ const TYPES: [&str; 12] = [
     "\"database-drop\"",
 ];
 
-static MAXWELL: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Base64 };
+static MAXWELL: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Base64AndJson };
+/// TiCDC writes JSON columns as text.
+static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Base64 };
 
 fn variant(_: &str) -> Variant {
     Variant { quirks: &MAXWELL, quoting: Quoting::None }
@@ -73,6 +75,8 @@ enum Field {
     Ts,
     /// The transaction.
     Xid,
+    /// `commit`, in the last row of a transaction.
+    Commit,
     Gtid,
     /// `file:offset`.
     Position,
@@ -88,17 +92,32 @@ enum Field {
     Def,
 }
 
-const FIELDS: &[&str] =
-    &["database", "table", "type", "ts", "xid", "gtid", "position", "server_id", "primary_key_columns", "data", "old", "sql", "def"];
+const FIELDS: &[&str] = &[
+    "database",
+    "table",
+    "type",
+    "ts",
+    "xid",
+    "commit",
+    "gtid",
+    "position",
+    "server_id",
+    "primary_key_columns",
+    "data",
+    "old",
+    "sql",
+    "def",
+];
 
 impl Field {
     /// In the order of [`FIELDS`].
-    const ALL: [Field; 13] = [
+    const ALL: [Field; 14] = [
         Field::Database,
         Field::Table,
         Field::Type,
         Field::Ts,
         Field::Xid,
+        Field::Commit,
         Field::Gtid,
         Field::Position,
         Field::ServerId,
@@ -115,12 +134,13 @@ struct Message<'a> {
     envelope: Envelope<'a>,
     data: Option<Cells>,
     old: Option<Cells>,
+    has_commit: bool,
 }
 
 fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     framing::records(&mut cursor, |cursor| {
-        let mut message = Message { envelope: Envelope::empty(reading.variant.quirks), data: None, old: None };
+        let mut message = Message { envelope: Envelope::empty(reading.variant.quirks), data: None, old: None, has_commit: false };
         message.read(cursor, events)?;
         message.emit(events)
     })
@@ -154,6 +174,10 @@ impl<'a> Message<'a> {
             Field::Gtid => envelope.source.gtid = cursor.optional_text()?,
             Field::Position => self.position(cursor)?,
             Field::ServerId => envelope.source.server_id = cursor.optional_integer()?,
+            Field::Commit => {
+                self.has_commit = true;
+                cursor.skip()?;
+            }
             Field::PrimaryKeyColumns => envelope.primary_key = events.read_names(cursor)?,
             Field::Data => self.data = row(cursor, events)?,
             Field::Old => self.old = row(cursor, events)?,
@@ -173,12 +197,27 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    fn emit(self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        if self.is_tidb() {
+            self.envelope.quirks = &TIDB;
+        }
         let op = self.op()?;
         let (before, after) = if op.is_row_change() { self.images(op)? } else { (None, None) };
         let envelope = events.envelope(self.envelope);
         events.row(op, envelope, before, after);
         Ok(())
+    }
+
+    /// TiCDC knows nothing of MySQL's log and transactions, of which the daemon says something in each row.
+    fn is_tidb(&self) -> bool {
+        let source = &self.envelope.source;
+        let is_bootstrap = source.operation.as_deref().is_some_and(|kind| kind.starts_with("bootstrap"));
+        !is_bootstrap
+            && !self.has_commit
+            && source.transaction_id.is_none()
+            && source.file.is_none()
+            && source.gtid.is_none()
+            && source.server_id.is_none()
     }
 
     fn op(&self) -> Result<Op> {

@@ -15,8 +15,7 @@ use crate::event::{Events, Quirks, Writes};
 use crate::keys::Quoting;
 use crate::options::DialectOptions;
 
-pub use detect::detect;
-pub(crate) use detect::{Mark, undetected};
+pub(crate) use detect::{Mark, detect, undetected};
 pub(crate) use dts_avro::Plan as WriterSchema;
 
 /// How messages of a dialect are written on the wire.

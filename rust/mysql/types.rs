@@ -70,6 +70,8 @@ pub(crate) enum Form {
     Iso,
     /// Base64 of a two's complement, with this many digits behind the point.
     Decimal(i32),
+    /// Base64 of a two's complement, but nobody says how many digits are behind the point.
+    DecimalWithoutScale,
     /// A struct of scale and base64.
     VariableDecimal,
     /// Base64 of the bytes, the least significant first.
@@ -80,6 +82,8 @@ pub(crate) enum Form {
     Base64,
     /// Two hexadecimal digits a byte.
     Hex,
+    /// Text whose characters U+0000 to U+00FF are the bytes.
+    Latin1,
     /// A struct of SRID and base64 of the WKB.
     Geometry,
     /// The WKB alone.

@@ -3,29 +3,27 @@
 They are too large for the repository, so they run where `../shared/captures` lies beside the checkout.
 """
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import replay
 import server_truth
 import towpath
 import truth
 from fidelity import SHARED, bulk, chunks, lines, messages, objects
-from server_truth import Column
+from replay import TABLES, Replay
 
 pytestmark = bulk
-
-TABLES = {"customer": ["c_w_id", "c_d_id", "c_id"], "orders": ["o_id"]}
 
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("server", ["mysql", "maria"])
 def test_changes_replayed_from_nothing_give_the_final_table(server, table, score):
     folder = SHARED / "server" / server
-    columns = declared_columns(folder / "truth", table)
+    columns = replay.declared_columns(folder / "truth", table)
     decoder = towpath.Decoder(
         "canal-json",
         server_truth.schema(columns),
@@ -34,133 +32,81 @@ def test_changes_replayed_from_nothing_give_the_final_table(server, table, score
         fields=["op", "before", "after", "missing_columns", "error"],
         mode="FAILFAST",
     )
-    state: dict[Any, tuple] = {}
-    names = [column.name for column in columns]
-    key_of = key_reader(names, TABLES[table])
+    state = Replay(score, [column.name for column in columns], TABLES[table])
     for part in chunks(lines(folder / "canal" / "bulk.flat.jsonl.zst"), 2000):
         batch = decoder.decode(messages(part))
         assert batch.column("missing_columns").null_count == len(batch)
-        for op, before, after in changes(batch):
-            replay(score, state, op, before, after, key_of, names)
-    compare_final(score, state, final_rows(folder / "truth", table, columns), names)
+        for change in replay.changes(batch):
+            state.apply(*change)
+    cell = truth.value if server == "mysql" else maria_value
+    state.compare_final(replay.final_rows(folder / "truth", table, columns, cell))
     score.demand_all()
 
 
-def declared_columns(folder, table):
-    entries = [
-        entry for entry in objects(folder / "columns.jsonl") if (entry["db"], entry["table"]) == ("bulk_a", table)
-    ]
-    # MariaDB says `longtext` of what its DDL, and so canal, calls `json`.
-    return [
-        Column(
-            entry["column"],
-            "json" if entry["column"] == "o_json" else entry["type"],
-            entry["charset"] or "",
-            entry["key"] == "PRI",
-        )
-        for entry in entries
-    ]
-
-
-def changes(batch):
-    """Row changes as tuples of values in the columns' order."""
-    ops = batch.column("op").to_pylist()
-    yield from (
-        change
-        for change in zip(ops, tuples(batch.column("before")), tuples(batch.column("after")), strict=True)
-        if change[0] in ("insert", "update", "delete")
-    )
-
-
-def tuples(images: pa.StructArray) -> list[tuple | None]:
-    rows = zip(*(column.to_pylist() for column in images.flatten()), strict=True)
-    present = images.is_valid().to_pylist()
-    return [row if there else None for there, row in zip(present, rows, strict=True)]
-
-
-def key_reader(names: list[str], key: list[str]) -> Callable[[tuple], tuple]:
-    places = [names.index(name) for name in key]
-    return lambda row: tuple(row[place] for place in places)
-
-
-def replay(score, state, op, before, after, key_of, names):
-    """Applies one change, after checking that the row before it was what the message says."""
-    assert (before is None, after is None) == (op == "insert", op == "delete")
-    if before is not None:
-        held = state.pop(key_of(before), None)
-        compare_rows(score, f"{op} before {key_of(before)}", names, held, before)
-    if after is not None:
-        assert key_of(after) not in state
-        state[key_of(after)] = after
-
-
-def compare_rows(score, place, names, want, got):
-    if want == got:  # nearly always, and much faster
-        score.right += len(names)
-        score.total += len(names)
-        return
-    score.image(place, want and dict(zip(names, want, strict=True)), got and dict(zip(names, got, strict=True)))
-
-
-def compare_final(score, state, final, names):
-    for key, want in final.items():
-        got = state.pop(key, None)
-        score.image(f"final {key}", dict(zip(names, want, strict=True)), got and dict(zip(names, got, strict=True)))
-    assert not state, "rows that the final table does not have"
-
-
-def final_rows(folder, table, columns):
-    key_of = key_reader([column.name for column in columns], TABLES[table])
-    rows = {}
-    for entry in objects(folder / f"final_bulk_a.{table}.jsonl.zst"):
-        exact = entry.get("__float_exact") or {}
-        row = tuple(final_value(folder, column, entry[column.name], exact.get(column.name)) for column in columns)
-        rows[key_of(row)] = row
-    return rows
-
-
-def final_value(folder, column, text, exact):
+def maria_value(declared, text, exact):
     """MariaDB's JSON comes as Latin-1; see `server_truth.destroyed`."""
-    if text is not None and column.declared == "json" and "maria" in str(folder) and not text.isascii():
+    if text is not None and declared == "json" and not text.isascii():
         text = text.encode().decode("latin-1")
-    return truth.value(column.declared, text, exact)
+    return truth.value(declared, text, exact)
 
 
-# One line of truth for one message, in the same order.
+@dataclass(frozen=True)
+class Encoded:
+    """A capture that has one line of truth for one message, in the same order."""
+
+    dialect: str
+    messages: str
+    truth: str = "document/json_bulk_truth/bulk_orders_truth.jsonl.zst"
+
+
 ENCODED = {
-    "ticdc": ("encoder/ticdc/bulk_orders_ext.jsonl.zst", "encoder/ticdc/bulk_orders_truth.jsonl.zst"),
-    "cloudcanal": (
-        "document/cloudcanal_canal_json/bulk_orders.jsonl.zst",
-        "document/json_bulk_truth/bulk_orders_truth.jsonl.zst",
+    "ticdc": Encoded(
+        "canal-json", "encoder/ticdc/bulk_orders_ext.jsonl.zst", "encoder/ticdc/bulk_orders_truth.jsonl.zst"
     ),
-    "tencent": (
-        "document/tencent_dip_canal/bulk_orders.jsonl.zst",
-        "document/json_bulk_truth/bulk_orders_truth.jsonl.zst",
-    ),
+    "cloudcanal": Encoded("canal-json", "document/cloudcanal_canal_json/bulk_orders.jsonl.zst"),
+    "tencent": Encoded("canal-json", "document/tencent_dip_canal/bulk_orders.jsonl.zst"),
+    "cloudcanal own": Encoded("cloudcanal-json", "document/cloudcanal_json/bulk_orders.jsonl.zst"),
+    "cloudcanal debezium": Encoded("debezium-json", "document/cloudcanal_debezium/bulk_orders.jsonl.zst"),
+    "river": Encoded("river-json", "document/kafkarivercanal/bulk_orders.jsonl.zst"),
 }
 
 
 @pytest.mark.parametrize("producer", ENCODED)
 def test_every_line_equals_the_event_that_was_encoded(producer, score):
-    capture, truth_file = (SHARED / name for name in ENCODED[producer])
-    head, *events = objects(truth_file)
+    encoded = ENCODED[producer]
+    head, *events = objects(SHARED / encoded.truth)
     columns = described(head)
     labels = {name: members(declared) for name, declared in columns if declared.startswith("enum")}
     decoder = towpath.Decoder(
-        "canal-json",
+        encoded.dialect,
         pa.schema([(name, truth.asked(declared)) for name, declared in columns]),
         labels=labels,
         mode="FAILFAST",
     )
-    values = lines(capture)
+    values = lines(SHARED / encoded.messages)
     assert len(values) == len(events)
     for at, part in enumerate(chunks(events, 20_000)):
         batch = decoder.decode(messages(values[at * 20_000 : at * 20_000 + len(part)]))
         place = f"lines from {at * 20_000}"
         compare_envelopes(score, place, head, part, batch)
+        if encoded.dialect == "river-json":
+            part = [as_river_tells(score, columns, event) for event in part]
         for image, index in (("before", 3), ("after", 2)):
             compare_images(score, f"{place} {image}", columns, [event[index] for event in part], batch.column(image))
     score.demand_all()
+
+
+def as_river_tells(score, columns, event):
+    """Text that was NULL before an update is written as empty text, and nothing tells that it was not."""
+    kind, when, row, old = event
+    if kind != "UPDATE":
+        return event
+    told = list(old)
+    for at, (_, declared) in enumerate(columns):
+        if old[at] is None and row[at] is not None and declared.startswith(("varchar", "enum")):
+            score.producer_destroyed("NULL before an update, written as empty text by KafkaRiverCanal")
+            told[at] = ""
+    return [kind, when, row, told]
 
 
 def described(head):

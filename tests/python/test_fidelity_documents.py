@@ -1,36 +1,169 @@
-"""CloudCanal and the Tencent platform, as their documents print them: every cell equals what was written."""
+"""Closed or lost producers, as their documents print their messages: every cell equals what was written."""
 
 import json
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import towpath
 import truth
-from fidelity import lines, messages, objects, row_changes
-from golden_files import GOLDEN
+from fidelity import ROOT, lines, messages, objects, row_changes
 
-# The Tencent platform declares no types, so a bit column is a number there.
-PRODUCERS = {"cloudcanal": True, "tencent": False}
+GOLDEN = ROOT / "tests" / "golden"
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
+Message = dict[str, Any]
+Wanted = dict[str, Any]
 
-@pytest.mark.parametrize("producer", PRODUCERS)
+
+@dataclass(frozen=True)
+class Producer:
+    """Whose messages they are, and what one of them says about itself."""
+
+    dialect: str
+    file: str
+    envelope: Callable[[Wanted, Message], Wanted]
+    aliases: tuple[str, ...] = ()
+    truth: str = "canal-json/cloudcanal/small.truth.jsonl"
+    declares: bool = True  # whether a message tells a column's type
+    omits_nulls: bool = False
+    has_ddl: bool = True
+
+    def values(self) -> list[bytes]:
+        return lines(GOLDEN / self.file)
+
+    def wanted(self) -> list[Wanted]:
+        """The events, one for each message."""
+        return [want for want in objects(GOLDEN / self.truth) if self.has_ddl or want["op"] != "DDL"]
+
+
+def canal_json(want, message):
+    return {
+        "primary_key": want["pk"] if message["pkNames"] else None,
+        "event_time": time_of(message["es"]),
+        "produced_time": time_of(message["ts"]),
+        "column_types": message["mysqlType"] or None,
+        "jdbc_types": message["sqlType"] or None,
+        "table_changes": json_text(message.get("tableChanges")),
+        "source": {"operation": message["type"], "message_id": message["id"]},
+    }
+
+
+def cloudcanal_json(want, message):
+    return {
+        "schema": message["schema"],
+        "primary_key": want["pk"] if message["pks"] else None,
+        "event_time": time_of(message["execTs"]),
+        "produced_time": time_of(message["sendTs"]),
+        "column_types": message["dbValType"] or None,
+        "jdbc_types": message["jdbcType"] or None,
+        "table_changes": json_text(message.get("tableChanges")),
+        "source": {"operation": message["action"], "message_id": message["bid"]},
+    }
+
+
+def debezium_json(want, message):
+    payload = message["payload"]
+    source = payload["source"]
+    return {
+        "event_time": time_of(source["ts_ms"]),
+        "produced_time": time_of(payload["ts_ms"]),
+        "column_types": dict.fromkeys(want["cols"], "string"),
+        "table_changes": json_text(payload.get("tableChanges")),
+        "source": {
+            "operation": payload.get("op"),
+            "connector": source["connector"],
+            "server_id": source["server_id"],
+            "file": source["file"],
+            "position": source["pos"],
+            "gtid": source["gtid"],
+        },
+    }
+
+
+def river_json(want, message):
+    position, file = message["binlog"].split("@")
+    return {
+        "primary_key": message["keys"],
+        "event_time": time_of(message["time"]),
+        "produced_time": time_of(message["canalTime"]),
+        "column_types": {column["n"]: column["t"] for column in message["columns"]},
+        "source": {"operation": message["event"], "file": file, "position": int(position)},
+    }
+
+
+def json_text(value):
+    return value and truth.Json(json.dumps(value))
+
+
+def time_of(number):
+    """13 digits are milliseconds; 10 are seconds, which the Tencent platform's DDL has; 0 is no time."""
+    millis = number * 1000 if number < 10**10 else number
+    return EPOCH + timedelta(milliseconds=millis) if number else None
+
+
+def cloudcanal(file, **more):
+    return Producer("cloudcanal-json", f"cloudcanal-json/{file}.jsonl", cloudcanal_json, **more)
+
+
+def cloudcanal_debezium(file):
+    aliases = ("cloudcanal-debezium-json",)
+    return Producer(
+        "debezium-json", f"debezium-json/cloudcanal/{file}.jsonl.zst", debezium_json, aliases, declares=False
+    )
+
+
+def river(file):
+    return Producer("river-json", f"river-json/{file}.jsonl", river_json, has_ddl=False)
+
+
+PRODUCERS = {
+    "cloudcanal": Producer("canal-json", "canal-json/cloudcanal/small.jsonl", canal_json, ("cloudcanal-canal-json",)),
+    "tencent": Producer(
+        "canal-json",
+        "canal-json/tencent/small.jsonl",
+        canal_json,
+        ("tencent-canal-json",),
+        "canal-json/tencent/small.truth.jsonl",
+        declares=False,
+    ),
+    "cloudcanal own": cloudcanal("small_isDdl"),
+    "cloudcanal own, older": cloudcanal("small_ddl_key"),
+    "cloudcanal own, nulls omitted": cloudcanal("small_nulls_omitted", omits_nulls=True),
+    "cloudcanal debezium, op c": cloudcanal_debezium("small_op_c"),
+    "cloudcanal debezium, op i": cloudcanal_debezium("small_op_i"),
+    "river, null as empty text": river("small_null_as_empty_v"),
+    "river, null omitted": river("small_null_v_omitted"),
+    "river, null as null": river("small_null_v_null_serializenulls"),
+}
+
+
+@pytest.fixture(params=PRODUCERS)
+def producer(request):
+    return PRODUCERS[request.param]
+
+
 def test_cells_of_both_images(producer, score):
-    declares = PRODUCERS[producer]
-    array = messages(lines(GOLDEN / producer / "small.jsonl"))
-    changes = [want for want in objects(GOLDEN / producer / "small.truth.jsonl") if want["op"] != "DDL"]
+    array, wanted = messages(producer.values()), producer.wanted()
+    told = {want["i"]: json.loads(value) for want, value in zip(wanted, producer.values(), strict=True)}
+    changes = [want for want in wanted if want["op"] != "DDL"]
     for database, table in dict.fromkeys((want["db"], want["table"]) for want in changes):
-        wanted = [want for want in changes if (want["db"], want["table"]) == (database, table)]
+        of_table = [want for want in changes if (want["db"], want["table"]) == (database, table)]
         decoder = towpath.Decoder(
-            "canal-json", schema(wanted[0], declares), database=re.escape(database), table=re.escape(table)
+            producer.dialect,
+            schema(of_table[0], producer.declares),
+            database=re.escape(database),
+            table=re.escape(table),
         )
         rows = row_changes(decoder.decode(array))
-        if score.same_length(f"{database}.{table}", wanted, rows):
-            for want, row in zip(wanted, rows, strict=True):
-                compare_change(score, want, row, declares)
+        if score.same_length(f"{database}.{table}", of_table, rows):
+            for want, row in zip(of_table, rows, strict=True):
+                compare_change(score, producer, want, told[want["i"]], row)
     score.demand_all()
 
 
@@ -40,16 +173,22 @@ def schema(want, declares):
 
 
 def is_number(declared, declares):
+    """Where nothing declares a type, a bit column is a number."""
     return declared.startswith("bit") and not declares
 
 
-def compare_change(score, want, row, declares):
+def compare_change(score, producer, want, message, row):
     place = f"line {want['i']} {want['db']}.{want['table']} {want['op']}"
-    envelope = {"op": want["op"].lower(), "missing_columns": None, "error": None}
+    before, after = image(want, "old", producer.declares), image(want, "row", producer.declares)
+    for name in destroyed(producer, message):
+        if before[name] is None:
+            score.producer_destroyed("NULL before an update, written as empty text by KafkaRiverCanal")
+            before[name] = ""
+    envelope = {"op": want["op"].lower(), "missing_columns": missing(producer, before, after), "error": None}
     for field, value in envelope.items():
         score.cell(place, field, value, row[field])
-    score.image(f"{place} before", image(want, "old", declares), row["before"])
-    score.image(f"{place} after", image(want, "row", declares), row["after"])
+    score.image(f"{place} before", before, row["before"])
+    score.image(f"{place} after", after, row["after"])
 
 
 def image(want, name, declares):
@@ -67,48 +206,59 @@ def typed(declared, text, declares):
     return bool(int(text)) if declares else int(text)
 
 
-@pytest.mark.parametrize("producer", PRODUCERS)
+def destroyed(producer, message):
+    """Text columns that an update changed from "" or from NULL: written with `v` empty for null, they look the same."""
+    if not producer.file.endswith("null_as_empty_v.jsonl"):
+        return []
+    changed = [column for column in message["columns"] if column.get("updated") and column["origin_val"] == ""]
+    return [column["n"] for column in changed if column["t"].startswith(("varchar", "enum"))]
+
+
+def missing(producer, before, after):
+    """A column that is null looks missing where nulls are left out."""
+    if not producer.omits_nulls:
+        return None
+    images = [image for image in (before, after) if image]
+    return [name for name in images[0] if any(image[name] is None for image in images)] or None
+
+
 def test_envelopes(producer, score):
-    values = lines(GOLDEN / producer / "small.jsonl")
-    wanted = objects(GOLDEN / producer / "small.truth.jsonl")
-    rows = towpath.Decoder("canal-json").decode(messages(values)).to_pylist(maps_as_pydicts="strict")
-    assert score.same_length(producer, wanted, rows)
+    values, wanted = producer.values(), producer.wanted()
+    rows = towpath.Decoder(producer.dialect).decode(messages(values)).to_pylist(maps_as_pydicts="strict")
+    assert score.same_length(producer.file, wanted, rows)
     for want, value, row in zip(wanted, values, rows, strict=True):
-        compare_envelope(score, f"line {want['i']}", want, json.loads(value), row)
+        compare_envelope(score, f"line {want['i']}", want, told_by(producer, want, value), row)
     score.demand_all()
 
 
-def compare_envelope(score, place, want, message, row):
+def told_by(producer, want, value):
+    told = producer.envelope(want, json.loads(value))
+    return told | {"source": told["source"] | {"dialect": producer.dialect}}
+
+
+def compare_envelope(score, place, want, told, row):
     is_ddl = want["op"] == "DDL"
     envelope = {
         "op": {"TRUNCATE": "truncate"}.get(want["ddlType"], "ddl") if is_ddl else want["op"].lower(),
         "database": want["db"],
+        "schema": None,
         "table": want["table"],
-        "primary_key": want["pk"] if message["pkNames"] else None,
-        "event_time": time_of(message["es"]),
-        "produced_time": time_of(message["ts"]),
+        "primary_key": None,
         "sql": want["ddl"],
+        "jdbc_types": None,
+        "table_changes": None,
+        "row": 0,
         "error": None,
-    }
+    } | told
+    source = dict.fromkeys(row["source"]) | envelope.pop("source")
     for field, value in envelope.items():
         score.cell(place, field, value, row[field])
-    for field, types in (("column_types", message["mysqlType"]), ("jdbc_types", message["sqlType"])):
-        score.cell(place, field, types or None, row[field])
-    changes = message.get("tableChanges")
-    score.cell(place, "table_changes", changes and truth.Json(json.dumps(changes)), row["table_changes"])
-    score.cell(place, "operation", message["type"], row["source"]["operation"])
+    score.image(f"{place} source", source, row["source"])
 
 
-def time_of(number):
-    """13 digits are milliseconds; 10 are seconds, which the Tencent platform's DDL has; 0 is no time."""
-    millis = number * 1000 if number < 10**10 else number
-    return EPOCH + timedelta(milliseconds=millis) if number else None
-
-
-@pytest.mark.parametrize("producer", PRODUCERS)
-def test_the_producers_own_name_and_auto_decode_the_same(producer):
-    array = messages(lines(GOLDEN / producer / "small.jsonl"))
-    names = {"cloudcanal": "cloudcanal-canal-json", "tencent": "tencent-canal-json"}
-    decoded = [towpath.Decoder(name).decode(array) for name in ("canal-json", names[producer], "auto")]
-    assert decoded[0].equals(decoded[1])
-    assert decoded[0].equals(decoded[2])
+def test_every_name_decodes_the_same(producer):
+    """The dialect's name, the producer's own, and `auto`."""
+    array = messages(producer.values())
+    names = (producer.dialect, *producer.aliases, "auto")
+    first, *others = [towpath.Decoder(name).decode(array) for name in names]
+    assert all(first.equals(other) for other in others)
