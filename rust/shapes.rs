@@ -51,8 +51,8 @@ pub(crate) struct Described<'a> {
 #[derive(Default)]
 pub(crate) struct Shapes<'a> {
     shapes: Vec<Shape<'a>>,
-    /// By database, table and image: what comes before the first column.
-    starts: HashMap<(&'a str, &'a str, u8), ShapeId>,
+    /// By database and table: what comes before the first column before the change; the next one is for that after it.
+    starts: HashMap<(&'a str, &'a str), ShapeId>,
 }
 
 /// No shape: the place that it has in the list is empty.
@@ -68,17 +68,17 @@ impl<'a> Shapes<'a> {
         }
     }
 
-    /// What comes before the first column of this image of a table's rows.
-    pub fn start(&mut self, database: &'a str, table: &'a str, image: u8) -> ShapeId {
+    /// What comes before the first columns of the two images of a table's rows.
+    pub fn starts(&mut self, database: &'a str, table: &'a str) -> [ShapeId; 2] {
         if self.shapes.is_empty() {
             self.push(Shape::new(KeyId::START, false, None));
         }
-        if let Some(start) = self.starts.get(&(database, table, image)) {
-            return *start;
+        if let Some(before) = self.starts.get(&(database, table)) {
+            return [*before, before + 1];
         }
-        let start = self.push(Shape::new(KeyId::START, false, None));
-        self.starts.insert((database, table, image), start);
-        start
+        let [before, after] = [(); 2].map(|()| self.push(Shape::new(KeyId::START, false, None)));
+        self.starts.insert((database, table), before);
+        [before, after]
     }
 
     fn push(&mut self, shape: Shape<'a>) -> ShapeId {

@@ -178,8 +178,6 @@ fn auto_names_the_dialect_that_it_found() {
     };
     assert_eq!(dialect(&row(r#""id":"x""#)), ("canal-json", r#"canal-json: after.id: "x" is not a bigint"#.into()));
     assert_eq!(dialect(r#"{"type":"INSERT","data":["#).0, "canal-json");
-    assert_eq!(
-        dialect(r#"{"a":1}"#),
-        ("auto", "auto: not recognised; tried canal-json, cloudcanal-json, debezium-json, river-json, maxwell-json".into())
-    );
+    let tried: Vec<_> = towpath::DIALECTS.iter().map(|dialect| dialect.name).collect();
+    assert_eq!(dialect(r#"{"a":1}"#), ("auto", format!("auto: not recognised; tried {}", tried.join(", "))));
 }

@@ -1,15 +1,13 @@
 //! canal-protobuf: what Alibaba canal sends with `flatMessage` off, and TiCDC's canal protocol.
 //!
-//! `CanalProtocol.proto` and `EntryProtocol.proto` of canal, as far as their Kafka messages go; messages within `bytes` are
-//! marked `>`:
+//! A Kafka value is a `Packet`, its body `Messages`, each of them an `Entry` of a header and a `RowChange`, which has a
+//! `RowData` for each row with a `Column` for each value. In text:
 //!
 //! ```text
-//! Packet     { 2 version, 3 type, 4 compression, 5 body > Messages }
-//! Messages   { 1 batch_id, 2 messages > Entry* }
-//! Entry      { 1 header: Header, 2 entryType, 3 storeValue > RowChange, TransactionBegin, TransactionEnd or Pair }
-//! RowChange  { 1 tableId, 2 eventType, 10 isDdl, 11 sql, 12 rowDatas: RowData*, 13 props: Pair*, 14 ddlSchemaName }
-//! RowData    { 1 beforeColumns: Column*, 2 afterColumns: Column* }
-//! Column     { 1 index, 2 sqlType, 3 name, 4 isKey, 5 updated, 6 isNull, 8 value, 10 mysqlType }
+//! version: 1  type: MESSAGES  body { messages { header { logfileName: "mysql-bin.000001"  logfileOffset: 3696  serverId: 21
+//!   executeTime: 1795229482000  schemaName: "shop"  tableName: "orders"  eventType: INSERT }  entryType: ROWDATA
+//!   storeValue { eventType: INSERT  rowDatas { afterColumns { index: 0  sqlType: -5  name: "id"  isKey: true  updated: true
+//!     isNull: false  value: "1"  mysqlType: "bigint" } } } } }
 //! ```
 //!
 //! canal's `CanalMessageSerializerUtil` writes one packet for all entries of a batch: many tables, many transactions. Its raw
@@ -27,7 +25,7 @@ use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, Value, Wr
 use crate::keys::{KeyId, Quoting};
 use crate::shapes::{Described, Shape, ShapeId};
 use crate::wire::json::quoted;
-use crate::wire::protobuf::{Form, Known, Reader, utf8};
+use crate::wire::protobuf::{Field, Reader, Tag, utf8};
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -52,79 +50,109 @@ fn variant(_: &str) -> Variant {
     Variant { quirks: &CANAL, quoting: Quoting::Backticks }
 }
 
-const PACKET: &[Known] = &[
-    Known::number(1, "magic_number"),
-    Known::number(2, "version"),
-    Known::number(3, "type"),
-    Known::number(4, "compression"),
-    Known::bytes(5, "body"),
-];
+/// Fields of a message of `CanalProtocol.proto` or `EntryProtocol.proto`, by the names that canal gives them.
+macro_rules! message {
+    ($message:ident { $($number:literal $name:ident: $form:ident,)* }) => {
+        #[expect(non_upper_case_globals, reason = "as canal spells them")]
+        mod $message {
+            use crate::wire::protobuf::{self, Known, Tag};
+            $(pub const $name: Tag = protobuf::$form($number);)*
+            pub const KNOWN: &[Known] = &[$(Known { tag: $name, name: stringify!($name) }),*];
+        }
+    };
+}
 
-const MESSAGES: &[Known] = &[Known::number(1, "batch_id"), Known::bytes(2, "messages")];
+message!(packet {
+    1 magic_number: number,
+    2 version: number,
+    3 r#type: number,
+    4 compression: number,
+    5 body: bytes,
+});
 
-const ACK: &[Known] = &[Known::number(1, "error_code"), Known::bytes(2, "error_message")];
+message!(batch {
+    1 batch_id: number,
+    // Entries.
+    2 messages: bytes,
+});
 
-const ENTRY: &[Known] = &[Known::bytes(1, "header"), Known::number(2, "entryType"), Known::bytes(3, "storeValue")];
+message!(ack {
+    1 error_code: number,
+    2 error_message: bytes,
+});
 
-const HEADER: &[Known] = &[
-    Known::number(1, "version"),
-    Known::bytes(2, "logfileName"),
-    Known::number(3, "logfileOffset"),
-    Known::number(4, "serverId"),
-    Known::bytes(5, "serverenCode"),
+message!(entry {
+    1 header: bytes,
+    2 entryType: number,
+    // A RowChange, TransactionBegin, TransactionEnd or Pair.
+    3 storeValue: bytes,
+});
+
+message!(header {
+    1 version: number,
+    2 logfileName: bytes,
+    3 logfileOffset: number,
+    4 serverId: number,
+    5 serverenCode: bytes,
     // Milliseconds.
-    Known::number(6, "executeTime"),
-    Known::number(7, "sourceType"),
+    6 executeTime: number,
+    7 sourceType: number,
     // May be quoted with backticks in a DDL.
-    Known::bytes(8, "schemaName"),
-    Known::bytes(9, "tableName"),
-    Known::number(10, "eventLength"),
-    Known::number(11, "eventType"),
-    Known::bytes(12, "props"),
+    8 schemaName: bytes,
+    9 tableName: bytes,
+    10 eventLength: number,
+    11 eventType: number,
+    12 props: bytes,
     // All that was executed so far, not only this transaction.
-    Known::bytes(13, "gtid"),
-];
+    13 gtid: bytes,
+});
 
-const PAIR: &[Known] = &[Known::bytes(1, "key"), Known::bytes(2, "value")];
+message!(pair {
+    1 key: bytes,
+    2 value: bytes,
+});
 
-/// TransactionBegin and TransactionEnd.
-const TRANSACTION: &[Known] =
-    &[Known::number(1, "executeTime"), Known::bytes(2, "transactionId"), Known::bytes(3, "props"), Known::number(4, "threadId")];
+// TransactionBegin and TransactionEnd.
+message!(transaction {
+    1 executeTime: number,
+    2 transactionId: bytes,
+    3 props: bytes,
+    4 threadId: number,
+});
 
-const ROW_CHANGE: &[Known] = &[
-    Known::number(1, "tableId"),
-    Known::number(2, "eventType"),
-    Known::number(10, "isDdl"),
-    Known::bytes(11, "sql"),
-    Known::bytes(12, "rowDatas"),
-    Known::bytes(13, "props"),
+message!(row_change {
+    1 tableId: number,
+    2 eventType: number,
+    10 isDdl: number,
+    11 sql: bytes,
+    12 rowDatas: bytes,
+    13 props: bytes,
     // Where a statement was executed, which need not be where its table is.
-    Known::bytes(14, "ddlSchemaName"),
-];
+    14 ddlSchemaName: bytes,
+});
 
-const ROW_DATA: &[Known] =
-    &[Known::bytes(BEFORE as u32, "beforeColumns"), Known::bytes(AFTER as u32, "afterColumns"), Known::bytes(3, "props")];
-const BEFORE: u8 = 1;
-const AFTER: u8 = 2;
+message!(row_data {
+    1 beforeColumns: bytes,
+    2 afterColumns: bytes,
+    3 props: bytes,
+});
 
-const COLUMN: &[Known] = &[
-    Known::number(1, "index"),
+message!(column {
+    1 index: number,
     // JDBC's number of a type; of an unsigned value that needs it, of the next wider type.
-    Known::number(2, "sqlType"),
-    Known::bytes(3, "name"),
-    Known::number(4, "isKey"),
+    2 sqlType: number,
+    3 name: bytes,
+    4 isKey: number,
     // Says nothing that the values do not.
-    Known::number(UPDATED, "updated"),
-    Known::number(6, "isNull"),
-    Known::bytes(7, "props"),
-    // Absent for NULL, and where TiCDC writes empty text.
-    Known::bytes(VALUE, "value"),
-    Known::number(9, "length"),
+    5 updated: number,
+    6 isNull: number,
+    7 props: bytes,
+    // Absent for NULL, and where TiCDC has empty text.
+    8 value: bytes,
+    9 length: number,
     // The declared type.
-    Known::bytes(10, "mysqlType"),
-];
-const UPDATED: u32 = 5;
-const VALUE: u32 = 8;
+    10 mysqlType: bytes,
+});
 
 /// The kinds of packets.
 const PACKET_TYPES: [&str; 13] = [
@@ -152,7 +180,7 @@ const NONE: u64 = 1;
 /// The kinds of entries; the first stands for none.
 const ENTRY_TYPES: [&str; 6] = ["ENTRYTYPECOMPATIBLEPROTO2", "TRANSACTIONBEGIN", "ROWDATA", "TRANSACTIONEND", "HEARTBEAT", "GTIDLOG"];
 const TRANSACTION_BEGIN: u64 = 1;
-const ROW_DATA_ENTRY: u64 = 2;
+const ROW_DATA: u64 = 2;
 const TRANSACTION_END: u64 = 3;
 const HEARTBEAT: u64 = 4;
 const GTID_LOG: u64 = 5;
@@ -187,7 +215,7 @@ fn word(words: &[&'static str], number: u64) -> Cow<'static, str> {
 }
 
 /// How many entries one message may have: far more than canal's own buffer holds.
-const MOST_ENTRIES: usize = 1 << 20;
+const MOST_ENTRIES: usize = 1 << 18;
 
 fn read<'a>(bytes: &'a [u8], reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     if bytes.is_empty() {
@@ -212,25 +240,25 @@ enum Whole {
 fn whole(mut message: Reader<'_>) -> Result<Whole> {
     let mut has_batch = false;
     while let Some(field) = message.next()? {
-        match (field.number, field.form) {
-            (1, Form::Bytes) => return Ok(Whole::Entry),
-            (2, Form::Bytes) => return Ok(Whole::Messages),
-            (1, _) => has_batch = true,
-            (2..=5, _) => return Ok(Whole::Packet),
+        match field.tag {
+            entry::header => return Ok(Whole::Entry),
+            batch::messages => return Ok(Whole::Messages),
+            batch::batch_id => has_batch = true,
+            packet::version | packet::r#type | packet::compression | packet::body => return Ok(Whole::Packet),
             _ => {}
         }
     }
     if has_batch { Ok(Whole::Messages) } else { Err(Fault::new(Kind::Envelope, "neither a Packet nor Messages nor an Entry").at(0)) }
 }
 
-fn packet<'a>(packet: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn packet<'a>(message: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let (mut kind, mut compression, mut body) = (0, NONE, Reader::new(&[]));
-    packet.fields(PACKET, |field| {
-        match field.number {
-            3 => kind = field.varint(),
-            4 => compression = field.varint(),
-            5 => body = field.bytes(),
-            _ => {}
+    message.fields(packet::KNOWN, |tag, reader| {
+        match tag {
+            packet::r#type => kind = reader.varint()?,
+            packet::compression => compression = reader.varint()?,
+            packet::body => body = reader.bytes()?,
+            _ => reader.skip(tag, packet::KNOWN)?,
         }
         Ok(())
     })?;
@@ -249,10 +277,11 @@ fn refused(field: &str, what: String) -> Fault {
 /// What canal's server answers: nothing that a topic should have.
 fn ack(body: Reader<'_>) -> Fault {
     let (mut code, mut text) = (0, "");
-    let read = body.fields(ACK, |field| {
-        match field.number {
-            1 => code = field.varint(),
-            _ => text = field.text()?,
+    let read = body.fields(ack::KNOWN, |tag, reader| {
+        match tag {
+            ack::error_code => code = reader.varint()?,
+            ack::error_message => text = reader.text()?,
+            _ => reader.skip(tag, ack::KNOWN)?,
         }
         Ok(())
     });
@@ -262,19 +291,23 @@ fn ack(body: Reader<'_>) -> Fault {
     }
 }
 
-fn messages<'a>(messages: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn messages<'a>(message: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let first = events.envelopes.len();
     let (mut batch, mut entries) = (None, 0);
-    messages.fields(MESSAGES, |field| {
-        if field.number == 1 {
-            batch = Some(field.varint() as i64);
-            return Ok(());
+    message.fields(batch::KNOWN, |tag, reader| {
+        match tag {
+            batch::batch_id => batch = Some(reader.varint()? as i64),
+            batch::messages => {
+                let read = entry(reader.bytes()?, reading, events);
+                read.map_err(|fault| fault.within(&entries.to_string()))?;
+                entries += 1;
+            }
+            _ => reader.skip(tag, batch::KNOWN)?,
         }
-        entries += 1;
         if entries > MOST_ENTRIES {
-            return Err(Fault::new(Kind::Size, format!("more than {MOST_ENTRIES} entries in one message")).at(field.at));
+            return Err(Fault::new(Kind::Size, format!("more than {MOST_ENTRIES} entries in one message")).at(reader.at()));
         }
-        entry(field.bytes(), reading, events).map_err(|fault| fault.within(&(entries - 1).to_string()))
+        Ok(())
     })?;
     if entries == 0 {
         // What is left of a batch of nothing but marks of transactions, if canal leaves these out.
@@ -289,20 +322,21 @@ fn messages<'a>(messages: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Ev
     Ok(())
 }
 
-fn entry<'a>(entry: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-    let (mut header, mut kind, mut content) = (Reader::new(&[]), ROW_DATA_ENTRY, Reader::new(&[]));
-    entry.fields(ENTRY, |field| {
-        match field.number {
-            1 => header = field.bytes(),
-            2 => kind = field.varint(),
-            _ => content = field.bytes(),
+fn entry<'a>(message: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    let (mut header, mut kind, mut content) = (Reader::new(&[]), ROW_DATA, Reader::new(&[]));
+    message.fields(entry::KNOWN, |tag, reader| {
+        match tag {
+            entry::header => header = reader.bytes()?,
+            entry::entryType => kind = reader.varint()?,
+            entry::storeValue => content = reader.bytes()?,
+            _ => reader.skip(tag, entry::KNOWN)?,
         }
         Ok(())
     })?;
     let header = Header::read(header).map_err(|fault| fault.within("header"))?;
     let read = match kind {
-        0 | ROW_DATA_ENTRY => Change::read(content, header, reading, events),
-        TRANSACTION_BEGIN | TRANSACTION_END => transaction(content, kind, header, reading, events),
+        0 | ROW_DATA => Change::new(header, events).read(content, reading, events),
+        TRANSACTION_BEGIN | TRANSACTION_END => transaction(content, kind, &header, reading, events),
         GTID_LOG => gtid(content, header, reading, events),
         _ => {
             let op = if kind == HEARTBEAT { Op::Heartbeat } else { Op::Other };
@@ -317,16 +351,16 @@ fn entry<'a>(entry: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'
 fn transaction<'a>(
     content: Reader<'a>,
     kind: u64,
-    header: Header<'a>,
+    header: &Header<'a>,
     reading: &Reading<'_, 'a>,
     events: &mut Events<'a, '_, '_>,
 ) -> Result<()> {
     let (mut id, mut xa) = (None, Xa::default());
-    content.fields(TRANSACTION, |field| {
-        match field.number {
-            2 => id = Some(field.text()?),
-            3 => xa.read(field.bytes())?,
-            _ => {}
+    content.fields(transaction::KNOWN, |tag, reader| {
+        match tag {
+            transaction::transactionId => id = Some(reader.text()?),
+            transaction::props => xa.read(reader.bytes()?)?,
+            _ => reader.skip(tag, transaction::KNOWN)?,
         }
         Ok(())
     })?;
@@ -336,26 +370,27 @@ fn transaction<'a>(
         _ if xa.kind == Some("XA END") => Op::Other,
         _ => Op::Commit,
     };
-    header.mark(op, kind, xa.id.or(id).filter(|id| !id.is_empty()), reading, events);
+    header.mark(op, kind, xa.id.or(id), reading, events);
     Ok(())
 }
 
 /// A GTIDLOG has a pair, in which canal's `LogEventConvert` may have written another key over that of the GTID.
 fn gtid<'a>(content: Reader<'a>, mut header: Header<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     if let ("gtid", gtid) = pair(content)? {
-        header.source.gtid = Some(gtid.into());
+        header.gtid = gtid;
     }
     header.mark(Op::Gtid, GTID_LOG, None, reading, events);
     Ok(())
 }
 
 /// Key and value.
-fn pair<'a>(pair: Reader<'a>) -> Result<(&'a str, &'a str)> {
+fn pair<'a>(message: Reader<'a>) -> Result<(&'a str, &'a str)> {
     let (mut key, mut value) = ("", "");
-    pair.fields(PAIR, |field| {
-        match field.number {
-            1 => key = field.text()?,
-            _ => value = field.text()?,
+    message.fields(pair::KNOWN, |tag, reader| {
+        match tag {
+            pair::key => key = reader.text()?,
+            pair::value => value = reader.text()?,
+            _ => reader.skip(tag, pair::KNOWN)?,
         }
         Ok(())
     })?;
@@ -384,63 +419,75 @@ impl<'a> Xa<'a> {
 /// What an entry says of itself.
 #[derive(Default)]
 struct Header<'a> {
+    version: Option<u64>,
+    file: &'a str,
+    position: Option<i64>,
+    server_id: Option<i64>,
+    event_time: Option<i64>,
+    source_type: u64,
     database: &'a str,
     table: &'a str,
-    event_time: Option<i64>,
     event_type: Option<u64>,
-    source: Source<'a>,
+    /// What was executed so far, if canal reads from a GTID; else the GTID of this transaction, if the server has them.
+    gtid: &'a str,
 }
 
 impl<'a> Header<'a> {
-    fn read(header: Reader<'a>) -> Result<Self> {
+    fn read(message: Reader<'a>) -> Result<Self> {
         let mut found = Header::default();
-        let (mut source_type, mut current_gtid) = (0, None);
-        header.fields(HEADER, |field| {
-            let source = &mut found.source;
-            match field.number {
-                1 => source.version = Some(version(field.varint())),
-                2 => source.file = not_empty(field.text()?),
-                3 => source.position = Some(field.varint() as i64),
-                4 => source.server_id = Some(field.varint() as i64),
-                6 => found.event_time = micros(field.varint()),
-                7 => source_type = field.varint(),
-                8 => found.database = field.text()?,
-                9 => found.table = field.text()?,
-                11 => found.event_type = Some(field.varint()).filter(|number| *number != 0),
-                12 => current_gtid = gtid_of_transaction(field.bytes())?.or(current_gtid),
-                13 => source.gtid = not_empty(field.text()?),
-                _ => {}
+        let mut current_gtid = "";
+        message.fields(header::KNOWN, |tag, reader| {
+            match tag {
+                header::version => found.version = Some(reader.varint()?),
+                header::logfileName => found.file = reader.text()?,
+                header::logfileOffset => found.position = Some(reader.varint()? as i64),
+                header::serverId => found.server_id = Some(reader.varint()? as i64),
+                header::executeTime => found.event_time = micros(reader.varint()?),
+                header::sourceType => found.source_type = reader.varint()?,
+                header::schemaName => found.database = reader.text()?,
+                header::tableName => found.table = reader.text()?,
+                header::eventType => found.event_type = event_type(reader.varint()?),
+                header::props => current_gtid = gtid_of_transaction(reader.bytes()?)?.unwrap_or(current_gtid),
+                header::gtid => found.gtid = reader.text()?,
+                _ => reader.skip(tag, header::KNOWN)?,
             }
             Ok(())
         })?;
-        found.source.connector = Some(word(&SOURCE_TYPES, source_type));
-        found.source.gtid = found.source.gtid.take().or(current_gtid.and_then(not_empty));
+        if found.gtid.is_empty() {
+            found.gtid = current_gtid;
+        }
         Ok(found)
     }
 
-    /// TiCDC knows no log of a server.
-    fn is_tidb(&self) -> bool {
-        self.source.file.is_none()
-    }
-
     /// An envelope of one of the tables, or of none.
-    fn envelope(self, reading: &Reading<'_, 'a>) -> Envelope<'a> {
-        let (quirks, quoting) = if self.is_tidb() { (&TIDB, Quoting::None) } else { (reading.variant.quirks, reading.variant.quoting) };
+    fn envelope(&self, operation: Cow<'a, str>, transaction: Option<&'a str>, reading: &Reading<'_, 'a>) -> Envelope<'a> {
+        // TiCDC knows no log of a server.
+        let (quirks, quoting) =
+            if self.file.is_empty() { (&TIDB, Quoting::None) } else { (reading.variant.quirks, reading.variant.quoting) };
+        let source = Source {
+            operation: Some(operation),
+            connector: Some(word(&SOURCE_TYPES, self.source_type)),
+            server_id: self.server_id,
+            file: not_empty(self.file),
+            position: self.position,
+            gtid: not_empty(self.gtid),
+            transaction_id: transaction.and_then(not_empty),
+            version: self.version.map(version),
+            ..Source::default()
+        };
         Envelope {
             database: Some(quoting.undo(self.database)),
             table: Some(quoting.undo(self.table)),
             event_time: self.event_time,
-            source: self.source,
+            source,
             ..Envelope::empty(quirks)
         }
     }
 
     /// Adds the row of an entry that is no change.
-    fn mark(mut self, op: Op, kind: u64, transaction: Option<&'a str>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) {
+    fn mark(&self, op: Op, kind: u64, transaction: Option<&'a str>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) {
         let operation = self.event_type.map_or_else(|| word(&ENTRY_TYPES, kind), |event| word(&EVENT_TYPES, event));
-        self.source.operation = Some(operation);
-        self.source.transaction_id = transaction.map(Cow::Borrowed);
-        let mut envelope = self.envelope(reading);
+        let mut envelope = self.envelope(operation, transaction, reading);
         for name in [&mut envelope.database, &mut envelope.table] {
             *name = name.take().filter(|name| !name.is_empty());
         }
@@ -449,8 +496,13 @@ impl<'a> Header<'a> {
     }
 }
 
+/// The first one stands for nothing.
+fn event_type(number: u64) -> Option<u64> {
+    Some(number).filter(|number| *number != 0)
+}
+
 fn not_empty(text: &str) -> Option<Cow<'_, str>> {
-    Some(text.into()).filter(|text: &Cow<'_, str>| !text.is_empty())
+    (!text.is_empty()).then_some(Cow::Borrowed(text))
 }
 
 /// Of the protocol: 1 in all that is known.
@@ -463,7 +515,7 @@ fn micros(millis: u64) -> Option<i64> {
     (millis as i64).checked_mul(1000).filter(|micros| *micros != 0)
 }
 
-/// The GTID of the one transaction, which canal sends wherever the server has GTIDs.
+/// The GTID of the one transaction.
 fn gtid_of_transaction<'a>(props: Reader<'a>) -> Result<Option<&'a str>> {
     let (key, value) = pair(props)?;
     Ok((key == "curtGtid").then_some(value))
@@ -474,7 +526,7 @@ struct Change<'a> {
     header: Header<'a>,
     event_type: Option<u64>,
     is_ddl: bool,
-    sql: Option<&'a str>,
+    sql: &'a str,
     xa: Xa<'a>,
     /// What comes before the first column of each image.
     starts: [ShapeId; 2],
@@ -500,59 +552,58 @@ struct ImageEnd {
 }
 
 impl<'a> Change<'a> {
-    fn read(content: Reader<'a>, header: Header<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn new(header: Header<'a>, events: &mut Events<'a, '_, '_>) -> Self {
         events.shapes.trim();
-        let starts = [BEFORE, AFTER].map(|image| events.shapes.start(header.database, header.table, image));
+        let starts = events.shapes.starts(header.database, header.table);
         let first_image = events.images.len();
-        let mut change =
-            Change { header, event_type: None, is_ddl: false, sql: None, xa: Xa::default(), starts, first_image, last_row: None };
-        content.fields(ROW_CHANGE, |field| {
-            match field.number {
-                2 => change.event_type = Some(field.varint()).filter(|number| *number != 0),
-                10 => change.is_ddl = field.flag(),
-                11 => change.sql = Some(field.text()?),
-                12 => change.row(field.bytes(), events)?,
-                13 => change.xa.read(field.bytes())?,
-                14 if change.header.database.is_empty() => change.header.database = field.text()?,
-                _ => {}
+        Change { header, event_type: None, is_ddl: false, sql: "", xa: Xa::default(), starts, first_image, last_row: None }
+    }
+
+    fn read(mut self, content: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        content.fields(row_change::KNOWN, |tag, reader| {
+            match tag {
+                row_change::eventType => self.event_type = event_type(reader.varint()?),
+                row_change::isDdl => self.is_ddl = reader.flag()?,
+                row_change::sql => self.sql = reader.text()?,
+                row_change::rowDatas => self.row(reader.bytes()?, events)?,
+                row_change::props => self.xa.read(reader.bytes()?)?,
+                row_change::ddlSchemaName if self.header.database.is_empty() => self.header.database = reader.text()?,
+                _ => reader.skip(tag, row_change::KNOWN)?,
             }
             Ok(())
         })?;
-        change.emit(reading, events)
+        self.emit(reading, events)
     }
 
     fn row(&mut self, row: Reader<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let mut rest = row;
         let [before, after] = self.starts;
-        let before = image(&mut rest, BEFORE, before, events).map_err(|fault| fault.within("beforeColumns"))?;
-        let after = image(&mut rest, AFTER, after, events).map_err(|fault| fault.within("afterColumns"))?;
-        rest.fields(ROW_DATA, |field| match field.number {
-            3 => Ok(()),
-            _ => Err(Fault::new(Kind::Envelope, "stands apart from the other columns of its image").at(field.at)),
+        let before = image(&mut rest, row_data::beforeColumns, before, events).map_err(|fault| fault.within("beforeColumns"))?;
+        let after = image(&mut rest, row_data::afterColumns, after, events).map_err(|fault| fault.within("afterColumns"))?;
+        rest.fields(row_data::KNOWN, |tag, reader| match tag {
+            row_data::beforeColumns | row_data::afterColumns => {
+                Err(Fault::new(Kind::Envelope, "stands apart from the other columns of its image").at(reader.at()))
+            }
+            _ => reader.skip(tag, row_data::KNOWN),
         })?;
         self.last_row = Some(LastRow { row, before, after });
         Ok(())
     }
 
-    fn emit(mut self, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(&self, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let operation = word(&EVENT_TYPES, self.event_type.or(self.header.event_type).unwrap_or(UPDATE));
         let op = canal_json::op_of(&operation, self.is_ddl);
         let images = self.first_image..events.images.len();
         // A statement that canal logged as text has a row's type, but no rows.
-        let is_statement = op.is_row_change() && images.is_empty() && self.sql.is_some_and(|sql| !sql.is_empty());
+        let is_statement = op.is_row_change() && images.is_empty() && !self.sql.is_empty();
         if op.is_row_change() && images.is_empty() && !is_statement {
             return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("rowDatas"));
         }
-        let described = match &self.last_row {
-            Some(row) if op.is_row_change() => Some(row.describe(&images, events)?),
-            _ => None,
-        };
-        self.header.source.operation = Some(operation);
-        self.header.source.transaction_id = self.xa.id.and_then(not_empty);
-        let mut envelope = self.header.envelope(reading);
+        let mut envelope = self.header.envelope(operation, self.xa.id, reading);
         // Empty where there is no statement.
-        envelope.sql = self.sql.or(self.is_ddl.then_some("")).filter(|sql| self.is_ddl || !sql.is_empty()).map(Cow::Borrowed);
-        if let Some(described) = described {
+        envelope.sql = (self.is_ddl || !self.sql.is_empty()).then_some(Cow::Borrowed(self.sql));
+        if let (true, Some(row)) = (op.is_row_change(), &self.last_row) {
+            let described = row.describe(&images, events)?;
             (envelope.types, envelope.primary_key) = (described.types, described.primary_key);
             envelope.jdbc_types = Some(described.jdbc_types);
         }
@@ -592,7 +643,7 @@ fn have_same_keys(one: &Cells, other: &Cells, events: &Events<'_, '_, '_>) -> bo
 }
 
 /// Reads the columns of an image, which stand together, into cells; `start` is what comes before the first.
-fn image<'a>(row: &mut Reader<'a>, image: u8, start: ShapeId, events: &mut Events<'a, '_, '_>) -> Result<ImageEnd> {
+fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ShapeId, events: &mut Events<'a, '_, '_>) -> Result<ImageEnd> {
     let first = events.cells.len();
     let mut end = ImageEnd { shape: start, is_exact: true, is_present: false };
     while let Some(column) = row.repeated(image)? {
@@ -625,9 +676,9 @@ fn as_before<'a>(column: &'a [u8], previous: ShapeId, events: &mut Events<'a, '_
 /// The value in what differs between columns of one shape: `updated`, `isNull`, `value`. None if that is not all.
 #[inline(always)]
 fn value_in(bytes: &[u8]) -> Option<Option<&[u8]>> {
-    const UPDATED: u8 = 5 << 3;
-    const IS_NULL: u8 = 6 << 3;
-    const VALUE: u8 = 8 << 3 | 2;
+    const UPDATED: u8 = column::updated as u8;
+    const IS_NULL: u8 = column::isNull as u8;
+    const VALUE: u8 = column::value as u8;
     let bytes = match bytes {
         [UPDATED, 0..=1, rest @ ..] => rest,
         _ => bytes,
@@ -689,27 +740,29 @@ struct Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    fn read(column: Reader<'a>) -> Result<Self> {
+    fn read(message: Reader<'a>) -> Result<Self> {
         let nothing = Reader::new(&[]);
         let mut found = Column { name: "", jdbc_type: 0, is_key: false, is_null: false, value: nothing, mysql_type: "", around: None };
         let mut order = Order::default();
-        column.fields(COLUMN, |field| {
-            order.note(field.number, field.at);
-            match field.number {
-                2 => found.jdbc_type = field.varint() as i32,
-                3 => found.name = field.text()?,
-                4 => found.is_key = field.flag(),
-                6 => found.is_null = field.flag(),
-                VALUE => found.value = field.bytes(),
-                10 => found.mysql_type = field.text()?,
-                _ => {}
+        let mut at = message.at();
+        message.fields(column::KNOWN, |tag, reader| {
+            order.note(tag, at);
+            match tag {
+                column::sqlType => found.jdbc_type = reader.varint()? as i32,
+                column::name => found.name = reader.text()?,
+                column::isKey => found.is_key = reader.flag()?,
+                column::isNull => found.is_null = reader.flag()?,
+                column::value => found.value = reader.bytes()?,
+                column::mysqlType => found.mysql_type = reader.text()?,
+                _ => reader.skip(tag, column::KNOWN)?,
             }
+            at = reader.at();
             Ok(())
         })?;
         if found.name.is_empty() {
-            return Err(Fault::new(Kind::Envelope, "a column without a name").at(column.at()));
+            return Err(Fault::new(Kind::Envelope, "a column without a name").at(message.at()));
         }
-        found.around = order.around(column);
+        found.around = order.around(message);
         Ok(found)
     }
 
@@ -717,27 +770,27 @@ impl<'a> Column<'a> {
         if self.is_null {
             return Ok(Value::Null);
         }
-        self.value.text().map(Value::Text).map_err(|fault| fault.within("value").within(self.name))
+        self.value.as_text().map(Value::Text).map_err(|fault| fault.within("value").within(self.name))
     }
 }
 
 /// Where what differs from row to row begins and ends in a column.
 #[derive(Default)]
 struct Order {
-    last: u32,
+    last: Tag,
     is_broken: bool,
     begin: Option<usize>,
     end: Option<usize>,
 }
 
 impl Order {
-    fn note(&mut self, number: u32, at: usize) {
-        self.is_broken |= number <= self.last;
-        self.last = number;
-        if number >= UPDATED {
+    fn note(&mut self, tag: Tag, at: usize) {
+        self.is_broken |= tag <= self.last;
+        self.last = tag;
+        if tag >= column::updated {
             self.begin.get_or_insert(at);
         }
-        if number > VALUE {
+        if tag > column::value {
             self.end.get_or_insert(at);
         }
     }
@@ -756,9 +809,10 @@ impl<'a> LastRow<'a> {
     fn describe(&self, images: &std::ops::Range<usize>, events: &mut Events<'a, '_, '_>) -> Result<Described<'a>> {
         let (before, after) = (events.image(images, images.len().wrapping_sub(2)), events.image(images, images.len().wrapping_sub(1)));
         let both = before.zip(after).is_some_and(|(before, after)| !have_same_keys(&before, &after, events));
-        let (image, end) = if self.after.is_present { (AFTER, self.after) } else { (BEFORE, self.before) };
+        let (image, end) =
+            if self.after.is_present { (row_data::afterColumns, self.after) } else { (row_data::beforeColumns, self.before) };
         if both {
-            return describe(self.row, &[BEFORE, AFTER], events);
+            return describe(self.row, &[row_data::beforeColumns, row_data::afterColumns], events);
         }
         if let (true, Some(described)) = (end.is_exact, events.shapes.described(end.shape)) {
             return Ok(described.clone());
@@ -772,22 +826,24 @@ impl<'a> LastRow<'a> {
 }
 
 /// Key, declared types and JDBC's numbers of the columns of a row, each name once.
-fn describe<'a>(row: Reader<'a>, images: &[u8], events: &mut Events<'a, '_, '_>) -> Result<Described<'a>> {
+fn describe<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>) -> Result<Described<'a>> {
     let (mut seen, mut key, first_name) = (HashSet::new(), KeyId::START, events.names.len());
     let mut jdbc_types = String::from("{");
     events.types.start();
-    row.fields(ROW_DATA, |field| {
-        if !images.iter().any(|image| u32::from(*image) == field.number) {
-            return Ok(());
+    row.fields(row_data::KNOWN, |tag, reader| {
+        if !images.contains(&tag) {
+            return reader.skip(tag, row_data::KNOWN);
         }
-        let column = Column::read(field.bytes())?;
+        let column = Column::read(reader.bytes()?)?;
         key = events.keys.plain(column.name, key);
         if events.wants.types {
             events.types.declare(key, events.keys.column(key), column.mysql_type);
         }
         if seen.insert(key) {
-            let comma = if seen.len() > 1 { "," } else { "" };
-            jdbc_types += &format!("{comma}{}:{}", quoted(column.name), column.jdbc_type);
+            jdbc_types += if seen.len() > 1 { "," } else { "" };
+            jdbc_types += &quoted(column.name);
+            jdbc_types.push(':');
+            jdbc_types += &column.jdbc_type.to_string();
             if column.is_key {
                 events.names.push(key);
             }
@@ -807,44 +863,51 @@ fn is_canal(message: &[u8]) -> bool {
     !message.is_empty() && (is_packet(message) || is_messages(message) || is_entry(message))
 }
 
-fn is_packet(packet: Reader<'_>) -> bool {
+fn is_packet(message: Reader<'_>) -> bool {
     let (mut kind, mut compression, mut body) = (0, NONE, Reader::new(&[]));
-    let is_message = packet.is_message(PACKET, |field| {
-        match field.number {
-            3 => kind = field.varint(),
-            4 => compression = field.varint(),
-            5 => body = field.bytes(),
-            _ => return field.varint() <= u32::MAX.into(),
+    let is_message = message.is_message(packet::KNOWN, |field| {
+        match field.tag {
+            packet::r#type => kind = field.varint,
+            packet::compression => compression = field.varint,
+            packet::body => body = field.bytes,
+            _ => return field.varint <= u32::MAX.into(),
         }
         true
     });
     is_message
         && match (kind, compression) {
             (PACKET_MESSAGES, 0..=NONE) => body.is_empty() || is_messages(body),
-            (PACKET_MESSAGES, other) => (other as usize) < COMPRESSIONS.len(),
-            (PACKET_ACK, _) => body.is_message(ACK, |_| true),
+            (PACKET_MESSAGES, other) => other < COMPRESSIONS.len() as u64,
+            (PACKET_ACK, _) => body.is_message(ack::KNOWN, |_| true),
             _ => false,
         }
 }
 
-fn is_messages(messages: Reader<'_>) -> bool {
+fn is_messages(message: Reader<'_>) -> bool {
     let mut entries = 0;
-    let is_message = messages.is_message(MESSAGES, |field| {
-        entries += usize::from(field.number == 2);
-        field.number == 1 || is_entry(field.bytes())
+    let is_message = message.is_message(batch::KNOWN, |field| {
+        entries += usize::from(field.tag == batch::messages);
+        // Others are like the first one.
+        field.tag == batch::batch_id || if entries == 1 { is_entry(field.bytes) } else { is_entry_with(field.bytes, |_| true) }
     });
     is_message && entries > 0
 }
 
-fn is_entry(entry: Reader<'_>) -> bool {
-    let mut has_header = false;
-    let is_message = entry.is_message(ENTRY, |field| match field.number {
-        1 => {
-            has_header = !field.bytes().is_empty();
-            field.bytes().is_message(HEADER, |_| true)
+fn is_entry(message: Reader<'_>) -> bool {
+    is_entry_with(message, |header| !header.is_empty() && header.is_message(header::KNOWN, |_| true))
+}
+
+/// Whether this is an entry of a kind, with a header that passes the `test`: canal and TiCDC always write both.
+fn is_entry_with<'a>(message: Reader<'a>, test: impl Fn(Reader<'a>) -> bool) -> bool {
+    let (mut has_header, mut has_kind) = (false, false);
+    let is_message = message.is_message(entry::KNOWN, |Field { tag, varint, bytes }| {
+        has_header |= *tag == entry::header;
+        has_kind |= *tag == entry::entryType;
+        match *tag {
+            entry::header => test(*bytes),
+            entry::entryType => *varint < ENTRY_TYPES.len() as u64,
+            _ => true,
         }
-        2 => field.varint() < ENTRY_TYPES.len() as u64,
-        _ => true,
     });
-    is_message && has_header
+    is_message && has_header && has_kind
 }

@@ -1,101 +1,55 @@
 //! A reader of the protobuf wire that borrows everything and converts nothing.
 //!
-//! On the wire a message is a list of fields: a number and a form, then a varint, bytes with their length, or four or eight
-//! bytes. What the numbers mean is in a table of [`Known`] fields; others are stepped over, as protobuf has it. Nothing here
-//! recurses: a field's bytes are a [`Reader`] of their own, which may be read as a message or not.
+//! On the wire a message is a list of fields: a tag, which is a number and a form, then a varint, bytes with their length, or
+//! four or eight bytes. What the numbers mean is in a table of [`Known`] fields; others are stepped over, as protobuf has it.
+//! Nothing here recurses: a field's bytes are a [`Reader`] of their own, which may be read as a message or not.
 
 use crate::error::{Fault, Kind, Result};
 
-/// How a field is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Integers, booleans, enums.
-    Varint,
-    /// Text, bytes, messages.
-    Bytes,
-    /// Four or eight bytes.
-    Fixed,
+/// A field's number and form, as they stand before its value.
+pub(crate) type Tag = u32;
+
+/// The tag of an integer, boolean or enum.
+pub(crate) const fn number(field: u32) -> Tag {
+    field << 3 | VARINT
 }
 
-impl Form {
-    fn name(self) -> &'static str {
-        match self {
-            Form::Varint => "a number",
-            Form::Bytes => "text, bytes or a message",
-            Form::Fixed => "a number of four or eight bytes",
-        }
-    }
+/// The tag of text, bytes or a message.
+pub(crate) const fn bytes(field: u32) -> Tag {
+    field << 3 | LENGTH
 }
+
+// Forms.
+const VARINT: u32 = 0;
+const FIXED64: u32 = 1;
+const LENGTH: u32 = 2;
+const FIXED32: u32 = 5;
 
 /// A field that a message may have.
 pub(crate) struct Known {
-    pub number: u32,
+    pub tag: Tag,
     pub name: &'static str,
-    pub form: Form,
 }
 
-impl Known {
-    pub const fn number(number: u32, name: &'static str) -> Self {
-        Known { number, name, form: Form::Varint }
-    }
-
-    pub const fn bytes(number: u32, name: &'static str) -> Self {
-        Known { number, name, form: Form::Bytes }
-    }
+fn find(known: &'static [Known], tag: Tag) -> Option<&'static Known> {
+    known.iter().find(|known| known.tag >> 3 == tag >> 3)
 }
 
-/// The known field with this number. Tables are in order, and most of them without gaps.
-#[inline]
-fn known(table: &'static [Known], number: u32) -> Option<&'static Known> {
-    match table.get((number as usize).wrapping_sub(1)) {
-        Some(known) if known.number == number => Some(known),
-        _ => table.iter().find(|known| known.number == number),
+fn form_name(tag: Tag) -> &'static str {
+    match tag & 7 {
+        VARINT => "a number",
+        LENGTH => "text, bytes or a message",
+        _ => "a number of four or eight bytes",
     }
 }
 
 /// A field as it stands.
-#[derive(Clone, Copy)]
 pub(crate) struct Field<'a> {
-    pub number: u32,
-    /// Where it begins in the whole message.
-    pub at: usize,
-    pub form: Form,
-    varint: u64,
-    bytes: Reader<'a>,
-}
-
-impl<'a> Field<'a> {
-    /// The number of a varint; 0 of what is none.
-    #[inline]
-    pub fn varint(&self) -> u64 {
-        self.varint
-    }
-
-    /// A boolean.
-    #[inline]
-    pub fn flag(&self) -> bool {
-        self.varint != 0
-    }
-
-    /// Bytes, or a message; none of what is a number.
-    #[inline]
-    pub fn bytes(&self) -> Reader<'a> {
-        self.bytes
-    }
-
-    /// Text.
-    #[inline]
-    pub fn text(&self) -> Result<&'a str> {
-        self.bytes.text()
-    }
-
-    fn check(&self, known: &Known) -> Result<()> {
-        if self.form == known.form {
-            return Ok(());
-        }
-        let what = format!("expected {}, found {}", known.form.name(), self.form.name());
-        Err(Fault::new(Kind::Envelope, what).at(self.at))
-    }
+    pub tag: Tag,
+    /// The number of a varint.
+    pub varint: u64,
+    /// The bytes of any other form.
+    pub bytes: Reader<'a>,
 }
 
 /// Reads bytes from their start; it knows where they stand in the whole message.
@@ -133,9 +87,9 @@ impl<'a> Reader<'a> {
         self.rest.split_at_checked(at.saturating_sub(self.at())).unwrap_or((self.rest, &[]))
     }
 
-    /// The bytes as text.
+    /// All that has not been read yet, as text.
     #[inline]
-    pub fn text(&self) -> Result<&'a str> {
+    pub fn as_text(&self) -> Result<&'a str> {
         utf8(self.rest).ok_or_else(|| self.no_text())
     }
 
@@ -145,71 +99,119 @@ impl<'a> Reader<'a> {
         Fault::new(Kind::Encoding, "the text is not UTF-8").at(self.at() + valid)
     }
 
-    /// Calls `take` with each known field.
+    /// Reads a message: calls `take` behind each tag, to read the value or to [`skip`](Self::skip) it.
     #[inline]
-    pub fn fields(mut self, table: &'static [Known], mut take: impl FnMut(&Field<'a>) -> Result<()>) -> Result<()> {
-        while let Some(field) = self.next()? {
-            let Some(known) = known(table, field.number) else { continue };
-            field.check(known).and_then(|()| take(&field)).map_err(|fault| fault.within(known.name))?;
+    pub fn fields(mut self, known: &'static [Known], mut take: impl FnMut(Tag, &mut Self) -> Result<()>) -> Result<()> {
+        while !self.rest.is_empty() {
+            let tag = self.tag()?;
+            take(tag, &mut self).map_err(|fault| match find(known, tag) {
+                // A name that is a word of Rust's stands as one that is not.
+                Some(known) => fault.within(known.name.trim_start_matches("r#")),
+                None => fault,
+            })?;
         }
         Ok(())
     }
 
-    /// Whether these bytes are a message of nothing but known fields in their forms, and every field passes the `test`.
-    pub fn is_message(mut self, table: &'static [Known], mut test: impl FnMut(&Field<'a>) -> bool) -> bool {
+    /// Steps over a value that nobody needs; but a field that is known has to have its form.
+    #[inline]
+    pub fn skip(&mut self, tag: Tag, known: &'static [Known]) -> Result<()> {
+        // Most tables have no gaps.
+        let is_in_place = known.get((tag >> 3).wrapping_sub(1) as usize).is_some_and(|known| known.tag == tag);
+        if is_in_place && tag & 7 == VARINT { self.varint().map(drop) } else { self.skip_checked(tag, known) }
+    }
+
+    fn skip_checked(&mut self, tag: Tag, known: &'static [Known]) -> Result<()> {
+        if let Some(known) = find(known, tag).filter(|known| known.tag != tag) {
+            let what = format!("expected {}, found {}", form_name(known.tag), form_name(tag));
+            return Err(Fault::new(Kind::Envelope, what).at(self.at()));
+        }
+        self.value(tag).map(drop)
+    }
+
+    /// Whether these bytes are a message of nothing but known fields in their forms, and each field passes the `test`.
+    pub fn is_message(mut self, known: &'static [Known], mut test: impl FnMut(&Field<'a>) -> bool) -> bool {
         loop {
             match self.next() {
-                Ok(Some(field)) if known(table, field.number).is_some_and(|known| known.form == field.form) && test(&field) => {}
+                Ok(Some(field)) if known.iter().any(|known| known.tag == field.tag) && test(&field) => {}
                 Ok(end) => return end.is_none(),
                 Err(_) => return false,
             }
         }
     }
 
-    /// Steps over the field that comes next if it is this one, of bytes; none if it is not. `number` is below 16.
-    #[inline]
-    pub fn repeated(&mut self, number: u8) -> Result<Option<Reader<'a>>> {
+    /// The next field, whatever it is; none at the end.
+    pub fn next(&mut self) -> Result<Option<Field<'a>>> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.tag()?;
+        self.value(tag).map(Some)
+    }
+
+    fn value(&mut self, tag: Tag) -> Result<Field<'a>> {
+        let mut field = Field { tag, varint: 0, bytes: Reader { rest: &[], end: self.at() } };
+        match tag & 7 {
+            VARINT => field.varint = self.varint()?,
+            LENGTH => field.bytes = self.bytes()?,
+            FIXED64 => field.bytes = self.take(8)?,
+            FIXED32 => field.bytes = self.take(4)?,
+            3 | 4 => return Err(syntax("a group, which nothing here has").at(self.at())),
+            _ => return Err(syntax("no field has such a form").at(self.at())),
+        }
+        Ok(field)
+    }
+
+    /// Steps over the next field if it is this one, of bytes; none if it is not. Its number is below 16.
+    #[inline(always)]
+    pub fn repeated(&mut self, tag: Tag) -> Result<Option<Reader<'a>>> {
         match self.rest.split_first() {
-            Some((&tag, rest)) if tag == number << 3 | LENGTH => {
+            Some((&byte, rest)) if u32::from(byte) == tag => {
                 self.rest = rest;
-                self.delimited().map(Some)
+                self.bytes().map(Some)
             }
             _ => Ok(None),
         }
     }
 
-    /// Steps over the next field, whatever it is; none at the end.
-    #[inline]
-    pub fn next(&mut self) -> Result<Option<Field<'a>>> {
-        if self.rest.is_empty() { Ok(None) } else { self.field().map(Some) }
+    #[inline(always)]
+    fn tag(&mut self) -> Result<Tag> {
+        match self.rest.split_first() {
+            Some((&byte @ 8..0x80, rest)) => {
+                self.rest = rest;
+                Ok(byte.into())
+            }
+            _ => self.long_tag(),
+        }
     }
 
-    #[inline]
-    fn field(&mut self) -> Result<Field<'a>> {
+    #[inline(never)]
+    fn long_tag(&mut self) -> Result<Tag> {
         let at = self.at();
         let tag = self.varint()?;
-        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
-        let number = number.ok_or_else(|| syntax("no field has such a number").at(at))?;
-        let mut field = Field { number, at, form: Form::Varint, varint: 0, bytes: Reader { rest: &[], end: at } };
-        match (tag & 7) as u8 {
-            VARINT => field.varint = self.varint()?,
-            LENGTH => (field.form, field.bytes) = (Form::Bytes, self.delimited()?),
-            FIXED64 => (field.form, field.bytes) = (Form::Fixed, self.take(8)?),
-            FIXED32 => (field.form, field.bytes) = (Form::Fixed, self.take(4)?),
-            3 | 4 => return Err(syntax("a group, which nothing here has").at(at)),
-            _ => return Err(syntax("no field has such a form").at(at)),
-        }
-        Ok(field)
+        u32::try_from(tag).ok().filter(|tag| *tag >= 8).ok_or_else(|| syntax("no field has such a number").at(at))
     }
 
-    /// A length, and as many bytes.
-    #[inline]
-    fn delimited(&mut self) -> Result<Reader<'a>> {
+    /// A boolean.
+    #[inline(always)]
+    pub fn flag(&mut self) -> Result<bool> {
+        self.varint().map(|number| number != 0)
+    }
+
+    /// Text.
+    #[inline(always)]
+    pub fn text(&mut self) -> Result<&'a str> {
+        self.bytes()?.as_text()
+    }
+
+    /// Bytes, or a message.
+    #[inline(always)]
+    pub fn bytes(&mut self) -> Result<Reader<'a>> {
         let length = self.varint()?;
         self.take(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, length: usize) -> Result<Reader<'a>> {
         let Some((taken, rest)) = self.rest.split_at_checked(length) else { return Err(self.too_long(length)) };
         self.rest = rest;
@@ -224,10 +226,14 @@ impl<'a> Reader<'a> {
     /// A number of up to 64 bits, seven of them in each byte.
     #[inline(always)]
     pub fn varint(&mut self) -> Result<u64> {
-        match self.rest.split_first() {
-            Some((&byte, rest)) if byte < 0x80 => {
+        match *self.rest {
+            [byte @ 0..0x80, ref rest @ ..] => {
                 self.rest = rest;
                 Ok(byte.into())
+            }
+            [low, high @ 0..0x80, ref rest @ ..] => {
+                self.rest = rest;
+                Ok(u64::from(high) << 7 | u64::from(low & 0x7F))
             }
             _ => self.long_varint(),
         }
@@ -250,12 +256,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-// Forms on the wire.
-const VARINT: u8 = 0;
-const FIXED64: u8 = 1;
-const LENGTH: u8 = 2;
-const FIXED32: u8 = 5;
-
 #[cold]
 fn syntax(what: impl Into<String>) -> Fault {
     Fault::new(Kind::Syntax, what)
@@ -272,13 +272,22 @@ pub(crate) fn utf8(bytes: &[u8]) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const TABLE: &[Known] = &[Known::number(1, "one"), Known::bytes(2, "two"), Known::bytes(9, "nine")];
+    const ONE: Tag = number(1);
+    const TWO: Tag = bytes(2);
+    const NINE: Tag = bytes(9);
+    const KNOWN: &[Known] = &[Known { tag: ONE, name: "one" }, Known { tag: TWO, name: "two" }, Known { tag: NINE, name: "nine" }];
 
-    /// The numbers and values of the known fields, or what is wrong and where.
-    fn read(bytes: &[u8]) -> std::result::Result<Vec<(u32, u64, Vec<u8>)>, (String, Option<usize>)> {
+    type Found = Vec<(Tag, u64, Vec<u8>)>;
+
+    /// The tags and values of the known fields, or what is wrong and where.
+    fn read(bytes: &[u8]) -> std::result::Result<Found, (String, Option<usize>)> {
         let mut found = Vec::new();
-        let outcome = Reader::new(bytes).fields(TABLE, |field| {
-            found.push((field.number, field.varint(), field.bytes().rest().to_vec()));
+        let outcome = Reader::new(bytes).fields(KNOWN, |tag, reader| {
+            match tag {
+                ONE => found.push((tag, reader.varint()?, Vec::new())),
+                TWO | NINE => found.push((tag, 0, reader.bytes()?.rest().to_vec())),
+                _ => reader.skip(tag, KNOWN)?,
+            }
             Ok(())
         });
         outcome.map(|()| found).map_err(|fault| {
@@ -290,27 +299,27 @@ mod tests {
     #[test]
     fn known_fields_are_read_and_others_stepped_over() {
         let bytes = b"\x08\x96\x01\x1D1234\x12\x02hi\x21\x01\x02\x03\x04\x05\x06\x07\x08\x4A\x00\xA2\x06\x01x\x08\x00";
-        let hi = (2, 0, b"hi".to_vec());
-        assert_eq!(read(bytes).unwrap(), [(1, 150, vec![]), hi, (9, 0, vec![]), (1, 0, vec![])]);
+        let hi = (TWO, 0, b"hi".to_vec());
+        assert_eq!(read(bytes).unwrap(), [(ONE, 150, vec![]), hi, (NINE, 0, vec![]), (ONE, 0, vec![])]);
         assert_eq!(read(b"").unwrap(), []);
     }
 
     #[test]
     fn what_is_no_message_is_told_with_its_place() {
         let cases: [(&[u8], &str, usize); 13] = [
-            (b"\x08", "the message ends inside a number", 1),
-            (b"\x08\x80", "the message ends inside a number", 1),
-            (b"\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x02", "a number of more than 64 bits", 1),
-            (b"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", "a number of more than 64 bits", 1),
-            (b"\x12\x03ab", "3 bytes should follow, but 2 are left", 2),
-            (b"\x12\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01ab", "18446744073709551615 bytes should follow, but 2 are left", 11),
-            (b"\x08\x01\x0D123", "4 bytes should follow, but 3 are left", 3),
-            (b"\x08\x01\x13", "a group, which nothing here has", 2),
-            (b"\x14", "a group, which nothing here has", 0),
-            (b"\x0F", "no field has such a form", 0),
+            (b"\x08", "one: the message ends inside a number", 1),
+            (b"\x08\x80", "one: the message ends inside a number", 1),
+            (b"\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x02", "one: a number of more than 64 bits", 1),
+            (b"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", "one: a number of more than 64 bits", 1),
+            (b"\x12\x03ab", "two: 3 bytes should follow, but 2 are left", 2),
+            (b"\x12\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01ab", "two: 18446744073709551615 bytes should follow, but 2 are left", 11),
+            (b"\x08\x01\x1D123", "4 bytes should follow, but 3 are left", 3),
+            (b"\x08\x01\x1B", "a group, which nothing here has", 3),
+            (b"\x1C", "a group, which nothing here has", 1),
+            (b"\x1F", "no field has such a form", 1),
             (b"\x02\x00", "no field has such a number", 0),
-            (b"\x12\x00\x10\x05", "two: expected text, bytes or a message, found a number", 2),
-            (b"\x0A\x00", "one: expected a number, found text, bytes or a message", 0),
+            (b"\x12\x00\x10\x05", "two: expected text, bytes or a message, found a number", 3),
+            (b"\x0A\x00", "one: expected a number, found text, bytes or a message", 1),
         ];
         for (bytes, what, at) in cases {
             assert_eq!(read(bytes).unwrap_err(), (what.to_owned(), Some(at)), "{bytes:?}");
@@ -320,15 +329,15 @@ mod tests {
     #[test]
     fn numbers_have_64_bits() {
         let bytes = b"\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01";
-        assert_eq!(read(bytes).unwrap(), [(1, u64::MAX, vec![])]);
+        assert_eq!(read(bytes).unwrap(), [(ONE, u64::MAX, vec![])]);
     }
 
     #[test]
     fn places_are_those_in_the_whole_message() {
         let mut reader = Reader::new(b"\x12\x04\x12\x02a\xFF");
-        let mut inner = reader.repeated(2).unwrap().unwrap();
-        assert!(reader.is_empty() && inner.repeated(1).unwrap().is_none());
-        let text = inner.repeated(2).unwrap().unwrap();
-        assert_eq!((text.at(), text.text().unwrap_err().into_parts().byte), (4, Some(5)));
+        let mut inner = reader.repeated(TWO).unwrap().unwrap();
+        assert!(reader.is_empty() && inner.repeated(NINE).unwrap().is_none());
+        let text = inner.repeated(TWO).unwrap().unwrap();
+        assert_eq!((text.at(), text.as_text().unwrap_err().into_parts().byte), (4, Some(5)));
     }
 }

@@ -13,19 +13,25 @@ import replay
 import server_truth
 import towpath
 import truth
-from fidelity import SHARED, bulk, chunks, lines, messages, objects
+from fidelity import SHARED, bulk, chunks, lines, messages, objects, records
 from replay import TABLES, Replay
 
 pytestmark = bulk
 
 
+# How each dialect's capture is cut into messages, and how many of these are as much as is decoded at once.
+CANAL = {"canal-json": ("bulk.flat.jsonl.zst", lines, 2000), "canal-protobuf": ("bulk.pb.bin.zst", records, 100)}
+
+
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("server", ["mysql", "maria"])
-def test_changes_replayed_from_nothing_give_the_final_table(server, table, score):
+@pytest.mark.parametrize("dialect", CANAL)
+def test_changes_replayed_from_nothing_give_the_final_table(dialect, server, table, score):
+    file, framing, at_once = CANAL[dialect]
     folder = SHARED / "server" / server
     columns = replay.declared_columns(folder / "truth", table)
     decoder = towpath.Decoder(
-        "canal-json",
+        dialect,
         server_truth.schema(columns),
         database="bulk_a",
         table=table,
@@ -33,7 +39,7 @@ def test_changes_replayed_from_nothing_give_the_final_table(server, table, score
         mode="FAILFAST",
     )
     state = Replay(score, [column.name for column in columns], TABLES[table])
-    for part in chunks(lines(folder / "canal" / "bulk.flat.jsonl.zst"), 2000):
+    for part in chunks(framing(folder / "canal" / file), at_once):
         batch = decoder.decode(messages(part))
         assert batch.column("missing_columns").null_count == len(batch)
         for change in replay.changes(batch):

@@ -12,15 +12,11 @@ import pytest
 import server_truth
 import towpath
 import truth
+from canal_captures import JSON, PROTOBUF
 from fidelity import Score, lines, messages, objects, row_changes, unique
 from golden_files import GOLDEN
 
-CAPTURES = {
-    "canal-mysql": ("canal-mysql", "canal-mysql/mixed.flat.jsonl.zst"),
-    "canal-maria": ("canal-maria", "canal-maria/mixed.flat.jsonl.zst"),
-    "canal-gtid": ("canal-gtid", "canal-gtid/mixed.flat.jsonl.zst"),
-    "canal-maria-shanghai": ("canal-maria", "canal-maria/mixed.flat.tz_shanghai.jsonl.zst"),
-}
+CAPTURES = JSON | PROTOBUF
 HASHED = ["canal-mysql", "canal-maria"]
 
 
@@ -33,9 +29,9 @@ def zone(name):
     return {"time_zone": "Asia/Shanghai"} if "shanghai" in name else {}
 
 
-def decoder_of(table, columns, **options):
+def decoder_of(table, columns, dialect="canal-json", **options):
     database, name = map(re.escape, table)
-    return towpath.Decoder("canal-json", server_truth.schema(columns), database=database, table=name, **options)
+    return towpath.Decoder(dialect, server_truth.schema(columns), database=database, table=name, **options)
 
 
 def tables_and_versions(server):
@@ -47,11 +43,11 @@ def tables_and_versions(server):
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_cells_of_both_images(name, score):
-    folder, file = CAPTURES[name]
-    server, array = load(folder), messages(lines(GOLDEN / file))
+    capture = CAPTURES[name]
+    server, array = load(capture.folder), capture.messages()
     for table, version in tables_and_versions(server):
         columns, events = server.versions[table][version], server.events[table]
-        rows = row_changes(decoder_of(table, columns, **zone(name)).decode(array))
+        rows = row_changes(decoder_of(table, columns, capture.dialect, **zone(name)).decode(array))
         if score.same_length(".".join(table), events, rows):
             for event, row in zip(events, rows, strict=True):
                 if server.version(table, event["seq"]) == version:
@@ -61,8 +57,8 @@ def test_cells_of_both_images(name, score):
 
 def test_a_wrong_zone_makes_wrong_cells_and_nothing_else():
     """The counting itself: read in another zone, the TIMESTAMP columns are wrong, and only they."""
-    folder, file = CAPTURES["canal-maria-shanghai"]
-    server, array, score = load(folder), messages(lines(GOLDEN / file)), Score()
+    capture = CAPTURES["canal-maria-shanghai"]
+    server, array, score = load(capture.folder), capture.messages(), Score()
     table, columns = ("types_a", "all_types"), server.versions["types_a", "all_types"]
     [columns] = columns.values()
     rows = row_changes(decoder_of(table, columns, time_zone="UTC").decode(array))
@@ -145,23 +141,26 @@ def next_row(server, columns, event, queues):
 REPLAYED = [("shop_a", "pkmove"), ("shop_a", "gen"), ("types_a", "all_types"), ("wide_a", "wide")]
 
 
-@pytest.mark.parametrize("name", ["canal-mysql", "canal-maria"])
+@pytest.mark.parametrize("name", ["canal-mysql", "canal-maria", "protobuf-mysql", "protobuf-maria-raw"])
 @pytest.mark.parametrize("table", REPLAYED, ids=".".join)
 def test_upserts_in_the_order_of_their_sequence_give_the_final_table(name, table, score):
     """The rows are shuffled first, so `_sequence` alone tells their order; an update of a key removes the old row."""
-    folder, file = CAPTURES[name]
-    server, array = load(folder), messages(lines(GOLDEN / file))
+    capture = CAPTURES[name]
+    server, array = load(capture.folder), capture.messages()
     [columns] = server.versions[table].values()
     columns = [column for column in columns if column.declared != "float"]  # of which the final rows have six digits
     [key] = key_of(columns)
-    rows = decoder_of(table, columns, layout="upsert", mode="FAILFAST").decode(array).to_pylist()
+    decoder = decoder_of(table, columns, capture.dialect, layout="upsert", mode="FAILFAST")
+    rows = decoder.decode(array).to_pylist()
     random.Random(1).shuffle(rows)
     held = {}
     for row in sorted(rows, key=lambda row: tuple(row["_sequence"].values())):
         held.pop(row[key], None)
         if row["_op"] in ("insert", "update"):
             held[row[key]] = row
-    final = [entry["row"] for entry in objects(GOLDEN / folder / "final_mixed.jsonl.zst") if of_table(entry, table)]
+    final = [
+        entry["row"] for entry in objects(GOLDEN / capture.folder / "final_mixed.jsonl.zst") if of_table(entry, table)
+    ]
     assert score.same_length(str(table), final, list(held))
     for texts in final:
         want = wanted(score, server, columns, {"row": texts}, "row")
@@ -173,10 +172,10 @@ def of_table(entry, table):
     return (entry["db"], entry["table"]) == table
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize("name", JSON)
 def test_envelopes(name, score):
     """Names, times and statements of every message, beside what Python's own JSON reader finds in it."""
-    values = lines(GOLDEN / CAPTURES[name][1])
+    values = JSON[name].values()
     rows = iter(towpath.Decoder("canal-json").decode(messages(values)).to_pylist(maps_as_pydicts="strict"))
     for number, value in enumerate(values):
         message = json.loads(value)
@@ -234,9 +233,10 @@ REWRITTEN = ("DROP TABLE", "CREATE TABLE `shop_a`.ctas AS SELECT")
 @pytest.mark.parametrize("name", CAPTURES)
 def test_statements(name, score):
     """Every DDL statement that was sent is there, word for word, but for those named above."""
-    server = load(CAPTURES[name][0])
-    decoder = towpath.Decoder("canal-json", database="[^c].*|charsets.*|`.*", fields=["op", "sql"])
-    rows = decoder.decode(messages(lines(GOLDEN / CAPTURES[name][1]))).to_pylist()
+    capture = CAPTURES[name]
+    server = load(capture.folder)
+    decoder = towpath.Decoder(capture.dialect, database="[^c].*|charsets.*|`.*", fields=["op", "sql"])
+    rows = decoder.decode(capture.messages()).to_pylist()
     found = Counter(row["sql"] for row in rows if row["op"] in ("ddl", "truncate", "query"))
     for statement in server.statements:
         sql = statement["sql"]
@@ -247,16 +247,16 @@ def test_statements(name, score):
     assert all(re.match(r"DROP TABLE|CREATE TABLE `ctas`", sql) for sql in found.elements())
 
 
-@pytest.mark.parametrize("name", ["canal-mysql", "canal-gtid"])
+@pytest.mark.parametrize("name", ["canal-mysql", "canal-gtid", "protobuf-mysql", "protobuf-gtid"])
 def test_inferred_types_are_those_of_the_declared_ones(name):
     """MariaDB is left out: its `json` is `longtext` for the server, and its DDL's integers have no width."""
-    folder, file = CAPTURES[name]
-    server, array = load(folder), messages(lines(GOLDEN / file))
+    capture = CAPTURES[name]
+    server, array = load(capture.folder), capture.messages()
     for table in server.events:
         [columns] = [*server.versions[table].values()][-1:]
         if len(server.versions[table]) == 1 and table[1] != "t_mix":  # which has a varchar of charset binary
             inferred = towpath.infer_schema(
-                array, "canal-json", database=re.escape(table[0]), table=re.escape(table[1])
+                array, capture.dialect, database=re.escape(table[0]), table=re.escape(table[1])
             )
             assert inferred.equals(pa.schema([(column.name, inferable(column.declared)) for column in columns])), table
 

@@ -51,6 +51,10 @@ class Capture:
     with_extension: bool = False
     flagged: bool = False  # whether some messages are reduced to the handle key, and say so
     keyed_deletes: bool = False  # whether every DELETE is
+    dialect: str = "canal-json"
+
+    def values(self):
+        return self.framing(GOLDEN.parent / self.dialect / "ticdc" / self.file)
 
 
 CAPTURES = {
@@ -74,6 +78,8 @@ CAPTURES = {
     "crlf_ext, whole file": Capture("cloudstorage_crlf_ext.json.zst", one_message, with_extension=True),
     "v5.3, deletes with old": Capture("emulated_v53_delete_old_eq_data.jsonl.zst"),
     "v5.4, order of fields": Capture("emulated_v54_field_order_ext.jsonl.zst", with_extension=True),
+    "protobuf": Capture("canal_protobuf.lenrec.zst", records, dialect="canal-protobuf"),
+    "protobuf, labels given": Capture("canal_protobuf.lenrec.zst", records, naming=LABELS, dialect="canal-protobuf"),
 }
 
 
@@ -85,7 +91,7 @@ def encoder():
 @pytest.mark.parametrize("name", CAPTURES)
 def test_cells_of_both_images(name, encoder, score):
     capture = CAPTURES[name]
-    values = capture.framing(FOLDER / capture.file)
+    values = capture.values()
     extensions = sent_extensions(capture, values, encoder)
     for table in encoder.tables:
         wanted = [
@@ -93,7 +99,7 @@ def test_cells_of_both_images(name, encoder, score):
             for event, extension in zip(encoder.events, extensions, strict=True)
             if (event["db"], event["table"]) == table
         ]
-        rows = row_changes(table_decoder(encoder, table, capture.naming).decode(messages(values)))
+        rows = row_changes(table_decoder(encoder, table, capture).decode(messages(values)))
         if score.same_length(".".join(table), wanted, rows):
             for (event, extension), row in zip(wanted, rows, strict=True):
                 compare_change(score, encoder, capture, event, extension, row)
@@ -107,12 +113,12 @@ def sent_extensions(capture, values, encoder):
     return [json.loads(value)["_tidb"] for value in values]
 
 
-def table_decoder(encoder, table, naming):
-    columns = encoder.columns(table)
+def table_decoder(encoder, table, capture):
+    columns, naming = encoder.columns(table), capture.naming
     schema = pa.schema([(column["name"], ticdc_truth.asked(column, naming)) for column in columns])
     labels = {column["name"]: column["elems"] for column in columns if column["elems"]} if naming == LABELS else None
     database, name = map(re.escape, table)
-    return towpath.Decoder("canal-json", schema, database=database, table=name, labels=labels)
+    return towpath.Decoder(capture.dialect, schema, database=database, table=name, labels=labels)
 
 
 def compare_change(score, encoder, capture, event, extension, row):
@@ -187,14 +193,25 @@ def test_statements_and_watermarks(name, encoder, score):
     score.demand_all()
 
 
-def compare_statement(score, place, want, with_extension, row):
+def test_statements_in_protobuf(score):
+    """The same statements as in JSON, behind the rows, but encoded at another time."""
+    wanted = objects(FOLDER / "truth_ddl_default.jsonl")
+    array = messages(CAPTURES["protobuf"].values())
+    rows = towpath.Decoder("canal-protobuf").decode(array).to_pylist(maps_as_pydicts="strict")[-len(wanted) :]
+    assert score.same_length("statements", wanted, rows)
+    for want, row in zip(wanted, rows, strict=True):
+        compare_statement(score, f"statement {want['sql']}", want, False, row, at=row["event_time"])
+    score.demand_all()
+
+
+def compare_statement(score, place, want, with_extension, row, at=None):
     commit_ts = int(want["commit_ts"])
     envelope = {
         "op": "truncate" if want["action"] == "truncate table" else "ddl",
         "database": want["db"],
         "table": want["table"],
         "sql": want["sql"],
-        "event_time": ticdc_truth.clock_of(commit_ts),
+        "event_time": at or ticdc_truth.clock_of(commit_ts),
         "before": None,
         "after": None,
         "error": None,
@@ -214,7 +231,7 @@ def compare_watermark(score, place, watermark_ts, message, row):
 
 @pytest.mark.parametrize("name", ["default", "ext", "ext_lz4", "v5.4, order of fields"])
 def test_the_producers_own_name_and_auto_decode_the_same(name):
-    array = messages(CAPTURES[name].framing(FOLDER / CAPTURES[name].file))
+    array = messages(CAPTURES[name].values())
     decoded = [towpath.Decoder(dialect).decode(array) for dialect in ("canal-json", "ticdc-canal-json", "auto")]
     assert decoded[0].equals(decoded[1])
     assert decoded[0].equals(decoded[2])
