@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, BinaryArray, RecordBatch};
-use towpath::{DecodeError, Decoder, Error, Kind, Mode, Options, TableSchema};
+use towpath::{DIALECTS, DecodeError, Decoder, Error, Kind, Mode, Options, TableSchema};
 
 const SCHEMA: &str = "id bigint, total decimal(10,2), ok boolean, at timestamp_ntz, raw binary, tags array<int>";
 
@@ -178,6 +178,72 @@ fn auto_names_the_dialect_that_it_found() {
     };
     assert_eq!(dialect(&row(r#""id":"x""#)), ("canal-json", r#"canal-json: after.id: "x" is not a bigint"#.into()));
     assert_eq!(dialect(r#"{"type":"INSERT","data":["#).0, "canal-json");
-    let tried: Vec<_> = towpath::DIALECTS.iter().map(|dialect| dialect.name).collect();
+    let tried: Vec<_> = DIALECTS.iter().map(|dialect| dialect.name).collect();
     assert_eq!(dialect(r#"{"a":1}"#), ("auto", format!("auto: not recognised; tried {}", tried.join(", "))));
+}
+
+/// The other JSON dialects say the same of their own fields.
+#[test]
+fn messages_of_other_dialects_that_cannot_be_read() {
+    let cases: [(&str, &str, Option<usize>, &str); 18] = [
+        ("debezium-json", r#"{"op":5}"#, Some(6), "op: expected text or null, found a number"),
+        ("debezium-json", r#"{"after":[]}"#, Some(9), "after: expected an object or null, found an array"),
+        ("debezium-json", r#"{"source":{"pos":"4"}}"#, Some(17), "source.pos: expected an integer or null, found text"),
+        ("debezium-json", r#"{"payload":{"op":5}}"#, Some(17), "payload.op: expected text or null, found a number"),
+        ("debezium-json", r#"{"op":"c"}"#, None, "after: a row of this insert has no image"),
+        ("debezium-json", r#"{"op":"d","before":null}"#, None, "before: a row of this delete has no image"),
+        ("debezium-json", r#"{"ts_ms":1,"source":{"table":"t"}}"#, None, "op: is missing"),
+        ("debezium-json", r#"{"a":1}"#, None, "op: is missing, and so is all else that Debezium writes"),
+        ("cloudcanal-json", r#"{"data":5}"#, Some(8), "data: expected an array of objects, an object or null, found a number"),
+        ("cloudcanal-json", "{}", None, "action: is missing"),
+        ("cloudcanal-json", r#"{"action":"INSERT"}"#, None, "data: insert without a row"),
+        ("cloudcanal-json", r#"{"action":"UPDATE","data":[{},{}],"before":[{}]}"#, None, "before: has 1 rows, data has 2"),
+        ("river-json", r#"{"time":"5"}"#, Some(8), "time: expected an integer or null, found text"),
+        ("river-json", "{}", None, "event: is missing"),
+        ("river-json", r#"{"event":"i"}"#, None, "columns: insert without a column"),
+        ("maxwell-json", r#"{"data":5}"#, Some(8), "data: expected an object or null, found a number"),
+        ("maxwell-json", "{}", None, "type: is missing"),
+        ("maxwell-json", r#"{"type":"delete"}"#, None, "data: delete without a row"),
+    ];
+    for (dialect, message, byte, what) in cases {
+        let error = error_of(dialect, "id bigint", message);
+        assert_eq!((error.kind, error.dialect, error.column.as_deref()), (Kind::Envelope, dialect, None), "{message}");
+        assert_eq!(error.message, format!("{dialect}: {what}"), "{message}");
+        assert_eq!(error.byte, byte, "{message}");
+    }
+}
+
+/// What Kafka Connect's forms do not hold, and what only a setting of the connector can tell.
+#[test]
+fn values_in_connects_forms_that_cannot_be_converted() {
+    let decimal = r#""type":"bytes","name":"org.apache.kafka.connect.data.Decimal","parameters":{"scale":"2"}"#;
+    let cases: [(&str, &str, &str, Kind, &str); 9] = [
+        (decimal, "decimal(10,2)", r#""12,50""#, Kind::Type, r#""12,50" is not base64"#),
+        (decimal, "decimal(4,2)", r#""AP//////////""#, Kind::Range, r#"184467440737095516.15 does not fit into a decimal(4,2)"#),
+        (r#""type":"bytes""#, "binary", r#""%""#, Kind::Type, r#""%" is not base64"#),
+        (r#""type":"int32","name":"io.debezium.time.Date""#, "date", "1.5", Kind::Range, r#""1.5" does not fit into days"#),
+        ("", "decimal(10,2)", r#""1234""#, Kind::Type, r#""1234" may be digits or base64: only decimal_handling_mode"#),
+        ("", "timestamp_ntz", "5", Kind::Type, r#""5" may be milliseconds or microseconds: only time_precision_mode"#),
+        ("", "interval day to second", "5", Kind::Type, r#""5" may be milliseconds or microseconds: only time_precision_mode"#),
+        ("", "binary", r#""abcd""#, Kind::Type, r#""abcd" may be base64 or hexadecimal: only binary_handling_mode"#),
+        ("", "bigint", r#""1234""#, Kind::Type, r#""1234" may be digits or base64: only decimal_handling_mode"#),
+    ];
+    for (column, asked, value, kind, what) in cases {
+        let row = format!(r#"{{"field":"after","type":"struct","fields":[{{"field":"v",{column}}}]}}"#);
+        let schema = if column.is_empty() { "null".to_owned() } else { format!(r#"{{"type":"struct","fields":[{row}]}}"#) };
+        let message = format!(r#"{{"schema":{schema},"payload":{{"op":"c","after":{{"v":{value}}}}}}}"#);
+        let error = error_of("debezium-json", &format!("v {asked}"), &message);
+        assert_eq!((error.kind, error.column.as_deref()), (kind, Some("v")), "{message}");
+        assert!(error.message.starts_with(&format!("debezium-json: after.v: {what}")), "{}", error.message);
+    }
+}
+
+/// The error of a message of this dialect, in mode `FAILFAST`.
+fn error_of(dialect: &str, schema: &str, message: &str) -> Error {
+    let schema = Some(TableSchema::Ddl(schema.into()));
+    let decoder = Decoder::new(Options { dialect: dialect.into(), schema, mode: Mode::FailFast, ..Options::default() }).unwrap();
+    match decoder.decode(&BinaryArray::from(vec![message.as_bytes()])) {
+        Err(DecodeError::Row(error)) => error,
+        other => panic!("{message}: {other:?}"),
+    }
 }

@@ -132,8 +132,10 @@ fn source<'b>(batch: &'b RecordBatch, field: &str) -> Vec<Option<&'b str>> {
     texts(batch["source"].as_struct().column_by_name(field).unwrap())
 }
 
+type Cells<'b> = Vec<(&'b str, Option<&'b str>)>;
+
 /// The maps of an image.
-fn maps<'b>(batch: &'b RecordBatch, image: &str) -> Vec<Option<Vec<(&'b str, Option<&'b str>)>>> {
+fn maps<'b>(batch: &'b RecordBatch, image: &str) -> Vec<Option<Cells<'b>>> {
     let maps = batch[image].as_map();
     let (keys, values) = (texts(maps.keys()), texts(maps.values()));
     let of_row = |row: usize| (maps.value_offsets()[row] as usize)..(maps.value_offsets()[row + 1] as usize);
@@ -500,7 +502,9 @@ fn detection_reads_to_the_end() {
     for message in [deleted(), messages(&[deleted()]), packet(&[]), typed(7, &[number(4, 3), bytes(5, b"\x1F\x8B\x08")])] {
         assert_eq!(name(&message), Some("canal-protobuf"));
     }
-    for message in [&b"\n\x04shop"[..], b"\x12\x04shop", b"\x08\x02", b"\x10\x01", b"\x18\x07\x2A\x01x", b"\x04\x22\x4D\x18"] {
+    for message in
+        [&b"\n\x04shop"[..], b"\x12\x04shop", b"\x08\x02", b"\x10\x01", b"\x18\x07\x2A\x01x", b"\x18\x07", b"\x18\x03", b"\x04\x22\x4D\x18"]
+    {
         assert_ne!(name(message), Some("canal-protobuf"), "{message:02X?}");
     }
 }
@@ -558,8 +562,8 @@ fn statements() -> impl Strategy<Value = Vec<(&'static str, Vec<Vec<Cell>>)>> {
 }
 
 /// Each name once: the last value at the place of the first.
-fn wanted(row: &[Cell]) -> Vec<(&str, Option<&str>)> {
-    let mut found: Vec<(&str, Option<&str>)> = Vec::new();
+fn wanted(row: &[Cell]) -> Cells<'_> {
+    let mut found: Cells<'_> = Vec::new();
     for cell in row {
         match found.iter_mut().find(|(name, _)| *name == cell.name) {
             Some(earlier) => earlier.1 = cell.value.as_deref(),

@@ -69,7 +69,7 @@ pub(super) fn timestamps<T: ArrowTimestampType>(zone: Option<Arc<str>>, options:
     };
     let nanos_a_unit = (1_000_000_000 / a_second) as u32;
     let units = move |seconds: i64, nanos: u32| {
-        if nanos % nanos_a_unit != 0 {
+        if !nanos.is_multiple_of(nanos_a_unit) {
             return Err(Refusal::Range);
         }
         // The first moments that nanoseconds can hold are within a second that they cannot.

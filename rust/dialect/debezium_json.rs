@@ -284,7 +284,10 @@ impl<'a> Message<'a> {
     fn member(&mut self, field: Field, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let envelope = &mut self.envelope;
         match field {
-            Field::Schema => envelope.types = schema_part(cursor, events)?,
+            Field::Schema => {
+                envelope.types = schema_part(cursor, events)?;
+                return Ok(());
+            }
             Field::Before => self.before = image(cursor, events)?,
             Field::After => self.after = image(cursor, events)?,
             Field::Source => return self.nested(cursor, events, Self::source_member),
@@ -305,8 +308,10 @@ impl<'a> Message<'a> {
     }
 
     fn payload(&mut self, cursor: &mut Cursor<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        if cursor.peek() != Some(b'n') {
-            return self.read(cursor, reading, events);
+        match cursor.peek() {
+            Some(b'{') => return self.read(cursor, reading, events),
+            Some(b'n') => {}
+            _ => return Err(cursor.wrong_type("an object or null")),
         }
         self.shape = Shape::Tombstone;
         cursor.null()
@@ -320,8 +325,10 @@ impl<'a> Message<'a> {
         member: impl FnMut(&mut Self, Field, &mut Cursor<'a>, &mut Events<'a, '_, '_>) -> Result<()>,
     ) -> Result<()> {
         self.shape = Shape::Envelope;
-        if cursor.peek() == Some(b'n') {
-            return cursor.null();
+        match cursor.peek() {
+            Some(b'{') => {}
+            Some(b'n') => return cursor.null(),
+            _ => return Err(cursor.wrong_type("an object or null")),
         }
         let others = self.others;
         self.read_members(cursor, events, member)?;
@@ -451,7 +458,8 @@ impl<'a> Message<'a> {
         }
         // A heartbeat has a time and nothing else.
         let says_more = self.others || self.status.is_some() || self.before.is_some() || self.after.is_some();
-        if says_more || self.envelope.database.is_some() || self.envelope.produced_time.is_none() {
+        let names_more = self.envelope.database.is_some() || self.envelope.table.is_some() || self.envelope.event_time.is_some();
+        if says_more || names_more || self.envelope.produced_time.is_none() {
             return Err(Fault::new(Kind::Envelope, "is missing").within("op"));
         }
         Ok(Op::Heartbeat)

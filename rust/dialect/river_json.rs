@@ -140,6 +140,7 @@ impl<'a> Message<'a> {
             Some(Field::Table) => envelope.table = cursor.optional_text()?,
             Some(Field::Event) => envelope.source.operation = cursor.optional_text()?,
             Some(Field::Keys) => envelope.primary_key = events.read_names(cursor)?,
+            Some(Field::Columns) if cursor.peek() != Some(b'[') => return Err(cursor.wrong_type("an array of columns")),
             Some(Field::Columns) => {
                 let mut elements = cursor.array()?;
                 while cursor.next_element(&mut elements)? {
@@ -229,6 +230,9 @@ impl<'a> Column<'a> {
     fn read(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Self> {
         let mut column =
             Column { name: Text::default(), declared: None, value: Value::Null, is_null: false, updated: false, origin: Value::Null };
+        if cursor.peek() != Some(b'{') {
+            return Err(cursor.wrong_type("an object"));
+        }
         let mut has_name = false;
         let mut members = cursor.object()?;
         let mut key = KeyId::START;

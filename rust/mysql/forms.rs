@@ -318,6 +318,9 @@ fn is_base64(text: &str) -> bool {
     STANDARD.decode(text).is_ok() || URL_SAFE.decode(text).is_ok()
 }
 
+/// Days since 1970 of the years 1 to 9999.
+const DAYS: std::ops::RangeInclusive<i32> = -719_162..=2_932_896;
+
 const MILLIS: i64 = 1000;
 const MICROS: i64 = 1_000_000;
 const NANOS: i64 = 1_000_000_000;
@@ -341,7 +344,10 @@ fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump)
     match form {
         Form::Plain | Form::Wkb => Ok(value),
         Form::Days => match value {
-            Value::Number(digits) => digits.parse().map(Value::Date).map_err(|_| beyond(&value, "days")),
+            Value::Number(digits) => {
+                let days = digits.parse().ok().filter(|days| DAYS.contains(days));
+                days.map(Value::Date).ok_or_else(|| beyond(&value, "a date"))
+            }
             _ => Ok(iso(value, arena)),
         },
         Form::Clock(unit) => match value {
@@ -349,7 +355,7 @@ fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump)
             _ => Ok(iso(value, arena)),
         },
         Form::Time(unit) => match value {
-            Value::Number(digits) => micros(&value, digits, unit).map(Value::Time),
+            Value::Number(digits) => micros(&value, digits, unit).and_then(|micros| time(&value, micros)),
             _ => Ok(iso(value, arena)),
         },
         Form::Zoned => Ok(zoned(value)),
@@ -366,11 +372,14 @@ fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump)
         Form::VariableDecimal => variable_decimal(value, arena),
         Form::Bits => bits(value, column, arena),
         Form::Latin1 => latin1(&value).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
-        Form::Base64 => base64(&value, &value.text()?).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
-        Form::Hex => {
-            let bytes = unhex(&value.text()?).ok_or_else(|| not(&value, "hexadecimal"))?;
-            Ok(Value::Bytes(arena.alloc_slice_copy(&bytes)))
-        }
+        Form::Base64 => match value {
+            Value::Text(text) => base64(&value, text).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
+            _ => Err(not(&value, "base64")),
+        },
+        Form::Hex => match value {
+            Value::Text(text) => Ok(Value::Bytes(arena.alloc_slice_copy(&unhex(text).ok_or_else(|| not(&value, "hexadecimal"))?))),
+            _ => Err(not(&value, "hexadecimal")),
+        },
         Form::Geometry => geometry(value, column.asks_bytes(), arena),
     }
 }
@@ -379,8 +388,14 @@ fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump)
 fn micros(value: &Value<'_>, digits: &str, unit: i64) -> Result<i64> {
     let number: i64 = digits.parse().map_err(|_| beyond(value, "64 bits"))?;
     let micros = if unit <= MICROS { number.checked_mul(MICROS / unit) } else { (number % 1000 == 0).then_some(number / 1000) };
-    // jiff's own bounds: the years -9999 to 9999, which are MySQL's and more.
-    micros.filter(|micros| micros.unsigned_abs() < 377_705_023_201_000_000).ok_or_else(|| beyond(value, "microseconds"))
+    let in_calendar = |micros: &i64| i32::try_from(micros.div_euclid(86_400 * MICROS)).is_ok_and(|days| DAYS.contains(&days));
+    micros.filter(in_calendar).ok_or_else(|| beyond(value, "a date and time"))
+}
+
+/// A TIME, which MySQL ends before 839 hours.
+fn time<'a>(value: &Value<'_>, micros: i64) -> Result<Value<'a>> {
+    let fits = micros.unsigned_abs() < 839 * 3600 * MICROS as u64;
+    if fits { Ok(Value::Time(micros)) } else { Err(beyond(value, "a time")) }
 }
 
 /// An instant in ISO's form; anything else is left for its column to refuse.
@@ -485,11 +500,11 @@ fn variable_decimal<'a>(value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> 
     let (mut scale, mut text) = (None, None);
     members(object, |name, member| match (name, member) {
         ("scale", Value::Number(digits)) => scale = digits.parse().ok(),
-        ("value", Value::Text(base64)) => text = Some(base64),
+        ("value", Value::Text(_) | Value::Escaped(_)) => text = member.text().ok(),
         _ => {}
     });
     match (scale, text) {
-        (Some(scale), Some(text)) => unscaled(&value, text, scale, arena),
+        (Some(scale), Some(text)) => unscaled(&value, &text, scale, arena),
         _ => Err(not(&value, "a struct of scale and value")),
     }
 }
@@ -541,14 +556,16 @@ fn is_geometry(value: &Value<'_>) -> bool {
 
 /// `{"wkb":"...","srid":4326}` as MySQL stores it: the SRID, then the WKB; or the WKB alone.
 fn geometry<'a>(value: Value<'a>, alone: bool, arena: &'a Bump) -> Result<Value<'a>> {
-    let Value::Nested(object) = value else { return Ok(value) };
-    let (mut srid, mut wkb) = (0i32, None);
+    let Value::Nested(object) = value else { return Err(not(&value, "a geometry")) };
+    let (mut srid, mut wkb) = (Some(0i32), None);
     members(object, |name, member| match (name, member) {
-        ("srid", Value::Number(digits)) => srid = digits.parse().unwrap_or(0),
-        ("wkb", Value::Text(text)) => wkb = Some(text),
+        ("srid", Value::Null) => {}
+        ("srid", other) => srid = other.raw().parse().ok(),
+        ("wkb", Value::Text(_) | Value::Escaped(_)) => wkb = member.text().ok(),
         _ => {}
     });
-    let wkb = base64(&value, wkb.ok_or_else(|| not(&value, "a geometry"))?)?;
+    let (Some(srid), Some(wkb)) = (srid, wkb) else { return Err(not(&value, "a geometry")) };
+    let wkb = base64(&value, &wkb)?;
     let mut bytes = if alone { Vec::new() } else { srid.to_le_bytes().to_vec() };
     bytes.extend_from_slice(&wkb);
     Ok(Value::Bytes(arena.alloc_slice_copy(&bytes)))

@@ -113,7 +113,11 @@ fn offset(text: &[u8]) -> Result<Option<i32>, Refusal> {
         [] => Ok(None),
         b"Z" => Ok(Some(0)),
         [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
-            let seconds = i32::from(pair(*h1, *h2)?) * 3600 + i32::from(pair(*m1, *m2)?) * 60;
+            let (hours, minutes) = (pair(*h1, *h2)?, pair(*m1, *m2)?);
+            if hours > 18 || minutes > 59 {
+                return Err(Refusal::Range);
+            }
+            let seconds = i32::from(hours) * 3600 + i32::from(minutes) * 60;
             Ok(Some(if *sign == b'-' { -seconds } else { seconds }))
         }
         _ => Err(Refusal::Type),

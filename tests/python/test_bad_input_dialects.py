@@ -457,7 +457,7 @@ BROKEN = [
         [{"scale": 2, "value": 5}, {"scale": 2, "value": "%%%"}, {"scale": 99999, "value": "BOI="}],
     ),
     (VARIABLE, "decimal(38,2)", [{"scale": 3, "value": "BOM="}, {"scale": 2**40, "value": "BOI="}]),
-    (field("v", "int32", TIME + "Date"), "date", ["x", "", 1.5, 2**31, 10**12, True, *NESTED]),
+    (field("v", "int32", TIME + "Date"), "date", ["x", "", 1.5, 2_932_897, 2**31, 10**12, True, *NESTED]),
     (
         field("v", "int64", TIME + "Timestamp"),
         "timestamp_ntz",

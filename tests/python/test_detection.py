@@ -3,7 +3,6 @@
 import random
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import all_golden
@@ -29,7 +28,6 @@ def test_auto_decodes_what_the_dialects_own_name_does(name):
     batch = capture.batch()
     own = towpath.Decoder(dialect, key="key").decode(batch)
     assert towpath.Decoder(key="key").decode(batch).equals(own)
-    assert pc.sum(pc.equal(own.column("op"), "error")).as_py() in (0, None)
 
 
 SOME = 30  # of each capture

@@ -44,6 +44,14 @@ def test_every_dialect_has_a_page():
         assert all(f"`{alias}`" in page for alias in dialect["aliases"])
 
 
+@pytest.mark.parametrize("name", [dialect["name"] for dialect in towpath.dialects()])
+def test_the_code_on_a_dialects_page_runs(name):
+    page = f"docs/{name}.md"
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
+        exec(compile(block, page, "exec"), names)
+
+
 def test_error_kinds_are_documented_in_their_order():
     text = (ROOT / "docs" / "errors.md").read_text()
     kinds = re.search(r"\| kind \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)", text)[1]
