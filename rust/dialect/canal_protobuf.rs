@@ -715,7 +715,6 @@ fn in_full<'a>(column: Reader<'a>, end: &mut ImageEnd, events: &mut Events<'a, '
         events.cells.push((key, column.value()?));
     }
     let previous = end.shape;
-    end.is_exact &= column.around.is_some();
     end.shape = match events.shapes.following(previous) {
         // The same column, described in another way: an unsigned value that needs a wider type than the last one.
         Some((shape, found)) if found.key == key => {
@@ -864,21 +863,23 @@ fn is_canal(message: &[u8]) -> bool {
 }
 
 fn is_packet(message: Reader<'_>) -> bool {
-    let (mut kind, mut compression, mut body) = (0, NONE, Reader::new(&[]));
+    let (mut version, mut kind, mut compression, mut body) = (0, 0, NONE, Reader::new(&[]));
     let is_message = message.is_message(packet::KNOWN, |field| {
         match field.tag {
+            packet::version => version = field.varint,
             packet::r#type => kind = field.varint,
             packet::compression => compression = field.varint,
             packet::body => body = field.bytes,
-            _ => return field.varint <= u32::MAX.into(),
+            _ => {}
         }
         true
     });
     is_message
         && match (kind, compression) {
-            (PACKET_MESSAGES, 0..=NONE) => body.is_empty() || is_messages(body),
-            (PACKET_MESSAGES, other) => other < COMPRESSIONS.len() as u64,
-            (PACKET_ACK, _) => body.is_message(ack::KNOWN, |_| true),
+            // The empty packets that canal sends have a version.
+            (PACKET_MESSAGES, 0..=NONE) => is_messages(body) || body.is_empty() && version == 1,
+            (PACKET_MESSAGES, other) => other < COMPRESSIONS.len() as u64 && !body.is_empty(),
+            (PACKET_ACK, _) => !body.is_empty() && body.is_message(ack::KNOWN, |_| true),
             _ => false,
         }
 }
