@@ -374,6 +374,10 @@ pub(crate) struct Listed {
 /// The columns of a table, and how they stood in the message that listed them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct List<'a> {
+    /// The table's name as it stood.
+    pub name: &'a [u8],
+    /// Database, schema and table.
+    pub names: [Option<&'a str>; 3],
     pub raw: &'a [u8],
     pub columns: &'a [Listed],
     /// Which block of declared types.
@@ -394,6 +398,8 @@ pub(crate) struct Events<'a, 's, 'k> {
     pub cells: Vec<(KeyId, Value<'a>)>,
     /// Row images of the message that is being read; none where there is null in place of one.
     pub images: Vec<Option<Cells>>,
+    /// The values of one of its images, each as it stands and what was made of it, for what repeats them.
+    pub twins: Vec<(&'a [u8], Value<'a>)>,
     pub names: Vec<KeyId>,
     pub envelopes: Vec<Envelope<'a>>,
     pub rows: Vec<Row>,
@@ -441,6 +447,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             asked: dialect,
             cells: Vec::with_capacity(expected.cells),
             images: Vec::new(),
+            twins: Vec::new(),
             names: Vec::with_capacity(expected.names),
             envelopes: Vec::with_capacity(expected.envelopes),
             rows: Vec::with_capacity(expected.rows),
@@ -466,8 +473,8 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
 
     /// The columns that were listed last for a table of this name, or for another one that shares its place.
     #[inline]
-    pub fn list(&mut self, table: &str) -> &mut List<'a> {
-        let place = table.bytes().fold(0, |place: usize, byte| place.wrapping_mul(31).wrapping_add(byte.into())) % REPEATS;
+    pub fn list(&mut self, table: &[u8]) -> &mut List<'a> {
+        let place = table.iter().fold(0, |place: usize, byte| place.wrapping_mul(31).wrapping_add((*byte).into())) % REPEATS;
         // There is a first place, so the fallback is never taken.
         let [first, rest @ ..] = &mut self.lists;
         rest.get_mut(place.wrapping_sub(1)).unwrap_or(first)
@@ -565,6 +572,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         self.message = message;
         self.dialect = self.asked;
         self.images.clear();
+        self.twins.clear();
         self.first_row = self.rows.len();
     }
 

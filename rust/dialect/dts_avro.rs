@@ -21,8 +21,10 @@ mod values;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use bumpalo::Bump;
+
 pub(crate) use plan::Plan;
-use plan::{Atom, Choice, Columns, HEAD, Image, Parts, Several, Side, What};
+use plan::{Choice, Columns, Head, Image, Parts, Several, Side, What, Written};
 use values::{Cell, declared, miscounted};
 
 use super::{Dialect, Marks, Read, Reading, Variant, Wire};
@@ -77,9 +79,11 @@ const OPERATIONS: [(&str, Op); 17] = [
 struct Record<'a, 'p> {
     plan: &'p Plan,
     reader: Reader<'a>,
-    /// The single values, in the order of [`HEAD`].
-    head: [Atom<'a, 'p>; HEAD.len()],
     envelope: Envelope<'a>,
+    /// What `operation` stands for.
+    op: Op,
+    /// The table's, and what the last message of the same table said of its columns.
+    list: List<'a>,
     columns: Listing<'a>,
     before: Picture<'a, 'p>,
     after: Picture<'a, 'p>,
@@ -109,14 +113,14 @@ fn read<'a>(bytes: &'a [u8], reading: &Reading<'_, 'a>, events: &mut Events<'a, 
     let mut record = Record {
         plan,
         reader: Reader::new(bytes),
-        head: [Atom::Null; HEAD.len()],
         envelope: Envelope::empty(reading.variant.quirks),
+        op: Op::Error,
+        list: List::default(),
         columns: Listing::Null,
         before: Picture::None,
         after: Picture::None,
     };
     record.read(events)?;
-    record.settle()?;
     record.emit(events)
 }
 
@@ -132,14 +136,13 @@ impl<'a, 'p> Record<'a, 'p> {
         Ok(())
     }
 
+    #[inline(always)]
     fn step(&mut self, what: &'p What, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let plan = self.plan;
         match what {
-            What::Head(at, written) => {
-                let atom = written.read(&mut self.reader)?;
-                self.head.get_mut(*at).into_iter().for_each(|slot| *slot = atom);
-                Ok(())
-            }
+            What::Head(head, written) => self.head(*head, written, events),
+            What::Number => self.reader.long().map(drop),
+            What::Bytes => self.reader.bytes().map(drop),
             What::Skip(schema) => plan.schemas.skip(schema, &mut self.reader),
             What::Times(times) => self.times(times),
             What::Tags(tags) => self.tags(tags, events),
@@ -152,6 +155,33 @@ impl<'a, 'p> Record<'a, 'p> {
         }
     }
 
+    fn head(&mut self, head: Head, written: &'p Choice<Written>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let (reader, envelope) = (&mut self.reader, &mut self.envelope);
+        let source = &mut envelope.source;
+        match head {
+            Head::ObjectName => {
+                let name = written.bytes(reader)?.unwrap_or_default();
+                self.list = *events.list(name);
+                if self.list.name != name {
+                    let names = names(reader.utf8(name)?, events.arena)?;
+                    self.list = List { name, names, ..List::default() };
+                }
+                [envelope.database, envelope.schema, envelope.table] = self.list.names.map(|name| name.map(Cow::Borrowed));
+            }
+            Head::Id => source.message_id = written.number(reader)?,
+            Head::Timestamp => envelope.event_time = written.number(reader)?.and_then(micros),
+            Head::Position => place(text(written, reader)?.unwrap_or_default(), source),
+            Head::Transaction => source.transaction_id = text(written, reader)?.filter(|id| !id.is_empty()).map(Cow::Borrowed),
+            Head::Connector => source.connector = Some(word(written.word(reader)?, &[("MySQL", ())]).1),
+            Head::Version => source.version = text(written, reader)?.map(Cow::Borrowed),
+            Head::Operation => {
+                let (op, operation) = word(written.word(reader)?, &OPERATIONS);
+                (self.op, source.operation) = (op.unwrap_or(Op::Other), Some(operation));
+            }
+        }
+        Ok(())
+    }
+
     fn side(&mut self, side: Side) -> &mut Picture<'a, 'p> {
         match side {
             Side::Before => &mut self.before,
@@ -162,7 +192,10 @@ impl<'a, 'p> Record<'a, 'p> {
     /// When the record passed the stages of DTS, the last of which wrote it.
     fn times(&mut self, times: &'p Choice<Several>) -> Result<()> {
         let mut last = None;
-        self.plan.several(times, false, &mut self.reader, |_, time| last = number(time))?;
+        self.plan.several(times, &mut self.reader, |reader, written| {
+            last = written.number(reader)?;
+            Ok(())
+        })?;
         self.envelope.produced_time = last.and_then(micros).or(self.envelope.produced_time);
         Ok(())
     }
@@ -170,16 +203,20 @@ impl<'a, 'p> Record<'a, 'p> {
     fn tags(&mut self, tags: &'p Choice<Several>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let (envelope, reader) = (&mut self.envelope, &mut self.reader);
         let mut keys = None;
-        self.plan.several(tags, true, reader, |name, value| {
-            let Atom::Text(value) = value else { return };
+        self.plan.several(tags, reader, |reader, written| {
+            let name = reader.bytes()?;
+            let value = written.bytes(reader)?.unwrap_or_default();
             match name {
-                "pk_uk_info" => keys = Some(value),
-                "GTID" => envelope.source.gtid = Some(value.into()),
-                "server_id" => envelope.source.server_id = value.parse().ok(),
+                b"pk_uk_info" => keys = Some(reader.utf8(value)?),
+                b"GTID" => envelope.source.gtid = Some(reader.utf8(value)?.into()),
+                b"server_id" => envelope.source.server_id = reader.utf8(value)?.parse().ok(),
                 // When DTS read the change; what the last stage says, if any does, is nearer to the message.
-                "readerThroughoutTime" => envelope.produced_time = envelope.produced_time.or(value.parse().ok().and_then(micros)),
+                b"readerThroughoutTime" => {
+                    envelope.produced_time = envelope.produced_time.or(reader.utf8(value)?.parse().ok().and_then(micros));
+                }
                 _ => {}
             }
+            Ok(())
         })?;
         if let Some(keys) = keys {
             let start = self.reader.offset_of(keys.as_bytes());
@@ -202,27 +239,25 @@ impl<'a, 'p> Record<'a, 'p> {
 
     /// The list of columns: usually the same as the table's last one, and then not read again.
     fn list(&mut self, parts: &'p Parts, events: &mut Events<'a, '_, '_>) -> Result<List<'a>> {
-        let table = text(self.head[OBJECT_NAME]).unwrap_or_default();
-        let known = *events.list(table);
-        if !known.raw.is_empty() && self.reader.eat(known.raw) {
-            return Ok(known);
+        if !self.list.raw.is_empty() && self.reader.eat(self.list.raw) {
+            return Ok(self.list);
         }
         let start = self.reader.at();
         let columns = self.listed(parts, events)?;
         let raw = self.reader.since(start);
         let types = events.wants.types.then(|| types(raw, &columns, events));
-        let list = List { raw, columns: events.arena.alloc_slice_copy(&columns), types };
-        *events.list(table) = list;
-        Ok(list)
+        self.list = List { raw, columns: events.arena.alloc_slice_copy(&columns), types, ..self.list };
+        *events.list(self.list.name) = self.list;
+        Ok(self.list)
     }
 
     fn listed(&mut self, parts: &'p Parts, events: &mut Events<'a, '_, '_>) -> Result<Vec<Listed>> {
         let (mut columns, mut key) = (Vec::new(), KeyId::START);
         let schemas = &self.plan.schemas;
         self.reader.items(|reader| {
-            let [name, type_number] = parts.read(reader, schemas)?;
-            key = events.keys.plain(&unescaped(text(name).unwrap_or_default()), key);
-            let type_number = number(type_number).and_then(|number| i32::try_from(number).ok()).unwrap_or(-1);
+            let ([name], [type_number]) = parts.read(reader, schemas)?;
+            key = events.keys.plain(&unescaped(reader.utf8(name.unwrap_or_default())?), key);
+            let type_number = type_number.and_then(|number| i32::try_from(number).ok()).unwrap_or(-1);
             columns.push(Listed { key, is_wanted: events.wants_cell(key), type_number });
             Ok(())
         })?;
@@ -245,56 +280,37 @@ impl<'a, 'p> Record<'a, 'p> {
         whole: &'p crate::wire::avro::Schema,
         events: &mut Events<'a, '_, '_>,
     ) -> Result<Picture<'a, 'p>> {
-        let is_change = self.op().is_some_and(Op::is_row_change);
-        if let (Listing::Columns(list), true) = (&self.columns, is_change) {
-            return cells(&mut self.reader, self.plan, cell, list, events);
+        if let (Listing::Columns(list), true) = (&self.columns, self.op.is_row_change()) {
+            return cells(&mut self.reader, self.plan, cell, list, self.op, events);
         }
         let start = self.reader.at();
         self.plan.schemas.skip(whole, &mut self.reader)?;
         Ok(Picture::Later(start, cell))
     }
 
-    fn op(&self) -> Option<Op> {
-        let word = text(self.head[OPERATION])?;
-        Some(OPERATIONS.iter().find(|(known, _)| *known == word).map_or(Op::Other, |(_, op)| *op))
-    }
-
-    /// What the record says beside its rows.
-    fn settle(&mut self) -> Result<()> {
-        let [id, timestamp, position, transaction, connector, version, operation, object_name] = self.head;
-        let envelope = &mut self.envelope;
-        envelope.event_time = number(timestamp).and_then(micros);
-        let source = &mut envelope.source;
-        source.message_id = number(id);
-        source.transaction_id = lasting(transaction).filter(|id| !id.is_empty());
-        source.connector = lasting(connector);
-        source.version = lasting(version);
-        source.operation = lasting(operation);
-        if let Atom::Text(position) = position {
-            place(position, source);
-        }
-        let Atom::Text(name) = object_name else { return Ok(()) };
-        name_parts(name, envelope).map_err(|fault| fault.within("objectName"))
-    }
-
     fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let op = self.op().ok_or_else(|| Fault::new(Kind::Envelope, "is null").within("operation"))?;
-        if op.is_row_change() {
-            return self.emit_change(op, events);
+        if self.op.is_row_change() {
+            return self.emit_change(events);
         }
         if let Picture::Text(sql) = self.after {
             self.envelope.sql = Some(sql.into());
         }
-        let op = if op == Op::Ddl { Op::of_statement(self.envelope.sql.as_deref().unwrap_or_default()) } else { op };
+        let op = if self.op == Op::Ddl { Op::of_statement(self.envelope.sql.as_deref().unwrap_or_default()) } else { self.op };
         let envelope = events.envelope(self.envelope);
         events.row(op, envelope, None, None);
         Ok(())
     }
 
     /// Both images are whole: nothing is laid over anything.
-    fn emit_change(mut self, op: Op, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let before = self.cells_of(Side::Before, events).map_err(|fault| fault.within(Side::Before.name()))?;
-        let after = self.cells_of(Side::After, events).map_err(|fault| fault.within(Side::After.name()))?;
+    fn emit_change(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let op = self.op;
+        let list = match &self.columns {
+            Listing::Columns(list) => *list,
+            other => return Err(unlisted(other)),
+        };
+        self.envelope.types = list.types;
+        let before = self.cells_of(Side::Before, &list, events).map_err(|fault| fault.within(Side::Before.name()))?;
+        let after = self.cells_of(Side::After, &list, events).map_err(|fault| fault.within(Side::After.name()))?;
         let needed = if op == Op::Delete { Side::Before } else { Side::After };
         let (before, after) = match op {
             Op::Insert => (None, after),
@@ -309,14 +325,9 @@ impl<'a, 'p> Record<'a, 'p> {
         Ok(())
     }
 
-    fn cells_of(&mut self, side: Side, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
-        let list = match &self.columns {
-            Listing::Columns(list) => *list,
-            other => return Err(unlisted(other)),
-        };
-        self.envelope.types = list.types;
+    fn cells_of(&mut self, side: Side, list: &List<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
         let picture = match self.side(side).clone() {
-            Picture::Later(start, cell) => cells(&mut self.reader.from(start), self.plan, cell, &list, events)?,
+            Picture::Later(start, cell) => cells(&mut self.reader.from(start), self.plan, cell, list, self.op, events)?,
             other => other,
         };
         match picture {
@@ -327,25 +338,35 @@ impl<'a, 'p> Record<'a, 'p> {
     }
 }
 
-/// Places in [`HEAD`].
-const OPERATION: usize = 6;
-const OBJECT_NAME: usize = 7;
-
 /// The values of an image, one for each column. An empty list stands for no image, as in the SDK's `AvroRecordParser`.
+///
+/// Most values of an update's second image stand in its first one too, byte for byte, and are not made again.
 fn cells<'a, 'p>(
     reader: &mut Reader<'a>,
     plan: &Plan,
     cell: &'p Choice<Cell>,
     list: &List<'a>,
+    op: Op,
     events: &mut Events<'a, '_, '_>,
 ) -> Result<Picture<'a, 'p>> {
     let start = events.cells.len();
     let (mut items, mut columns) = (Items::default(), list.columns.iter());
+    let is_update = op == Op::Update;
+    let is_first = is_update && events.twins.is_empty();
     while reader.next_item(&mut items)? {
-        let column = columns.next().ok_or_else(|| miscounted(list.columns.len() + 1, list.columns.len()))?;
-        let value = cell.pick(reader).and_then(|cell| cell.read(reader, &plan.schemas, column, events.arena));
-        let value = value.map_err(|fault| fault.within(events.keys.name(column.key)))?;
-        if column.is_wanted && value != Value::Missing {
+        let (at, place) = (list.columns.len() - columns.len(), reader.at());
+        let column = columns.next().ok_or_else(|| miscounted(at + 1, at))?;
+        let value = match events.twins.get(at).filter(|twin| is_update && !is_first && reader.eat(twin.0)) {
+            Some(twin) => twin.1,
+            None => {
+                let value = cell.pick(reader).and_then(|cell| cell.read(reader, &plan.schemas, column, events.arena));
+                value.map_err(|fault| fault.within(events.keys.name(column.key)))?
+            }
+        };
+        if is_first {
+            events.twins.push((reader.since(place), value));
+        }
+        if column.is_wanted && !matches!(value, Value::Missing) {
             events.cells.push((column.key, value));
         }
     }
@@ -397,22 +418,24 @@ fn moved(fault: Fault, start: usize) -> Fault {
 
 /// `4985@78`: a place, and the number of the binlog file that it is in. What is not of this form is no place of MySQL's.
 fn place<'a>(position: &'a str, source: &mut Source<'a>) {
-    let (place, file) = position.split_once('@').unwrap_or((position, ""));
-    source.position = place.parse().ok();
-    let file = if source.position.is_some() { file } else { position };
+    let at = memchr::memchr(b'@', position.as_bytes()).unwrap_or(position.len());
+    source.position = position.get(..at).and_then(|place| place.parse().ok());
+    let file = if source.position.is_some() { position.get(at + 1..).unwrap_or_default() } else { position };
     source.file = Some(file).filter(|file| !file.is_empty()).map(Cow::Borrowed);
 }
 
 /// `database.table` or `database.schema.table`, or the database alone.
-fn name_parts<'a>(name: &'a str, envelope: &mut Envelope<'a>) -> Result<()> {
-    let mut parts = name.split('.').map(unescaped);
-    let (first, second, third) = (parts.next().filter(|_| !name.is_empty()), parts.next(), parts.next());
-    if parts.next().is_some() {
-        return Err(Fault::new(Kind::Envelope, format!("{} has more than three parts", crate::error::excerpt(name))));
+fn names<'a>(name: &'a str, arena: &'a Bump) -> Result<[Option<&'a str>; 3]> {
+    let lasting = |part| match unescaped(part) {
+        Cow::Borrowed(part) => part,
+        Cow::Owned(part) => arena.alloc_str(&part),
+    };
+    let mut parts = name.split('.').map(lasting);
+    match [parts.next().filter(|_| !name.is_empty()), parts.next(), parts.next(), parts.next()] {
+        [.., Some(_)] => Err(Fault::new(Kind::Envelope, format!("{} has more than three parts", crate::error::excerpt(name)))),
+        [database, schema, table @ Some(_), None] => Ok([database, schema, table]),
+        [database, table, None, None] => Ok([database, None, table]),
     }
-    envelope.database = first;
-    (envelope.schema, envelope.table) = if third.is_some() { (second, third) } else { (None, second) };
-    Ok(())
 }
 
 /// A name in which a dot is not the one between two names: the SDK's `ObjectNameUtils`.
@@ -426,26 +449,14 @@ fn micros(time: i64) -> Option<i64> {
     micros_of_epoch(time).filter(|_| time > 0)
 }
 
-fn number(atom: Atom<'_, '_>) -> Option<i64> {
-    if let Atom::Number(number) = atom { Some(number) } else { None }
+fn text<'a>(written: &Choice<Written>, reader: &mut Reader<'a>) -> Result<Option<&'a str>> {
+    written.bytes(reader)?.map(|bytes| reader.utf8(bytes)).transpose()
 }
 
-fn text<'t>(atom: Atom<'t, 't>) -> Option<&'t str> {
-    match atom {
-        Atom::Text(text) | Atom::Word(text) => Some(text),
-        _ => None,
-    }
-}
-
-/// A text as long as its message lives.
-fn lasting<'a>(atom: Atom<'a, '_>) -> Option<Cow<'a, str>> {
-    match atom {
-        Atom::Text(text) => Some(text.into()),
-        Atom::Word("MySQL") => Some("MySQL".into()),
-        Atom::Word(word) => {
-            let known = OPERATIONS.iter().find(|(known, _)| *known == word);
-            Some(known.map_or_else(|| word.to_owned().into(), |(known, _)| (*known).into()))
-        }
-        _ => None,
+/// What a word stands for, if it is known, and the word itself as long as its message lives.
+fn word<T: Copy>(word: &str, known: &[(&'static str, T)]) -> (Option<T>, Cow<'static, str>) {
+    match known.iter().find(|(known, _)| *known == word) {
+        Some((known, meaning)) => (Some(*meaning), Cow::Borrowed(known)),
+        None => (None, Cow::Owned(word.to_owned())),
     }
 }

@@ -7,24 +7,27 @@ use encoding_rs::{
     WINDOWS_1252, WINDOWS_1256, WINDOWS_1257,
 };
 
+use crate::wire::avro as wire;
+
 /// The text that bytes stand for in a character set; `None` where they are no text at all. Fails with the reason where they
 /// cannot be decoded.
 #[inline]
-pub(crate) fn decode<'a>(charset: &str, bytes: &'a [u8]) -> Result<Option<Cow<'a, str>>, String> {
+pub(crate) fn decode<'a>(charset: &[u8], bytes: &'a [u8]) -> Result<Option<Cow<'a, str>>, String> {
     match charset {
-        "utf8mb4" | "utf8" | "utf8mb3" => utf8(charset, bytes).map(Some),
-        "" | "binary" => Ok(None),
-        other => foreign(other, bytes).map(Some),
+        b"utf8mb4" | b"utf8" | b"utf8mb3" => utf8(bytes).map(Some),
+        b"" | b"binary" => Ok(None),
+        other => foreign(&String::from_utf8_lossy(other), bytes).map(Some),
     }
 }
 
-fn utf8<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
-    simdutf8::basic::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| invalid(charset))
+#[inline]
+fn utf8(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
+    wire::utf8(bytes).map(Cow::Borrowed).ok_or_else(|| invalid("UTF-8"))
 }
 
 fn foreign<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
     match charset {
-        "ascii" if bytes.is_ascii() => utf8(charset, bytes),
+        "ascii" if bytes.is_ascii() => utf8(bytes),
         "ascii" => Err(invalid(charset)),
         // MySQL maps two of its characters as Unicode's own table does, and not as GBK.
         "gb2312" => by(GBK, charset, bytes).map(|text| text.replace('\u{B7}', "\u{30FB}").replace('\u{2014}', "\u{2015}").into()),
@@ -102,7 +105,7 @@ mod tests {
 
     #[test]
     fn charsets_by_mysqls_names() {
-        // MySQL: SELECT HEX(CONVERT('...' USING charset)); the first two of gb2312 are in its table tab_gb2312_uni0.
+        // As Python's codecs decode them too; but gb2312's first two as MySQL's own table has them, tab_gb2312_uni0.
         let cases: [(&str, &[u8], &str); 10] = [
             ("utf8mb4", "é中😀".as_bytes(), "é中😀"),
             ("latin1", b"caf\xe9 \x80\x81\xff", "café €\u{81}ÿ"),
@@ -116,27 +119,23 @@ mod tests {
             ("ascii", b"plain", "plain"),
         ];
         for (charset, bytes, text) in cases {
-            assert_eq!(decode(charset, bytes).unwrap().as_deref(), Some(text), "{charset}");
+            assert_eq!(decode(charset.as_bytes(), bytes).unwrap().as_deref(), Some(text), "{charset}");
         }
-        assert_eq!(decode("", b"\xff"), Ok(None));
-        assert_eq!(decode("binary", b"\xff"), Ok(None));
+        assert_eq!(decode(b"", b"\xff"), Ok(None));
+        assert_eq!(decode(b"binary", b"\xff"), Ok(None));
     }
 
     #[test]
     fn nothing_is_replaced() {
-        for (charset, bytes) in [
-            ("utf8mb4", &b"\xff"[..]),
-            ("ascii", b"\xe9"),
-            ("gbk", b"\xb6"),
-            ("gb2312", b"\xff\xff"),
-            ("big5", b"\xa4"),
-            ("utf16", b"\xd8\x3d"),
-        ] {
-            assert_eq!(decode(charset, bytes), Err(format!("the bytes are not {charset}")));
+        for (charset, bytes) in
+            [("ascii", &b"\xe9"[..]), ("gbk", b"\xb6"), ("gb2312", b"\xff\xff"), ("big5", b"\xa4"), ("utf16", b"\xd8\x3d")]
+        {
+            assert_eq!(decode(charset.as_bytes(), bytes), Err(format!("the bytes are not {charset}")));
         }
+        assert_eq!(decode(b"utf8mb4", b"\xff"), Err("the bytes are not UTF-8".into()));
         for (charset, bytes) in [("big5", b"\xa4\xa4\xa1\x45"), ("big5", b"a\xc6\xa1z"), ("gb18030", b"ab\xa6\xd9")] {
-            assert_eq!(decode(charset, bytes), Err(disagree(charset)));
+            assert_eq!(decode(charset.as_bytes(), bytes), Err(disagree(charset)));
         }
-        assert_eq!(decode("swe7", b"plain"), Err("text in \"swe7\" cannot be decoded".into()));
+        assert_eq!(decode(b"swe7", b"plain"), Err("text in \"swe7\" cannot be decoded".into()));
     }
 }

@@ -68,6 +68,14 @@ impl<'a> Reader<'a> {
         stands
     }
 
+    /// A number of one byte that is not negative: nearly every length, and every branch of a union.
+    #[inline(always)]
+    fn small(&mut self) -> Option<usize> {
+        let byte = *self.bytes.get(self.at).filter(|byte| **byte & 0x81 == 0)?;
+        self.at += 1;
+        Some(usize::from(byte >> 1))
+    }
+
     /// A number of at most 64 bits.
     #[inline(always)]
     pub fn long(&mut self) -> Result<i64> {
@@ -77,6 +85,15 @@ impl<'a> Reader<'a> {
                 Ok(unzigzag(byte.into()))
             }
             _ => self.longer(),
+        }
+    }
+
+    /// A union of null and a number.
+    #[inline(always)]
+    pub fn may_be_long(&mut self) -> Result<Option<i64>> {
+        match self.index(2, "branch")? {
+            0 => Ok(None),
+            _ => self.long().map(Some),
         }
     }
 
@@ -120,20 +137,29 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes that say how many they are.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let start = self.at;
-        let length = self.long()?;
-        let bytes = usize::try_from(length).ok().and_then(|length| self.rest().get(..length));
-        let bytes = bytes.ok_or_else(|| self.claims(length, "bytes", start))?;
-        self.at += bytes.len();
+        let length = match self.small() {
+            Some(length) => length,
+            None => usize::try_from(self.longer()?).unwrap_or(usize::MAX),
+        };
+        let end = self.at.saturating_add(length);
+        let bytes = self.bytes.get(self.at..end).ok_or_else(|| self.from(start).claims_bytes())?;
+        self.at = end;
         Ok(bytes)
     }
 
     #[inline]
     pub fn text(&mut self) -> Result<&'a str> {
         let bytes = self.bytes()?;
-        simdutf8::basic::from_utf8(bytes).map_err(|_| self.not_utf8(bytes))
+        self.utf8(bytes)
+    }
+
+    /// Bytes that were borrowed from here, as text.
+    #[inline]
+    pub fn utf8(&self, bytes: &'a [u8]) -> Result<&'a str> {
+        utf8(bytes).ok_or_else(|| self.not_utf8(bytes))
     }
 
     /// The next `length` bytes.
@@ -145,12 +171,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Which one of `count` an index names: a union's branch, or an enum's symbol.
-    #[inline]
+    #[inline(always)]
     pub fn index(&mut self, count: usize, what: &str) -> Result<usize> {
         let start = self.at;
-        let index = self.long()?;
-        let known = usize::try_from(index).ok().filter(|index| *index < count);
-        known.ok_or_else(|| self.from(start).wrong(format!("{what} {index}, but there are {count}")))
+        match self.small() {
+            Some(index) if index < count => Ok(index),
+            _ => self.from(start).no_index(count, what),
+        }
     }
 
     /// Whether there is another item of an array or map.
@@ -212,10 +239,31 @@ impl<'a> Reader<'a> {
     }
 
     #[cold]
+    fn claims_bytes(mut self) -> Fault {
+        let start = self.at;
+        self.long().map_or_else(|fault| fault, |length| self.claims(length, "bytes", start))
+    }
+
+    /// The index here is more than a byte long, or names nothing.
+    #[cold]
+    fn no_index(mut self, count: usize, what: &str) -> Result<usize> {
+        let start = self.at;
+        let index = self.long()?;
+        Err(self.from(start).wrong(format!("{what} {index}, but there are {count}")))
+    }
+
+    #[cold]
     fn not_utf8(&self, bytes: &[u8]) -> Fault {
         let valid = simdutf8::compat::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
-        Fault::new(Kind::Encoding, "the text is not UTF-8").at(self.at - bytes.len() + valid)
+        Fault::new(Kind::Encoding, "the text is not UTF-8").at(self.offset_of(bytes) + valid)
     }
+}
+
+/// Bytes as text, if they are. simdutf8 is for long texts only.
+#[inline]
+pub(crate) fn utf8(bytes: &[u8]) -> Option<&str> {
+    const SHORT: usize = 64;
+    if bytes.len() < SHORT { std::str::from_utf8(bytes).ok() } else { simdutf8::basic::from_utf8(bytes).ok() }
 }
 
 /// Bytes of the longest number.
@@ -324,11 +372,10 @@ impl Schemas {
             Schema::Long => reader.long().map(drop),
             Schema::Float => reader.float().map(drop),
             Schema::Double => reader.double().map(drop),
-            Schema::Bytes => reader.bytes().map(drop),
-            Schema::String => reader.text().map(drop),
+            Schema::Bytes | Schema::String => reader.bytes().map(drop),
             Schema::Array(item) => reader.items(|reader| self.skip_within(item, reader, levels)),
             Schema::Map(value) => reader.items(|reader| {
-                reader.text()?;
+                reader.bytes()?;
                 self.skip_within(value, reader, levels)
             }),
             Schema::Union(branches) => {

@@ -4,19 +4,6 @@ use super::values::Cell;
 use crate::error::{Fault, Kind, Result};
 use crate::wire::avro::{Reader, Schema, Schemas};
 
-/// A single value.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) enum Atom<'a, 'p> {
-    #[default]
-    Null,
-    Number(i64),
-    Double(f64),
-    Text(&'a str),
-    Bytes(&'a [u8]),
-    /// An enum's symbol.
-    Word(&'p str),
-}
-
 /// What a field must hold to be of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
@@ -46,8 +33,9 @@ pub(super) enum Written {
     Number,
     Single,
     Double,
-    Text,
+    /// Bytes, or text before anybody has looked whether it is UTF-8.
     Bytes,
+    /// An enum's symbols.
     Words(Vec<String>),
 }
 
@@ -58,28 +46,11 @@ impl Written {
             (Schema::Int | Schema::Long, Sort::Number) => Some(Written::Number),
             (Schema::Float, Sort::Double) => Some(Written::Single),
             (Schema::Double, Sort::Double) => Some(Written::Double),
-            (Schema::String, Sort::Text | Sort::Word) => Some(Written::Text),
-            (Schema::Bytes, Sort::Bytes) => Some(Written::Bytes),
+            (Schema::String, Sort::Text | Sort::Word) | (Schema::Bytes, Sort::Bytes) => Some(Written::Bytes),
             (named, Sort::Word) => schemas.symbols(named).map(|symbols| Written::Words(symbols.to_vec())),
             _ => None,
         };
         written.ok_or_else(|| format!("is not {}", sort.name()))
-    }
-
-    #[inline(always)]
-    fn read<'a>(&self, reader: &mut Reader<'a>) -> Result<Atom<'a, '_>> {
-        Ok(match self {
-            Written::Null => Atom::Null,
-            Written::Number => Atom::Number(reader.long()?),
-            Written::Single => Atom::Double(reader.float()?.into()),
-            Written::Double => Atom::Double(reader.double()?),
-            Written::Text => Atom::Text(reader.text()?),
-            Written::Bytes => Atom::Bytes(reader.bytes()?),
-            Written::Words(words) => {
-                let word = reader.index(words.len(), "symbol")?;
-                words.get(word).map_or(Atom::Null, |word| Atom::Word(word))
-            }
-        })
     }
 }
 
@@ -118,9 +89,36 @@ impl<T> Choice<T> {
 }
 
 impl Choice<Written> {
+    /// Bytes, or the symbol of an enum; `None` for null.
     #[inline(always)]
-    pub fn read<'a>(&self, reader: &mut Reader<'a>) -> Result<Atom<'a, '_>> {
-        self.pick(reader)?.read(reader)
+    pub fn bytes<'a>(&self, reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
+        match self.pick(reader)? {
+            Written::Bytes => reader.bytes().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// A number, or a double's bits; `None` for null.
+    #[inline(always)]
+    pub fn number(&self, reader: &mut Reader<'_>) -> Result<Option<i64>> {
+        match self.pick(reader)? {
+            Written::Number => reader.long().map(Some),
+            Written::Double => reader.double().map(|double| Some(double.to_bits() as i64)),
+            Written::Single => reader.float().map(|single| Some(f64::from(single).to_bits() as i64)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The symbol of an enum, or a string in place of it.
+    pub fn word<'t, 'a: 't>(&'t self, reader: &mut Reader<'a>) -> Result<&'t str> {
+        match self.pick(reader)? {
+            Written::Words(words) => {
+                let word = reader.index(words.len(), "symbol")?;
+                Ok(words.get(word).map_or("", String::as_str))
+            }
+            Written::Bytes => reader.text(),
+            _ => Ok(""),
+        }
     }
 }
 
@@ -130,57 +128,187 @@ pub(super) type Wanted = (&'static str, Sort);
 /// A record as a row of single values, of which some are wanted. Records within it are part of the row: Avro writes nothing
 /// around them.
 #[derive(Debug, Default)]
-pub(super) struct Parts(Vec<Part>);
+pub(super) struct Parts {
+    parts: Vec<Part>,
+    /// If the record is one of the published ones, which are read without a look at each part.
+    layout: Layout,
+}
+
+/// The records of the published schemas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Layout {
+    #[default]
+    Other,
+    /// Integer.
+    NumberThenBytes,
+    /// Decimal.
+    BytesThenNumbers,
+    /// TextObject, TextGeometry and BinaryGeometry.
+    SkippedThenBytes,
+    /// Character and BinaryObject.
+    SecondThenFirst,
+    /// Field.
+    BytesAndNumber,
+    /// Timestamp.
+    Numbers,
+    /// DateTime.
+    MayBeNumbers,
+}
 
 #[derive(Debug)]
 enum Part {
-    /// The place of a wanted field.
-    Known(usize, Choice<Written>),
+    /// The place of a wanted field among those that are bytes.
+    Bytes(usize, Choice<Written>),
+    /// The place of a wanted field among those that are numbers.
+    Number(usize, Choice<Written>),
+    /// An integer that nobody wants.
+    Integer,
     Skipped(Schema),
 }
 
+impl Part {
+    fn is_bytes(&self, place: usize) -> bool {
+        matches!(self, Part::Bytes(at, Choice::Always(Written::Bytes)) if *at == place)
+    }
+
+    fn is_number(&self, place: usize) -> bool {
+        matches!(self, Part::Number(at, Choice::Always(Written::Number)) if *at == place)
+    }
+
+    /// Whether it is a union of null and a number.
+    fn may_be_number(&self, place: usize) -> bool {
+        let Part::Number(at, Choice::Branch(branches)) = self else { return false };
+        *at == place && matches!(**branches, [Written::Null, Written::Number])
+    }
+}
+
+impl Layout {
+    fn of(parts: &[Part]) -> Self {
+        match parts {
+            [Part::Integer, value] if value.is_bytes(0) => Layout::NumberThenBytes,
+            [value, Part::Integer, Part::Integer] if value.is_bytes(0) => Layout::BytesThenNumbers,
+            [Part::Skipped(Schema::String), value] if value.is_bytes(0) => Layout::SkippedThenBytes,
+            [first, second] if first.is_bytes(1) && second.is_bytes(0) => Layout::SecondThenFirst,
+            [first, second] if first.is_bytes(0) && second.is_number(0) => Layout::BytesAndNumber,
+            [first, second] if first.is_number(0) && second.is_number(1) => Layout::Numbers,
+            parts if !parts.is_empty() && parts.iter().enumerate().all(|(at, part)| part.may_be_number(at)) => Layout::MayBeNumbers,
+            _ => Layout::Other,
+        }
+    }
+}
+
+/// What is wanted of a record: first what is bytes, then what is numbers; each in the order in which it was named.
+type Found<'a, const BYTES: usize, const NUMBERS: usize> = ([Option<&'a [u8]>; BYTES], [Option<i64>; NUMBERS]);
+
 impl Parts {
-    pub fn compile(schemas: &Schemas, schema: &Schema, wanted: &[Wanted]) -> Result<Self, String> {
+    /// The bytes that are wanted, then the numbers.
+    pub fn compile(schemas: &Schemas, schema: &Schema, bytes: &[Wanted], numbers: &[Wanted]) -> Result<Self, String> {
         let mut parts = Parts::default();
-        parts.add(schemas, schema, "", wanted)?;
+        parts.add(schemas, schema, "", (bytes, numbers))?;
         let name = schemas.named(schema).map_or("", |named| &named.name);
-        let knows = |at| parts.0.iter().any(|part| matches!(part, Part::Known(known, _) if *known == at));
-        match wanted.iter().enumerate().find(|(at, _)| !knows(*at)) {
-            Some((_, (path, _))) => Err(format!("{name} has no field {path}")),
+        parts.layout = Layout::of(&parts.parts);
+        let places = |is_it: fn(&Part) -> Option<usize>| parts.parts.iter().filter_map(is_it).collect::<Vec<_>>();
+        let known_bytes = places(|part| if let Part::Bytes(at, _) = part { Some(*at) } else { None });
+        let known_numbers = places(|part| if let Part::Number(at, _) = part { Some(*at) } else { None });
+        match missing(bytes, &known_bytes).or(missing(numbers, &known_numbers)) {
+            Some(path) => Err(format!("{name} has no field {path}")),
             None => Ok(parts),
         }
     }
 
-    fn add(&mut self, schemas: &Schemas, schema: &Schema, within: &str, wanted: &[Wanted]) -> Result<(), String> {
+    fn add(&mut self, schemas: &Schemas, schema: &Schema, within: &str, wanted: (&[Wanted], &[Wanted])) -> Result<(), String> {
+        let (bytes, numbers) = wanted;
         for field in schemas.fields(schema).unwrap_or_default() {
             let path = format!("{within}{}", field.name);
             let inner = format!("{path}.");
-            if let Some((at, (_, sort))) = wanted.iter().enumerate().find(|(_, (wanted, _))| *wanted == path) {
-                self.0.push(Part::Known(at, single(schemas, &field.schema, *sort).map_err(|what| format!("{path} {what}"))?));
-            } else if schemas.fields(&field.schema).is_some() && wanted.iter().any(|(wanted, _)| wanted.starts_with(&inner)) {
+            let place = |wanted: &[Wanted]| wanted.iter().position(|(wanted, _)| *wanted == path);
+            let single = |wanted: &[Wanted], at: usize| {
+                let sort = wanted.get(at).map_or(Sort::Bytes, |(_, sort)| *sort);
+                single(schemas, &field.schema, sort).map_err(|what| format!("{path} {what}"))
+            };
+            if let Some(at) = place(bytes) {
+                self.parts.push(Part::Bytes(at, single(bytes, at)?));
+            } else if let Some(at) = place(numbers) {
+                self.parts.push(Part::Number(at, single(numbers, at)?));
+            } else if schemas.fields(&field.schema).is_some() && bytes.iter().chain(numbers).any(|(path, _)| path.starts_with(&inner)) {
                 self.add(schemas, &field.schema, &inner, wanted)?;
+            } else if matches!(field.schema, Schema::Int | Schema::Long) {
+                self.parts.push(Part::Integer);
             } else {
-                self.0.push(Part::Skipped(field.schema.clone()));
+                self.parts.push(Part::Skipped(field.schema.clone()));
             }
         }
         Ok(())
     }
 
-    /// The wanted fields, in the order in which they were named.
     #[inline(always)]
-    pub fn read<'a, 'p, const N: usize>(&'p self, reader: &mut Reader<'a>, schemas: &Schemas) -> Result<[Atom<'a, 'p>; N]> {
-        let mut atoms = [Atom::Null; N];
-        for part in &self.0 {
-            match part {
-                Part::Known(at, written) => {
-                    let atom = written.read(reader)?;
-                    atoms.get_mut(*at).into_iter().for_each(|slot| *slot = atom);
+    pub fn read<'a, const B: usize, const N: usize>(&self, reader: &mut Reader<'a>, schemas: &Schemas) -> Result<Found<'a, B, N>> {
+        let mut found = ([None; B], [None; N]);
+        let (bytes, numbers) = &mut found;
+        match (self.layout, &mut bytes[..], &mut numbers[..]) {
+            (Layout::NumberThenBytes, [value], _) => {
+                reader.long()?;
+                *value = Some(reader.bytes()?);
+            }
+            (Layout::BytesThenNumbers, [value], _) => {
+                *value = Some(reader.bytes()?);
+                reader.long()?;
+                reader.long()?;
+            }
+            (Layout::SkippedThenBytes, [value], _) => {
+                reader.bytes()?;
+                *value = Some(reader.bytes()?);
+            }
+            (Layout::SecondThenFirst, [first, second], _) => {
+                *second = Some(reader.bytes()?);
+                *first = Some(reader.bytes()?);
+            }
+            (Layout::BytesAndNumber, [value], [number]) => {
+                *value = Some(reader.bytes()?);
+                *number = Some(reader.long()?);
+            }
+            (Layout::Numbers, _, [first, second]) => {
+                *first = Some(reader.long()?);
+                *second = Some(reader.long()?);
+            }
+            (Layout::MayBeNumbers, _, numbers) => {
+                for number in numbers {
+                    *number = reader.may_be_long()?;
                 }
+            }
+            _ => self.read_each(reader, schemas, bytes, numbers)?,
+        }
+        Ok(found)
+    }
+
+    fn read_each<'a>(
+        &self,
+        reader: &mut Reader<'a>,
+        schemas: &Schemas,
+        bytes: &mut [Option<&'a [u8]>],
+        numbers: &mut [Option<i64>],
+    ) -> Result<()> {
+        for part in &self.parts {
+            match part {
+                Part::Bytes(at, written) => {
+                    let found = written.bytes(reader)?;
+                    bytes.get_mut(*at).into_iter().for_each(|slot| *slot = found);
+                }
+                Part::Number(at, written) => {
+                    let found = written.number(reader)?;
+                    numbers.get_mut(*at).into_iter().for_each(|slot| *slot = found);
+                }
+                Part::Integer => reader.long().map(drop)?,
                 Part::Skipped(schema) => schemas.skip(schema, reader)?,
             }
         }
-        Ok(atoms)
+        Ok(())
     }
+}
+
+/// The first of the wanted fields that has no place.
+fn missing(wanted: &[Wanted], known: &[usize]) -> Option<&'static str> {
+    wanted.iter().enumerate().find(|(at, _)| !known.contains(at)).map(|(_, (path, _))| *path)
 }
 
 fn single(schemas: &Schemas, schema: &Schema, sort: Sort) -> Result<Choice<Written>, String> {
@@ -191,12 +319,10 @@ fn single(schemas: &Schemas, schema: &Schema, sort: Sort) -> Result<Choice<Writt
 #[derive(Debug)]
 pub(super) enum Columns {
     Null,
-    /// [`FIELD`] of each.
+    /// The name and the number of each.
     Listed(Parts),
     Other(Schema),
 }
-
-const FIELD: [Wanted; 2] = [("name", Sort::Text), ("dataTypeNumber", Sort::Number)];
 
 /// A row image.
 #[derive(Debug)]
@@ -233,26 +359,41 @@ impl Side {
     }
 }
 
-/// The single values of a record, by their places.
-pub(super) const HEAD: [Wanted; 8] = [
-    ("id", Sort::Number),
-    ("sourceTimestamp", Sort::Number),
-    ("sourcePosition", Sort::Text),
-    ("sourceTxid", Sort::Text),
-    ("source.sourceType", Sort::Word),
-    ("source.version", Sort::Text),
-    ("operation", Sort::Word),
-    ("objectName", Sort::Text),
+/// The single values of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Head {
+    Id,
+    Timestamp,
+    Position,
+    Transaction,
+    Connector,
+    Version,
+    Operation,
+    ObjectName,
+}
+
+const HEAD: [(&str, Sort, Head); 8] = [
+    ("id", Sort::Number, Head::Id),
+    ("sourceTimestamp", Sort::Number, Head::Timestamp),
+    ("sourcePosition", Sort::Text, Head::Position),
+    ("sourceTxid", Sort::Text, Head::Transaction),
+    ("source.sourceType", Sort::Word, Head::Connector),
+    ("source.version", Sort::Text, Head::Version),
+    ("operation", Sort::Word, Head::Operation),
+    ("objectName", Sort::Text, Head::ObjectName),
 ];
 
 /// What to do where a field of the record stands.
 #[derive(Debug)]
 pub(super) enum What {
-    Head(usize, Choice<Written>),
+    Head(Head, Choice<Written>),
     Times(Choice<Several>),
     Tags(Choice<Several>),
     Columns(Choice<Columns>),
     Image(Side, Choice<Image>),
+    /// Nothing of ours: an integer, bytes or a string, or anything.
+    Number,
+    Bytes,
     Skip(Schema),
 }
 
@@ -308,43 +449,41 @@ impl Plan {
     pub(super) fn fits(&self, bytes: &[u8]) -> bool {
         let mut reader = Reader::new(bytes);
         let mut head = self.steps.iter().take_while(|step| !matches!(step.what, What::Columns(_)));
-        head.all(|step| self.skip(&step.what, &mut reader).is_ok())
+        head.all(|step| self.stands(&step.what, &mut reader).unwrap_or(false))
     }
 
-    fn skip(&self, what: &What, reader: &mut Reader<'_>) -> Result<()> {
+    /// Steps over a field of the head, and tells whether it may be one.
+    fn stands(&self, what: &What, reader: &mut Reader<'_>) -> Result<bool> {
         match what {
-            What::Head(_, written) => written.read(reader).map(drop),
-            What::Times(times) => self.several(times, false, reader, |_, _| {}),
-            What::Tags(tags) => self.several(tags, true, reader, |_, _| {}),
-            What::Columns(columns) => match columns.pick(reader)? {
-                Columns::Null => Ok(()),
-                Columns::Listed(parts) => reader.items(|reader| parts.read::<2>(reader, &self.schemas).map(drop)),
-                Columns::Other(schema) => self.schemas.skip(schema, reader),
-            },
-            What::Image(_, image) => match image.pick(reader)? {
-                Image::Null => Ok(()),
-                Image::Text => reader.text().map(drop),
-                Image::Cells(_, schema) | Image::Other(schema) => self.schemas.skip(schema, reader),
-            },
-            What::Skip(schema) => self.schemas.skip(schema, reader),
+            What::Head(Head::Id | Head::Timestamp, written) => written.number(reader).map(|_| true),
+            // Zero bytes are a record too, but every record of DTS's has a position.
+            What::Head(Head::Position, written) => written.word(reader).map(|position| !position.is_empty()),
+            What::Head(_, written) => written.word(reader).map(|_| true),
+            What::Times(times) => self.several(times, reader, |reader, written| written.number(reader).map(drop)).map(|()| true),
+            What::Tags(tags) => {
+                let tag = |reader: &mut Reader<'_>, written: &Choice<Written>| {
+                    reader.text()?;
+                    written.word(reader).map(drop)
+                };
+                self.several(tags, reader, tag).map(|()| true)
+            }
+            What::Number => reader.long().map(|_| true),
+            What::Bytes => reader.bytes().map(|_| true),
+            What::Skip(schema) => self.schemas.skip(schema, reader).map(|()| true),
+            What::Columns(_) | What::Image(..) => Ok(false),
         }
     }
 
-    /// Calls `found` with each value of a list or map, and its key.
+    /// Runs `read` over the items of a list or map.
     pub(super) fn several<'a, 'p>(
         &self,
         several: &'p Choice<Several>,
-        is_map: bool,
         reader: &mut Reader<'a>,
-        mut found: impl FnMut(&'a str, Atom<'a, 'p>),
+        mut read: impl FnMut(&mut Reader<'a>, &'p Choice<Written>) -> Result<()>,
     ) -> Result<()> {
         match several.pick(reader)? {
             Several::Null => Ok(()),
-            Several::Each(written) => reader.items(|reader| {
-                let key = if is_map { reader.text()? } else { "" };
-                found(key, written.read(reader)?);
-                Ok(())
-            }),
+            Several::Each(written) => reader.items(|reader| read(reader, written)),
             Several::Other(schema) => self.schemas.skip(schema, reader),
         }
     }
@@ -369,8 +508,10 @@ fn what(schemas: &Schemas, name: &str, schema: &Schema) -> Result<What, String> 
         "fields" => What::Columns(listed(schemas, schema)?),
         "beforeImages" => What::Image(Side::Before, pictured(schemas, schema)?),
         "afterImages" => What::Image(Side::After, pictured(schemas, schema)?),
-        other => match HEAD.iter().enumerate().find(|(_, (path, _))| *path == other) {
-            Some((at, (_, sort))) => What::Head(at, single(schemas, schema, *sort)?),
+        other => match HEAD.iter().find(|(path, ..)| *path == other) {
+            Some((_, sort, head)) => What::Head(*head, single(schemas, schema, *sort)?),
+            None if matches!(schema, Schema::Int | Schema::Long) => What::Number,
+            None if matches!(schema, Schema::Bytes | Schema::String) => What::Bytes,
             None => What::Skip(schema.clone()),
         },
     })
@@ -409,7 +550,9 @@ fn pictured(schemas: &Schemas, schema: &Schema) -> Result<Choice<Image>, String>
 fn columns(schemas: &Schemas, schema: &Schema) -> Result<Columns, String> {
     Ok(match schema {
         Schema::Null => Columns::Null,
-        Schema::Array(item) if schemas.fields(item).is_some() => Columns::Listed(Parts::compile(schemas, item, &FIELD)?),
+        Schema::Array(item) if schemas.fields(item).is_some() => {
+            Columns::Listed(Parts::compile(schemas, item, &[("name", Sort::Text)], &[("dataTypeNumber", Sort::Number)])?)
+        }
         other => Columns::Other(other.clone()),
     })
 }

@@ -1,8 +1,10 @@
 //! The values of row images: one of the records that DTS has for its types, each becoming what MySQL holds.
 
+use std::borrow::Cow;
+
 use bumpalo::Bump;
 
-use super::plan::{Atom, Parts, Sort, Wanted};
+use super::plan::{Parts, Sort, Wanted};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Listed, Unread, Value};
 use crate::mysql::charset;
@@ -10,7 +12,7 @@ use crate::mysql::number::plain_text;
 use crate::mysql::temporal::Written;
 use crate::mysql::types::{Base, Declared, Form};
 use crate::mysql::zone::Zone;
-use crate::wire::avro::{Reader, Schema, Schemas};
+use crate::wire::avro::{Reader, Schema, Schemas, utf8};
 
 /// What a value of an image may be.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ const CLOCK: [Wanted; 7] = [
     ("second", Sort::Number),
     ("millis", Sort::Number),
 ];
-const ZONED: [Wanted; 8] = [
+const ZONED: [Wanted; 7] = [
     ("value.year", Sort::Number),
     ("value.month", Sort::Number),
     ("value.day", Sort::Number),
@@ -56,22 +58,24 @@ const ZONED: [Wanted; 8] = [
     ("value.minute", Sort::Number),
     ("value.second", Sort::Number),
     ("value.millis", Sort::Number),
-    ("timezone", Sort::Text),
 ];
 
-/// Each record's name, what it is, and what is wanted of it.
-const RECORDS: [(&str, Sorted, &[Wanted]); 11] = [
-    ("Integer", Sorted::Integer, &[("value", Sort::Text)]),
-    ("Character", Sorted::Character, &[("value", Sort::Bytes), ("charset", Sort::Text)]),
-    ("Decimal", Sorted::Decimal, &[("value", Sort::Text)]),
-    ("Float", Sorted::Float, &[("value", Sort::Double)]),
-    ("Timestamp", Sorted::Timestamp, &[("timestamp", Sort::Number), ("millis", Sort::Number)]),
-    ("DateTime", Sorted::DateTime, &CLOCK),
-    ("TimestampWithTimeZone", Sorted::Zoned, &ZONED),
-    ("TextObject", Sorted::Text, &[("value", Sort::Text)]),
-    ("TextGeometry", Sorted::Text, &[("value", Sort::Text)]),
-    ("BinaryObject", Sorted::Object, &[("value", Sort::Bytes), ("type", Sort::Text)]),
-    ("BinaryGeometry", Sorted::Geometry, &[("value", Sort::Bytes)]),
+const VALUE: Wanted = ("value", Sort::Text);
+const STORED: Wanted = ("value", Sort::Bytes);
+
+/// Each record's name, what it is, and what is wanted of it: bytes, then numbers.
+const RECORDS: [(&str, Sorted, &[Wanted], &[Wanted]); 11] = [
+    ("Integer", Sorted::Integer, &[VALUE], &[]),
+    ("Character", Sorted::Character, &[STORED, ("charset", Sort::Text)], &[]),
+    ("Decimal", Sorted::Decimal, &[VALUE], &[]),
+    ("Float", Sorted::Float, &[], &[("value", Sort::Double)]),
+    ("Timestamp", Sorted::Timestamp, &[], &[("timestamp", Sort::Number), ("millis", Sort::Number)]),
+    ("DateTime", Sorted::DateTime, &[], &CLOCK),
+    ("TimestampWithTimeZone", Sorted::Zoned, &[("timezone", Sort::Text)], &ZONED),
+    ("TextObject", Sorted::Text, &[VALUE], &[]),
+    ("TextGeometry", Sorted::Text, &[VALUE], &[]),
+    ("BinaryObject", Sorted::Object, &[STORED, ("type", Sort::Text)], &[]),
+    ("BinaryGeometry", Sorted::Geometry, &[STORED], &[]),
 ];
 
 impl Cell {
@@ -84,7 +88,7 @@ impl Cell {
             (named, _) if name == "EmptyObject" && schemas.symbols(named).is_some() => {
                 Cell::Empty(schemas.symbols(named).unwrap_or_default().to_vec())
             }
-            (_, Some((_, sorted, wanted))) => Cell::Known(*sorted, Parts::compile(schemas, schema, wanted)?),
+            (_, Some((_, sorted, bytes, numbers))) => Cell::Known(*sorted, Parts::compile(schemas, schema, bytes, numbers)?),
             _ => Cell::Unknown(name.into(), schema.clone()),
         })
     }
@@ -94,9 +98,9 @@ impl Cell {
     pub fn read<'a>(&self, reader: &mut Reader<'a>, schemas: &Schemas, column: &Listed, arena: &'a Bump) -> Result<Value<'a>> {
         let start = reader.at();
         let made = match self {
-            Cell::Null => Ok(Value::Null),
-            Cell::Text => Ok(Value::Text(reader.text()?)),
+            Cell::Null => return Ok(Value::Null),
             Cell::Known(sorted, parts) => sorted.read(parts, reader, schemas, column, arena)?,
+            Cell::Text => Ok(Value::Text(reader.text()?)),
             Cell::Empty(symbols) => {
                 let symbol = reader.index(symbols.len(), "symbol")?;
                 empty(symbols.get(symbol).map_or("", String::as_str))
@@ -106,7 +110,10 @@ impl Cell {
                 Err(no(format!("a value of Avro type {name:?} is none of DTS's")))
             }
         };
-        Ok(made.unwrap_or_else(|odd| odd.value(reader.since(start), arena)))
+        match made {
+            Ok(value) => Ok(value),
+            Err(odd) => Ok(odd.value(reader.since(start), arena)),
+        }
     }
 }
 
@@ -118,7 +125,7 @@ struct Odd<'a> {
     bytes: Option<&'a [u8]>,
 }
 
-type Made<'a> = std::result::Result<Value<'a>, Odd<'a>>;
+type Made<'a> = std::result::Result<Value<'a>, Box<Odd<'a>>>;
 
 impl<'a> Odd<'a> {
     #[cold]
@@ -129,13 +136,19 @@ impl<'a> Odd<'a> {
 }
 
 #[cold]
-fn no<'a>(why: impl Into<String>) -> Odd<'a> {
-    Odd { kind: Kind::Type, why: why.into(), bytes: None }
+fn no<'a>(why: impl Into<String>) -> Box<Odd<'a>> {
+    Box::new(Odd { kind: Kind::Type, why: why.into(), bytes: None })
 }
 
 #[cold]
-fn beyond<'a>(why: impl Into<String>) -> Odd<'a> {
-    Odd { kind: Kind::Range, why: why.into(), bytes: None }
+fn beyond<'a>(why: impl Into<String>) -> Box<Odd<'a>> {
+    Box::new(Odd { kind: Kind::Range, why: why.into(), bytes: None })
+}
+
+/// Bytes that are not the text that they should be.
+#[cold]
+fn undecoded<'a>(why: String, bytes: &'a [u8]) -> Box<Odd<'a>> {
+    Box::new(Odd { kind: Kind::Encoding, why, bytes: Some(bytes) })
 }
 
 fn empty<'a>(symbol: &str) -> Made<'a> {
@@ -151,92 +164,85 @@ impl Sorted {
     /// Reads the record; a column that nobody asks for gets no value.
     #[inline(always)]
     fn read<'a>(self, parts: &Parts, reader: &mut Reader<'a>, schemas: &Schemas, column: &Listed, arena: &'a Bump) -> Result<Made<'a>> {
-        match self {
-            Sorted::Integer => one(parts, reader, schemas, |atom| integer(atom)),
-            Sorted::Decimal => one(parts, reader, schemas, |atom| decimal(atom, arena)),
-            Sorted::Float => one(parts, reader, schemas, |atom| float(atom, column.type_number)),
-            Sorted::Text => one(parts, reader, schemas, |atom| text(atom)),
-            Sorted::Geometry => one(parts, reader, schemas, |atom| bytes(atom)),
-            Sorted::Character => {
-                let [value, charset] = parts.read(reader, schemas)?;
-                Ok(if column.is_wanted { character(value, charset, arena) } else { Ok(Value::Null) })
+        Ok(match self {
+            Sorted::Integer | Sorted::Text | Sorted::Decimal | Sorted::Geometry => {
+                let ([value], []) = parts.read(reader, schemas)?;
+                match value.filter(|_| column.is_wanted) {
+                    Some(value) => self.written(value, arena),
+                    None => Ok(Value::Null),
+                }
             }
-            Sorted::Object => {
-                let [value, sort] = parts.read(reader, schemas)?;
-                Ok(object(value, sort))
+            Sorted::Character => {
+                let ([value, charset], []) = parts.read(reader, schemas)?;
+                match value.filter(|_| column.is_wanted) {
+                    Some(value) => character(value, charset.unwrap_or_default(), arena),
+                    None => Ok(Value::Null),
+                }
+            }
+            Sorted::Float => {
+                let ([], [bits]) = parts.read(reader, schemas)?;
+                Ok(bits.map_or(Value::Null, |bits| float(f64::from_bits(bits as u64), column.type_number)))
             }
             Sorted::Timestamp => {
-                let [seconds, micros] = parts.read(reader, schemas)?;
-                Ok(timestamp(seconds, micros))
+                let ([], [seconds, micros]) = parts.read(reader, schemas)?;
+                seconds.map_or(Ok(Value::Null), |seconds| timestamp(seconds, micros.unwrap_or(0)))
             }
             Sorted::DateTime => {
-                let clock = parts.read(reader, schemas)?;
-                Ok(if column.is_wanted { date_time(clock.map(number), arena) } else { Ok(Value::Null) })
+                let ([], clock) = parts.read(reader, schemas)?;
+                if column.is_wanted { date_time(&clock, arena) } else { Ok(Value::Null) }
+            }
+            Sorted::Object => {
+                let ([value, sort], []) = parts.read(reader, schemas)?;
+                Ok(value.map_or(Value::Null, |value| object(value, sort.unwrap_or_default())))
             }
             Sorted::Zoned => {
-                let [clock @ .., zone] = parts.read::<8>(reader, schemas)?;
-                Ok(if column.is_wanted { zoned(clock.map(number), zone, arena) } else { Ok(Value::Null) })
+                let ([zone], clock) = parts.read(reader, schemas)?;
+                if column.is_wanted { zoned(&clock, zone.unwrap_or_default(), arena) } else { Ok(Value::Null) }
             }
+        })
+    }
+
+    /// A value that is written in one piece.
+    #[inline(always)]
+    fn written<'a>(self, value: &'a [u8], arena: &'a Bump) -> Made<'a> {
+        if self == Sorted::Geometry {
+            return Ok(Value::Bytes(value));
         }
+        let text = utf8(value).ok_or_else(|| undecoded("the text is not UTF-8".into(), value))?;
+        Ok(match self {
+            Sorted::Text => Value::Text(text),
+            // Java's BigDecimal prints some values with an exponent, and MySQL none.
+            Sorted::Decimal if value.iter().any(|byte| byte | 0x20 == b'e') => {
+                Value::Number(plain_text(text).map_or(text, |plain| arena.alloc_str(&plain)))
+            }
+            // Digits; their precision is the column's width in bytes.
+            _ => Value::Number(text),
+        })
     }
 }
 
-#[inline(always)]
-fn one<'a, 'p>(parts: &'p Parts, reader: &mut Reader<'a>, schemas: &Schemas, make: impl Fn(Atom<'a, 'p>) -> Made<'a>) -> Result<Made<'a>> {
-    let [atom] = parts.read(reader, schemas)?;
-    Ok(make(atom))
-}
-
-fn number(atom: Atom<'_, '_>) -> Option<i64> {
-    if let Atom::Number(number) = atom { Some(number) } else { None }
-}
-
-/// Digits; their precision is the column's width in bytes.
-fn integer<'a>(value: Atom<'a, '_>) -> Made<'a> {
-    Ok(if let Atom::Text(digits) = value { Value::Number(digits) } else { Value::Null })
-}
-
-fn decimal<'a>(value: Atom<'a, '_>, arena: &'a Bump) -> Made<'a> {
-    let Atom::Text(text) = value else { return Ok(Value::Null) };
-    // Java's BigDecimal prints some values with an exponent, and MySQL none.
-    Ok(Value::Number(plain_text(text).map_or(text, |plain| arena.alloc_str(&plain))))
-}
-
 /// A FLOAT comes as the double that equals it.
-fn float<'a>(value: Atom<'a, '_>, type_number: i32) -> Made<'a> {
-    let Atom::Double(double) = value else { return Ok(Value::Null) };
+fn float<'a>(double: f64, type_number: i32) -> Value<'a> {
     let single = double as f32;
-    Ok(if type_number == FLOAT && f64::from(single) == double { Value::Single(single) } else { Value::Double(double) })
-}
-
-fn text<'a>(value: Atom<'a, '_>) -> Made<'a> {
-    Ok(if let Atom::Text(text) = value { Value::Text(text) } else { Value::Null })
-}
-
-fn bytes<'a>(value: Atom<'a, '_>) -> Made<'a> {
-    Ok(if let Atom::Bytes(bytes) = value { Value::Bytes(bytes) } else { Value::Null })
+    if type_number == FLOAT && f64::from(single) == double { Value::Single(single) } else { Value::Double(double) }
 }
 
 /// Text in the column's own character set, or bytes.
 #[inline(always)]
-fn character<'a>(value: Atom<'a, '_>, charset: Atom<'a, '_>, arena: &'a Bump) -> Made<'a> {
-    let Atom::Bytes(bytes) = value else { return Ok(Value::Null) };
-    let charset = if let Atom::Text(charset) = charset { charset } else { "" };
-    match charset::decode(charset, bytes) {
-        Ok(Some(std::borrow::Cow::Borrowed(text))) => Ok(Value::Text(text)),
-        Ok(Some(std::borrow::Cow::Owned(text))) => Ok(Value::Text(arena.alloc_str(&text))),
-        Ok(None) => Ok(Value::Bytes(bytes)),
-        Err(why) => Err(Odd { kind: Kind::Encoding, why, bytes: Some(bytes) }),
+fn character<'a>(value: &'a [u8], charset: &[u8], arena: &'a Bump) -> Made<'a> {
+    match charset::decode(charset, value) {
+        Ok(Some(Cow::Borrowed(text))) => Ok(Value::Text(text)),
+        Ok(Some(Cow::Owned(text))) => Ok(Value::Text(arena.alloc_str(&text))),
+        Ok(None) => Ok(Value::Bytes(value)),
+        Err(why) => Err(undecoded(why, value)),
     }
 }
 
 /// A large object. Of TEXT nothing says in which character set it is, so that only UTF-8 is known to be text.
-fn object<'a>(value: Atom<'a, '_>, sort: Atom<'a, '_>) -> Made<'a> {
-    let Atom::Bytes(bytes) = value else { return Ok(Value::Null) };
-    let is_text =
-        matches!(sort, Atom::Text(sort) if ["TEXT", "JSON", "ENUM", "SET", "XML"].iter().any(|text| sort.eq_ignore_ascii_case(text)));
-    let text = simdutf8::basic::from_utf8(bytes).ok().filter(|_| is_text);
-    Ok(text.map_or(Value::Bytes(bytes), Value::Text))
+fn object<'a>(value: &'a [u8], sort: &[u8]) -> Value<'a> {
+    let is_text = ["TEXT", "JSON", "ENUM", "SET", "XML"].iter().any(|text| sort.eq_ignore_ascii_case(text.as_bytes()));
+    let text = utf8(value).filter(|_| is_text);
+    text.map_or(Value::Bytes(value), Value::Text)
 }
 
 const MICROS: i64 = 1_000_000;
@@ -246,9 +252,8 @@ const ZERO_DATE: &str = "0000-00-00 00:00:00";
 const SECONDS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
 
 /// Seconds since 1970 and, whatever the field's name, microseconds: the SDK's `TimestampStringAdapter` prints six digits.
-fn timestamp<'a>(seconds: Atom<'a, '_>, micros: Atom<'a, '_>) -> Made<'a> {
-    let Some(seconds) = number(seconds) else { return Ok(Value::Null) };
-    match number(micros).unwrap_or(0) {
+fn timestamp<'a>(seconds: i64, micros: i64) -> Made<'a> {
+    match micros {
         // MySQL stores its zero date as 0; a TIMESTAMP begins a second later.
         0 if seconds == 0 => Ok(Value::Text(ZERO_DATE)),
         micros @ 0..MICROS if SECONDS.contains(&seconds) => Ok(Value::Instant(seconds * MICROS + micros)),
@@ -257,8 +262,8 @@ fn timestamp<'a>(seconds: Atom<'a, '_>, micros: Atom<'a, '_>) -> Made<'a> {
 }
 
 /// A date, a clock, a year or a TIME, by the parts that it has. `millis` holds microseconds here too: `DateTimeAdapter`.
-fn date_time<'a>(parts: [Option<i64>; 7], arena: &'a Bump) -> Made<'a> {
-    match parts {
+fn date_time<'a>(parts: &[Option<i64>; 7], arena: &'a Bump) -> Made<'a> {
+    match *parts {
         [Some(year), None, None, None, None, None, None | Some(0)] => year_of(year, arena),
         [None, None, None, Some(hour), Some(minute), Some(second), micros] => time([hour, minute, second, micros.unwrap_or(0)]),
         [Some(year), Some(month), Some(day), None, None, None, None | Some(0)] => {
@@ -275,8 +280,8 @@ fn date_time<'a>(parts: [Option<i64>; 7], arena: &'a Bump) -> Made<'a> {
 }
 
 #[cold]
-fn shown(parts: [Option<i64>; 7]) -> String {
-    let parts = CLOCK.iter().zip(parts).filter_map(|((name, _), part)| Some(format!("{name} {}", part?)));
+fn shown(parts: &[Option<i64>; 7]) -> String {
+    let parts = CLOCK.iter().zip(parts).filter_map(|((name, _), part)| Some(format!("{name} {}", (*part)?)));
     parts.collect::<Vec<_>>().join(", ")
 }
 
@@ -299,7 +304,7 @@ fn time<'a>(parts: [i64; 4]) -> Made<'a> {
     Ok(Value::Time(((hour * 60 + minute) * 60 + second) * MICROS + micros))
 }
 
-fn written<'a>(parts: [i64; 7]) -> std::result::Result<Written, Odd<'a>> {
+fn written<'a>(parts: [i64; 7]) -> std::result::Result<Written, Box<Odd<'a>>> {
     let [year, month, day, hour, minute, second, micros] = parts;
     let two_digits = |part: i64| u8::try_from(part).ok().filter(|part| *part < 100);
     let made = || {
@@ -315,7 +320,7 @@ fn written<'a>(parts: [i64; 7]) -> std::result::Result<Written, Odd<'a>> {
             has_time: true,
         })
     };
-    made().ok_or_else(|| beyond(format!("a DateTime of {} does not fit into a date", shown(parts.map(Some)))))
+    made().ok_or_else(|| beyond(format!("a DateTime of {} does not fit into a date", shown(&parts.map(Some)))))
 }
 
 /// A zero date, or another that the calendar lacks, as MySQL prints it.
@@ -331,15 +336,15 @@ fn print(written: &Written, has_time: bool) -> String {
 }
 
 /// A clock in a zone.
-fn zoned<'a>(parts: [Option<i64>; 7], zone: Atom<'a, '_>, arena: &'a Bump) -> Made<'a> {
+fn zoned<'a>(parts: &[Option<i64>; 7], zone: &[u8], arena: &'a Bump) -> Made<'a> {
     let clock = match date_time(parts, arena)? {
         Value::Clock(clock) => clock,
         // A zero date is one in every zone.
         Value::Text(text) => return Ok(Value::Text(text)),
         _ => return Err(no(format!("a TimestampWithTimeZone of {} is no moment", shown(parts)))),
     };
-    let name = if let Atom::Text(name) = zone { name } else { "" };
-    let zone = zone_of(name).ok_or_else(|| no(format!("unknown time zone {name:?}")))?;
+    let name = String::from_utf8_lossy(zone);
+    let zone = zone_of(&name).ok_or_else(|| no(format!("unknown time zone {name:?}")))?;
     match zone.instant(clock.div_euclid(MICROS)) {
         Ok(seconds) => Ok(Value::Instant(seconds * MICROS + clock.rem_euclid(MICROS))),
         Err(_) => Err(beyond(format!("the time zone {name:?} skips or repeats the clock {}", shown(parts)))),
