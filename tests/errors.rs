@@ -221,7 +221,7 @@ fn values_in_connects_forms_that_cannot_be_converted() {
         (decimal, "decimal(10,2)", r#""12,50""#, Kind::Type, r#""12,50" is not base64"#),
         (decimal, "decimal(4,2)", r#""AP//////////""#, Kind::Range, r#"184467440737095516.15 does not fit into a decimal(4,2)"#),
         (r#""type":"bytes""#, "binary", r#""%""#, Kind::Type, r#""%" is not base64"#),
-        (r#""type":"int32","name":"io.debezium.time.Date""#, "date", "1.5", Kind::Range, r#""1.5" does not fit into days"#),
+        (r#""type":"int32","name":"io.debezium.time.Date""#, "date", "1.5", Kind::Type, r#""1.5" is not a whole number"#),
         ("", "decimal(10,2)", r#""1234""#, Kind::Type, r#""1234" may be digits or base64: only decimal_handling_mode"#),
         ("", "timestamp_ntz", "5", Kind::Type, r#""5" may be milliseconds or microseconds: only time_precision_mode"#),
         ("", "interval day to second", "5", Kind::Type, r#""5" may be milliseconds or microseconds: only time_precision_mode"#),

@@ -11,7 +11,7 @@ use bumpalo::Bump;
 
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::Value;
-use crate::mysql::number::decimal;
+use crate::mysql::number::{Refusal, decimal, integer};
 use crate::mysql::temporal::Written;
 use crate::mysql::types::{Base, Declared, Form};
 use crate::wire::json::Cursor;
@@ -345,7 +345,7 @@ fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump)
         Form::Plain | Form::Wkb => Ok(value),
         Form::Days => match value {
             Value::Number(digits) => {
-                let days = digits.parse().ok().filter(|days| DAYS.contains(days));
+                let days = i32::try_from(whole(&value, digits)?).ok().filter(|days| DAYS.contains(days));
                 days.map(Value::Date).ok_or_else(|| beyond(&value, "a date"))
             }
             _ => Ok(iso(value, arena)),
@@ -384,9 +384,17 @@ fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump)
     }
 }
 
+/// A number without a fraction.
+fn whole(value: &Value<'_>, digits: &str) -> Result<i64> {
+    digits.parse().map_err(|_| match integer(digits) {
+        Err(Refusal::Type) => not(value, "a whole number"),
+        _ => beyond(value, "64 bits"),
+    })
+}
+
 /// Microseconds of a number of `unit`s a second.
 fn micros(value: &Value<'_>, digits: &str, unit: i64) -> Result<i64> {
-    let number: i64 = digits.parse().map_err(|_| beyond(value, "64 bits"))?;
+    let number = whole(value, digits)?;
     let micros = if unit <= MICROS { number.checked_mul(MICROS / unit) } else { (number % 1000 == 0).then_some(number / 1000) };
     let in_calendar = |micros: &i64| i32::try_from(micros.div_euclid(86_400 * MICROS)).is_ok_and(|days| DAYS.contains(&days));
     micros.filter(in_calendar).ok_or_else(|| beyond(value, "a date and time"))
