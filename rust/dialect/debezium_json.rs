@@ -659,7 +659,7 @@ impl<'t> Schema<'t> {
             (Base::Bit, _) => declared.arguments = vec![self.parameters.length.unwrap_or(1)],
             (Base::Enum | Base::Set, _) => {
                 let allowed = self.parameters.allowed.as_deref().unwrap_or_default();
-                declared.labels = allowed.split(',').filter(|label| !label.is_empty()).map(str::to_owned).collect();
+                declared.labels = labels(allowed);
             }
             (Base::Bigint, _) if own.as_ref().is_some_and(|own| own.unsigned) => {
                 declared.unsigned = true;
@@ -712,6 +712,18 @@ impl<'t> Schema<'t> {
             _ => (Base::Unknown, Form::Plain),
         }
     }
+}
+
+/// The labels of an enum or set: joined by commas, of which one within a label has a backslash before it, as in the values.
+fn labels(allowed: &str) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::new();
+    for part in allowed.split(',').filter(|_| !allowed.is_empty()) {
+        match labels.last_mut().filter(|label| label.ends_with('\\')) {
+            Some(label) => *label = format!("{label},{part}"),
+            None => labels.push(part.to_owned()),
+        }
+    }
+    labels
 }
 
 impl<'t> Parameters<'t> {

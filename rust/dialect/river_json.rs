@@ -262,10 +262,10 @@ impl<'a> Column<'a> {
         if self.is_null { Value::Null } else { self.value }
     }
 
-    /// What was there before an update: of a column that it did not change, what is there now.
+    /// What was there before an update: of a column that it did not change, and says so, what is there now.
     fn before(&self) -> Value<'a> {
         match self.origin {
-            _ if !self.updated => self.after(),
+            Value::Missing | Value::Null | Value::Text("") if !self.updated => self.after(),
             Value::Text("") if !self.may_be_empty() => Value::Null,
             origin => origin,
         }

@@ -523,6 +523,9 @@ fn bits<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Result<Va
     let width = column.declared.or(column.named).filter(|declared| declared.base == Base::Bit).and_then(Declared::length);
     let mut bytes = match value {
         Value::Bool(_) if width.is_some_and(|width| width != 1) => return Err(not(&value, "the bits of a number")),
+        Value::Bool(raw) if matches!(column.asked, DataType::Decimal128(..) | DataType::Decimal256(..)) => {
+            return Ok(Value::Number(if raw == "true" { "1" } else { "0" }));
+        }
         Value::Bool(_) if !as_bytes => return Ok(value),
         Value::Bool(raw) => vec![u8::from(raw == "true")],
         Value::Text(text) => base64(&value, text)?,

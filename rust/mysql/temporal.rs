@@ -197,8 +197,10 @@ fn print_fraction(micros: i64) -> String {
     }
 }
 
-fn civil(seconds: i64) -> Option<jiff::civil::DateTime> {
-    jiff::Timestamp::from_second(seconds).ok().map(|at| jiff::tz::Offset::UTC.to_datetime(at))
+/// The date and time of day so many seconds after 1970 began. Not by jiff's instants, which end a day before its dates do: the last
+/// of MySQL's is the one that means "for ever".
+pub(crate) fn civil(seconds: i64) -> Option<jiff::civil::DateTime> {
+    jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0).checked_add(jiff::SignedDuration::from_secs(seconds)).ok()
 }
 
 /// Microseconds since 1970 of a number whose unit its length tells: seconds, milliseconds, microseconds or nanoseconds.

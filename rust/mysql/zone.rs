@@ -1,10 +1,10 @@
 //! The time zone in which a producer wrote zone-less text.
 
 use jiff::Timestamp;
-use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 
 use crate::mysql::number::Refusal;
+use crate::mysql::temporal::civil;
 
 /// A time zone, with UTC apart because nearly everyone uses it.
 #[derive(Clone, Debug)]
@@ -51,10 +51,6 @@ impl Zone {
             }
         }
     }
-}
-
-fn civil(clock: i64) -> Option<DateTime> {
-    Some(Offset::UTC.to_datetime(Timestamp::from_second(clock).ok()?))
 }
 
 #[cfg(test)]

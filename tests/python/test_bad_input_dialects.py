@@ -523,6 +523,13 @@ def test_an_escape_within_base64_says_the_same(column, asked, sent, want):
     assert row["after"]["v"] == (want if isinstance(want, bytes) else Decimal(want))
 
 
+def test_an_enums_number_counts_empty_labels_and_commas_within_labels():
+    column = field("v", "string", "io.debezium.data.Enum", allowed=r"a,,x\,y,b")
+    for label, number in (("a", 1), (r"x\,y", 3), ("b", 4)):
+        [row] = decode("debezium-json", dumps(with_schema([column], {"v": label})), schema="v int")
+        assert (row["after"]["v"], row["error"]) == (number, None)
+
+
 SCHEMA_PARTS = [None, 5, "x", True, [], {}, {"type": "struct"}, {"fields": None}, {"fields": 5}, {"fields": []}]
 SCHEMA_PARTS += [{"fields": [5]}, {"fields": [None]}, {"fields": [[]]}, {"fields": [{}]}, {"fields": [{"field": 5}]}]
 COLUMNS = [None, 5, "x", [], {}, {"field": None}, {"field": "v", "type": 5}, {"field": "v", "type": {"type": "int32"}}]
@@ -721,6 +728,27 @@ def test_a_wrong_value_of_each_type(dialect, asked, values):
         assert error["message"].startswith(f"{dialect}: after.v: ")
         [row] = decode(dialect, value, schema=f"id bigint, v {asked}")
         assert row["after"] == {"id": 7, "v": None}
+
+
+@pytest.mark.parametrize(
+    ("column", "before"),
+    [
+        ({"v": "2", "origin_val": "1", "updated": True}, 1),
+        ({"v": "2", "origin_val": "1"}, 1),
+        ({"v": "2", "origin_val": None}, 2),
+        ({"v": "2", "origin_val": "", "updated": False}, 2),
+        ({"v": "2", "origin_val": "", "updated": True}, None),
+        ({"v": "2", "updated": True}, None),
+        ({"v": "2"}, 2),
+        ({"v": "", "null": True}, None),
+    ],
+    ids=str,
+)
+def test_what_river_says_of_a_column_before_an_update(column, before):
+    """A value that is there counts, whether or not the column is called updated."""
+    message = RIVER | {"event": "u", "columns": [{"n": "id", "t": "int"} | column]}
+    [row] = decode("river-json", dumps(message), schema="id int")
+    assert (row["before"], row["error"]) == ({"id": before}, None)
 
 
 @pytest.mark.parametrize("dialect", MESSAGES)
