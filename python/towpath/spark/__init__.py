@@ -1,0 +1,7 @@
+"""towpath in Spark. The only folder that names pyspark, which is imported when one of these functions is called."""
+
+from towpath.spark.counts import ERROR_KINDS
+from towpath.spark.decoding import decode
+from towpath.spark.types import arrow_schema, is_struct_type, struct_type
+
+__all__ = ["ERROR_KINDS", "arrow_schema", "decode", "is_struct_type", "struct_type"]
