@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 IN_VENV := $(VENV)/bin/python -m
 CLIPPY := cargo clippy --locked --all-targets
+JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bench matrix wheel clean develop
+.PHONY: help demo test lint fmt bench matrix wheel jars clean develop need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,9 +15,11 @@ help: ## Say what each verb does
 demo: ## Build, start a local Spark, and show real messages become typed rows
 	@PYTHON="$(PYTHON)" examples/demo.sh
 
-test: lint ## Everything that must pass: lint, the Rust tests, the Python tests, Spark 4.0
+# The jars come first: who lacks Java or Maven learns it at once.
+test: jars lint ## Everything that must pass: lint, Rust, Python, Spark 4.0 with Kafka and Delta
 	cargo test --locked
 	$(IN_VENV) pytest tests/python tests/spark
+	$(IN_VENV) pytest tests/lakehouse
 
 lint: develop ## Formatting, clippy, ruff, mypy, and the typed stub against the binary
 	cargo fmt --check
@@ -44,8 +47,20 @@ wheel: $(VENV)/installed ## Build the wheel into dist/
 	rm -rf dist
 	$(VENV)/bin/maturin build --release --locked --out dist
 
+jars: need-java target/jars/kafka/fetched target/jars/spark/fetched ## Fetch the jars that tests/lakehouse runs
+
 clean: ## Remove everything that was built
 	rm -rf benches/.cache benches/peers/jvm/target target dist .venv .venv-* demo-output .mypy_cache .ruff_cache .pytest_cache
+
+need-java:
+	@$(JAVA) -version 2>&1 | grep -qE 'version "(17|21)[."]' || { echo "missing: a JDK 17 or 21. Spark 4.0 and Kafka run on it; '$(JAVA)' is none. Set JAVA_HOME to one." >&2; exit 1; }
+
+# The folder is made anew, so that no jar of an older version stays behind.
+target/jars/%/fetched: tests/lakehouse/jars/%.pom.xml
+	@command -v mvn >/dev/null || { echo "missing: Maven. tests/lakehouse needs a Kafka broker and jars of Spark, which 'mvn' fetches." >&2; exit 1; }
+	rm -rf $(@D)
+	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"
+	touch $@
 
 # The extension module, built in the release profile and installed in place: the Python files stay editable.
 develop: $(VENV)/installed

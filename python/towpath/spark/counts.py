@@ -7,7 +7,7 @@ A worker cannot reach a Spark metric, so each batch is followed by one more row 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
     from pyspark.sql.types import StructType
 
-    from towpath.decoder import Decoder
-
 ERROR_KINDS = ("syntax", "encoding", "envelope", "type", "range", "missing", "depth", "size", "compression")
 """Every `error.kind`, in the order of `docs/errors.md`."""
 
@@ -26,10 +24,19 @@ _COUNTS = "_towpath_counts"
 _COUNT_NAMES = ("messages", "rows", "filtered", "dropped", "errors", *(f"errors_{kind}" for kind in ERROR_KINDS))
 
 
+class _Counted(Protocol):
+    """A decoder, or what reads with one."""
+
+    @property
+    def metrics(self) -> Any: ...
+
+    def decode(self, values: Any) -> pa.RecordBatch: ...
+
+
 class Counting:
     """A decoder for `mapInArrow` that puts a row of counts behind each batch of rows."""
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: _Counted) -> None:
         self._decoder = decoder
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -47,7 +54,7 @@ class Counting:
 _COUNTS_TYPE = pa.struct([(name, pa.int64()) for name in _COUNT_NAMES])
 
 
-def _counts(decoder: Decoder) -> dict[str, int]:
+def _counts(decoder: _Counted) -> dict[str, int]:
     metrics = decoder.metrics
     kinds = {f"errors_{kind}": metrics["errors"].get(kind, 0) for kind in ERROR_KINDS}
     return {

@@ -1,0 +1,57 @@
+"""Spark's Kafka source on a test's topics, and what the local decoder makes of the same messages."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.streaming import DataStreamReader
+
+import towpath
+from kafka_broker import KafkaBroker, Sent
+from spark_rows import of_arrow, of_spark
+
+KEPT = ("topic", "partition", "offset", "timestamp")
+
+
+def read(spark: SparkSession, kafka: KafkaBroker, *topics: str) -> DataFrame:
+    """Everything that is in the topics now."""
+    return _configured(spark.read, kafka, topics).load()
+
+
+def stream(spark: SparkSession, kafka: KafkaBroker, *topics: str, limit: int | None = None) -> DataFrame:
+    """The topics as a stream from their beginning, `limit` messages a micro-batch."""
+    source = _configured(spark.readStream, kafka, topics)
+    return (source.option("maxOffsetsPerTrigger", limit) if limit else source).load()
+
+
+def _configured(
+    reader: DataFrameReader | DataStreamReader, kafka: KafkaBroker, topics: Iterable[str]
+) -> DataFrameReader | DataStreamReader:
+    source = reader.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap)
+    return source.option("subscribe", ",".join(topics)).option("startingOffsets", "earliest")
+
+
+def decoded_locally(sent: list[Sent], dialect: str = "auto", **options: Any) -> list[dict[str, Any]]:
+    """The rows of the messages that the broker took, in the order of `ordered`."""
+    batch = pa.record_batch(
+        {
+            "key": pa.array([record.key for record in sent], pa.binary()),
+            "value": pa.array([record.value for record in sent], pa.binary()),
+            "topic": pa.array([record.topic for record in sent]),
+            "partition": pa.array([record.partition for record in sent], pa.int32()),
+            "offset": pa.array([record.offset for record in sent], pa.int64()),
+            "timestamp": pa.array([record.timestamp * 1000 for record in sent], pa.timestamp("us", "UTC")),
+        }
+    )
+    return _ordered(of_arrow(towpath.Decoder(dialect, keep=KEPT, **options).decode(batch)))
+
+
+def ordered(frame: DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame of the layout `change` that kept `KEPT`, in the order of topics and offsets."""
+    return _ordered(of_spark(frame.collect()))
+
+
+def _ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["offset"], row["row"] or 0))
