@@ -272,21 +272,33 @@ _REFUSED = f"(_error IS NOT NULL OR coalesce({_PARTIAL}, false))"
 
 
 def _placed(batch: DataFrame) -> DataFrame:
-    """The rows with the place each change has: the stream it came in, and its order there.
+    """The rows with the place each change has: the stream it came in, its order there, and the binlog's position.
 
-    TiDB's commit times order all changes. Kafka's offsets order those of one partition; what comes from different
-    ones is ordered by when it happened, for a key that is in both, as after a change of the number of partitions.
+    TiDB's commit times order all changes. Kafka's offsets order those of one partition, in the order in which they
+    arrived; a position tells of those the ones that arrived again. What comes from different partitions is ordered
+    by when it happened, for a key that is in both, as after a change of the number of partitions.
     """
     from pyspark.sql import functions as f
 
     if "_source" not in batch.columns:
-        batch = batch.withColumn("_source", f.lit(None).cast("struct<commit_ts:bigint,handle_key_only:boolean>"))
+        batch = batch.withColumn("_source", f.lit(None).cast(_SOURCE))
     partition = f.concat_ws("/", kafka_column(batch, "topic"), kafka_column(batch, "partition"))
-    stream = f.when(f.col("_source.commit_ts").isNotNull(), "").otherwise(partition)
+    by_time = f.col("_source.commit_ts").isNotNull()
+    number = f.expr(f"try_cast(regexp_extract(_source.file, '{_BINLOG}', 2) AS bigint)")
+    binlog = f.concat_ws("/", "_source.server_id", f.regexp_extract("_source.file", _BINLOG, 1))
+    located = ~by_time & number.isNotNull() & f.col("_source.position").isNotNull()
     place = f.struct(
-        stream.alias("stream"), f.col("_sequence").alias("sequence"), f.col("_event_time").alias("event_time")
+        f.when(by_time, "").otherwise(partition).alias("stream"),
+        f.col("_sequence").alias("sequence"),
+        f.when(located, binlog).alias("binlog"),
+        f.when(located, f.struct(number.alias("file"), f.col("_source.position").alias("position"))).alias("at"),
+        f.col("_event_time").alias("event_time"),
     )
     return batch.withColumn(PLACE, place)
+
+
+_SOURCE = "struct<commit_ts:bigint,server_id:bigint,file:string,position:bigint,handle_key_only:boolean>"
+_BINLOG = "^(.*)[.]([0-9]+)$"
 
 
 def kafka_column(frame: DataFrame, name: str) -> Column:
@@ -336,18 +348,26 @@ def _declared_keys(sound: DataFrame, target: str) -> list[str]:
 
 
 def _newest(changes: DataFrame, keys: list[str]) -> DataFrame:
-    """One row for each key: the newest in each stream, and of these the one that happened last."""
+    """One row for each key: the one that arrived last in its stream, of those that did not arrive again."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    columns = [f.col(quoted(key)) for key in keys]
-    in_stream = Window.partitionBy(*columns, f.col(f"{PLACE}.stream")).orderBy(f.desc(f"{PLACE}.sequence"))
+    columns, stream = [f.col(quoted(key)) for key in keys], f.col(f"{PLACE}.stream")
+    in_binlog = Window.partitionBy(*columns, stream, f.col(f"{PLACE}.binlog")).orderBy(f"{PLACE}.sequence")
+    before = f.max(f.struct(f"{PLACE}.at", f"{PLACE}.event_time")).over(in_binlog.rowsBetween(_START, -1))
+    again = f"_before.at > {PLACE}.at AND coalesce(_before.event_time >= {PLACE}.event_time, false)"
+    in_stream = Window.partitionBy(*columns, stream).orderBy(f.desc(f"{PLACE}.sequence"))
     of_all = Window.partitionBy(*columns).orderBy(f.desc(f"{PLACE}.event_time"), f.desc(f.col("_op") == "delete"))
-    # Spread by the key once, which serves both.
-    newest = changes.repartition(*columns)
+    # Spread by the key once, which serves all three.
+    newest = changes.repartition(*columns).withColumn("_before", before)
+    newest = newest.filter(f"NOT coalesce({again}, false)").drop("_before")
     for order in (in_stream, of_all):
         newest = newest.withColumn("_rank", f.row_number().over(order)).filter("_rank = 1").drop("_rank")
     return newest
+
+
+_START = -(2**63)
+"""Spark's `Window.unboundedPreceding`."""
 
 
 def _unknown_to(tombstones: DataFrame, rows: DataFrame, keys: list[str]) -> DataFrame:
@@ -356,7 +376,7 @@ def _unknown_to(tombstones: DataFrame, rows: DataFrame, keys: list[str]) -> Data
 
     s, t = rows.alias("s"), tombstones.alias("t")
     # A delete that is found among the tombstones is one whose run ended before it reached the table.
-    known = f.expr(f"NOT ({_newer('s', 't')} OR t.{PLACE} = s.{PLACE})")
+    known = f.expr(f"NOT ({_newer('s', 't')} OR t.{PLACE} <=> s.{PLACE})")
     of_key = s.join(t.filter("NOT truncated"), f.expr(_same_key(keys)) & known, "left_anti").alias("s")
     return of_key.join(f.broadcast(t.filter("truncated")), f.expr(f"NOT {_newer('s', 't')}"), "left_anti")
 
@@ -366,10 +386,19 @@ def _same_key(keys: list[str]) -> str:
 
 
 def _newer(one: str, other: str) -> str:
-    """Whether the change of one side came after that of the other. A row without a place is older than all."""
+    """Whether the change of one side came after that of the other. A row without a place is older than all.
+
+    A binlog's position that is lower belongs to a change that arrived again, unless it happened later: then the
+    server's binlogs began anew.
+    """
     one, other = f"{one}.{PLACE}", f"{other}.{PLACE}"
-    later = f"coalesce({one}.event_time >= {other}.event_time, true)"
-    return f"({other} IS NULL OR IF({one}.stream = {other}.stream, {one}.sequence > {other}.sequence, {later}))"
+    same_binlog = f"{one}.binlog = {other}.binlog"
+    return (
+        f"({other} IS NULL OR CASE WHEN {same_binlog} AND {one}.at > {other}.at THEN true "
+        f"WHEN {same_binlog} AND {one}.at < {other}.at THEN coalesce({one}.event_time > {other}.event_time, true) "
+        f"WHEN {one}.stream = {other}.stream THEN {one}.sequence > {other}.sequence "
+        f"ELSE coalesce({one}.event_time >= {other}.event_time, true) END)"
+    )
 
 
 def _text(value: str) -> str:

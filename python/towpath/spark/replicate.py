@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ def replicate(
     trigger: Mapping[str, Any] | None = None,
     keys: Mapping[str, Sequence[str]] | None = None,
     schemas: Mapping[str, str | StructType] | None = None,
+    table_options: Mapping[str, Mapping[str, Any]] | None = None,
     ddl: str | None = None,
     dead_letters: str | None = None,
     watermarks: str | None = None,
@@ -56,6 +58,8 @@ def replicate(
         keys: `{"database.table": [columns]}` for tables whose messages do not say their primary key.
         schemas: `{"database.table": columns}` for tables whose messages do not declare their columns' types, and
             for those whose columns should have others.
+        table_options: `{"database.table": {option: value}}`: what `towpath.Decoder` has to be told of one table,
+            such as `labels` and `column_types`.
         ddl: Name or path of the table that collects DDL.
         dead_letters: The same for messages and rows that could not be decoded. Without it they stop everything.
         watermarks: The same for TiCDC's watermarks: for each partition the time until which everything has been
@@ -78,38 +82,36 @@ def replicate(
     events = routes(messages, dialect, metrics, **options)
     events = events.withColumn("kind", _kind()).filter("kind IS NOT NULL")
     apply = Replica(
-        _router(target), dialect, options, dict(keys or {}), dict(schemas or {}), ddl, dead_letters, watermarks,
-        evolve, forget_after,
-    )  # fmt: skip
+        target=_router(target),
+        dialect=dialect,
+        options=options,
+        keys=keys or {},
+        schemas=schemas or {},
+        table_options=table_options or {},
+        ddl=ddl,
+        dead_letters=dead_letters,
+        watermarks=watermarks,
+        evolve=evolve,
+        forget_after=forget_after,
+    )
     return run(events, apply, checkpoint, trigger)
 
 
+@dataclass(frozen=True)
 class Replica:
-    """Applies the events of a topic; a function for `foreachBatch`."""
+    """Applies the events of a topic; a function for `foreachBatch`. The fields are the arguments of `replicate`."""
 
-    def __init__(
-        self,
-        target: Callable[[str, str], str | None],
-        dialect: str,
-        options: dict[str, Any],
-        keys: dict[str, Sequence[str]],
-        schemas: dict[str, str | StructType],
-        ddl: str | None,
-        dead_letters: str | None,
-        watermarks: str | None,
-        evolve: bool,
-        forget_after: str,
-    ) -> None:
-        self._target = target
-        self._dialect = dialect
-        self._options = options
-        self._keys = keys
-        self._schemas = schemas
-        self._ddl = ddl
-        self._dead_letters = dead_letters
-        self._watermarks = watermarks
-        self._evolve = evolve
-        self._forget_after = forget_after
+    target: Callable[[str, str], str | None]
+    dialect: str
+    options: Mapping[str, Any]
+    keys: Mapping[str, Sequence[str]]
+    schemas: Mapping[str, str | StructType]
+    table_options: Mapping[str, Mapping[str, Any]]
+    ddl: str | None
+    dead_letters: str | None
+    watermarks: str | None
+    evolve: bool
+    forget_after: str
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of events."""
@@ -123,25 +125,25 @@ class Replica:
         found = _summary(events)
         if found["dead"]:
             self._bury(events.filter("kind = 'dead'"), found["dead"])
-        if self._ddl and (found["ddl"] or any(row.truncates for row in found["change"])):
+        if self.ddl and (found["ddl"] or any(row.truncates for row in found["change"])):
             statements = events.filter("kind = 'ddl' OR op = 'truncate'")
-            append_once(statements.select(*_statement()), self._ddl, ("topic", "partition", "offset", "row"))
+            append_once(statements.select(*_statement()), self.ddl, ("topic", "partition", "offset", "row"))
         for (database, table), rows in _by_table(found["change"]).items():
-            target = self._target(database, table)
+            target = self.target(database, table)
             if target is not None:
                 self._apply_table(events, _Table(database, table, target, rows), batch_id)
-        if self._watermarks and found["watermark"]:
-            _advance(events.filter("kind = 'watermark'"), self._watermarks)
+        if self.watermarks and found["watermark"]:
+            _advance(events.filter("kind = 'watermark'"), self.watermarks)
 
     def _apply_table(self, events: DataFrame, table: _Table, batch_id: int) -> None:
         schema = self._schema(events.sparkSession, table)
         if schema is None:
             return
         changes = self._decoded(events, table, schema)
-        if self._watermarks and columns_of(events.sparkSession, self._watermarks) is not None:
-            changes = _after_watermark(changes, events.sparkSession.read.table(identifier(self._watermarks)))
-        keys = self._keys.get(table.name) or table.declared_key()
-        Applier(table.target, keys, self._dead_letters, self._evolve, self._forget_after)(changes, batch_id)
+        if self.watermarks and columns_of(events.sparkSession, self.watermarks) is not None:
+            changes = _after_watermark(changes, events.sparkSession.read.table(identifier(self.watermarks)))
+        keys = self.keys.get(table.name) or table.declared_key()
+        Applier(table.target, keys, self.dead_letters, self.evolve, self.forget_after)(changes, batch_id)
 
     def _decoded(self, events: DataFrame, table: _Table, schema: StructType) -> DataFrame:
         """The table's changes, typed. Kafka's columns are renamed, as a table may have columns of these names."""
@@ -150,10 +152,8 @@ class Replica:
         from towpath.decoder import Decoder
 
         kept = {f"_{name}": MESSAGE[name] for name in ("value", "topic", "partition", "offset")}
-        options = {**self._options, **_only(table.database, table.table)}
-        decoder = Decoder(
-            self._dialect, schema, layout="upsert", fields=_UPSERT_FIELDS, keep=kept, key="key", **options
-        )
+        options = {**self.options, **self.table_options.get(table.name, {}), **_only(table.database, table.table)}
+        decoder = Decoder(self.dialect, schema, layout="upsert", fields=_UPSERT_FIELDS, keep=kept, key="key", **options)
         messages = events.filter((f.col("kind") == "change") & table.condition())
         # The upsert rows have a message only where it could not be decoded, and one without its columns can.
         cut = f.when(f.col("source.handle_key_only"), f.col("value")).alias("_value")
@@ -162,12 +162,12 @@ class Replica:
 
     def _schema(self, spark: SparkSession, table: _Table) -> StructType | None:
         """The columns to decode: as given, else as declared, but not narrower than the target has them."""
-        given = self._schemas.get(table.name)
+        given = self.schemas.get(table.name)
         if given is not None:
             return _struct(given)
         existing = columns_of(spark, table.target)
         known = without_place(existing) if existing else None
-        declared = table.declared_columns(self._dialect)
+        declared = table.declared_columns(self.dialect)
         if declared is None and known is None and not table.only_truncates():
             raise ValueError(
                 f"{table.name}: the messages do not declare its columns' types; "
@@ -176,24 +176,28 @@ class Replica:
         return widened(table.target, known, declared) if declared is not None else known
 
     def _bury(self, dead: DataFrame, rows: list[Row]) -> None:
-        if self._dead_letters is None:
+        if self.dead_letters is None:
             first = dead.select(_why()).first()
             raise ValueError(
                 f"{sum(row.events for row in rows)} messages cannot be read, the first because of "
                 f"{first and first[0]!r}; name a table for them with dead_letters"
             )
-        bury(dead.select(*_dead_letter()), self._dead_letters)
+        bury(dead.select(*_dead_letter()), self.dead_letters)
 
 
+@dataclass(frozen=True)
 class _Table:
     """What the messages of a batch say of one table."""
 
-    def __init__(self, database: str, table: str, target: str, rows: list[Row]) -> None:
-        self.database = database
-        self.table = table
-        self.target = target
-        self.name = f"{database}.{table}"
-        self._rows = rows
+    database: str
+    table: str
+    target: str
+    rows: list[Row]
+
+    @property
+    def name(self) -> str:
+        """As users name it."""
+        return f"{self.database}.{self.table}"
 
     def condition(self) -> Column:
         """Whether a row of the events is of this table."""
@@ -203,11 +207,11 @@ class _Table:
 
     def only_truncates(self) -> bool:
         """Whether no row was changed, so that nothing need be known of its columns."""
-        return all(row.truncates == row.events for row in self._rows)
+        return all(row.truncates == row.events for row in self.rows)
 
     def declared_key(self) -> list[str]:
         """The primary key that the messages name."""
-        found = {tuple(row.primary_key) for row in self._rows if row.primary_key}
+        found = {tuple(row.primary_key) for row in self.rows if row.primary_key}
         if len(found) != 1:
             said = " and ".join(map(str, sorted(found))) or "no primary key"
             raise ValueError(f"{self.name}: the messages say {said}; give it: keys={{{self.name!r}: [...]}}")
@@ -217,7 +221,7 @@ class _Table:
         """The columns with the types that hold what the messages declare; None where they declare nothing."""
         import towpath
 
-        examples = [row.example for row in self._rows if row.declared]
+        examples = [row.example for row in self.rows if row.declared]
         if not examples:
             return None
         columns = {
