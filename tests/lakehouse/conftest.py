@@ -3,10 +3,7 @@
 Jars are given to a JVM once, so this folder runs in a pytest process of its own: `pytest tests/lakehouse`.
 """
 
-import os
 import re
-import sys
-import time
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -15,13 +12,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from kafka_broker import KafkaBroker
-from server_process import jars
-
-# Workers have to run the Python that has towpath; collected timestamps are shown in the process's own zone.
-os.environ["PYSPARK_PYTHON"] = sys.executable
-os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-os.environ["TZ"] = "UTC"
-time.tzset()
+from lake_session import lake_session
 
 
 @pytest.fixture(scope="session")
@@ -41,22 +32,6 @@ def topic(request: pytest.FixtureRequest) -> str:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A classic session that knows the formats `kafka` and `delta`."""
     assert SparkContext._active_spark_context is None, "pytest tests/lakehouse has to be a run of its own"
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("towpath lakehouse tests")
-        .config("spark.jars", ",".join(map(str, jars("spark"))))
-        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        # Delta reads its log in 50 tasks by default, which a small table has no work for.
-        .config("spark.databricks.delta.snapshotPartitions", "2")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    session = lake_session(tmp_path_factory.mktemp("warehouse"))
     yield session
     session.stop()
