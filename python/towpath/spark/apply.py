@@ -154,12 +154,17 @@ class Applier:
             self._forget(changes.sparkSession)
 
     def _bring_in(self, sound: DataFrame, keys: list[str], counts: Mapping[str, int]) -> None:
-        columns = _table_columns(sound)
+        spark, columns = sound.sparkSession, _table_columns(sound)
         self._prepare(sound, columns, keys)
+        if counts["deletes"] or counts["truncates"]:
+            self._prepare_tombstones(sound, keys)
         if counts["truncates"]:
             self._truncate(sound.filter("_op = 'truncate'"), keys)
-        rows = _newest(sound.filter("_op <> 'truncate'"), keys)
-        rows = _unknown_to(sound.sparkSession.read.table(identifier(self._tombstones)), rows, keys).persist()
+        rows = sound.filter("_op <> 'truncate'")
+        rows = _newest(_completed(rows, columns, keys) if counts["partial"] else rows, keys)
+        if columns_of(spark, self._tombstones) is not None:
+            rows = _unknown_to(spark.read.table(identifier(self._tombstones)), rows, keys)
+        rows = rows.persist()
         try:
             # Tombstones first: should the run end between the two, the next one finds the same deletes again.
             if counts["deletes"]:
@@ -169,17 +174,20 @@ class Applier:
             rows.unpersist()
 
     def _prepare(self, sound: DataFrame, columns: list[str], keys: list[str]) -> None:
-        from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
+        from pyspark.sql.types import StructType
 
-        spark, fields = sound.sparkSession, sound.schema
         lacking = [name for name in keys if name.lower() not in map(str.lower, columns)]
         if lacking:
             raise ValueError(f"{self._target}: the key's columns {lacking} are not among the columns {columns}")
-        place = fields[PLACE]
-        prepare(spark, self._target, StructType([*(fields[name] for name in columns), place]), evolve=self._evolve)
-        known = [*(fields[name] for name in keys), place]
+        fields = StructType([sound.schema[name] for name in (*columns, PLACE)])
+        prepare(sound.sparkSession, self._target, fields, evolve=self._evolve)
+
+    def _prepare_tombstones(self, sound: DataFrame, keys: list[str]) -> None:
+        from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
+
+        known = [sound.schema[name] for name in (*keys, PLACE)]
         marks = [StructField("truncated", BooleanType()), StructField("recorded_at", TimestampType())]
-        prepare(spark, self._tombstones, StructType([*known, *marks]))
+        prepare(sound.sparkSession, self._tombstones, StructType([*known, *marks]))
 
     def _truncate(self, truncates: DataFrame, keys: list[str]) -> None:
         """Takes out what is older, and remembers it."""
@@ -266,7 +274,7 @@ def append_once(rows: DataFrame, table: str, identity: Sequence[str]) -> None:
         )
 
 
-_PARTIAL = "(_source.handle_key_only AND _op <> 'delete')"
+_PARTIAL = "((_source.handle_key_only OR _source.claim_check IS NOT NULL) AND _op <> 'delete')"
 _REFUSED = f"(_error IS NOT NULL OR coalesce({_PARTIAL}, false))"
 """Rows that do not say what the database's row is: some value is missing, so none is written."""
 
@@ -297,7 +305,9 @@ def _placed(batch: DataFrame) -> DataFrame:
     return batch.withColumn(PLACE, place)
 
 
-_SOURCE = "struct<commit_ts:bigint,server_id:bigint,file:string,position:bigint,handle_key_only:boolean>"
+_SOURCE = (
+    "struct<commit_ts:bigint,server_id:bigint,file:string,position:bigint,handle_key_only:boolean,claim_check:string>"
+)
 _BINLOG = "^(.*)[.]([0-9]+)$"
 
 
@@ -329,11 +339,13 @@ def _table_columns(frame: DataFrame) -> list[str]:
 
 
 def _counts(changes: DataFrame) -> dict[str, int]:
+    missing = "_missing_columns" if "_missing_columns" in changes.columns else "array()"
     counted = changes.selectExpr(
         f"count_if({_REFUSED}) AS refused",
         f"count_if(NOT {_REFUSED}) AS sound",
         f"count_if(NOT {_REFUSED} AND _op = 'delete') AS deletes",
         f"count_if(NOT {_REFUSED} AND _op = 'truncate') AS truncates",
+        f"count_if(NOT {_REFUSED} AND size({missing}) > 0) AS partial",
     ).first()
     return counted.asDict() if counted else {}
 
@@ -345,6 +357,28 @@ def _declared_keys(sound: DataFrame, target: str) -> list[str]:
     if len(found) == 1 and found[0]:
         return list(found[0])
     raise ValueError(f"{target}: the messages' primary keys are {found}, not one; name its columns with keys")
+
+
+def _completed(changes: DataFrame, columns: list[str], keys: list[str]) -> DataFrame:
+    """Rows that lack columns, as of a source that logs only what changed, with these as earlier rows have them."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    key = [f.col(quoted(name)) for name in keys]
+    so_far = Window.partitionBy(*key, f"{PLACE}.stream").orderBy(f"{PLACE}.sequence").rowsBetween(_START, 0)
+    has = {name: f.expr(f"NOT coalesce(array_contains(_missing_columns, {_text(name)}), false)") for name in columns}
+    # A struct, as the newest value may be null.
+    newest = {
+        name: f.last(f.when(has[name], f.struct(f.col(quoted(name)).alias("v"))), ignorenulls=True).over(so_far)
+        for name in columns
+        if name not in keys
+    }
+    found = changes.repartition(*key).select("*", *(value.alias(f"_newest_{name}") for name, value in newest.items()))
+    values = {name: f.col(quoted(f"_newest_{name}")) for name in newest}
+    lacking = f.array(*(f.when(value.isNull(), f.lit(name)) for name, value in values.items()))
+    return found.withColumns(
+        {**{name: value["v"] for name, value in values.items()}, "_missing_columns": f.array_compact(lacking)}
+    ).drop(*(f"_newest_{name}" for name in newest))
 
 
 def _newest(changes: DataFrame, keys: list[str]) -> DataFrame:
@@ -409,7 +443,7 @@ def _text(value: str) -> str:
 def _reason(refused: DataFrame) -> Column:
     from pyspark.sql import functions as f
 
-    partial = "the message has only the row's key (TiCDC's handle-key-only): its other columns are not in Kafka"
+    partial = "the message has only the row's key (TiCDC's handle-key-only or claim-check): the rest is not in Kafka"
     return f.coalesce(f.col("_error.message"), f.lit(partial))
 
 
