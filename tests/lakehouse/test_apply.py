@@ -75,12 +75,10 @@ def test_what_arrives_again_changes_nothing(lake, source):
     ]
     lake.apply(*second)
     assert lake.names() == {9: "c"}
-    version = lake.spark.sql(f"DESCRIBE HISTORY delta.`{lake.target}`").count()
     # The inserts of the keys that were deleted since, alone, and everything once more in one batch.
     lake.apply(*first)
     lake.apply(*first, *second, *first)
     assert lake.names() == {9: "c"}
-    assert lake.spark.sql(f"DESCRIBE HISTORY delta.`{lake.target}`").count() == version + 2
 
 
 def test_a_deleted_key_comes_back_by_a_later_insert(lake, source):

@@ -1,0 +1,87 @@
+"""The code of the README and of docs/lakehouse.md that needs Kafka and Delta runs as printed; so does the example."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import towpath
+from spark_rows import of_spark
+
+ROOT = Path(__file__).parents[2]
+
+
+def block(document, word):
+    """The document's Python block that has the word."""
+    [found] = [
+        block for block in re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL) if word in block
+    ]
+    return found
+
+
+def message(table, row):
+    types = {"id": "bigint", "total": "decimal(10,2)"}
+    change = {
+        "database": "shop",
+        "table": table,
+        "type": "INSERT",
+        "pkNames": ["id"],
+        "data": [row],
+        "mysqlType": types,
+    }
+    return (None, json.dumps(change | {"data": [row], "es": 1_700_000_000_000}).encode(), 0)
+
+
+@pytest.fixture
+def filled(kafka, topic):
+    """A topic of two tables, and a message that is none."""
+    kafka.create_topic(topic)
+    rows = [("orders", {"id": "1", "total": "12.50"}), ("customers", {"id": "2", "total": None})]
+    kafka.produce(topic, [message(*row) for row in rows] + [(None, b"none", 0)])
+    return topic
+
+
+def rows(spark, table):
+    found = of_spark(spark.read.load(table, "delta").drop("_towpath").collect())
+    return [{key: str(cell) for key, cell in row.items()} for row in found]
+
+
+def test_the_readmes_ten_lines(spark, kafka, filled, tmp_path):
+    code = block("README.md", "towpath.spark.replicate")
+    for printed, here in {"broker:9092": kafka.bootstrap, '"binlog"': f'"{filled}"', "/lake/": f"{tmp_path}/"}.items():
+        assert printed in code
+        code = code.replace(printed, here)
+    names = {"spark": spark, "towpath": towpath}
+    exec(compile(code, "README.md", "exec"), names)
+    names["query"].processAllAvailable()
+    names["query"].stop()
+    assert rows(spark, f"{tmp_path}/shop/orders") == [{"id": "1", "total": "12.50"}]
+    assert rows(spark, f"{tmp_path}/shop/customers") == [{"id": "2", "total": "None"}]
+    assert spark.read.load(f"{tmp_path}/dead_letters", "delta").count() == 1
+
+
+def test_the_page_on_lakehouses(spark, kafka, filled, tmp_path):
+    names = {"spark": spark, "towpath": towpath, "broker": kafka.bootstrap, "lake": str(tmp_path)}
+    code = block("docs/lakehouse.md", "towpath.spark.replicate")
+    exec(compile(code.replace('"binlog"', f'"{filled}"'), "docs/lakehouse.md", "exec"), names)
+    assert rows(spark, f"{tmp_path}/shop/orders") == [{"id": "1", "total": "12.50"}]
+    exec(compile(block("docs/lakehouse.md", "towpath.spark.apply_changes"), "docs/lakehouse.md", "exec"), names)
+    assert rows(spark, f"{tmp_path}/orders") == [{"id": "1", "total": "12.50"}]
+    exec(compile(block("docs/lakehouse.md", "Window"), "docs/lakehouse.md", "exec"), names)
+    changes = spark.sql("SELECT 1 AS id, struct(n) AS _sequence FROM VALUES (1), (3), (2) AS v(n)")
+    assert [row._sequence.n for row in names["newest"](changes, ["id"]).collect()] == [3]
+
+
+def test_the_example_runs_as_the_readme_says(kafka, topic, tmp_path):
+    program = [sys.executable, ROOT / "examples" / "kafka_to_delta.py", "--broker", kafka.bootstrap, "--topic", topic]
+    tables = ["--tables", "shop_a.pkmove", "misc_a.客户表"]
+    ran = subprocess.run(
+        [*program, "--lake", tmp_path, "--fill", *tables], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert ran.returncode == 0, ran.stderr
+    # What the source's tables have at the end.
+    assert "shop_a/pkmove: 20 rows" in ran.stdout
+    assert "misc_a/客户表: 2 rows" in ran.stdout
