@@ -3,11 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 IN_VENV := $(VENV)/bin/python -m
+CASES ?= 100000
 CLIPPY := cargo clippy --locked --all-targets
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bench matrix wheel jars clean develop need-java
+.PHONY: help demo test lint fmt bench fuzz soak matrix wheel jars clean develop need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +39,12 @@ fmt: $(VENV)/installed ## Format Rust and Python
 bench: wheel .venv-bench/installed ## Measure against other readers and write benches/RESULTS.md
 	.venv-bench/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	.venv-bench/bin/python benches/run.py
+
+fuzz: ## Random and damaged messages for about half an hour: nothing panics, nothing is lost
+	PROPTEST_CASES=$(CASES) cargo test --locked --release --test properties
+
+soak: jars develop ## Bulk captures through Kafka into Delta while drivers are killed; needs the captures
+	$(IN_VENV) pytest tests/lakehouse -m soak -s
 
 matrix: wheel ## The Spark tests on the newest Spark 3.5 and the newest Spark 4
 	$(MAKE) matrix-3.5

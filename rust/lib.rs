@@ -53,3 +53,4 @@ pub use infer::infer_schema;
 pub use layout::Layout;
 pub use options::{Mode, Options, TableSchema};
 pub use wire::compression::Compression;
+pub use wire::files::{Block, Cut, Damage, Framing, cut};

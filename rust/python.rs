@@ -1,6 +1,10 @@
 //! The Python module `towpath._towpath`: the only file that names pyo3.
 
-use arrow_array::{ArrayRef, make_array};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt8Type;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, make_array};
 use arrow_data::ArrayData;
 use arrow_pyarrow::{FromPyArrow, PyArrowType, ToPyArrow};
 use arrow_schema::{DataType, Schema};
@@ -11,7 +15,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use crate::decoder::DecodeError as CoreError;
 use crate::dialect::DIALECTS;
 use crate::options::{Options, TableSchema, named};
-use crate::{Compression, Layout, Mode};
+use crate::{Block, Compression, Framing, Layout, Mode};
 
 pyo3::create_exception!(towpath, DecodeError, PyValueError, "A message or value that cannot be decoded.");
 
@@ -270,11 +274,36 @@ fn infer_schema(
     schema.map(PyArrowType).map_err(|error| raise(py, error))
 }
 
+/// The messages of a block of a file, and how many bytes of it they are. `position` is where the block stands in the file.
+#[pyfunction]
+fn cut(
+    py: Python<'_>,
+    block: PyArrowType<ArrayData>,
+    framing: &str,
+    position: i64,
+    limit: i64,
+    last: bool,
+) -> PyResult<(PyArrowType<RecordBatch>, usize)> {
+    let framing = named("framing", framing, &Framing::NAMES).map_err(PyValueError::new_err)?;
+    let bytes = make_array(block.0);
+    let bytes = bytes.as_primitive_opt::<UInt8Type>().ok_or_else(|| PyTypeError::new_err("block: expected an array of uint8"))?;
+    let bytes = bytes.values().inner().clone();
+    let limit = usize::try_from(limit.saturating_sub(position)).unwrap_or(0);
+    let cut = py.detach(|| crate::cut(&Block { bytes: &bytes, limit, last }, framing));
+    let cut = cut.map_err(|damage| PyValueError::new_err(format!("byte {}: {}", position + damage.byte as i64, damage.what)))?;
+    let used = cut.used;
+    let offsets = Int64Array::from_iter_values(cut.starts.iter().map(|start| position + *start as i64));
+    let columns = cut.columns().chain([("_offset", Arc::new(offsets) as ArrayRef)]);
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)));
+    Ok((PyArrowType(batch.map_err(|error| PyValueError::new_err(error.to_string()))?), used))
+}
+
 #[pymodule]
 fn _towpath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("DecodeError", module.py().get_type::<DecodeError>())?;
     module.add_class::<PyDecoder>()?;
+    module.add_function(wrap_pyfunction!(cut, module)?)?;
     module.add_function(wrap_pyfunction!(dialects, module)?)?;
     module.add_function(wrap_pyfunction!(detect, module)?)?;
     module.add_function(wrap_pyfunction!(infer_schema, module)?)

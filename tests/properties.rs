@@ -93,7 +93,7 @@ fn validate(batch: &RecordBatch) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_message_gives_rows_and_valid_arrays(messages in messages()) {

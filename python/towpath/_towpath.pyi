@@ -3,7 +3,7 @@ from typing import Any, TypedDict
 import pyarrow as pa
 from typing_extensions import Self, disjoint_base
 
-__all__ = ["DecodeError", "Decoder", "__version__", "detect", "dialects", "infer_schema"]
+__all__ = ["DecodeError", "Decoder", "__version__", "cut", "detect", "dialects", "infer_schema"]
 
 __version__: str
 
@@ -39,6 +39,7 @@ class DecodeError(ValueError):
     row: int
     dialect: str
 
+def cut(block: pa.Array, framing: str, position: int, limit: int, last: bool) -> tuple[pa.RecordBatch, int]: ...
 def dialects() -> list[_Dialect]: ...
 def detect(value: bytes | str) -> str | None: ...
 def infer_schema(

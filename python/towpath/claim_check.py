@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.fs import FileSystem, LocalFileSystem
+
+from towpath.files import filesystem
 
 
 def fetched(values: Any, places: list[tuple[int, str]], location: str, column: str) -> Any:
@@ -37,22 +38,22 @@ def fetched(values: Any, places: list[tuple[int, str]], location: str, column: s
 
 def _read(places: list[tuple[int, str]], location: str) -> dict[int, bytes]:
     """The files, by message: the last part of a place is the file's name, wherever its folder has moved to."""
-    filesystem, folder = _filesystem(location)
+    known, folder = filesystem(location)
     stored = {}
     for message, place in places:
-        with filesystem.open_input_file(f"{folder}/{PurePosixPath(place).name}") as file:
+        with known.open_input_file(f"{folder}/{PurePosixPath(place).name}") as file:
             stored[message] = file.read()
     return stored
-
-
-def _filesystem(location: str) -> tuple[FileSystem, str]:
-    if "://" in location:
-        filesystem, folder = FileSystem.from_uri(location)
-        return filesystem, folder
-    return LocalFileSystem(), str(Path(location).absolute())
 
 
 def _replaced(messages: pa.Array, stored: dict[int, bytes]) -> pa.Array:
     mask = pa.array([at in stored for at in range(len(messages))], pa.bool_())
     replacements = pa.array([stored[at] for at in sorted(stored)], pa.large_binary())
-    return pc.replace_with_mask(messages.cast(pa.large_binary()), mask, replacements)
+    return pc.replace_with_mask(_large(messages), mask, replacements)
+
+
+def _large(messages: pa.Array) -> pa.Array:
+    """Messages as large binary; older pyarrow casts no views."""
+    if pa.types.is_binary_view(messages.type) or pa.types.is_string_view(messages.type):
+        return pa.array(messages.to_pylist(), pa.large_binary())
+    return messages.cast(pa.large_binary())

@@ -41,7 +41,15 @@ def whole():
 
 
 @pytest.mark.parametrize("place", [str, lambda folder: folder.as_uri()], ids=["folder", "URI"])
-@pytest.mark.parametrize("wrap", [lambda a: a, lambda a: pa.record_batch({"value": a})], ids=["array", "record batch"])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda a: a,
+        lambda a: pa.array(a.to_pylist(), pa.binary_view()),
+        lambda a: pa.record_batch({"value": a}),
+    ],
+    ids=["array", "views", "record batch"],
+)
 def test_fetched_messages_are_as_if_they_had_never_been_stored(stored, claims, whole, place, wrap):
     decoder = pickle.loads(pickle.dumps(towpath.Decoder(fields=FIELDS, claim_check=place(stored))))
     assert decoder.decode(wrap(claims)).equals(towpath.Decoder(fields=FIELDS).decode(whole))

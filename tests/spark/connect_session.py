@@ -4,6 +4,7 @@ Prints, as JSON, what a Connect session decoded.
 """
 
 import json
+import tempfile
 
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql.types import StructType
@@ -21,7 +22,13 @@ def main() -> None:
     seen = Observation("orders")
     counted = towpath.spark.decode(source, "canal-json", SCHEMA, table="orders", metrics=seen)
     captured = spark.createDataFrame([(value,) for value in lines("tencent/small.jsonl")], "value binary")
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+        file.write(b"\n".join(MIXED))
+        file.flush()
+        reader = spark.read.format("towpath").options(dialect="canal-json", schema=SCHEMA, table="orders")
+        read = [str(row) for row in reader.load(file.name).select("op", "after").collect()]
     result = {
+        "read": read,
         "session": type(spark).__module__,
         "function": [
             str(row) for row in source.mapInArrow(decoder, decoder.spark_schema).select("op", "after").collect()

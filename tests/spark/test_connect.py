@@ -54,6 +54,10 @@ def test_the_decoder_is_the_function_there_too(connected):
     assert connected["counted"] == connected["function"]
 
 
+def test_files_are_read_there_too(connected):
+    assert connected["read"] == connected["function"]
+
+
 def test_counts_arrive(connected):
     assert connected["counts"] == {
         "messages": 5,

@@ -1,14 +1,26 @@
-"""The Spark code of the README and of docs/spark.md runs as printed."""
+"""The Spark code of the README, of docs/spark.md and of docs/source.md runs as printed."""
 
+import gzip
 import re
 from pathlib import Path
 
 import pyarrow as pa
+import pyspark
 import pytest
 
 import towpath
 from canal_messages import change
+from towpath import files
+from towpath.spark import options
 
+# Each is on its dialect's page.
+DIALECT_OPTIONS = {
+    "decimal_handling_mode",
+    "time_precision_mode",
+    "binary_handling_mode",
+    "bigint_unsigned_handling_mode",
+    "writer_schema",
+}
 ROOT = Path(__file__).parents[2]
 MESSAGES = [
     change(data=[{"id": "7", "total": "12.50"}]),
@@ -90,10 +102,31 @@ def test_spark_page_counts(names, capsys):
     assert capsys.readouterr().out == "3 1 1\n"
 
 
+@pytest.mark.skipif(pyspark.__version__ < "4", reason="data sources in Python came with Spark 4")
+def test_source_page(names, tmp_path, capsys):
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b"\n".join(MESSAGES)))
+    [block] = blocks("docs/source.md")
+    exec(compile(block.replace("captures/", f"{tmp_path}/"), "docs/source.md", "exec"), names)
+    shown = capsys.readouterr().out
+    assert re.search(r"insert\|\s*7\|\s*12\.50\|\s*0\|", shown)
+    assert re.search(rf"error\|\s*NULL\|\s*NULL\|\s*{sum(map(len, MESSAGES[:2])) + 2}\|", shown)
+    assert names["orders"].first()["_file"] == f"{tmp_path}/a.jsonl.gz"
+
+
+def test_options_and_framings_of_the_source_page():
+    text = (ROOT / "docs" / "source.md").read_text()
+    own = re.findall(r"^\| `(\w+)` \| ", text.partition("## Framings")[0], re.MULTILINE)
+    assert set(own) == {*options._DEFAULTS, "keep"} - {"path", "paths"}
+    assert all(f"`{name}`" in text for name in set(options._TEXTS) - DIALECT_OPTIONS)
+    assert re.findall(r"^\| `([\w-]+)` \| `\.", text, re.MULTILINE) == list(files.FRAMINGS)
+    assert all(f"`{suffix}`" in text for suffix in (*files._FRAMINGS, *files._COMPRESSIONS))
+
+
 def test_every_block_of_the_documents_is_run_by_some_test():
     words = {
         "README.md": ["towpath.Decoder(", "frame.select", "df.mapInArrow", "readStream"],
         "docs/spark.md": ["PYSPARK_PYTHON", "Observation"],
+        "docs/source.md": ['format("towpath")'],
     }
     for document, expected in words.items():
         assert [next(word for word in expected if word in block) for block in blocks(document)] == expected

@@ -3,6 +3,7 @@
 from towpath.spark.apply import applier, apply_changes
 from towpath.spark.counts import ERROR_KINDS
 from towpath.spark.decoding import decode
+from towpath.spark.registering import register
 from towpath.spark.replicate import replicate
 from towpath.spark.types import arrow_schema, is_struct_type, struct_type
 
@@ -13,6 +14,7 @@ __all__ = [
     "arrow_schema",
     "decode",
     "is_struct_type",
+    "register",
     "replicate",
     "struct_type",
 ]

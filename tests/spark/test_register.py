@@ -1,0 +1,12 @@
+"""Making the data source known where it is not found by itself."""
+
+import pyspark
+import pytest
+
+import towpath
+
+
+@pytest.mark.skipif(pyspark.__version__ >= "4", reason="this Spark has data sources in Python")
+def test_spark_3_is_told_what_it_lacks(spark):
+    with pytest.raises(NotImplementedError, match="needs Spark 4"):
+        towpath.spark.register(spark)
