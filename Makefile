@@ -17,7 +17,7 @@ demo: ## Build, start a local Spark, and show real messages become typed rows
 	@PYTHON="$(PYTHON)" examples/demo.sh
 
 # The jars come first: who lacks Java or Maven learns it at once.
-test: jars lint ## Everything that must pass: lint, Rust, Python, Spark 4.0 with Kafka and Delta
+test: jars lint wheel ## Everything that must pass: lint, Rust, Python, Spark 4.0 with Kafka and Delta
 	cargo test --locked
 	$(IN_VENV) pytest tests/python tests/spark
 	$(IN_VENV) pytest tests/lakehouse

@@ -9,27 +9,27 @@ from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming import DataStreamReader
 
 import towpath
-from kafka_broker import KafkaBroker, Sent
+from kafka_broker import Sent
 from spark_rows import of_arrow, of_spark
 
 KEPT = ("topic", "partition", "offset", "timestamp")
 
 
-def read(spark: SparkSession, kafka: KafkaBroker, *topics: str) -> DataFrame:
+def read(spark: SparkSession, bootstrap: str, *topics: str) -> DataFrame:
     """Everything that is in the topics now."""
-    return _configured(spark.read, kafka, topics).load()
+    return _configured(spark.read, bootstrap, topics).load()
 
 
-def stream(spark: SparkSession, kafka: KafkaBroker, *topics: str, limit: int | None = None) -> DataFrame:
+def stream(spark: SparkSession, bootstrap: str, *topics: str, limit: int | None = None) -> DataFrame:
     """The topics as a stream from their beginning, `limit` messages a micro-batch."""
-    source = _configured(spark.readStream, kafka, topics)
+    source = _configured(spark.readStream, bootstrap, topics)
     return (source.option("maxOffsetsPerTrigger", limit) if limit else source).load()
 
 
 def _configured(
-    reader: DataFrameReader | DataStreamReader, kafka: KafkaBroker, topics: Iterable[str]
+    reader: DataFrameReader | DataStreamReader, bootstrap: str, topics: Iterable[str]
 ) -> DataFrameReader | DataStreamReader:
-    source = reader.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap)
+    source = reader.format("kafka").option("kafka.bootstrap.servers", bootstrap)
     return source.option("subscribe", ",".join(topics)).option("startingOffsets", "earliest")
 
 
@@ -45,13 +45,14 @@ def decoded_locally(sent: list[Sent], dialect: str = "auto", **options: Any) -> 
             "timestamp": pa.array([record.timestamp * 1000 for record in sent], pa.timestamp("us", "UTC")),
         }
     )
-    return _ordered(of_arrow(towpath.Decoder(dialect, keep=KEPT, **options).decode(batch)))
+    return in_order(of_arrow(towpath.Decoder(dialect, keep=KEPT, **options).decode(batch)))
 
 
 def ordered(frame: DataFrame) -> list[dict[str, Any]]:
     """The rows of a frame of the layout `change` that kept `KEPT`, in the order of topics and offsets."""
-    return _ordered(of_spark(frame.collect()))
+    return in_order(of_spark(frame.collect()))
 
 
-def _ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same for rows that were collected already."""
     return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["offset"], row["row"] or 0))

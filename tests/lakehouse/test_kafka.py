@@ -9,7 +9,7 @@ from spark_rows import of_spark
 def test_spark_reads_what_was_produced(spark, kafka, topic):
     kafka.create_topic(topic, 3)
     sent = kafka.produce(topic, [(f"k{n}".encode(), None if n == 4 else f"v{n}".encode(), n % 3) for n in range(7)])
-    rows = read(spark, kafka, topic).selectExpr("*", "unix_millis(timestamp) as millis").collect()
+    rows = read(spark, kafka.bootstrap, topic).selectExpr("*", "unix_millis(timestamp) as millis").collect()
     got = {(row["partition"], row["offset"]): row for row in of_spark(rows)}
     assert sorted(got) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0), (2, 1)]
     for record in sent:

@@ -1,0 +1,133 @@
+"""A cluster whose nodes have no towpath: it comes with the job, in both of the ways that docs/cluster.md shows."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from all_golden import GOLDEN
+from fidelity import lines
+from kafka_source import decoded_locally, in_order
+from server_process import jars
+from spark_cluster import QUICK_START, SparkCluster, node_environment
+from spark_rows import of_arrow
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs" / "cluster.md").read_text()
+FIELDS = ("op", "database", "table", "before", "after", "row", "error")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with SparkCluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def sent(kafka):
+    """Messages of TiCDC in a topic with more partitions than the cluster has cores."""
+    topic = kafka.create_topic("cluster", 8)
+    values = lines(GOLDEN / "canal-json" / "ticdc" / "canal_json_stream_ext.jsonl.zst")
+    return kafka.produce(topic, [(None, value, at % 8) for at, value in enumerate(values)])
+
+
+@pytest.fixture(scope="module")
+def wheel():
+    """What `make wheel` built, if it is of the files that are here now."""
+    built = list((ROOT / "dist").glob("towpath-*.whl"))
+    assert len(built) == 1, "`make wheel` builds the wheel that the cluster is sent"
+    [found] = built
+    with zipfile.ZipFile(found) as packed:
+        for file in (ROOT / "python" / "towpath").rglob("*.py"):
+            name = str(file.relative_to(ROOT / "python"))
+            assert packed.read(name) == file.read_bytes(), f"{found.name} has another {name}: `make wheel` renews it"
+    return found
+
+
+def environment(folder: Path, *packages: Path | str) -> Path:
+    """A new environment with some packages, in the versions that the tests have."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    pins = ROOT / "requirements" / "dev.txt"
+    install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--constraint", pins, *packages]
+    subprocess.run(install, check=True)
+    return folder
+
+
+def run_job(cluster, kafka, sent, folder, python, **conf):
+    """What cluster_job.py prints, run by a driver that has towpath for workers that run `python`."""
+    settings = {
+        "master": cluster.url,
+        "kafka": kafka.bootstrap,
+        "topic": sent[0].topic,
+        "folder": str(folder),
+        "conf": {
+            "spark.jars": ",".join(map(str, jars("spark"))),
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+            "spark.driver.extraJavaOptions": QUICK_START,
+            "spark.executor.extraJavaOptions": QUICK_START,
+            "spark.driver.host": "127.0.0.1",
+            "spark.executor.memory": "512m",
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # no task before both executors are there
+            "spark.sql.shuffle.partitions": "2",
+            "spark.ui.enabled": "false",
+            **conf,
+        },
+    }
+    variables = {**node_environment(), "PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": str(python)}
+    program = [sys.executable, Path(__file__).with_name("cluster_job.py"), json.dumps(settings)]
+    ran = subprocess.run(program, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr[-6000:]
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def demand_all(sent, folder, counts):
+    """Both jobs gave what the messages are. Returns where the rows of the batch were decoded."""
+    wanted = decoded_locally(sent, key="key", fields=FIELDS)
+    rows = in_order(of_arrow(pyarrow.parquet.read_table(folder / "batch")))
+    places = [json.loads(row.pop("where")) for row in rows]
+    assert rows == wanted
+    assert in_order(of_arrow(pyarrow.parquet.read_table(folder / "stream"))) == wanted
+    assert (counts["messages"], counts["rows"], counts["errors"]) == (len(sent), len(rows), 0)
+    assert len(sent) == 798
+    return places
+
+
+def demand_both_executors(cluster, places):
+    """A standalone worker runs each executor in a folder of its own."""
+    assert {Path(place["folder"]).parents[1] for place in places} == set(cluster.work_folders)
+
+
+def test_an_environment_packed_by_venv_pack(cluster, kafka, sent, wheel, tmp_path):
+    made, packed = environment(tmp_path / "made", wheel), tmp_path / "environment.tar.gz"
+    subprocess.run([sys.executable, "-m", "venv_pack", "--quiet", "-p", made, "-o", packed], check=True)
+    made.rename(tmp_path / "gone")  # what runs is the copy
+    archive = {"spark.archives": f"{packed}#environment"}
+    assert f"--archives {packed.name}#environment" in DOCUMENT
+    counts = run_job(cluster, kafka, sent, tmp_path, "./environment/bin/python", **archive)
+    places = demand_all(sent, tmp_path, counts)
+    demand_both_executors(cluster, places)
+    for place in places:
+        assert Path(place["python"]) == Path(place["folder"], "environment/bin/python")
+        assert Path(place["towpath"]).is_relative_to(Path(place["folder"], "environment"))
+
+
+def test_the_wheel_alone_where_nodes_have_pyarrow(cluster, kafka, sent, wheel, tmp_path):
+    node = environment(tmp_path / "node", "pyarrow") / "bin" / "python"
+    without = subprocess.run([node, "-c", "import towpath"], env=node_environment(), capture_output=True, check=False)
+    assert b"No module named 'towpath'" in without.stderr
+    archive = tmp_path / "towpath.zip"  # a wheel is a zip file, and Spark unpacks what is called so
+    archive.write_bytes(wheel.read_bytes())
+    conf = {"spark.archives": f"{archive}#towpath", "spark.executorEnv.PYTHONPATH": "towpath"}
+    assert f"--archives {archive.name}#towpath --conf spark.executorEnv.PYTHONPATH=towpath" in DOCUMENT
+    counts = run_job(cluster, kafka, sent, tmp_path, node, **conf)
+    places = demand_all(sent, tmp_path, counts)
+    demand_both_executors(cluster, places)
+    for place in places:
+        assert Path(place["python"]) == node
+        assert Path(place["towpath"]) == Path(place["folder"], "towpath/towpath/__init__.py")

@@ -1,0 +1,63 @@
+"""Spark Connect: a client without a JVM, a server with the jars for Kafka and Delta."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from all_golden import GOLDEN
+from fidelity import lines
+from kafka_source import decoded_locally, ordered
+from server_process import ServerProcess, jars
+from spark_cluster import HOME, QUICK_START, node_environment
+
+STARTED = r"Spark Connect server started at: \S*?:(\d+)"
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The address of a server, as Spark's own start script starts it."""
+    conf = {
+        "spark.master": "local[2]",
+        "spark.jars": ",".join(map(str, jars("spark"))),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.ui.enabled": "false",
+    }
+    options = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    program = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", *options, "spark-internal"]
+    variables = {**node_environment(), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(sys.path)}
+    running = ServerProcess([HOME / "bin" / "spark-submit", *program], tmp_path / "server.log", variables)
+    try:
+        running.wait_until(lambda: re.search(STARTED, running.log()) is not None)
+        yield f"sc://127.0.0.1:{re.search(STARTED, running.log())[1]}"
+    finally:
+        running.stop()
+
+
+def test_a_topic_goes_into_delta_tables_through_connect(spark, kafka, topic, server, tmp_path):
+    kafka.create_topic(topic, 2)
+    values = lines(GOLDEN / "canal-json" / "ticdc" / "canal_json_stream_ext.jsonl.zst")
+    sent = kafka.produce(topic, [(None, value, at % 2) for at, value in enumerate(values)])
+    settings = {"remote": server, "kafka": kafka.bootstrap, "topic": topic, "folder": str(tmp_path)}
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = [sys.executable, Path(__file__).with_name("connect_client.py"), json.dumps(settings)]
+    ran = subprocess.run(program, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr[-6000:]
+    said = json.loads(ran.stdout.splitlines()[-1])
+    assert said["session"] == "pyspark.sql.connect.session"
+    assert sum(said["messages"]) == len(sent) == 798
+    assert len(said["messages"]) >= 3
+    wanted = decoded_locally(sent, key="key")
+    for table in ("batch", "stream"):
+        assert ordered(spark.read.format("delta").load(str(tmp_path / table))) == wanted

@@ -1,0 +1,235 @@
+"""Structured Streaming from a real broker: topics of every dialect in one stream, limits, stops and restarts."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import debezium_truth
+import towpath
+from all_golden import GOLDEN, captures
+from canal_messages import change, order
+from fidelity import ROW_CHANGES, objects
+from kafka_source import KEPT, decoded_locally, ordered, read, stream
+
+# At least one capture of each dialect; those of TiCDC are compressed, Debezium's has tombstones.
+CHOSEN = [
+    "canal-json/canal-mysql/mixed.flat.jsonl.zst",
+    "canal-json/tencent/small.jsonl",
+    "canal-json/ticdc/canal_json_ext_lz4.lenrec.zst",
+    "canal-json/ticdc/canal_json_ext_snappy.lenrec.zst",
+    "canal-protobuf/canal-mysql/mixed.pb.bin.zst",
+    "cloudcanal-json/small_ddl_key.jsonl",
+    "debezium-json/mysql-default/mixed.kv.jsonl.zst",
+    "dts-avro/dts_v2_born.lenrec.zst",
+    "maxwell-json/maxwell-maria/maxwell.jsonl.zst",
+    "river-json/small_null_v_omitted.jsonl",
+    "ticdc-open/open_protocol.kvrec.zst",
+]
+LIMIT = 1500
+FIELDS = ("op", "database", "table", "primary_key", "before", "after", "source", "row", "error", "_corrupt_record")
+OPTIONS = {"key": "key", "fields": FIELDS}
+
+
+@pytest.fixture(scope="module")
+def sent(kafka):
+    """What the broker took of each capture, in a topic of its own with two partitions."""
+    dialects = [dialect["name"] for dialect in towpath.dialects()]
+    assert {name.partition("/")[0] for name in CHOSEN} == set(dialects)
+    found = {capture.name: capture for dialect in dialects for capture in captures(dialect)}
+    return {name: _sent(kafka, name, found[name].records) for name in CHOSEN}
+
+
+def _sent(kafka, name, records):
+    topic = kafka.create_topic(name.replace("/", "."), 2)
+    return kafka.produce(topic, [(record.key, record.value, at % 2) for at, record in enumerate(records)])
+
+
+@pytest.fixture(scope="module")
+def streamed(spark, kafka, sent, tmp_path_factory):
+    """The whole stream in a Delta table, and the progress of its query."""
+    folder = tmp_path_factory.mktemp("streamed")
+    source = stream(spark, kafka.bootstrap, *_topics(sent), limit=LIMIT)
+    decoded = towpath.spark.decode(source, keep=KEPT, metrics="cdc", **OPTIONS)
+    query = finished(decoded.writeStream.format("delta"), folder)
+    return spark.read.format("delta").load(str(folder / "table")), query.recentProgress
+
+
+def _topics(sent):
+    return [records[0].topic for records in sent.values()]
+
+
+def finished(writer, folder: Path):
+    """A query that has taken everything there is."""
+    query = started(writer.trigger(availableNow=True), folder)
+    assert query.awaitTermination(300)
+    return query
+
+
+def started(writer, folder: Path):
+    return writer.option("checkpointLocation", str(folder / "checkpoint")).start(str(folder / "table"))
+
+
+def everything(sent):
+    return [record for records in sent.values() for record in records]
+
+
+def test_every_dialect_arrives_as_it_is_decoded_locally(sent, streamed):
+    table, _ = streamed
+    rows, wanted = ordered(table), decoded_locally(everything(sent), **OPTIONS)
+    assert len(rows) == len(wanted)
+    assert [row for row, want in zip(rows, wanted, strict=True) if row != want] == []
+
+
+def test_a_batch_read_gives_what_the_stream_gave(spark, kafka, sent, streamed):
+    batch = towpath.spark.decode(read(spark, kafka.bootstrap, *_topics(sent)), keep=KEPT, **OPTIONS)
+    assert ordered(batch) == ordered(streamed[0])
+
+
+def test_kept_columns_are_what_the_broker_told_the_producer(sent, streamed):
+    table, _ = streamed
+    rows = table.selectExpr("topic", "partition", "offset", "unix_millis(timestamp) as timestamp").distinct().collect()
+    told = [(record.topic, record.partition, record.offset, record.timestamp) for record in everything(sent)]
+    assert sorted(tuple(row) for row in rows) == sorted(told)
+
+
+TRUTHS = {
+    "canal-json/canal-mysql/mixed.flat.jsonl.zst": "canal-json/canal-mysql/truth.jsonl.zst",
+    "canal-protobuf/canal-mysql/mixed.pb.bin.zst": "canal-json/canal-mysql/truth.jsonl.zst",
+    "maxwell-json/maxwell-maria/maxwell.jsonl.zst": "maxwell-json/maxwell-maria/truth.jsonl.zst",
+}
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_there_are_as_many_changes_of_each_table_as_the_database_had(sent, streamed, name):
+    events = objects(GOLDEN / TRUTHS[name])
+    demand_counts(streamed[0], sent[name], Counter((event["db"], event["table"], event["op"]) for event in events))
+
+
+def test_there_are_as_many_changes_of_debezium_as_the_database_had(sent, streamed):
+    held = debezium_truth.load("mysql")
+    events = {table: debezium_truth.split_key_changes(held, held.events[table]) for table in held.events}
+    wanted = Counter((*table, event["op"]) for table in events for event in events[table])
+    demand_counts(streamed[0], sent["debezium-json/mysql-default/mixed.kv.jsonl.zst"], wanted)
+
+
+def demand_counts(table, sent, wanted):
+    """The truth leaves out some tables of a capture, so only those it has are looked at."""
+    changes = table.filter(table.topic == sent[0].topic).filter(table.op.isin(*ROW_CHANGES))
+    rows = changes.select("database", "table", "op").collect()
+    tables = {key[:2] for key in wanted}
+    assert Counter(tuple(row) for row in rows if tuple(row)[:2] in tables) == wanted
+    assert wanted.total() > 500
+
+
+def test_null_values_are_tombstones_at_their_offsets(sent, streamed):
+    nulls = {(record.topic, record.partition, record.offset) for record in everything(sent) if record.value is None}
+    rows = streamed[0].filter("op = 'tombstone'").select("topic", "partition", "offset").collect()
+    assert len(nulls) == 107
+    assert sorted(tuple(row) for row in rows) == sorted(nulls)
+
+
+def test_a_limit_makes_several_micro_batches_whose_counts_add_up(sent, streamed):
+    table, progress = streamed
+    batches = [batch for batch in progress if batch["numInputRows"]]
+    count = len(everything(sent))
+    assert len(batches) >= count / LIMIT > 3
+    assert all(batch["numInputRows"] <= LIMIT for batch in batches)
+    counted = [batch["observedMetrics"]["cdc"] for batch in batches]
+    assert [counts["messages"] for counts in counted] == [batch["numInputRows"] for batch in batches]
+    assert sum(counts["messages"] for counts in counted) == count
+    assert sum(counts["rows"] for counts in counted) == table.count()
+    assert sum(counts["errors"] for counts in counted) == table.filter("error is not null").count()
+
+
+# What follows needs few messages: it is about where a stream goes on.
+
+
+def orders(first: int, count: int):
+    """Inserts of the orders `first`, `first` + 1 and so on, for two partitions."""
+    numbers = range(first, first + count)
+    return [(str(number).encode(), change(data=[order(number, "1.00")]), number % 2) for number in numbers]
+
+
+def numbers(table):
+    return sorted(int(row.id) for row in table.selectExpr("after['id'] as id").collect())
+
+
+def test_a_stopped_stream_goes_on_where_it_was(spark, kafka, topic, tmp_path):
+    kafka.create_topic(topic, 2)
+    sent = kafka.produce(topic, orders(0, 200))
+
+    def writer():
+        decoded = towpath.spark.decode(stream(spark, kafka.bootstrap, topic, limit=20), "canal-json", keep=KEPT)
+        return decoded.writeStream.format("parquet")
+
+    query = started(writer(), tmp_path)
+    while not any(batch["batchId"] >= 1 for batch in query.recentProgress):
+        assert query.exception() is None
+        query.awaitTermination(0.1)
+    query.stop()
+    taken = spark.read.parquet(str(tmp_path / "table")).count()
+    assert 40 <= taken <= 200
+    sent += kafka.produce(topic, orders(200, 50))
+    again = finished(writer(), tmp_path)
+    table = spark.read.parquet(str(tmp_path / "table"))
+    assert sum(batch["numInputRows"] for batch in again.recentProgress) == 250 - taken
+    assert numbers(table) == list(range(250))
+    assert ordered(table) == decoded_locally(sent, "canal-json")
+
+
+def test_a_micro_batch_that_failed_is_decoded_again_from_the_same_messages(spark, kafka, topic, tmp_path):
+    kafka.create_topic(topic, 2)
+    kafka.produce(topic, orders(0, 100))
+
+    def write(fail_at):
+        def into_folder(batch, number):
+            batch.write.mode("overwrite").parquet(str(tmp_path / "table" / f"batch={number}"))
+            if number == fail_at:
+                raise ArithmeticError("the sink broke after it had written")
+
+        decoded = towpath.spark.decode(stream(spark, kafka.bootstrap, topic, limit=30), "canal-json", keep=KEPT)
+        return decoded.writeStream.foreachBatch(into_folder)
+
+    with pytest.raises(StreamingQueryException, match="the sink broke"):
+        finished(write(fail_at=1), tmp_path)
+    broken = ordered(spark.read.parquet(str(tmp_path / "table" / "batch=1")))
+    kafka.produce(topic, orders(100, 10))
+    finished(write(fail_at=None), tmp_path)
+    assert ordered(spark.read.parquet(str(tmp_path / "table" / "batch=1"))) == broken
+    assert len(broken) == 30
+    assert numbers(spark.read.parquet(str(tmp_path / "table"))) == list(range(110))
+
+
+def test_a_failfast_stream_stops_at_the_bad_message_and_loses_nothing(spark, kafka, topic, tmp_path):
+    kafka.create_topic(topic, 1)
+    messages = [change(data=[order(number, "1.00")]) for number in range(30)]
+    messages[25] = b'{"type":"INSERT","data":[{'
+    kafka.produce(topic, [(None, message, 0) for message in messages])
+
+    def writer(mode):
+        source = stream(spark, kafka.bootstrap, topic, limit=10)
+        return towpath.spark.decode(source, "canal-json", keep=KEPT, mode=mode).writeStream.format("parquet")
+
+    with pytest.raises(StreamingQueryException, match=r"DecodeError.*canal-json"):
+        finished(writer("FAILFAST"), tmp_path)
+    assert numbers(spark.read.parquet(str(tmp_path / "table"))) == list(range(20))
+    finished(writer("PERMISSIVE"), tmp_path)
+    table = spark.read.parquet(str(tmp_path / "table"))
+    assert numbers(table.filter("error is null")) == [number for number in range(30) if number != 25]
+    [bad] = table.filter("error is not null").collect()
+    assert (bad.offset, bytes(bad["_corrupt_record"])) == (25, messages[25])
+
+
+def test_the_checkpoint_holds_kafkas_offsets_only(spark, kafka, topic, tmp_path):
+    """There is no state of towpath's own in it that a new version could not read."""
+    kafka.create_topic(topic, 2)
+    kafka.produce(topic, orders(0, 10))
+    decoded = towpath.spark.decode(stream(spark, kafka.bootstrap, topic), "canal-json")
+    finished(decoded.writeStream.format("parquet"), tmp_path)
+    names = {path.name for path in (tmp_path / "checkpoint").iterdir() if not path.name.startswith(".")}
+    assert names == {"commits", "metadata", "offsets", "sources"}
+    *_, offsets = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()
+    assert json.loads(offsets) == {topic: {"0": 5, "1": 5}}
