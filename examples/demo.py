@@ -7,15 +7,17 @@ import shutil
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from tqdm import tqdm
 
 import towpath
+from towpath.summary import FIELDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -23,8 +25,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 OUTPUT = ROOT / "demo-output" / "order_line.parquet"
+REPORT = ROOT / "demo-output" / "report.html"
 
 CANAL = "canal-json: Alibaba canal, MySQL"
+
+Result = TypeVar("Result")
 
 # What is shown as a topic, and where its messages are.
 TOPICS = {
@@ -47,22 +52,36 @@ ORDER_LINE = "order_id int, line_no smallint, sku string, qty int, price decimal
 
 
 def main() -> None:
-    """Start Spark, decode, show, store."""
+    """Start Spark, decode, show, store, report."""
     started = time.monotonic()
-    progress("starting a local Spark")
-    spark = local_spark()
-    progress("decoding")
-    kafka = spark.createDataFrame(
-        [(topic, *message) for topic, path in TOPICS.items() for message in messages(path)],
-        "topic string, key binary, value binary",
-    ).cache()
-    show_dialects(kafka)
-    show_changes(kafka)
-    show_ddl_and_watermarks(kafka)
-    show_bad_messages(spark)
-    store(kafka)
+    # The bar counts steps; it shows nothing where there is no terminal.
+    with tqdm(
+        total=8, bar_format="  {bar:20} {n_fmt}/{total_fmt}  {desc}", leave=False, disable=None, file=sys.stdout
+    ) as bar:
+        spark = step(bar, "starting a local Spark", local_spark)
+        kafka = step(bar, "reading the captures", lambda: topics(spark))
+        step(bar, "decoding every dialect", lambda: show_dialects(kafka))
+        step(bar, "decoding one table", lambda: show_changes(kafka))
+        step(bar, "decoding statements", lambda: show_ddl_and_watermarks(kafka))
+        step(bar, "decoding damaged messages", lambda: show_bad_messages(spark))
+        step(bar, "writing Parquet", lambda: store(kafka))
+        step(bar, "writing a report", lambda: report(kafka))
     print(f"\nAll of this took {time.monotonic() - started:.0f} s.")
     spark.stop()
+
+
+def step(bar: Any, what: str, run: Callable[[], Result]) -> Result:
+    """Do one step, and let the bar say which."""
+    bar.set_description_str(what)
+    result = run()
+    bar.update()
+    return result
+
+
+def topics(spark: SparkSession) -> DataFrame:
+    """All captures as Spark's Kafka source would give them."""
+    rows = [(topic, *message) for topic, path in TOPICS.items() for message in messages(path)]
+    return spark.createDataFrame(rows, "topic string, key binary, value binary").cache()
 
 
 def local_spark() -> SparkSession:
@@ -149,7 +168,7 @@ def show_changes(kafka: DataFrame) -> None:
         columns,
         rows,
     )
-    print("\n  The types Spark sees in `after`:  " + decoded.schema["after"].dataType.simpleString())
+    say("\n  The types Spark sees in `after`:  " + decoded.schema["after"].dataType.simpleString())
 
 
 def order_lines(kafka: DataFrame) -> DataFrame:
@@ -228,18 +247,29 @@ def store(kafka: DataFrame) -> None:
     shutil.rmtree(OUTPUT, ignore_errors=True)
     order_lines(kafka).coalesce(1).write.parquet(str(OUTPUT))
     rows = kafka.sparkSession.read.parquet(str(OUTPUT)).count()
-    print(f"\n{rows} typed changes were written to {OUTPUT}")
+    say(f"\n{rows} typed changes were written to {OUTPUT}")
+
+
+def report(kafka: DataFrame) -> None:
+    """A page with plots of what all the messages hold."""
+    decoded = towpath.spark.decode(kafka, fields=FIELDS, key="key")
+    towpath.spark.report(decoded, REPORT, "Every dialect's golden messages")
+    say(f"\nA report with plots was written to {REPORT}")
+
+
+def say(text: str) -> None:
+    """Print above the bar."""
+    tqdm.write(text)
 
 
 def table(title: str, subtitle: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print a table; cells are cut to a width that a terminal can hold."""
-    progress("")
     cells = [[cut(cell) for cell in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(columns, *cells, strict=True)]
-    print(f"\n{title}\n{subtitle}\n")
+    say(f"\n{title}\n{subtitle}\n")
     for line in ([*columns], ["-" * size for size in widths], *cells):
         padded = (cell + " " * (size - width(cell)) for cell, size in zip(line, widths, strict=True))
-        print("  " + "  ".join(padded).rstrip())
+        say("  " + "  ".join(padded).rstrip())
 
 
 def cut(cell: Any, limit: int = 58) -> str:
@@ -251,12 +281,6 @@ def cut(cell: Any, limit: int = 58) -> str:
 def width(text: str) -> int:
     """How many columns of a terminal the text takes: Chinese characters take two."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
-
-
-def progress(what: str) -> None:
-    """Say what is going on, on a line that the next one replaces; nothing where there is no terminal."""
-    if sys.stdout.isatty():
-        print(f"\r\033[K{f'  ... {what}' if what else ''}", end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -208,8 +208,9 @@ pub(crate) fn error_fields() -> Fields {
     texts.into_iter().chain([Field::new("byte", DataType::Int64, true)]).collect()
 }
 
+/// The parts are never null, but Spark's AutoCDC keeps a history only by a struct whose fields may be.
 pub(crate) fn sequence_fields() -> Fields {
-    ["major", "minor", "row"].map(|name| Field::new(name, DataType::Int64, false)).into_iter().collect()
+    ["major", "minor", "row"].map(|name| Field::new(name, DataType::Int64, true)).into_iter().collect()
 }
 
 pub(crate) fn source_fields() -> Fields {

@@ -176,6 +176,11 @@ def _beginnings(file: File, size: int) -> Iterator[int]:
             at = end
 
 
+def whole(file: File) -> Part:
+    """All of a file."""
+    return Part(file, 0, file.size if file.compression == "none" else _UNKNOWN_SIZE)
+
+
 def together(parts: Iterable[Part], size: int) -> Iterator[tuple[Part, ...]]:
     """Parts in their order, as many at once as are worth a task of about `size` bytes."""
     gathered: list[Part] = []

@@ -1,11 +1,13 @@
 """What the documents say is so: code blocks run, tables match the code, links lead somewhere."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import towpath
+from towpath.cli import parser
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -52,6 +54,22 @@ def test_the_code_on_a_dialects_page_runs(name):
         exec(compile(block, page, "exec"), names)
 
 
+def test_the_code_on_the_report_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    [block, _] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/report.md").read_text(), re.DOTALL)
+    exec(compile(block, "docs/report.md", "exec"), {})
+    assert "<h1>Orders</h1>\n<p>1 events of 1 tables; 0 with an error.</p>" in (tmp_path / "report.html").read_text()
+
+
+def test_the_commands_on_the_cli_page_are_accepted():
+    """Each is parsed as a shell would split it; other tests run them."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/cli.md").read_text(), re.DOTALL)
+    commands = [shlex.split(part) for line in "".join(blocks).splitlines() for part in re.split(r"[|>]", line)]
+    ours = [words for words in commands if words and words[0] == "towpath"]
+    verbs = {parser().parse_args(words[1:]).run.__name__ for words in ours}
+    assert verbs == {"dialects", "detect", "infer", "decode", "report"}
+
+
 def test_error_kinds_are_documented_in_their_order():
     text = (ROOT / "docs" / "errors.md").read_text()
     kinds = re.search(r"\| kind \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)", text)[1]
@@ -69,4 +87,5 @@ def test_links_lead_to_files(document):
 def test_make_help_names_every_verb():
     makefile = (ROOT / "Makefile").read_text()
     verbs = set(re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE))
-    assert verbs == set("help demo test lint fmt bench fuzz soak matrix wheel jars clean".split())
+    wanted = ["help", "demo", "test", "lint", "fmt", "bench", "fuzz", "soak", "matrix", "wheel", "jars", "clean"]
+    assert verbs == set(wanted)

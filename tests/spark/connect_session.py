@@ -5,13 +5,42 @@ Prints, as JSON, what a Connect session decoded.
 
 import json
 import tempfile
+import threading
 
-from pyspark.sql import Observation, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.types import StructType
 
 import towpath
 from canal_messages import MIXED, SCHEMA
 from golden_files import lines
+from towpath.spark.reporting import summarized
+from towpath.summary import FIELDS
+
+
+def captured_messages(spark: SparkSession) -> DataFrame:
+    """A golden capture."""
+    return spark.createDataFrame([(value,) for value in lines("tencent/small.jsonl")], "value binary")
+
+
+def told(spark: SparkSession) -> dict[str, int]:
+    """What the listener told of a stream's first batch."""
+    heard = threading.Event()
+    counts: list[towpath.spark.BatchCounts] = []
+
+    def hear(batch: towpath.spark.BatchCounts) -> None:
+        counts.append(batch)
+        heard.set()
+
+    listener = towpath.spark.progress_listener(hear)
+    spark.streams.addListener(listener)
+    with tempfile.TemporaryDirectory() as folder:
+        spark.createDataFrame([(value,) for value in MIXED], "value binary").coalesce(1).write.parquet(f"{folder}/in")
+        source = spark.readStream.schema("value binary").parquet(f"{folder}/in")
+        frame = towpath.spark.decode(source, "canal-json", SCHEMA, table="orders", metrics="cdc")
+        frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination(120)
+        assert heard.wait(60)
+    spark.streams.removeListener(listener)
+    return {"messages": counts[0].messages, "rows": counts[0].rows, **counts[0].errors}
 
 
 def main() -> None:
@@ -21,14 +50,17 @@ def main() -> None:
     source = spark.createDataFrame([(value,) for value in MIXED], "value binary")
     seen = Observation("orders")
     counted = towpath.spark.decode(source, "canal-json", SCHEMA, table="orders", metrics=seen)
-    captured = spark.createDataFrame([(value,) for value in lines("tencent/small.jsonl")], "value binary")
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
         file.write(b"\n".join(MIXED))
         file.flush()
         reader = spark.read.format("towpath").options(dialect="canal-json", schema=SCHEMA, table="orders")
         read = [str(row) for row in reader.load(file.name).select("op", "after").collect()]
+    captured = captured_messages(spark)
+    decoded = towpath.spark.decode(captured_messages(spark), fields=FIELDS)
     result = {
         "read": read,
+        "told": told(spark),
+        "summary": summarized(decoded).counts.to_pylist(),
         "session": type(spark).__module__,
         "function": [
             str(row) for row in source.mapInArrow(decoder, decoder.spark_schema).select("op", "after").collect()

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -67,3 +68,14 @@ def test_counts_arrive(connected):
         "errors_type": 1,
         "errors_syntax": 1,
     }
+
+
+def test_the_listener_is_told(connected):
+    assert connected["told"] == {"messages": 5, "rows": 4, "syntax": 1, "type": 1}
+
+
+def test_reports_are_counted(connected):
+    ops = Counter()
+    for row in connected["summary"]:
+        ops[row["op"]] += row["rows"]
+    assert ops == Counter(connected["ops"])

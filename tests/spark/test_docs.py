@@ -1,12 +1,14 @@
 """The Spark code of the README, of docs/spark.md and of docs/source.md runs as printed."""
 
 import gzip
+import importlib.util
 import re
 from pathlib import Path
 
 import pyarrow as pa
 import pyspark
 import pytest
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 import towpath
 from canal_messages import change
@@ -21,6 +23,11 @@ DIALECT_OPTIONS = {
     "bigint_unsigned_handling_mode",
     "writer_schema",
 }
+
+needs_matplotlib = pytest.mark.skipif(
+    importlib.util.find_spec("matplotlib") is None, reason="pages need matplotlib, which is not in this environment"
+)
+
 ROOT = Path(__file__).parents[2]
 MESSAGES = [
     change(data=[{"id": "7", "total": "12.50"}]),
@@ -86,7 +93,7 @@ def test_readme_stream(names, spark, tmp_path):
     )
     kafka.write.parquet(str(tmp_path / "kafka"))
     names["spark"] = KafkaStandIn(spark, str(tmp_path / "kafka"))
-    run("README.md", "readStream", names)
+    run("README.md", 'layout="upsert"', names)
     query = names["orders"].writeStream.format("memory").queryName("readme").trigger(availableNow=True).start()
     query.awaitTermination(120)
     rows = spark.table("readme").orderBy("offset").collect()
@@ -122,11 +129,26 @@ def test_options_and_framings_of_the_source_page():
     assert all(f"`{suffix}`" in text for suffix in (*files._FRAMINGS, *files._COMPRESSIONS))
 
 
+def test_spark_page_listener(names, spark):
+    run("docs/spark.md", "progress_listener", names)
+    spark.streams.removeListener(names["listener"])
+    assert isinstance(names["listener"], StreamingQueryListener)
+    assert names["batches"] == []
+
+
+@needs_matplotlib
+def test_report_page(names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("docs/report.md", "spark.report", names)
+    assert "3 events of 2 tables; 1 with an error." in (tmp_path / "report.html").read_text()
+
+
 def test_every_block_of_the_documents_is_run_by_some_test():
     words = {
-        "README.md": ["towpath.Decoder(", "frame.select", "df.mapInArrow", "readStream"],
-        "docs/spark.md": ["PYSPARK_PYTHON", "Observation"],
+        "README.md": ["towpath.Decoder(", "frame.select", "df.mapInArrow", 'layout="upsert"', "replicate"],
         "docs/source.md": ['format("towpath")'],
+        "docs/report.md": ["write_report", "spark.report"],
+        "docs/spark.md": ["PYSPARK_PYTHON", "Observation", "progress_listener"],
     }
     for document, expected in words.items():
         assert [next(word for word in expected if word in block) for block in blocks(document)] == expected
