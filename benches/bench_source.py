@@ -20,7 +20,7 @@ from peers import DDL
 
 ROWS = {"schema": DDL, "layout": "upsert", "fields": "_op,_event_time,_produced_time"}
 IMAGES = {"schema": DDL, "fields": "op,before,after,event_time,produced_time"}
-PART = "64m"  # the default of the source, and so for all
+PART = "128m"  # the default of the source, and so for all
 
 
 def ensure_lines(count):

@@ -171,12 +171,25 @@ def spark_part(arguments):
     return {f"spark {what} {way}": [r[what] for r in rounds] for way, rounds in ways.items() for what in measures}
 
 
+def source_part(arguments):
+    """The data source over a file of lines, and other ways over the same bytes."""
+    need("java")
+    report = corpus.CACHE / "source.json"
+    size = ["--count", 2 * arguments.count, "--rounds", max(5, arguments.rounds)]
+    run([sys.executable, BENCHES / "bench_source.py", *size, "--json", report], stdout=sys.stderr)
+    ways = json.loads(report.read_text())["ways"]
+    return {
+        f"lines {what} {way}": [r[what] for r in rounds] for way, rounds in ways.items() for what in ("cpu", "wall")
+    }
+
+
 PARTS = {
     "rust": rust_part,
     "python": python_part,
     "jvm": jvm_part,
     "instructions": instructions_part,
     "spark": spark_part,
+    "source": source_part,
 }
 
 
@@ -214,6 +227,10 @@ def against_spark(title, what, way, first, goal):
     return Row(
         f"Spark, rows, {what}: against {title}", f"spark {what} towpath rows", f"spark {what} {way}", first, goal
     )
+
+
+def against_lines(title, way, goal=None):
+    return Row(f"Spark, data source over lines, rows, cpu: against {title}", "lines cpu source, rows", way, None, goal)
 
 
 ROWS = [
@@ -289,6 +306,9 @@ ROWS = [
     against_spark("from_json naive", "cpu", "from_json naive", 2.3, 3.0),
     against_spark("from_json naive", "wall", "from_json naive", 2.3, 3.0),
     against_spark("orjson in mapInArrow", "cpu", "orjson mapInArrow", None, None),
+    against_lines("from_json tuned over the same lines", "lines cpu text, from_json tuned", 2.6),
+    against_lines("mapInArrow over the same lines", "lines cpu text, mapInArrow, rows"),
+    against_lines("mapInArrow over Parquet", "lines cpu parquet, mapInArrow, rows"),
 ]
 NOTES = """\
 - The peers do less. simd-json's tape and `IgnoredAny` decode nothing; derived and prost's structs and apache-avro's
@@ -347,7 +367,7 @@ def ratio(row, figures):
     if row.theirs is None:
         return ours
     theirs = statistics.median(figures[row.theirs])
-    seconds = row.ours.startswith("spark")
+    seconds = row.ours.startswith(("spark", "lines"))
     return theirs / ours if seconds and not row.cost else ours / theirs
 
 
@@ -366,7 +386,7 @@ def table_line(row, figures):
     if any(name not in figures for name in filter(None, (row.ours, row.theirs))):
         return f"| {row.title} | | | not measured | {row.first or ''} | {row.goal or ''} | |"
     value = ratio(row, figures)
-    unit = "" if row.ours.startswith(("spark", "instructions")) else " MB/s"
+    unit = "" if row.ours.startswith(("spark", "lines", "instructions")) else " MB/s"
     theirs = spread(figures[row.theirs]) + unit if row.theirs else ""
     shown = number(value) if row.theirs else ""
     targets = f"{row.first or ''} | {row.goal or ''}"
@@ -436,7 +456,7 @@ def report(parts):
 # Results
 
 Written by `make bench`, which calls `python benches/run.py`; parts of it run alone with
-`python benches/run.py rust python jvm instructions spark`. Medians, lowest and highest in brackets. Of MB/s more is
+`python benches/run.py rust python jvm instructions spark source`. Medians, lowest and highest in brackets. Of MB/s more is
 better, of Spark's seconds and of instructions less. `first` and `goal` are the project's targets.
 
 {table(figures)}

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -10,17 +11,26 @@ from pyspark.sql import SparkSession
 from server_process import jars
 from spark_cluster import QUICK_START
 
+# Compiling each query costs tests more than it gains, and planning it anew between its stages as well.
+UNCOMPILED = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+}
 
-def lake_session(warehouse: Path) -> SparkSession:
+
+def lake_session(warehouse: Path, settings: Mapping[str, str] = UNCOMPILED) -> SparkSession:
     """A classic session on two cores."""
     # Workers have to run the Python that has towpath; collected timestamps are shown in the process's own zone.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["TZ"] = "UTC"
     time.tzset()
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
     session = (
-        SparkSession.builder.master("local[2]")
-        .appName("towpath lakehouse tests")
+        builder.appName("towpath lakehouse tests")
         .config("spark.jars", ",".join(map(str, jars("spark"))))
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")

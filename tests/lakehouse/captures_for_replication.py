@@ -15,6 +15,7 @@ import towpath
 import truth
 from fidelity import SHARED, lines, objects, records
 from golden_files import GOLDEN
+from lake_session import UNCOMPILED
 from replay import TABLES
 
 MYSQL = SHARED / "server" / "mysql"
@@ -140,4 +141,4 @@ def canal_json_small() -> Case:
             )
     keys = {name: [column.name for column in columns[name].values() if column.in_key] for name in SMALL}
     sent = [Record("canal", None, value) for value in lines(folder / "mixed.flat.jsonl.zst")]
-    return Case("canal-json", sent, tables, keys, limit=30)
+    return Case("canal-json", sent, tables, keys, limit=30, settings=UNCOMPILED)

@@ -45,6 +45,8 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
     """More arguments of `replicate`."""
     schemas: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    """Of the driver's Spark; its own defaults otherwise."""
     strays: bool = False
     """Whether its messages say where they stand in the source's history, so that old ones may come back alone."""
 
@@ -104,6 +106,7 @@ class Drivers:
                 "startingOffsets": "earliest",
             },
             "schemas": case.schemas,
+            "settings": case.settings,
             "replicate": {
                 "target": target,
                 "dialect": case.dialect,

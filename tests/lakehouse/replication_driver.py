@@ -21,7 +21,7 @@ from lake_session import lake_session
 def main() -> None:
     """Run the job, and say after each batch which one it was."""
     job = json.loads(Path(sys.argv[1]).read_text())
-    spark = lake_session(Path(job["warehouse"]))
+    spark = lake_session(Path(job["warehouse"]), job["settings"])
     source = spark.readStream.format("kafka").options(**job["source"]).load()
     schemas = {name: StructType.fromJson(schema) for name, schema in job["schemas"].items()}
     query = towpath.spark.replicate(source, schemas=schemas, trigger={"availableNow": True}, **job["replicate"])

@@ -22,7 +22,6 @@ MESSAGE = {
     "topic": pa.string(),
     "partition": pa.int32(),
     "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", "UTC"),
 }
 """What is needed of Kafka's columns."""
 
