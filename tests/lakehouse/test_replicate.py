@@ -9,6 +9,7 @@ import towpath
 from fidelity import lines
 from golden_files import GOLDEN
 from spark_rows import of_spark
+from towpath.spark.replicate import _router
 
 TSO = 1 << 18  # a millisecond of TiDB's clock
 
@@ -81,7 +82,7 @@ def test_each_table_goes_to_its_own_and_grows(spark, tmp_path):
 def test_what_is_not_known_has_to_be_told(spark, tmp_path):
     def replicate(value, **options):
         frame = kafka_frame(spark, [("t", 0, value)])
-        towpath.spark.replicate(frame, {"shop.a": str(tmp_path / "a")}, "canal-json", **options)
+        towpath.spark.replicate(frame, {"shop.a": f"default.`{tmp_path.name} a`"}, "canal-json", **options)
 
     with pytest.raises(ValueError, match=r"shop\.a: the messages do not declare.*schemas=\{'shop\.a'"):
         replicate(canal("INSERT", "a", {"id": "1"}))
@@ -95,7 +96,13 @@ def test_what_is_not_known_has_to_be_told(spark, tmp_path):
         towpath.spark.replicate(kafka_frame(spark, [("t", 0, b"{}")]), "lake.orders")
     replicate(canal("INSERT", "a", {"id": "1"}, pkNames=None), schemas={"shop.a": "id bigint"}, keys={"shop.a": ["id"]})
     replicate(canal("INSERT", "b", {"id": "1"}))  # not in the mapping
-    assert read(spark, tmp_path / "a") == [{"id": 1}]
+    assert of_spark(spark.table(f"default.`{tmp_path.name} a`").drop("_towpath").collect()) == [{"id": 1}]
+
+
+def test_a_target_is_filled_in():
+    assert _router("lake.{database}__{table}")("shop", "客户 `x`") == "`lake`.`shop__客户 ``x```"
+    assert _router("s3://lake/{database}/{table}")("{table}", "a.b") == "s3://lake/{table}/a.b"
+    assert _router({"shop.a": "t"})("shop", "b") is None
 
 
 def ticdc(kind, commit, row=None, **more):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from towpath.spark.apply import Applier, append_once, bury, run, without_place
 from towpath.spark.routing import MESSAGE, routes
-from towpath.spark.tables import columns_of, identifier, prepare, view, widened
+from towpath.spark.tables import columns_of, identifier, prepare, quoted, view, widened
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -244,10 +244,15 @@ def _router(target: Target) -> Callable[[str, str], str | None]:
 
 
 def _formatted(template: str, database: str, table: str) -> str:
-    """Only these two are filled in; a name is not read as a format itself."""
-    parts = re.split(r"(\{database\}|\{table\})", template)
+    """Only these two are filled in; a name is not read as a format itself. In a catalog's name each part is quoted."""
     names = {"{database}": database, "{table}": table}
-    return "".join(names.get(part, part) for part in parts)
+
+    def filled(text: str) -> str:
+        return "".join(names.get(part, part) for part in re.split(r"(\{database\}|\{table\})", text))
+
+    if "/" in template:
+        return filled(template)
+    return ".".join(part if part.startswith("`") else quoted(filled(part)) for part in template.split("."))
 
 
 def _looked_up(targets: dict[str, str], database: str, table: str) -> str | None:
