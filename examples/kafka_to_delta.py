@@ -1,6 +1,6 @@
 """A topic of Kafka into Delta tables.
 
-    python examples/kafka_to_delta.py --broker 127.0.0.1:9092 --topic binlog --lake /tmp/lake
+    python examples/kafka_to_delta.py --broker 127.0.0.1:9092 --topic binlog --lake demo-output/lake
 
 Reads what is in the topic, keeps a table for each table in it, and shows them. Run it again to go on where it stopped.
 With `--fill` it first produces the messages of a real canal, so that there is something to read.

@@ -7,7 +7,7 @@ was decoded to Delta tables. Prints JSON: the session's class, and the stream's 
 import json
 import sys
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import towpath
 from kafka_source import KEPT, read, stream
@@ -20,6 +20,21 @@ def observed(row: Row) -> dict[str, int]:
     return dict(zip((field["name"] for field in row["schema"]["fields"]), row["values"], strict=True))
 
 
+def replicate(messages: DataFrame, folder: str) -> None:
+    """One table of the topic, from a batch or a stream."""
+    query = towpath.spark.replicate(
+        messages,
+        {"test.composite_pk": f"{folder}/composite_pk"},
+        "ticdc-canal-json",
+        checkpoint=f"{folder}/checkpoint" if messages.isStreaming else None,
+        trigger={"availableNow": True} if messages.isStreaming else None,
+        dead_letters=f"{folder}/dead_letters",
+        watermarks=f"{folder}/watermarks",
+    )
+    if query:
+        query.awaitTermination()
+
+
 def main(settings: dict[str, str]) -> None:
     """Run both."""
     kafka, topic, folder = settings["kafka"], settings["topic"], settings["folder"]
@@ -29,6 +44,11 @@ def main(settings: dict[str, str]) -> None:
     writer = decoded.writeStream.format("delta").option("checkpointLocation", f"{folder}/checkpoint")
     query = writer.trigger(availableNow=True).start(f"{folder}/stream")
     query.awaitTermination()
+    for name, messages in {
+        "replica": read(spark, kafka, topic),
+        "replica_of_stream": stream(spark, kafka, topic),
+    }.items():
+        replicate(messages, f"{folder}/{name}")
     counts = [observed(batch["observedMetrics"]["cdc"]) for batch in query.recentProgress]
     print(json.dumps({"session": type(spark).__module__, "messages": [count["messages"] for count in counts]}))
     spark.stop()

@@ -61,3 +61,24 @@ def test_a_topic_goes_into_delta_tables_through_connect(spark, kafka, topic, ser
     wanted = decoded_locally(sent, key="key")
     for table in ("batch", "stream"):
         assert ordered(spark.read.format("delta").load(str(tmp_path / table))) == wanted
+    for table in ("replica", "replica_of_stream"):
+        assert replicated(spark, tmp_path / table) == last_rows(values)
+
+
+def replicated(spark, folder):
+    """The rows of the table, as the text that TiCDC writes."""
+    rows = spark.read.format("delta").load(str(folder / "composite_pk")).drop("_towpath").collect()
+    return {(str(row["order_id"]), row["sku"]): None if row["qty"] is None else str(row["qty"]) for row in rows}
+
+
+def last_rows(values):
+    """What the messages leave of the table, read by hand: they are in the order of their commits."""
+    rows = {}
+    for message in map(json.loads, values):
+        if message["table"] == "composite_pk" and not message["isDdl"] and message["data"]:
+            [row], [old] = message["data"], message["old"] or [None]
+            for image in filter(None, (old and {**row, **old}, row)):
+                rows.pop((image["order_id"], image["sku"]), None)
+            if message["type"] != "DELETE":
+                rows[row["order_id"], row["sku"]] = row["qty"]
+    return rows
