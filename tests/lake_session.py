@@ -11,15 +11,16 @@ from pyspark.sql import SparkSession
 from server_process import jars
 from spark_cluster import QUICK_START
 
-# Compiling each query costs tests more than it gains, and planning it anew between its stages as well.
-UNCOMPILED = {
+# For small data: compiling each query costs more than it gains, and planning it anew between its stages as well.
+QUICK = {
+    "spark.driver.extraJavaOptions": QUICK_START,
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
 }
 
 
-def lake_session(warehouse: Path, settings: Mapping[str, str] = UNCOMPILED) -> SparkSession:
+def lake_session(warehouse: Path, settings: Mapping[str, str] = QUICK) -> SparkSession:
     """A classic session on two cores."""
     # Workers have to run the Python that has towpath; collected timestamps are shown in the process's own zone.
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -35,7 +36,6 @@ def lake_session(warehouse: Path, settings: Mapping[str, str] = UNCOMPILED) -> S
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
         .config("spark.sql.warehouse.dir", str(warehouse))
-        .config("spark.driver.extraJavaOptions", QUICK_START)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")

@@ -13,8 +13,9 @@ HOME = Path(pyspark.__file__).parent
 DEPLOY = "org.apache.spark.deploy"
 WORKERS = 2
 
-QUICK_START = "-XX:TieredStopAtLevel=1"
-"""For the JVMs of tests, which end before what they run is worth compiling well."""
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""For the JVMs of tests, which end before what they run is worth compiling well. Without the second one there is little
+room for what is compiled, and a JVM that has none left interprets the rest."""
 
 
 class SparkCluster:

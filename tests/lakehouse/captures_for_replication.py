@@ -15,7 +15,7 @@ import towpath
 import truth
 from fidelity import SHARED, lines, objects, records
 from golden_files import GOLDEN
-from lake_session import UNCOMPILED
+from lake_session import QUICK
 from replay import TABLES
 
 MYSQL = SHARED / "server" / "mysql"
@@ -40,13 +40,13 @@ def canal_json() -> Case:
     """Alibaba canal: a partition for each table."""
     values = lines(MYSQL / "canal" / "bulk.flat.jsonl.zst")
     sent = [Record("canal", None, value, spread(json.loads(value)["table"].encode(), 2)) for value in values]
-    return Case("canal-json", sent, final_bulk(MYSQL / "truth"), BULK_KEYS, limit=1500)
+    return Case("canal-json", sent, final_bulk(MYSQL / "truth"), BULK_KEYS, limit=2500)
 
 
 def canal_protobuf() -> Case:
     """Alibaba canal in protobuf: packets of many tables, which say where in the binlog each change is."""
     sent = [Record("canal", None, value) for value in records(MYSQL / "canal" / "bulk.pb.bin.zst")]
-    return Case("canal-protobuf", sent, final_bulk(MYSQL / "truth"), BULK_KEYS, limit=90, strays=True)
+    return Case("canal-protobuf", sent, final_bulk(MYSQL / "truth"), BULK_KEYS, limit=150, strays=True)
 
 
 def debezium_json() -> Case:
@@ -62,7 +62,7 @@ def debezium_json() -> Case:
         sent,
         final_bulk(folder),
         BULK_KEYS,
-        limit=7000,
+        limit=11_000,
         options={
             **debezium_truth.SETTINGS["default"],
             "table_options": {
@@ -77,7 +77,7 @@ def debezium_json() -> Case:
 
 def ticdc() -> Case:
     """TiCDC's canal-json with commit times, partitions by key."""
-    return ticdc_case(lines(SHARED / "encoder/ticdc/bulk_orders_ext.jsonl.zst"), limit=9000)
+    return ticdc_case(lines(SHARED / "encoder/ticdc/bulk_orders_ext.jsonl.zst"), limit=15_000)
 
 
 def ticdc_case(values: list[bytes], limit: int) -> Case:
@@ -141,4 +141,4 @@ def canal_json_small() -> Case:
             )
     keys = {name: [column.name for column in columns[name].values() if column.in_key] for name in SMALL}
     sent = [Record("canal", None, value) for value in lines(folder / "mixed.flat.jsonl.zst")]
-    return Case("canal-json", sent, tables, keys, limit=30, settings=UNCOMPILED)
+    return Case("canal-json", sent, tables, keys, limit=30, settings=QUICK)

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from kafka_broker import KafkaBroker
 from server_process import ServerProcess
+from truth import Json
 
 Row = dict[str, Any]
 DRIVER = Path(__file__).parent / "replication_driver.py"
@@ -159,7 +160,8 @@ def compare(spark: SparkSession, folder: Path, case: Case) -> int:
         want = by_key(rows, case.keys[name])
         assert got.keys() == want.keys(), f"{name}: rows {list(got.keys() ^ want.keys())[:5]} are on one side only"
         for key, row in want.items():
-            assert got[key] == row, f"{name} {key}: {differences(row, got[key])}"
+            found = differences(row, got[key])
+            assert not found, f"{name} {key}: {found}"
             cells += len(row)
     return cells
 
@@ -172,8 +174,16 @@ def by_key(rows: list[Row], keys: list[str]) -> dict[tuple[Any, ...], Row]:
 
 
 def differences(want: Row, got: Row) -> list[tuple[str, Any, Any]]:
-    """The cells that differ."""
-    return [(name, want.get(name), got.get(name)) for name in {**want, **got} if want.get(name) != got.get(name)]
+    """The cells that differ, with both values."""
+    names = {**want, **got}
+    return [(name, want.get(name), got.get(name)) for name in names if not same(want.get(name), got.get(name))]
+
+
+def same(want: Any, got: Any) -> bool:
+    """Whether two cells hold the same; JSON may be written in several ways."""
+    if isinstance(want, Json) and got is not None:
+        return bool(json.loads(want.text) == json.loads(got))
+    return bool(want == got)
 
 
 def prove(
