@@ -79,6 +79,19 @@ def test_each_table_goes_to_its_own_and_grows(spark, tmp_path):
         replicate([canal("INSERT", "a", {"id": "x"}, {"id": "varchar(20)"})])
 
 
+def test_a_table_that_changes_within_a_message(spark, tmp_path):
+    types = {"id": "int"}
+    early = canal("INSERT", "a", {"id": "1"}, types), canal("INSERT", "a", {"id": "2"}, types)
+    late = canal("INSERT", "a", {"id": "3", "new": "x"}, types | {"new": "varchar(5)"})
+    # Several messages in one of Kafka's, as canal sends them.
+    values = [early[0], b"[" + early[1] + b"," + canal("INSERT", "b", {"id": "7"}, types) + b"," + late + b"]"]
+    frame = kafka_frame(spark, [("t", 0, value) for value in values])
+    towpath.spark.replicate(frame, f"{tmp_path}/{{table}}", "canal-json")
+    rows = [{"id": 1, "new": None}, {"id": 2, "new": None}, {"id": 3, "new": "x"}]
+    assert sorted(read(spark, tmp_path / "a"), key=lambda row: row["id"]) == rows
+    assert read(spark, tmp_path / "b") == [{"id": 7}]
+
+
 def test_what_is_not_known_has_to_be_told(spark, tmp_path):
     def replicate(value, **options):
         frame = kafka_frame(spark, [("t", 0, value)])

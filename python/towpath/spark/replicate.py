@@ -156,9 +156,11 @@ class Replica:
         decoder = Decoder(self.dialect, schema, layout="upsert", fields=_UPSERT_FIELDS, keep=kept, key="key", **options)
         messages = events.filter((f.col("kind") == "change") & table.condition())
         # The upsert rows have a message only where it could not be decoded, and one without its columns can.
-        cut = f.when(f.col("source.handle_key_only"), f.col("value")).alias("_value")
+        cut = f.col("source.handle_key_only") | f.col("source.claim_check").isNotNull()
         copies = (f.col(name).alias(f"_{name}") for name in ("topic", "partition", "offset"))
-        return messages.select("value", "key", "offset", cut, *copies).mapInArrow(decoder, decoder.spark_schema)
+        return messages.select(
+            "value", "key", "offset", f.when(cut, f.col("value")).alias("_value"), *copies
+        ).mapInArrow(decoder, decoder.spark_schema)
 
     def _schema(self, spark: SparkSession, table: _Table) -> StructType | None:
         """The columns to decode: as given, else as declared, but not narrower than the target has them."""

@@ -102,20 +102,30 @@ class Routing:
         numbers = pa.array(range(len(messages)), pa.int64())
         # Numbers instead of messages: a message of many rows would be copied beside each.
         events = self._decoder.decode(messages.append_column(_NUMBER, numbers))
-        events = events.take(_first_of_each(events))
+        firsts, lasts = _ends_of_each(events)
+        # A table may change within a message: the last of its rows is declared as it is from then on.
+        declared = events.column("column_types").take(lasts)
+        events = events.take(firsts)
         kept = messages.take(events.column(_NUMBER))
-        return pa.record_batch([*events.columns[:-1], *kept.columns], schema=self.schema)
+        columns = {**_by_name(events), **_by_name(kept), "column_types": declared}
+        return pa.record_batch([columns[name] for name in self.schema.names], self.schema)
 
 
-def _first_of_each(events: pa.RecordBatch) -> pa.Array:
-    """Places of the events to keep: of a message's row changes the first in each table."""
+def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+def _ends_of_each(events: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+    """Places of the events to keep: of a message's row changes the first in each table, with the last beside it."""
     changes = pc.and_(pc.is_in(events.column("op"), _ROW_CHANGES), pc.is_null(events.column("error")))
     places = pa.array(range(len(events)), pa.int64())
     named = pa.table([events.column(name) for name in (_NUMBER, "database", "table")] + [places], _GROUPED)
-    firsts = named.filter(changes).group_by(_GROUPED[:3], use_threads=False).aggregate([("place", "min")])
+    ends = named.filter(changes).group_by(_GROUPED[:3], use_threads=False).aggregate([("place", "min_max")])
     others = places.filter(pc.invert(changes))
-    kept = pa.concat_arrays([*firsts["place_min"].chunks, others])
-    return kept.take(pc.sort_indices(kept))
+    found = ends["place_min_max"].combine_chunks()
+    firsts, lasts = (pa.concat_arrays([found.field(end), others]) for end in ("min", "max"))
+    order = pc.sort_indices(firsts)
+    return firsts.take(order), lasts.take(order)
 
 
 _GROUPED = ["message", "database", "table", "place"]
