@@ -95,7 +95,7 @@ def test_a_table_that_changes_within_a_message(spark, tmp_path):
 def test_what_is_not_known_has_to_be_told(spark, tmp_path):
     def replicate(value, **options):
         frame = kafka_frame(spark, [("t", 0, value)])
-        towpath.spark.replicate(frame, {"shop.a": f"default.`{tmp_path.name} a`"}, "canal-json", **options)
+        towpath.spark.replicate(frame, {"shop.a": f"default.`{tmp_path.name}_a`"}, "canal-json", **options)
 
     with pytest.raises(ValueError, match=r"shop\.a: the messages do not declare.*schemas=\{'shop\.a'"):
         replicate(canal("INSERT", "a", {"id": "1"}))
@@ -109,7 +109,7 @@ def test_what_is_not_known_has_to_be_told(spark, tmp_path):
         towpath.spark.replicate(kafka_frame(spark, [("t", 0, b"{}")]), "lake.orders")
     replicate(canal("INSERT", "a", {"id": "1"}, pkNames=None), schemas={"shop.a": "id bigint"}, keys={"shop.a": ["id"]})
     replicate(canal("INSERT", "b", {"id": "1"}))  # not in the mapping
-    assert of_spark(spark.table(f"default.`{tmp_path.name} a`").drop("_towpath").collect()) == [{"id": 1}]
+    assert of_spark(spark.table(f"default.`{tmp_path.name}_a`").drop("_towpath").collect()) == [{"id": 1}]
 
 
 def test_a_target_is_filled_in():
