@@ -162,25 +162,22 @@ def read_binary(path):
 
 
 def spark_part(arguments):
-    need("java")
-    report = corpus.CACHE / "spark.json"
-    size = ["--count", 2 * arguments.count, "--rounds", max(5, arguments.rounds)]
-    run([sys.executable, BENCHES / "bench_spark.py", *size, "--json", report], stdout=sys.stderr)
-    ways = json.loads(report.read_text())["ways"]
-    measures = ("wall", "cpu", "jvm", "workers")
-    return {f"spark {what} {way}": [r[what] for r in rounds] for way, rounds in ways.items() for what in measures}
+    return spark_figures("bench_spark.py", "spark", ("wall", "cpu", "jvm", "workers"), arguments)
 
 
 def source_part(arguments):
     """The data source over a file of lines, and other ways over the same bytes."""
+    return spark_figures("bench_source.py", "lines", ("cpu", "wall"), arguments)
+
+
+def spark_figures(program, prefix, measures, arguments):
+    """What a program that measures ways in Spark wrote about each."""
     need("java")
-    report = corpus.CACHE / "source.json"
+    report = corpus.CACHE / f"{prefix}.json"
     size = ["--count", 2 * arguments.count, "--rounds", max(5, arguments.rounds)]
-    run([sys.executable, BENCHES / "bench_source.py", *size, "--json", report], stdout=sys.stderr)
+    run([sys.executable, BENCHES / program, *size, "--json", report], stdout=sys.stderr)
     ways = json.loads(report.read_text())["ways"]
-    return {
-        f"lines {what} {way}": [r[what] for r in rounds] for way, rounds in ways.items() for what in ("cpu", "wall")
-    }
+    return {f"{prefix} {what} {way}": [r[what] for r in rounds] for way, rounds in ways.items() for what in measures}
 
 
 PARTS = {
