@@ -59,11 +59,11 @@ def measure(cores, count, times, rounds):
     spark = session(cores)
     results = []
     for way, decode in WAYS.items():
-        run_once(spark.read.parquet(*[source] * 10).select("value"), decode)
+        run_once(decode(spark.read.parquet(*[source] * 10).select("value")))
         for size in times:
             frame = spark.read.parquet(*[source] * size).select("value")
             assert frame.count() >= count * size
-            ran = [run_once(frame, decode) for _ in range(rounds)]
+            ran = [run_once(decode(frame)) for _ in range(rounds)]
             figures = {name: [run[name] for run in ran] for name in ran[0]}
             tasks = frame.rdd.getNumPartitions()
             sizes = {"times": size, "messages": frame.count(), "tasks": tasks, "worker_mib": workers_peak()}

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 import bench_spark
 import corpus
-from bench_spark import from_json_tuned, run_once, sums, with_orjson, with_towpath, with_towpath_rows
+from bench_spark import from_json_tuned, measure, sums, with_orjson, with_towpath, with_towpath_rows
 from peers import DDL
 
 ROWS = {"schema": DDL, "layout": "upsert", "fields": "_op,_event_time,_produced_time"}
@@ -62,17 +62,6 @@ def verify(ways, values):
     for name, frame in ways.items():
         got = wanted if name == "text only" else sums(frame)
         assert got == wanted, f"{name} decoded {got}, not {wanted}"
-
-
-def measure(ways, rounds):
-    """Rounds take turns; the first two are warm-up."""
-    results = {name: [] for name in ways}
-    for turn in range(rounds + 2):
-        for name, frame in ways.items():
-            result = run_once(frame, lambda frame: frame)
-            if turn >= 2:
-                results[name].append(result)
-    return results
 
 
 def main():

@@ -158,22 +158,22 @@ def cpu_seconds():
     return java, python
 
 
-def run_once(frame, way):
+def run_once(frame):
     java, python = cpu_seconds()
     start = time.perf_counter()
-    way(frame).write.format("noop").mode("overwrite").save()
+    frame.write.format("noop").mode("overwrite").save()
     wall = time.perf_counter() - start
     java_after, python_after = cpu_seconds()
     jvm, workers = java_after - java, python_after - python
     return {"wall": wall, "cpu": jvm + workers, "jvm": jvm, "workers": workers}
 
 
-def measure(frame, rounds):
+def measure(ways, rounds):
     """Rounds take turns. The first two are warm-up: the JVM compiles what it runs often."""
-    results = {name: [] for name in WAYS}
+    results = {name: [] for name in ways}
     for turn in range(rounds + 2):
-        for name, way in WAYS.items():
-            result = run_once(frame, way)
+        for name, frame in ways.items():
+            result = run_once(frame)
             if turn >= 2:
                 results[name].append(result)
     return results
@@ -191,7 +191,7 @@ def main():
     spark = session()
     frame = spark.read.parquet(str(source)).select("value")
     verify(frame)
-    results = measure(frame, arguments.rounds)
+    results = measure({name: way(frame) for name, way in WAYS.items()}, arguments.rounds)
     versions = {"pyspark": spark.version, "pyarrow": pa.__version__}
     text = json.dumps({"ways": results, "count": arguments.count, "versions": versions}, indent=1)
     report.write_text(text) if report else print(text)

@@ -12,8 +12,9 @@ import pytest
 from all_golden import GOLDEN
 from fidelity import lines
 from kafka_source import decoded_locally, ordered
-from server_process import ServerProcess, jars
-from spark_cluster import HOME, QUICK_START, node_environment
+from lake_session import QUICK, lake_settings
+from server_process import ServerProcess
+from spark_cluster import HOME, node_environment
 
 STARTED = r"Spark Connect server started at: \S*?:(\d+)"
 
@@ -22,14 +23,10 @@ STARTED = r"Spark Connect server started at: \S*?:(\d+)"
 def server(tmp_path):
     """The address of a server, as Spark's own start script starts it."""
     conf = {
+        **lake_settings(tmp_path / "warehouse"),
+        **QUICK,
         "spark.master": "local[2]",
-        "spark.jars": ",".join(map(str, jars("spark"))),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
-        "spark.driver.extraJavaOptions": QUICK_START,
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
         "spark.ui.enabled": "false",

@@ -1,25 +1,16 @@
 """The code of the README and of docs/lakehouse.md that needs Kafka and Delta runs as printed; so does the example."""
 
 import json
-import re
+import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import towpath
+from documents import ROOT, block, run, run_block
+from lake_session import QUICK
 from spark_rows import of_spark
-
-ROOT = Path(__file__).parents[2]
-
-
-def block(document, word):
-    """The document's Python block that has the word."""
-    [found] = [
-        block for block in re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL) if word in block
-    ]
-    return found
 
 
 def message(table, row):
@@ -55,7 +46,7 @@ def test_the_readmes_ten_lines(spark, kafka, filled, tmp_path):
         assert printed in code
         code = code.replace(printed, here)
     names = {"spark": spark, "towpath": towpath}
-    exec(compile(code, "README.md", "exec"), names)
+    run("README.md", code, names)
     names["query"].processAllAvailable()
     names["query"].stop()
     assert rows(spark, f"{tmp_path}/shop/orders") == [{"id": "1", "total": "12.50"}]
@@ -66,21 +57,23 @@ def test_the_readmes_ten_lines(spark, kafka, filled, tmp_path):
 def test_the_page_on_lakehouses(spark, kafka, filled, tmp_path):
     names = {"spark": spark, "towpath": towpath, "broker": kafka.bootstrap, "lake": str(tmp_path)}
     code = block("docs/lakehouse.md", "towpath.spark.replicate")
-    exec(compile(code.replace('"binlog"', f'"{filled}"'), "docs/lakehouse.md", "exec"), names)
+    run("docs/lakehouse.md", code.replace('"binlog"', f'"{filled}"'), names)
     assert rows(spark, f"{tmp_path}/shop/orders") == [{"id": "1", "total": "12.50"}]
-    exec(compile(block("docs/lakehouse.md", "towpath.spark.apply_changes"), "docs/lakehouse.md", "exec"), names)
+    run_block("docs/lakehouse.md", "towpath.spark.apply_changes", names)
     assert rows(spark, f"{tmp_path}/orders") == [{"id": "1", "total": "12.50"}]
-    exec(compile(block("docs/lakehouse.md", "Window"), "docs/lakehouse.md", "exec"), names)
+    run_block("docs/lakehouse.md", "Window", names)
     changes = spark.sql("SELECT 1 AS id, struct(n) AS _sequence FROM VALUES (1), (3), (2) AS v(n)")
     assert [row._sequence.n for row in names["newest"](changes, ["id"]).collect()] == [3]
 
 
 def test_the_example_runs_as_the_readme_says(kafka, topic, tmp_path):
+    # Its session has Spark's own settings; these are about how soon a short run is ready.
+    (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in QUICK.items()))
+    variables = {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
     program = [sys.executable, ROOT / "examples" / "kafka_to_delta.py", "--broker", kafka.bootstrap, "--topic", topic]
     tables = ["--tables", "shop_a.pkmove", "misc_a.客户表"]
-    ran = subprocess.run(
-        [*program, "--lake", tmp_path, "--fill", *tables], capture_output=True, text=True, check=False, timeout=300
-    )
+    command = [*program, "--lake", tmp_path / "lake", "--fill", *tables]
+    ran = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=300)
     assert ran.returncode == 0, ran.stderr
     # What the source's tables have at the end.
     assert "shop_a/pkmove: 20 rows" in ran.stdout

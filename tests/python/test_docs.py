@@ -2,21 +2,18 @@
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
 import towpath
+from documents import ROOT, blocks, run, run_block
 from towpath.cli import parser
 
-ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 
 def test_the_ten_lines_print_what_they_decode(capsys):
-    text = (ROOT / "README.md").read_text()
-    [block] = re.findall(r"## Ten lines\n+```python\n(.*?)```", text, re.DOTALL)
-    exec(compile(block, "README.md", "exec"), {})
+    run("README.md", blocks("README.md")[0], {})
     op, before, after = capsys.readouterr().out.splitlines()
     assert op == "update"
     assert "Decimal('9.99')" in before
@@ -48,23 +45,21 @@ def test_every_dialect_has_a_page():
 
 @pytest.mark.parametrize("name", [dialect["name"] for dialect in towpath.dialects()])
 def test_the_code_on_a_dialects_page_runs(name):
-    page = f"docs/{name}.md"
     names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
-        exec(compile(block, page, "exec"), names)
+    for code in blocks(f"docs/{name}.md"):
+        run(f"docs/{name}.md", code, names)
 
 
 def test_the_code_on_the_report_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    [block, _] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/report.md").read_text(), re.DOTALL)
-    exec(compile(block, "docs/report.md", "exec"), {})
+    run_block("docs/report.md", "write_report", {})
     assert "<h1>Orders</h1>\n<p>1 events of 1 tables; 0 with an error.</p>" in (tmp_path / "report.html").read_text()
 
 
 def test_the_commands_on_the_cli_page_are_accepted():
     """Each is parsed as a shell would split it; other tests run them."""
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/cli.md").read_text(), re.DOTALL)
-    commands = [shlex.split(part) for line in "".join(blocks).splitlines() for part in re.split(r"[|>]", line)]
+    lines = "".join(blocks("docs/cli.md", "sh")).splitlines()
+    commands = [shlex.split(part) for line in lines for part in re.split(r"[|>]", line)]
     ours = [words for words in commands if words and words[0] == "towpath"]
     verbs = {parser().parse_args(words[1:]).run.__name__ for words in ours}
     assert verbs == {"dialects", "detect", "infer", "decode", "report"}

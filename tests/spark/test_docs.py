@@ -3,7 +3,6 @@
 import gzip
 import importlib.util
 import re
-from pathlib import Path
 
 import pyarrow as pa
 import pyspark
@@ -12,6 +11,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 import towpath
 from canal_messages import change
+from documents import ROOT, blocks, run, run_block
 from towpath import files
 from towpath.spark import options
 
@@ -28,17 +28,11 @@ needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="pages need matplotlib, which is not in this environment"
 )
 
-ROOT = Path(__file__).parents[2]
 MESSAGES = [
     change(data=[{"id": "7", "total": "12.50"}]),
     change("UPDATE", data=[{"id": "7", "total": "13.00"}], old=[{"total": "12.50"}]),
     b"{",
 ]
-
-
-def blocks(document):
-    """The document's Python blocks, by a word that is in each."""
-    return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
 
 
 @pytest.fixture
@@ -48,20 +42,15 @@ def names(spark):
     return {"spark": spark, "df": df, "towpath": towpath, "decoder": towpath.Decoder("canal-json"), "pa": pa}
 
 
-def run(document, word, names):
-    [block] = [block for block in blocks(document) if word in block]
-    exec(compile(block, document, "exec"), names)
-
-
 def test_readme_batch(names, capsys):
-    run("README.md", "frame.select", names)
+    run_block("README.md", "frame.select", names)
     shown = capsys.readouterr().out
     assert re.search(r"insert\|\s*7\|\s*12\.50\|\s*0\|", shown)
     assert re.search(r"update\|\s*7\|\s*13\.00\|\s*1\|", shown)
 
 
 def test_readme_decoder_as_function(names):
-    run("README.md", "df.mapInArrow", names)
+    run_block("README.md", "df.mapInArrow", names)
     assert [row.op for row in names["frame"].collect()] == ["insert", "update", "error"]
 
 
@@ -93,7 +82,7 @@ def test_readme_stream(names, spark, tmp_path):
     )
     kafka.write.parquet(str(tmp_path / "kafka"))
     names["spark"] = KafkaStandIn(spark, str(tmp_path / "kafka"))
-    run("README.md", 'layout="upsert"', names)
+    run_block("README.md", 'layout="upsert"', names)
     query = names["orders"].writeStream.format("memory").queryName("readme").trigger(availableNow=True).start()
     query.awaitTermination(120)
     rows = spark.table("readme").orderBy("offset").collect()
@@ -105,15 +94,15 @@ def test_readme_stream(names, spark, tmp_path):
 
 
 def test_spark_page_counts(names, capsys):
-    run("docs/spark.md", "Observation", names)
+    run_block("docs/spark.md", "Observation", names)
     assert capsys.readouterr().out == "3 1 1\n"
 
 
 @pytest.mark.skipif(pyspark.__version__ < "4", reason="data sources in Python came with Spark 4")
 def test_source_page(names, tmp_path, capsys):
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b"\n".join(MESSAGES)))
-    [block] = blocks("docs/source.md")
-    exec(compile(block.replace("captures/", f"{tmp_path}/"), "docs/source.md", "exec"), names)
+    [code] = blocks("docs/source.md")
+    run("docs/source.md", code.replace("captures/", f"{tmp_path}/"), names)
     shown = capsys.readouterr().out
     assert re.search(r"insert\|\s*7\|\s*12\.50\|\s*0\|", shown)
     assert re.search(rf"error\|\s*NULL\|\s*NULL\|\s*{sum(map(len, MESSAGES[:2])) + 2}\|", shown)
@@ -130,7 +119,7 @@ def test_options_and_framings_of_the_source_page():
 
 
 def test_spark_page_listener(names, spark):
-    run("docs/spark.md", "progress_listener", names)
+    run_block("docs/spark.md", "progress_listener", names)
     spark.streams.removeListener(names["listener"])
     assert isinstance(names["listener"], StreamingQueryListener)
     assert names["batches"] == []
@@ -139,7 +128,7 @@ def test_spark_page_listener(names, spark):
 @needs_matplotlib
 def test_report_page(names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run("docs/report.md", "spark.report", names)
+    run_block("docs/report.md", "spark.report", names)
     assert "3 events of 2 tables; 1 with an error." in (tmp_path / "report.html").read_text()
 
 

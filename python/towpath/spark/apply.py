@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from towpath.spark.letters import bury, key_only, letters
 from towpath.spark.tables import beside, columns_of, identifier, prepare, quoted, view
 
 if TYPE_CHECKING:
@@ -243,13 +244,8 @@ class Applier:
             spark.sql(f"DELETE FROM {identifier(self._tombstones)} WHERE {old}")
 
     def _bury(self, refused: DataFrame, count: int) -> None:
-        if self._dead_letters is None:
-            first = refused.select(_reason(refused).alias("reason")).first()
-            raise ValueError(
-                f"{self._target}: {count} rows cannot be applied, the first because of {first and first.reason!r}; "
-                f"name a table for them with dead_letters"
-            )
-        bury(refused.select(*_dead_letter(refused, self._target)), self._dead_letters)
+        dead = letters(refused, _message(refused), "_error", _KEY_ONLY, self._target)
+        bury(dead, self._dead_letters, f"{self._target}: {count} rows cannot be applied")
 
 
 def without_place(columns: StructType) -> StructType:
@@ -259,24 +255,12 @@ def without_place(columns: StructType) -> StructType:
     return StructType([field for field in columns if field.name != PLACE])
 
 
-def bury(letters: DataFrame, table: str) -> None:
-    """Append dead letters to their table, those that are not in it yet."""
-    append_once(letters, table, ("topic", "partition", "offset", "row", "message", "reason"))
-
-
-def append_once(rows: DataFrame, table: str, identity: Sequence[str]) -> None:
-    """Append rows to a table, which is made if need be; one that it has already is not written again."""
-    prepare(rows.sparkSession, table, rows.schema)
-    same = " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in identity)
-    with view(rows.dropDuplicates(list(identity))) as name:
-        rows.sparkSession.sql(
-            f"MERGE INTO {identifier(table)} t USING {name} s ON {same} WHEN NOT MATCHED THEN INSERT *"
-        )
-
-
-_PARTIAL = "((_source.handle_key_only OR _source.claim_check IS NOT NULL) AND _op <> 'delete')"
-_REFUSED = f"(_error IS NOT NULL OR coalesce({_PARTIAL}, false))"
+_REFUSED = f"(_error IS NOT NULL OR ({key_only('_source')} AND _op <> 'delete'))"
 """Rows that do not say what the database's row is: some value is missing, so none is written."""
+_KEY_ONLY = (
+    "missing",
+    "the message has only the row's key (TiCDC's handle-key-only or claim-check): the rest is not in Kafka",
+)
 
 
 def _placed(batch: DataFrame) -> DataFrame:
@@ -440,24 +424,10 @@ def _text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _reason(refused: DataFrame) -> Column:
+def _message(refused: DataFrame) -> dict[str, Column]:
     from pyspark.sql import functions as f
 
-    partial = "the message has only the row's key (TiCDC's handle-key-only or claim-check): the rest is not in Kafka"
-    return f.coalesce(f.col("_error.message"), f.lit(partial))
-
-
-def _dead_letter(refused: DataFrame, target: str) -> list[Column]:
-    from pyspark.sql import functions as f
-
-    return [
-        f.coalesce(f.col("_corrupt_record"), kafka_column(refused, "value").cast("binary")).alias("message"),
-        *(kafka_column(refused, name).alias(name) for name in ("topic", "partition", "offset")),
-        (f.col("_row") if "_row" in refused.columns else f.lit(None).cast("int")).alias("row"),
-        f.coalesce(f.col("_error.kind"), f.lit("missing")).alias("kind"),
-        _reason(refused).alias("reason"),
-        f.col("_error.column").alias("column"),
-        f.col("_error.byte").alias("byte"),
-        f.lit(target).alias("target"),
-        f.current_timestamp().alias("recorded_at"),
-    ]
+    value = f.coalesce(f.col("_corrupt_record"), kafka_column(refused, "value").cast("binary"))
+    row = f.col("_row") if "_row" in refused.columns else f.lit(None).cast("int")
+    place = {name: kafka_column(refused, name) for name in ("topic", "partition", "offset")}
+    return {"message": value, **place, "row": row}

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from towpath.spark.apply import Applier, append_once, bury, run, without_place
+from towpath.spark.apply import Applier, run, without_place
+from towpath.spark.letters import bury, key_only, letters
 from towpath.spark.routing import MESSAGE, routes
-from towpath.spark.tables import columns_of, identifier, prepare, quoted, view, widened
+from towpath.spark.tables import append_once, columns_of, identifier, prepare, quoted, view, widened
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Replica:
     def _apply(self, events: DataFrame, batch_id: int) -> None:
         found = _summary(events)
         if found["dead"]:
-            self._bury(events.filter("kind = 'dead'"), found["dead"])
+            self._bury(events.filter("kind = 'dead'"), sum(row.events for row in found["dead"]))
         if self.ddl and (found["ddl"] or any(row.truncates for row in found["change"])):
             statements = events.filter("kind = 'ddl' OR op = 'truncate'")
             append_once(statements.select(*_statement()), self.ddl, ("topic", "partition", "offset", "row"))
@@ -156,10 +157,9 @@ class Replica:
         decoder = Decoder(self.dialect, schema, layout="upsert", fields=_UPSERT_FIELDS, keep=kept, key="key", **options)
         messages = events.filter((f.col("kind") == "change") & table.condition())
         # The upsert rows have a message only where it could not be decoded, and one without its columns can.
-        cut = f.col("source.handle_key_only") | f.col("source.claim_check").isNotNull()
         copies = (f.col(name).alias(f"_{name}") for name in ("topic", "partition", "offset"))
         return messages.select(
-            "value", "key", "offset", f.when(cut, f.col("value")).alias("_value"), *copies
+            "value", "key", "offset", f.when(f.expr(key_only("source")), f.col("value")).alias("_value"), *copies
         ).mapInArrow(decoder, decoder.spark_schema)
 
     def _schema(self, spark: SparkSession, table: _Table) -> StructType | None:
@@ -177,14 +177,12 @@ class Replica:
             )
         return widened(table.target, known, declared) if declared is not None else known
 
-    def _bury(self, dead: DataFrame, rows: list[Row]) -> None:
-        if self.dead_letters is None:
-            first = dead.select(_why()).first()
-            raise ValueError(
-                f"{sum(row.events for row in rows)} messages cannot be read, the first because of "
-                f"{first and first[0]!r}; name a table for them with dead_letters"
-            )
-        bury(dead.select(*_dead_letter()), self.dead_letters)
+    def _bury(self, unread: DataFrame, count: int) -> None:
+        from pyspark.sql import functions as f
+
+        message = {name: f.col(name) for name in ("topic", "partition", "offset", "row")} | {"message": f.col("value")}
+        dead = letters(unread, message, "error", ("envelope", "the message names no table"), None)
+        bury(dead, self.dead_letters, f"{count} messages cannot be read")
 
 
 @dataclass(frozen=True)
@@ -322,27 +320,6 @@ def _statement() -> list[Column]:
 
     names = ["topic", "partition", "offset", "row", "database", "table", "event_time", "sql", "table_changes"]
     return [*map(f.col, names), f.col("source.operation").alias("operation")]
-
-
-def _why() -> Column:
-    from pyspark.sql import functions as f
-
-    return f.coalesce(f.col("error.message"), f.lit("the message names no table")).alias("reason")
-
-
-def _dead_letter() -> list[Column]:
-    from pyspark.sql import functions as f
-
-    return [
-        f.col("value").alias("message"),
-        *map(f.col, ("topic", "partition", "offset", "row")),
-        f.coalesce(f.col("error.kind"), f.lit("envelope")).alias("kind"),
-        _why(),
-        f.col("error.column").alias("column"),
-        f.col("error.byte").alias("byte"),
-        f.lit(None).cast("string").alias("target"),
-        f.current_timestamp().alias("recorded_at"),
-    ]
 
 
 def _after_watermark(changes: DataFrame, watermarks: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ Everything is SQL, so a table format's Python package is not needed, and a sessi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -200,6 +200,16 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
         return data_type.precision - data_type.scale, data_type.scale
     digits = _INTEGERS.get(data_type.simpleString())
     return (digits, 0) if digits else None
+
+
+def append_once(rows: DataFrame, table: str, identity: Sequence[str]) -> None:
+    """Append rows to a table, which is made if need be; one that it has already is not written again."""
+    prepare(rows.sparkSession, table, rows.schema)
+    same = " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in identity)
+    with view(rows.dropDuplicates(list(identity))) as name:
+        rows.sparkSession.sql(
+            f"MERGE INTO {identifier(table)} t USING {name} s ON {same} WHEN NOT MATCHED THEN INSERT *"
+        )
 
 
 @contextmanager
