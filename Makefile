@@ -8,7 +8,7 @@ CLIPPY := cargo clippy --locked --all-targets
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bench fuzz soak matrix wheel jars clean develop need-java
+.PHONY: help demo test test-library test-lakehouse lint fmt bench fuzz soak matrix wheel jars clean develop need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,7 +19,15 @@ demo: ## Build, start a local Spark, and show real messages become typed rows
 # The jars come first: who lacks Java or Maven learns it at once.
 test: jars lint wheel ## Everything that must pass: lint, Rust, Python, Spark 4.0 with Kafka and Delta
 	cargo test --locked
+	$(MAKE) --jobs 2 $(APART) test-library test-lakehouse
+
+# Side by side, as much of the second is waiting. What each prints stays together, where this make can do that.
+APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
+
+test-library:
 	$(IN_VENV) pytest tests/python tests/spark
+
+test-lakehouse:
 	$(IN_VENV) pytest tests/lakehouse
 
 lint: develop ## Formatting, clippy, ruff, mypy, and the typed stub against the binary

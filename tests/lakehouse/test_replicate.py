@@ -92,6 +92,14 @@ def test_a_table_that_changes_within_a_message(spark, tmp_path):
     assert read(spark, tmp_path / "b") == [{"id": 7}]
 
 
+def test_shards_of_a_table_share_a_target(spark, tmp_path):
+    types = {"id": "int"}
+    sent = [canal("INSERT", "t_0", {"id": "1"}, types), canal("INSERT", "t_1", {"id": "2"}, {"id": "bigint"})]
+    messages = kafka_frame(spark, [("t", 0, value) for value in [*sent, canal("DELETE", "t_0", {"id": "1"}, types)]])
+    towpath.spark.replicate(messages, lambda database, table: f"{tmp_path}/{database}/{table[0]}", "canal-json")
+    assert read(spark, tmp_path / "shop" / "t") == [{"id": 2}]
+
+
 def test_what_is_not_known_has_to_be_told(spark, tmp_path):
     def replicate(value, **options):
         frame = kafka_frame(spark, [("t", 0, value)])
