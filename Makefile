@@ -21,7 +21,7 @@ test: jars lint wheel ## Everything that must pass: lint, Rust, Python, Spark 4.
 	cargo test --locked
 	$(MAKE) --jobs 2 $(APART) test-library test-lakehouse
 
-# Side by side, as much of the second is waiting. What each prints stays together, where this make can do that.
+# Side by side they are done sooner, as neither has work for two cores all the time. What each prints stays together, where this make can do that.
 APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 test-library:

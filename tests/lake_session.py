@@ -15,8 +15,6 @@ QUICK = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
-    # Delta reads its log in 50 tasks by default, which a small table has no work for.
-    "spark.databricks.delta.snapshotPartitions": "2",
 }
 
 
@@ -27,6 +25,8 @@ def lake_settings(warehouse: Path) -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": str(warehouse),
+        # Delta reads its log in 50 tasks by default, which a small table has no work for.
+        "spark.databricks.delta.snapshotPartitions": "2",
     }
 
 

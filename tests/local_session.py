@@ -12,6 +12,7 @@ def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
     """A classic session on two cores, with these settings beside those that all tests need."""
     # Workers have to run the Python that has towpath; collected timestamps are shown in the process's own zone.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["TZ"] = "UTC"
     time.tzset()
     builder = (

@@ -13,7 +13,9 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 
 def test_the_ten_lines_print_what_they_decode(capsys):
-    run("README.md", blocks("README.md")[0], {})
+    code = blocks("README.md")[0]
+    assert f"## Ten lines\n\n```python\n{code}```" in (ROOT / "README.md").read_text()
+    run("README.md", code, {})
     op, before, after = capsys.readouterr().out.splitlines()
     assert op == "update"
     assert "Decimal('9.99')" in before
