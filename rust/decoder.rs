@@ -54,6 +54,8 @@ pub struct Metrics {
     pub dropped: u64,
     /// Errors of rows and messages, by kind.
     pub errors: BTreeMap<&'static str, u64>,
+    /// Messages that were read by a template, of those that came in: a figure of speed, which says nothing about the output.
+    pub templated: u64,
 }
 
 impl Metrics {
@@ -62,6 +64,7 @@ impl Metrics {
         self.rows += other.rows;
         self.filtered += other.filtered;
         self.dropped += other.dropped;
+        self.templated += other.templated;
         for (kind, count) in &other.errors {
             *self.errors.entry(kind).or_default() += count;
         }

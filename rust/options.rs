@@ -89,6 +89,9 @@ pub struct Options {
     pub bigint_unsigned_handling_mode: Option<String>,
     /// The Avro schema with which DTS's records were written, as JSON text, if it is none of the published ones.
     pub writer_schema: Option<String>,
+    /// Whether messages that resemble an earlier one are read by its template. The output is the same without; it is turned off
+    /// only to compare both readers.
+    pub templates: bool,
 }
 
 /// What only some dialects ask for, checked.
@@ -130,6 +133,7 @@ impl Default for Options {
             binary_handling_mode: None,
             bigint_unsigned_handling_mode: None,
             writer_schema: None,
+            templates: true,
         }
     }
 }
