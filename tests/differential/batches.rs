@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 
 use crate::json::{Escapes, Json, Spacing};
-use crate::mutations::{Mutation, ValueChange, mutation};
+use crate::mutations::{Mutation, ValueChange, mutation, null_of_envelope, of_tree, turned};
 use crate::producers::{self, Connect, Did, Form, Producer, Row, Statement};
 use crate::tables::{Table, TableDraw, WIDTH, table};
 use crate::values::{Cell, Temper, cell};
@@ -31,6 +31,8 @@ pub struct BatchDraw {
     forms: Vec<FormDraw>,
     tables: Vec<TableDraw>,
     habits: Habits,
+    /// What befalls every message: the shape that all others resemble is an unusual one then.
+    quirks: Vec<Mutation>,
     statements: Vec<StatementDraw>,
 }
 
@@ -53,6 +55,8 @@ struct Habits {
     many_rows: bool,
     /// Whether each update changes other columns.
     many_changes: bool,
+    /// Whether members come in an order of their own in each message.
+    many_orders: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -89,12 +93,9 @@ struct RowDraw {
 pub fn batch(producers: Vec<Producer>) -> impl Strategy<Value = BatchDraw> {
     let forms = prop::collection::vec(form(producers), 1..=3);
     let tables = prop_oneof![2 => prop::collection::vec(table(), 1..=1), 3 => prop::collection::vec(table(), 1..=4)];
-    (forms, tables, habits(), prop::collection::vec(statement(), 1..=60)).prop_map(|(forms, tables, habits, statements)| BatchDraw {
-        forms,
-        tables,
-        habits,
-        statements,
-    })
+    let quirks = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(of_tree(), 1..3)];
+    (forms, tables, habits(), quirks, prop::collection::vec(statement(), 1..=60))
+        .prop_map(|(forms, tables, habits, quirks, statements)| BatchDraw { forms, tables, habits, quirks, statements })
 }
 
 fn form(producers: Vec<Producer>) -> impl Strategy<Value = FormDraw> {
@@ -113,13 +114,22 @@ fn form(producers: Vec<Producer>) -> impl Strategy<Value = FormDraw> {
 fn habits() -> impl Strategy<Value = Habits> {
     let temper = prop_oneof![Just(Temper::Calm), Just(Temper::Wild)];
     let spacing = prop_oneof![8 => Just(Spacing::None), 1 => prop::sample::select(Spacing::ALL.to_vec())];
-    (temper, spacing, any::<bool>(), any::<bool>(), any::<bool>())
-        .prop_map(|(temper, spacing, many_kinds, many_rows, many_changes)| Habits { temper, spacing, many_kinds, many_rows, many_changes })
+    (temper, spacing, any::<bool>(), any::<bool>(), any::<bool>(), prop::bool::weighted(0.07)).prop_map(
+        |(temper, spacing, many_kinds, many_rows, many_changes, many_orders)| Habits {
+            temper,
+            spacing,
+            many_kinds,
+            many_rows,
+            many_changes,
+            many_orders,
+        },
+    )
 }
 
 fn statement() -> impl Strategy<Value = StatementDraw> {
     let mutations = prop_oneof![
         24 => Just(Vec::new()),
+        2 => null_of_envelope().prop_map(|mutation| vec![mutation]),
         7 => prop::collection::vec(mutation(), 1),
         1 => prop::collection::vec(mutation(), 2..4),
     ];
@@ -147,7 +157,7 @@ impl BatchDraw {
             let statement = draw.statement(at as u64, &versions[table][usize::from(is_later)], &self.habits);
             // A table has one producer, as a topic does; now and then another one writes of it.
             let form = &forms[(table + usize::from(draw.form >= 250)) % forms.len()];
-            draw.write(&statement, form, &self.habits, &mut messages);
+            draw.write(&statement, form, self, &mut messages);
         }
         let tables = versions.into_iter().flatten().collect();
         Batch { messages, tables, forms }
@@ -191,9 +201,14 @@ impl StatementDraw {
     }
 
     /// Adds the statement's messages, of which the mutations befall the first.
-    fn write(&self, statement: &Statement<'_>, form: &Form, habits: &Habits, messages: &mut Vec<Message>) {
+    fn write(&self, statement: &Statement<'_>, form: &Form, batch: &BatchDraw, messages: &mut Vec<Message>) {
+        let habits = &batch.habits;
         let key = producers::key(statement, form).map(|key| key.render(Spacing::None).into_bytes());
-        for (at, json) in producers::write(statement, form).into_iter().enumerate() {
+        for (at, mut json) in producers::write(statement, form).into_iter().enumerate() {
+            batch.quirks.iter().for_each(|quirk| quirk.change_tree(&mut json));
+            if habits.many_orders {
+                turned(u16::from(self.did)).change_tree(&mut json);
+            }
             let plain = Message { key: key.clone(), value: Some(json.render(habits.spacing).into_bytes()) };
             if at > 0 || self.mutations.is_empty() {
                 messages.push(plain);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use towpath::{Layout, Options, TableSchema};
+use towpath::{Decoder, Layout, Options, TableSchema};
 
 use crate::batches::{Message, alike};
 use crate::compare::{compare, report};
@@ -85,4 +85,23 @@ fn messages_of_many_chunks() {
         }
         every_way(producer.names()[0], &messages);
     }
+}
+
+/// One decoder serves many threads: what each puts out depends on its input alone.
+#[test]
+fn threads_share_a_decoder() {
+    let options = |templates| Options { dialect: "canal-json".into(), templates, ..Options::default() };
+    let (with, without) = (Decoder::new(options(true)).unwrap(), Decoder::new(options(false)).unwrap());
+    let producers = [Producer::Canal, Producer::TicdcCanal, Producer::TencentCanal, Producer::CloudcanalCanal];
+    std::thread::scope(|scope| {
+        for producer in producers {
+            let (with, without) = (&with, &without);
+            scope.spawn(move || {
+                for round in 1..6 {
+                    let input = &Feeding::Binary.inputs(&alike(producer, 10 * round))[0];
+                    assert_eq!(with.decode(input).unwrap(), without.decode(input).unwrap());
+                }
+            });
+        }
+    });
 }

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use proptest::prelude::*;
 
-use crate::json::{Json, Spacing, escaped, quoted, raw};
+use crate::json::{Json, Spacing, escaped, null, quoted, raw};
 use crate::tables::{NAMES, pick};
 
 /// One thing that befalls a message.
@@ -31,6 +31,8 @@ pub enum TreeChange {
         value: Option<u8>,
     },
     Replace(u8),
+    /// Null in place of the value.
+    Null,
     /// Another member or element.
     Add(u8, u8),
     /// Another name that the batch knows.
@@ -84,9 +86,23 @@ pub enum ValueChange {
 }
 
 pub fn mutation() -> impl Strategy<Value = Mutation> {
-    let tree = (any::<u16>(), any::<u16>(), tree_change()).prop_map(|(place, member, change)| Mutation::Tree { place, member, change });
     let text = (any::<u16>(), text_change()).prop_map(|(place, change)| Mutation::Text { place, change });
-    prop_oneof![5 => tree, 4 => text, 1 => value_change().prop_map(Mutation::Value)]
+    prop_oneof![5 => of_tree(), 4 => text, 1 => value_change().prop_map(Mutation::Value)]
+}
+
+/// One that a producer may have as a habit.
+pub fn of_tree() -> impl Strategy<Value = Mutation> {
+    (any::<u16>(), any::<u16>(), tree_change()).prop_map(|(place, member, change)| Mutation::Tree { place, member, change })
+}
+
+/// What the message says about itself is null, and was something in the messages before.
+pub fn null_of_envelope() -> impl Strategy<Value = Mutation> {
+    any::<u16>().prop_map(|member| Mutation::Tree { place: 0, member, change: TreeChange::Null })
+}
+
+/// Members of some object or array begin with another one.
+pub fn turned(draw: u16) -> Mutation {
+    Mutation::Tree { place: 0x8000 | draw, member: draw / 7, change: TreeChange::Rotate }
 }
 
 fn tree_change() -> impl Strategy<Value = TreeChange> {
@@ -100,6 +116,7 @@ fn tree_change() -> impl Strategy<Value = TreeChange> {
         1 => Just(TreeChange::Empty),
         4 => repeat,
         4 => number().prop_map(TreeChange::Replace),
+        3 => Just(TreeChange::Null),
         2 => (number(), number()).prop_map(|(name, value)| TreeChange::Add(name, value)),
         1 => number().prop_map(TreeChange::Rename),
         2 => any::<bool>().prop_map(|value| TreeChange::Case { value }),
@@ -227,6 +244,7 @@ impl TreeChange {
             TreeChange::Case { value: true } => vary(&mut members[at].1, other_case),
             TreeChange::Respell => members[at].0 = respelled(&members[at].0),
             TreeChange::Replace(value) => members[at].1 = raw(pick(VALUES, value)),
+            TreeChange::Null => members[at].1 = null(),
             TreeChange::Vary(how) => vary(&mut members[at].1, |text| varied(text, how)),
             TreeChange::Repeat { at_the_end, value } => {
                 let (name, old) = members[at].clone();
@@ -248,6 +266,7 @@ impl TreeChange {
         let at = at % items.len();
         match self {
             TreeChange::Replace(value) => items[at] = raw(pick(VALUES, value)),
+            TreeChange::Null => items[at] = null(),
             TreeChange::Case { .. } => vary(&mut items[at], other_case),
             TreeChange::Vary(how) => vary(&mut items[at], |text| varied(text, how)),
             TreeChange::Repeat { .. } => items.insert(at, items[at].clone()),

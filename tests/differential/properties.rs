@@ -18,12 +18,15 @@ use crate::settings::{Feeding, SettingsDraw, records, settings};
 /// Enough to find a plain mistake; `PROPTEST_CASES` asks for more.
 const CASES: u32 = 200;
 
-/// Failures are told by their seed, so that no file is written.
+/// What the environment does not ask for otherwise. Failures are told by their seed, so that no file is written.
 fn config() -> ProptestConfig {
-    let mut config =
-        ProptestConfig { failure_persistence: None, max_shrink_iters: 4000, max_shrink_time: 120_000, ..ProptestConfig::default() };
-    if std::env::var_os("PROPTEST_CASES").is_none() {
+    let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let is_asked = |name| std::env::var_os(name).is_some();
+    if !is_asked("PROPTEST_CASES") {
         config.cases = CASES;
+    }
+    if !is_asked("PROPTEST_MAX_SHRINK_ITERS") {
+        (config.max_shrink_iters, config.max_shrink_time) = (4000, 60_000);
     }
     if config.rng_seed == RngSeed::Random {
         config.rng_seed = RngSeed::Fixed(std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64));
@@ -55,11 +58,11 @@ fn both_readers_agree(name: &str, producers: Vec<Producer>) {
     match outcome {
         Ok(()) => {}
         Err(TestError::Abort(why)) => panic!("{name}: {why}"),
-        Err(TestError::Fail(why, (batch, settings))) => {
+        Err(TestError::Fail(_, (batch, settings))) => {
             let batch = batch.make();
             let (options, feeding) = settings.make(&batch);
             let text = report(&options, &batch.messages, feeding, |options, messages, feeding| check(options, messages, feeding).map(drop));
-            panic!("{name}: both readers differ, seed {seed:?}: {why}\n{text}\nwritten by {:?}", batch.forms);
+            panic!("{name}: both readers differ, seed {seed:?}\n{text}\nwritten by {:?}", batch.forms);
         }
     }
 }

@@ -44,7 +44,7 @@ struct SchemaDraw {
 struct Switches {
     labels: bool,
     missing_is_error: bool,
-    case_sensitive: bool,
+    any_case: bool,
     lenient: bool,
     column_types: bool,
     keep: bool,
@@ -57,6 +57,8 @@ pub enum Feeding {
     Binary,
     LargeBinary,
     View,
+    /// As text, where all of it is.
+    Text,
     /// In two slices, then as a whole, all by the same decoder.
     Slices(u8),
     /// As a column among others, as Kafka's records are.
@@ -68,7 +70,7 @@ pub enum Feeding {
 pub fn settings() -> impl Strategy<Value = SettingsDraw> {
     let mode = prop_oneof![5 => Just(Mode::Permissive), 2 => Just(Mode::DropMalformed), 2 => Just(Mode::FailFast)];
     let fields = prop_oneof![2 => Just(None), 1 => any::<u32>().prop_map(Some)];
-    let texts = (rarely(), prop_oneof![Just(0u8), any::<u8>()], prop_oneof![Just(0u8), any::<u8>()]);
+    let texts = (rarely(), any::<u8>(), rarely());
     let schema = prop_oneof![1 => Just(None), 4 => schema().prop_map(Some)];
     (schema, any::<u8>(), fields, mode, texts, switches(), any::<u8>(), any::<u8>(), feeding()).prop_map(
         |(schema, layout, fields, mode, (filter, time_zone, zero_date), switches, dialect, connect, feeding)| SettingsDraw {
@@ -100,16 +102,17 @@ fn schema() -> impl Strategy<Value = SchemaDraw> {
 
 fn switches() -> impl Strategy<Value = Switches> {
     let seldom = || prop::bool::weighted(0.2);
-    (seldom(), prop::bool::weighted(0.1), prop::bool::weighted(0.75), seldom(), any::<bool>(), seldom(), prop::bool::weighted(0.3))
-        .prop_map(|(labels, missing_is_error, case_sensitive, lenient, column_types, keep, key)| Switches {
+    (seldom(), prop::bool::weighted(0.1), seldom(), seldom(), any::<bool>(), seldom(), prop::bool::weighted(0.3)).prop_map(
+        |(labels, missing_is_error, any_case, lenient, column_types, keep, key)| Switches {
             labels,
             missing_is_error,
-            case_sensitive,
+            any_case,
             lenient,
             column_types,
             keep,
             key,
-        })
+        },
+    )
 }
 
 fn feeding() -> impl Strategy<Value = Feeding> {
@@ -117,6 +120,7 @@ fn feeding() -> impl Strategy<Value = Feeding> {
         3 => Just(Feeding::Binary),
         1 => Just(Feeding::LargeBinary),
         1 => Just(Feeding::View),
+        1 => Just(Feeding::Text),
         2 => any::<u8>().prop_map(Feeding::Slices),
         2 => Just(Feeding::Records),
         1 => Just(Feeding::Holes),
@@ -169,7 +173,7 @@ impl SettingsDraw {
             time_zone: ["UTC", "Asia/Shanghai", "America/New_York", "+08:00"][usize::from(self.time_zone) % 4].to_owned(),
             zero_date: ["null", "error", "text"][usize::from(self.zero_date) % 3].to_owned(),
             labels: if self.switches.labels { labels(&asked) } else { Vec::new() },
-            case_sensitive: self.switches.case_sensitive,
+            case_sensitive: !self.switches.any_case,
             missing_is_error: self.switches.missing_is_error,
             lenient: self.switches.lenient,
             column_types: if self.switches.column_types { column_types(&asked) } else { Vec::new() },
@@ -361,6 +365,10 @@ impl Feeding {
             Feeding::Binary => vec![Arc::new(values.collect::<BinaryArray>())],
             Feeding::LargeBinary => vec![Arc::new(values.collect::<LargeBinaryArray>())],
             Feeding::View => vec![Arc::new(values.collect::<BinaryViewArray>())],
+            Feeding::Text => {
+                let texts = values.map(|value| value.map(std::str::from_utf8).transpose()).collect::<Result<StringArray, _>>();
+                texts.map_or_else(|_| Feeding::Binary.inputs(messages), |texts| vec![Arc::new(texts)])
+            }
             Feeding::Slices(place) => {
                 let (whole, at) = (values.collect::<BinaryArray>(), usize::from(place) % (messages.len() + 1));
                 vec![Arc::new(whole.slice(0, at)), Arc::new(whole.slice(at, messages.len() - at)), Arc::new(whole)]

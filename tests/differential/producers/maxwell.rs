@@ -100,6 +100,9 @@ fn of_daemon(statement: &Statement<'_>, row: &Row, form: &Form, offset: Option<u
         ("thread_id", raw(0)),
     ]);
     let Json::Object(members) = &mut message else { return message };
+    // What the daemon's settings leave out.
+    let left_out = [(3, "\"position\""), (4, "\"server_id\""), (5, "\"xid\""), (6, "\"commit\"")];
+    members.retain(|(name, _)| !left_out.iter().any(|(bit, left_out)| form.has(*bit) && name == left_out));
     if form.has(0) {
         members.push(("\"gtid\"".into(), form.text(&format!("8a94f357:{}", statement.at))));
     }
