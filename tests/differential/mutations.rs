@@ -67,6 +67,8 @@ pub enum TextChange {
     Twice {
         anywhere: bool,
     },
+    /// A comma, colon or bracket too many, too few, or another.
+    Punctuate(u8),
     Truncate,
     Append(u8),
     Prepend(u8),
@@ -147,6 +149,7 @@ fn text_change() -> impl Strategy<Value = TextChange> {
         4 => (anywhere(), number()).prop_map(|(anywhere, with)| TextChange::Replace { anywhere, with }),
         4 => (anywhere(), number()).prop_map(|(anywhere, with)| TextChange::Insert { anywhere, with }),
         1 => anywhere().prop_map(|anywhere| TextChange::Twice { anywhere }),
+        4 => number().prop_map(TextChange::Punctuate),
         2 => Just(TextChange::Truncate),
         2 => number().prop_map(TextChange::Append),
         1 => number().prop_map(TextChange::Prepend),
@@ -390,6 +393,7 @@ impl TextChange {
             TextChange::Replace { with, .. } if at < text.len() => text[at] = pick(BYTES, with),
             TextChange::Insert { with, .. } => text.insert(at, pick(BYTES, with)),
             TextChange::Twice { .. } if at < text.len() => text.insert(at, text[at]),
+            TextChange::Punctuate(how) if at < text.len() => punctuate(text, at, how),
             TextChange::Truncate => text.truncate(at),
             TextChange::Append(what) => text.extend(pick(AROUND, what).bytes()),
             TextChange::Prepend(what) => drop(text.splice(0..0, pick(AROUND, what).bytes())),
@@ -399,12 +403,31 @@ impl TextChange {
 
     /// A byte of the text: any, or one that makes its structure.
     fn place(self, text: &[u8], place: usize) -> usize {
-        use TextChange::{Delete, Insert, Replace, Twice};
-        let (Delete { anywhere, .. } | Replace { anywhere, .. } | Insert { anywhere, .. } | Twice { anywhere }) = self else {
-            return place % text.len().max(1);
+        use TextChange::{Delete, Insert, Punctuate, Replace, Twice};
+        let wanted: &[u8] = match self {
+            Punctuate(_) => b"{}[],:",
+            Delete { anywhere: false, .. } | Replace { anywhere: false, .. } | Insert { anywhere: false, .. } => b"{}[],:\"\\",
+            Twice { anywhere: false } => b"{}[],:\"\\",
+            _ => return place % text.len().max(1),
         };
-        let marks: Vec<usize> = (0..text.len()).filter(|at| anywhere || b"{}[],:\"\\".contains(&text[*at])).collect();
+        let marks: Vec<usize> = (0..text.len()).filter(|at| wanted.contains(&text[*at])).collect();
         if marks.is_empty() { 0 } else { marks[place % marks.len()] }
+    }
+}
+
+/// Changes the mark that stands here.
+fn punctuate(text: &mut Vec<u8>, at: usize, how: u8) {
+    match how % 8 {
+        0 | 1 => text.insert(at, b','),
+        2 => text.insert(at + 1, b','),
+        3 | 4 => drop(text.remove(at)),
+        5 => text.insert(at, text[at]),
+        6 => text[at] = b' ',
+        _ => {
+            let (marks, others) = (b"{}[],:", b"[]{}:,");
+            let which = marks.iter().position(|mark| *mark == text[at]);
+            text[at] = which.map_or(b' ', |which| others[which]);
+        }
     }
 }
 
