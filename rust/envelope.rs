@@ -8,27 +8,44 @@ use arrow_array::builder::{
 };
 use arrow_array::{ArrayRef, MapArray, StructArray};
 use arrow_buffer::OffsetBuffer;
-use arrow_schema::{DataType, FieldRef, Fields};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use hashbrown::HashMap;
 
-use crate::error::Error;
-use crate::event::{Envelope, Events, Op, Row, Value};
+use crate::batch::{Input, OutRow, Told, sequence};
+use crate::event::{Envelope, Events, Op, Source, Value};
 use crate::keys::{KeyId, Keys};
-use crate::layout::{EnvelopeField, OutRow, error_fields, list_item, map_entries, map_fields, sequence_fields, source_fields};
+use crate::layout::{EnvelopeField, error_fields, list_item, map_entries, map_fields, sequence_fields, source_fields};
+use crate::template::Template;
 use crate::wire::json::Cursor;
 
 /// One row of the output with all that its envelope columns need.
 pub(crate) struct Outcome<'r, 'a> {
-    pub out: &'r OutRow,
-    pub row: &'r Row,
+    pub row: &'r OutRow,
     pub envelope: Option<&'r Envelope<'a>>,
-    pub error: Option<&'r Error>,
+    pub source: Option<&'r Source<'a>>,
+    pub primary_key: Option<&'r [KeyId]>,
     /// The whole message, where the row has an error.
     pub corrupt: Option<&'r [u8]>,
-    pub changed: Option<&'r [KeyId]>,
-    pub missing: Option<&'r [usize]>,
-    /// See [`sequence_fields`].
-    pub sequence: [i64; 3],
+}
+
+impl<'r, 'a> Outcome<'r, 'a> {
+    pub fn new(row: &'r OutRow, events: &'r Events<'a, '_, '_>, templates: &'r [Template], input: &Input<'r>) -> Self {
+        let corrupt = row.error.as_ref().and_then(|_| *input.messages.get(row.message)?);
+        match row.told {
+            Told::Nowhere => Outcome { row, envelope: None, source: None, primary_key: None, corrupt },
+            Told::Event(envelope) => {
+                let envelope = events.envelopes.get(envelope);
+                let primary_key = envelope.and_then(|envelope| events.names.get(envelope.primary_key.clone()?));
+                Outcome { row, envelope, source: envelope.map(|envelope| &envelope.source), primary_key, corrupt }
+            }
+            Told::Template { template, source } => {
+                let template = templates.get(template);
+                let envelope = template.map(|template| &template.envelope);
+                let primary_key = template.and_then(|template| template.primary_key.as_deref());
+                Outcome { row, envelope, source: events.sources.get(source), primary_key, corrupt }
+            }
+        }
+    }
 }
 
 /// How a column's value is found: by one small function each.
@@ -40,6 +57,10 @@ type NamesOf = for<'r> fn(&Outcome<'r, '_>, &'r Surroundings<'_, '_, '_, '_>) ->
 pub(crate) struct Surroundings<'e, 'a, 's, 'k> {
     pub events: &'e Events<'a, 's, 'k>,
     pub columns: &'e [FieldRef],
+    /// See [`OutRow::changed`] and [`OutRow::missing`].
+    pub changed: &'e [KeyId],
+    pub missing: &'e [usize],
+    pub input: &'e Input<'e>,
 }
 
 /// An envelope column that is being built.
@@ -63,25 +84,23 @@ impl Builder {
     pub fn new(field: EnvelopeField) -> Option<Self> {
         use EnvelopeField as F;
         Some(match field {
-            F::Op => text(|r| Some(r.out.word)),
+            F::Op => text(|r| Some(r.row.word)),
             F::Database => text(|r| r.envelope?.database.as_deref()),
             F::Schema => text(|r| r.envelope?.schema.as_deref()),
             F::Table => text(|r| r.envelope?.table.as_deref()),
             F::Sql => text(|r| r.envelope?.sql.as_deref()),
-            F::TableChanges => text(|r| r.envelope?.table_changes),
-            F::EventTime => time(|r| r.envelope?.event_time),
-            F::ProducedTime => time(|r| r.envelope?.produced_time),
+            F::TableChanges => text(|r| r.envelope?.table_changes.as_deref()),
+            F::EventTime => time(|r| r.source?.event_time),
+            F::ProducedTime => time(|r| r.source?.produced_time),
             F::Row => Builder::Index(|r| (r.row.op != Op::Error).then_some(r.row.index as i64), Int32Builder::new()),
             F::PrimaryKey => names(primary_key),
-            F::Changed => names(|r, around| Some(r.changed?.iter().map(|key| around.events.keys.name(*key)).collect())),
-            F::MissingColumns => {
-                names(|r, around| Some(r.missing?.iter().filter_map(|at| around.columns.get(*at)).map(|f| f.name().as_str()).collect()))
-            }
+            F::Changed => names(|r, around| Some(key_names(around.changed.get(r.row.changed.clone()?)?, around))),
+            F::MissingColumns => names(missing_columns),
             F::ColumnTypes => Builder::Types(MapBuilder::new(DataType::Utf8)),
             F::JdbcTypes => Builder::Jdbc(MapBuilder::new(DataType::Int32)),
             F::Source => Builder::Struct(source(), |r| r.envelope.is_some(), source_fields(), NullBufferBuilder::new(0)),
             F::Sequence => Builder::Sequence(vec![Int64Builder::new(), Int64Builder::new(), Int64Builder::new()]),
-            F::Error => Builder::Struct(error(), |r| r.error.is_some(), error_fields(), NullBufferBuilder::new(0)),
+            F::Error => Builder::Struct(error(), |r| r.row.error.is_some(), error_fields(), NullBufferBuilder::new(0)),
             F::CorruptRecord => Builder::Bytes(BinaryBuilder::new()),
             F::Before | F::After => return None,
         })
@@ -101,7 +120,7 @@ impl Builder {
             Builder::Jdbc(map) => rows.iter().for_each(|row| append_jdbc(map, row, around.events.keys)),
             Builder::Sequence(parts) => {
                 for (at, part) in parts.iter_mut().enumerate() {
-                    rows.iter().for_each(|row| part.append_option(row.sequence.get(at).copied()));
+                    rows.iter().for_each(|row| part.append_option(sequence(row.row, row.source, around.input).get(at).copied()));
                 }
             }
             Builder::Struct(fields, present, _, nulls) => {
@@ -112,8 +131,8 @@ impl Builder {
     }
 
     /// Takes what was built.
-    pub fn finish(&mut self) -> ArrayRef {
-        match self {
+    pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        Ok(match self {
             Builder::Text(_, builder) => Arc::new(builder.finish()),
             Builder::Number(_, builder) => Arc::new(builder.finish()),
             Builder::Index(_, builder) => Arc::new(builder.finish()),
@@ -134,10 +153,10 @@ impl Builder {
                 Arc::new(StructArray::new(sequence_fields(), arrays, None))
             }
             Builder::Struct(builders, _, fields, nulls) => {
-                let arrays = builders.iter_mut().map(Builder::finish).collect();
+                let arrays = builders.iter_mut().map(Builder::finish).collect::<Result<_, _>>()?;
                 Arc::new(StructArray::new(fields.clone(), arrays, nulls.finish()))
             }
-        }
+        })
     }
 }
 
@@ -161,35 +180,43 @@ fn names(get: NamesOf) -> Builder {
 fn source() -> Vec<Builder> {
     vec![
         text(|r| Some(r.envelope?.quirks.dialect)),
-        text(|r| r.envelope?.source.operation.as_deref()),
-        text(|r| r.envelope?.source.connector.as_deref()),
-        number(|r| r.envelope?.source.message_id),
-        number(|r| r.envelope?.source.server_id),
-        text(|r| r.envelope?.source.file.as_deref()),
-        number(|r| r.envelope?.source.position),
-        text(|r| r.envelope?.source.gtid.as_deref()),
-        text(|r| r.envelope?.source.transaction_id.as_deref()),
-        number(|r| r.envelope?.source.commit_ts),
-        number(|r| r.envelope?.source.watermark_ts),
-        Builder::Flag(|r| r.envelope?.source.handle_key_only, BooleanBuilder::new()),
-        text(|r| r.envelope?.source.claim_check.as_deref()),
-        text(|r| r.envelope?.source.version.as_deref()),
+        text(|r| r.source?.operation.as_deref()),
+        text(|r| r.envelope?.connector.as_deref()),
+        number(|r| r.source?.message_id),
+        number(|r| r.envelope?.server_id),
+        text(|r| r.source?.file.as_deref()),
+        number(|r| r.source?.position),
+        text(|r| r.source?.gtid.as_deref()),
+        text(|r| r.source?.transaction_id.as_deref()),
+        number(|r| r.source?.commit_ts),
+        number(|r| r.source?.watermark_ts),
+        Builder::Flag(|r| r.envelope?.handle_key_only, BooleanBuilder::new()),
+        text(|r| r.envelope?.claim_check.as_deref()),
+        text(|r| r.envelope?.version.as_deref()),
     ]
 }
 
 /// In the order of [`error_fields`].
 fn error() -> Vec<Builder> {
     vec![
-        text(|r| Some(r.error?.kind.name())),
-        text(|r| Some(&r.error?.message)),
-        text(|r| r.error?.column.as_deref()),
-        number(|r| r.error?.byte.map(|byte| byte as i64)),
+        text(|r| Some(r.row.error.as_ref()?.kind.name())),
+        text(|r| Some(&r.row.error.as_ref()?.message)),
+        text(|r| r.row.error.as_ref()?.column.as_deref()),
+        number(|r| r.row.error.as_ref()?.byte.map(|byte| byte as i64)),
     ]
 }
 
 fn primary_key<'r>(row: &Outcome<'r, '_>, around: &'r Surroundings<'_, '_, '_, '_>) -> Option<Vec<&'r str>> {
-    let names = around.events.names.get(row.envelope?.primary_key.clone()?)?;
-    Some(names.iter().map(|key| around.events.keys.name(*key)).collect())
+    Some(key_names(row.primary_key?, around))
+}
+
+fn key_names<'r>(keys: &[KeyId], around: &'r Surroundings<'_, '_, '_, '_>) -> Vec<&'r str> {
+    keys.iter().map(|key| around.events.keys.name(*key)).collect()
+}
+
+fn missing_columns<'r>(row: &Outcome<'r, '_>, around: &'r Surroundings<'_, '_, '_, '_>) -> Option<Vec<&'r str>> {
+    let missing = around.missing.get(row.row.missing.clone()).filter(|missing| !missing.is_empty())?;
+    Some(missing.iter().filter_map(|at| around.columns.get(*at)).map(|field| field.name().as_str()).collect())
 }
 
 /// Whether a string or binary array of 32-bit offsets has room for more. What it has no room for is null: the row's message
@@ -257,7 +284,7 @@ fn append_types(map: &mut MapBuilder<StringBuilder>, row: &Outcome<'_, '_>, even
 }
 
 fn append_jdbc(map: &mut MapBuilder<Int32Builder>, row: &Outcome<'_, '_>, keys: &Keys<'_>) {
-    let object = row.envelope.and_then(|envelope| envelope.jdbc_types);
+    let object = row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref());
     for (name, number) in object.map(jdbc_types).unwrap_or_default() {
         let name = keys.unquoted(&name);
         if has_room(map.keys.values_slice().len(), name.len()) {

@@ -21,6 +21,7 @@
 mod wire;
 
 mod dialect;
+mod template;
 
 mod event;
 mod keys;

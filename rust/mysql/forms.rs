@@ -131,7 +131,7 @@ fn undo_any<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Resul
 impl Column<'_> {
     /// Whether every value is written as MySQL prints it.
     #[inline]
-    fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         match (self.declared, self.named) {
             (Some(declared), _) => declared.form == Form::Plain && (declared.base != Base::Unknown || !self.asks_bytes()),
             (None, Some(_)) => false,

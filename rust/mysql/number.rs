@@ -21,22 +21,69 @@ pub(crate) fn integer(text: &str) -> Result<i128, Refusal> {
     Ok(if negative { -magnitude } else { magnitude })
 }
 
-/// An integer of at most 18 digits, which is nearly every one; `None` for all other text.
+/// An integer that fits 64 bits, which is nearly every one; `None` for all other text.
 #[inline]
 pub(crate) fn short_integer(text: &str) -> Option<i64> {
-    let (negative, digits) = sign(text.as_bytes());
-    if digits.is_empty() || digits.len() > 18 {
-        return None;
-    }
-    let mut value = 0i64;
-    for byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
+    let (value, length) = integer_prefix(text.as_bytes())?;
+    (length == text.len()).then_some(value)
+}
+
+/// The integer that bytes begin with, and its length: an optional minus, then as many digits as 64 bits hold.
+#[inline]
+pub(crate) fn integer_prefix(bytes: &[u8]) -> Option<(i64, usize)> {
+    let (negative, unsigned) = sign(bytes);
+    let (magnitude, length) = digits(unsigned)?;
+    let value = i64::try_from(magnitude).ok().filter(|_| length > 0)?;
+    Some(if negative { (-value, length + 1) } else { (value, length) })
+}
+
+/// The digits that bytes begin with, which may be none: their value, and how many they are. `None` for more than 19, the most that
+/// 64 bits hold.
+#[inline]
+pub(crate) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
+    let (mut value, mut length) = eight_digits(bytes);
+    while length.is_multiple_of(8) && length > 0 {
+        let (more, count) = eight_digits(bytes.get(length..)?);
+        length += count;
+        if length > 19 {
             return None;
         }
-        value = value * 10 + i64::from(digit);
+        if count == 0 {
+            break;
+        }
+        value = value * POWERS.get(count)?.unsigned_abs() + more;
     }
-    Some(if negative { -value } else { value })
+    Some((value, length))
+}
+
+/// Up to eight digits at once: the bytes are the lanes of one integer.
+#[inline(always)]
+fn eight_digits(bytes: &[u8]) -> (u64, usize) {
+    let lanes = match bytes.first_chunk::<8>() {
+        Some(chunk) => u64::from_le_bytes(*chunk),
+        None => u64::from_le_bytes(padded(bytes)),
+    };
+    let lanes = lanes ^ 0x3030_3030_3030_3030;
+    // The highest bit of each lane that is beyond 9; the lowest of them is right whatever the lanes above carry.
+    let others = (lanes.wrapping_add(0x7676_7676_7676_7676) | lanes) & 0x8080_8080_8080_8080;
+    let count = (others.trailing_zeros() / 8) as usize;
+    if count == 0 {
+        return (0, 0);
+    }
+    // The first digit goes to the lane that counts most, zeros before it; then neighbours are joined, thrice.
+    let lanes = lanes << (64 - 8 * count);
+    let pairs = lanes.wrapping_mul(10).wrapping_add(lanes >> 8);
+    let low = (pairs & 0x0000_00FF_0000_00FF).wrapping_mul(0x000F_4240_0000_0064);
+    let high = (pairs >> 16 & 0x0000_00FF_0000_00FF).wrapping_mul(0x0000_2710_0000_0001);
+    (low.wrapping_add(high) >> 32, count)
+}
+
+/// Fewer than eight bytes, with zeros behind them, which are no digits.
+#[inline(never)]
+fn padded(bytes: &[u8]) -> [u8; 8] {
+    let mut chunk = [0; 8];
+    chunk.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    chunk
 }
 
 fn sign(text: &[u8]) -> (bool, &[u8]) {
@@ -117,30 +164,30 @@ impl From64 for i256 {
 /// The usual form: at most 18 digits in all, no exponent, not more fraction digits than the scale.
 #[inline]
 fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Option<i64> {
-    let (negative, digits) = sign(text);
+    let (value, length) = decimal_prefix(text, precision, scale)?;
+    (length == text.len()).then_some(value)
+}
+
+/// The decimal of the usual form that bytes begin with, and its length.
+#[inline]
+pub(crate) fn decimal_prefix(bytes: &[u8], precision: u8, scale: i8) -> Option<(i64, usize)> {
+    let (negative, unsigned) = sign(bytes);
     let scale = usize::try_from(scale).ok()?;
-    if digits.is_empty() || digits.len() + scale > 18 {
+    let (whole, whole_digits) = digits(unsigned).filter(|(_, count)| *count > 0)?;
+    let (fraction, fraction_digits) = match unsigned.get(whole_digits) {
+        Some(b'.') => digits(unsigned.get(whole_digits + 1..)?).filter(|(_, count)| *count > 0)?,
+        _ => (0, 0),
+    };
+    if whole_digits + scale > 18 {
         return None;
     }
-    let (mut value, mut point) = (0i64, None);
-    for (index, byte) in digits.iter().enumerate() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit <= 9 {
-            value = value * 10 + i64::from(digit);
-        } else if *byte == b'.' && point.is_none() && index > 0 {
-            point = Some(index + 1);
-        } else {
-            return None;
-        }
+    let zeros = scale.checked_sub(fraction_digits)?;
+    let value = whole as i64 * POWERS.get(scale)? + fraction as i64 * POWERS.get(zeros)?;
+    if POWERS.get(usize::from(precision)).is_some_and(|limit| value >= *limit) {
+        return None;
     }
-    let fraction = match point {
-        Some(start) if start == digits.len() => return None,
-        Some(start) => digits.len() - start,
-        None => 0,
-    };
-    let value = value * POWERS.get(scale.checked_sub(fraction)?)?;
-    let fits = POWERS.get(usize::from(precision)).is_none_or(|limit| value < *limit);
-    fits.then_some(if negative { -value } else { value })
+    let length = usize::from(negative) + whole_digits + if fraction_digits > 0 { 1 + fraction_digits } else { 0 };
+    Some((if negative { -value } else { value }, length))
 }
 
 const POWERS: [i64; 19] = {

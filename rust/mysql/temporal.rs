@@ -1,6 +1,6 @@
 //! Dates and times in MySQL's fixed layouts. Libraries refuse `0000-00-00` and `-838:59:59`, so these are read here.
 
-use crate::mysql::number::Refusal;
+use crate::mysql::number::{Refusal, digits};
 
 /// A date, with or without a time of day, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +24,22 @@ impl Written {
     /// Reads `2021-01-31`, `2021-01-31 12:00:00.123456`, and both in ISO's form with `T` and `Z` or `+08:00`.
     #[inline]
     pub fn parse(text: &str) -> Result<Written, Refusal> {
-        let bytes = text.as_bytes();
-        let date: &[u8; 10] = bytes.first_chunk().ok_or(Refusal::Type)?;
-        if date[4] != b'-' || date[7] != b'-' {
-            return Err(Refusal::Type);
+        let (mut written, length) = Written::prefix(text.as_bytes())?;
+        let rest = text.as_bytes().get(length..).unwrap_or_default();
+        if !rest.is_empty() {
+            written.offset = if written.has_time { offset(rest)? } else { return Err(Refusal::Type) };
         }
+        Ok(written)
+    }
+
+    /// The date or date and time that bytes begin with, and its length; a zone behind it is left.
+    #[inline]
+    pub fn prefix(bytes: &[u8]) -> Result<(Written, usize), Refusal> {
+        let date: &[u8; 10] = bytes.first_chunk().ok_or(Refusal::Type)?;
+        let [d0, d1, d2, d3, _, m0, m1, _] = lanes(*date.first_chunk().ok_or(Refusal::Type)?, *b"0000-00-")?;
         let mut written = Written {
-            year: pair(date[0], date[1])? as u16 * 100 + pair(date[2], date[3])? as u16,
-            month: pair(date[5], date[6])?,
+            year: (u16::from(d0) * 10 + u16::from(d1)) * 100 + u16::from(d2) * 10 + u16::from(d3),
+            month: m0 * 10 + m1,
             day: pair(date[8], date[9])?,
             hour: 0,
             minute: 0,
@@ -40,28 +48,22 @@ impl Written {
             offset: None,
             has_time: false,
         };
-        let rest = bytes.get(10..).unwrap_or_default();
-        if !rest.is_empty() {
-            written.read_time(rest)?;
+        match bytes.get(10) {
+            Some(b' ' | b'T') => written.read_time(bytes.get(11..).unwrap_or_default()).map(|length| (written, 11 + length)),
+            _ => Ok((written, 10)),
         }
-        Ok(written)
     }
 
-    /// `rest` is what follows the date, with its separator.
+    /// Reads the time of day that follows the date and its separator, and returns its length.
     #[inline]
-    fn read_time(&mut self, rest: &[u8]) -> Result<(), Refusal> {
-        let time: &[u8; 9] = rest.first_chunk().ok_or(Refusal::Type)?;
-        if !matches!(time[0], b' ' | b'T') || time[3] != b':' || time[6] != b':' {
-            return Err(Refusal::Type);
-        }
-        self.hour = pair(time[1], time[2])?;
-        self.minute = pair(time[4], time[5])?;
-        self.second = pair(time[7], time[8])?;
+    fn read_time(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
+        let [h0, h1, _, m0, m1, _, s0, s1] = lanes(*rest.first_chunk().ok_or(Refusal::Type)?, *b"00:00:00")?;
+        (self.hour, self.minute, self.second) = (h0 * 10 + h1, m0 * 10 + m1, s0 * 10 + s1);
         self.has_time = true;
-        let (nanos, rest) = fraction(rest.get(9..).unwrap_or_default())?;
+        let behind = rest.get(8..).unwrap_or_default();
+        let (nanos, after) = fraction(behind)?;
         self.nanos = nanos;
-        self.offset = offset(rest)?;
-        Ok(())
+        Ok(8 + behind.len() - after.len())
     }
 
     /// Whether MySQL would call this a zero date, in whole or in part.
@@ -95,17 +97,29 @@ fn pair(tens: u8, ones: u8) -> Result<u8, Refusal> {
     if tens > 9 || ones > 9 { Err(Refusal::Type) } else { Ok(tens * 10 + ones) }
 }
 
+/// The digits of a text with signs between them, as numbers: all lanes of one integer are checked at once. `form` has a zero for each
+/// digit, and the signs in their places.
+#[inline]
+fn lanes(text: [u8; 8], form: [u8; 8]) -> Result<[u8; 8], Refusal> {
+    // What carries a lane beyond its highest bit: of a digit more than 9, of a sign more than 0.
+    let carry = u64::from_le_bytes(form.map(|byte| if byte == b'0' { 0x76 } else { 0x7F }));
+    let lanes = u64::from_le_bytes(text) ^ u64::from_le_bytes(form);
+    if (lanes.wrapping_add(carry) | lanes) & 0x8080_8080_8080_8080 != 0 {
+        return Err(Refusal::Type);
+    }
+    Ok(lanes.to_le_bytes())
+}
+
 /// Nanoseconds of `.123456`, and what follows.
 #[inline]
 fn fraction(text: &[u8]) -> Result<(u32, &[u8]), Refusal> {
-    let Some(digits) = text.strip_prefix(b".") else { return Ok((0, text)) };
-    let count = digits.iter().take_while(|b| b.is_ascii_digit()).count();
-    let (digits, rest) = digits.split_at_checked(count).unwrap_or((digits, &[]));
+    let Some(rest) = text.strip_prefix(b".") else { return Ok((0, text)) };
+    let (value, count) = digits(rest).ok_or(Refusal::Type)?;
     if count == 0 || count > 9 {
         return Err(Refusal::Type);
     }
-    let nanos = digits.iter().fold(0, |n, d| n * 10 + u32::from(d - b'0')) * 10u32.pow(9 - count as u32);
-    Ok((nanos, rest))
+    let nanos = value as u32 * 10u32.pow(9 - count as u32);
+    Ok((nanos, rest.get(count..).unwrap_or_default()))
 }
 
 fn offset(text: &[u8]) -> Result<Option<i32>, Refusal> {
@@ -145,28 +159,48 @@ fn days_from_civil(year: u16, month: u8, day: u8) -> i32 {
 /// Microseconds of a TIME: `12:00:00`, `-838:59:59.000000`.
 #[inline]
 pub(crate) fn time_of(text: &str) -> Result<i64, Refusal> {
-    let (negative, clock) = match text.as_bytes() {
-        [b'-', rest @ ..] => (true, rest),
-        rest => (false, rest),
-    };
-    let colon = clock.iter().position(|b| *b == b':').filter(|at| (2..=3).contains(at)).ok_or(Refusal::Type)?;
-    let (hours, rest) = clock.split_at_checked(colon).ok_or(Refusal::Type)?;
-    let hours =
-        hours.iter().try_fold(0i64, |n, b| if b.is_ascii_digit() { Ok(n * 10 + i64::from(b - b'0')) } else { Err(Refusal::Type) })?;
-    let clock: &[u8; 6] = rest.first_chunk().ok_or(Refusal::Type)?;
-    if clock[3] != b':' {
-        return Err(Refusal::Type);
+    let (time, length) = WrittenTime::prefix(text.as_bytes())?;
+    if length == text.len() { time.micros() } else { Err(Refusal::Type) }
+}
+
+/// A TIME, as it is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrittenTime {
+    negative: bool,
+    hours: u64,
+    minutes: u8,
+    seconds: u8,
+    nanos: u32,
+}
+
+impl WrittenTime {
+    /// The TIME that bytes begin with, and its length.
+    #[inline]
+    pub fn prefix(bytes: &[u8]) -> Result<(WrittenTime, usize), Refusal> {
+        let negative = bytes.first() == Some(&b'-');
+        let clock = bytes.get(usize::from(negative)..).unwrap_or_default();
+        let (hours, count) = digits(clock).filter(|(_, count)| matches!(count, 2 | 3)).ok_or(Refusal::Type)?;
+        let rest = clock.get(count..).unwrap_or_default();
+        let [c0, m0, m1, c1, s0, s1]: [u8; 6] = *rest.first_chunk().ok_or(Refusal::Type)?;
+        if (c0, c1) != (b':', b':') {
+            return Err(Refusal::Type);
+        }
+        let behind = rest.get(6..).unwrap_or_default();
+        let (nanos, after) = fraction(behind)?;
+        let time = WrittenTime { negative, hours, minutes: pair(m0, m1)?, seconds: pair(s0, s1)?, nanos };
+        Ok((time, bytes.len() - after.len()))
     }
-    let (minutes, seconds) = (pair(clock[1], clock[2])?, pair(clock[4], clock[5])?);
-    let (nanos, rest) = fraction(rest.get(6..).unwrap_or_default())?;
-    if !rest.is_empty() {
-        return Err(Refusal::Type);
+
+    /// Microseconds, if MySQL has such a TIME.
+    #[inline]
+    pub fn micros(self) -> Result<i64, Refusal> {
+        let WrittenTime { negative, hours, minutes, seconds, nanos } = self;
+        if hours > 838 || minutes > 59 || seconds > 59 || !nanos.is_multiple_of(1000) {
+            return Err(Refusal::Range);
+        }
+        let micros = ((hours as i64 * 60 + i64::from(minutes)) * 60 + i64::from(seconds)) * 1_000_000 + i64::from(nanos / 1000);
+        Ok(if negative { -micros } else { micros })
     }
-    if hours > 838 || minutes > 59 || seconds > 59 || nanos % 1000 != 0 {
-        return Err(Refusal::Range);
-    }
-    let micros = ((hours * 60 + i64::from(minutes)) * 60 + i64::from(seconds)) * 1_000_000 + i64::from(nanos / 1000);
-    Ok(if negative { -micros } else { micros })
 }
 
 /// A DATE as MySQL prints it, from days since 1970.

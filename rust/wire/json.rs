@@ -58,6 +58,12 @@ impl<'a> Cursor<'a> {
         Cursor { text, at: 0, lenient }
     }
 
+    /// A reader of `text` from a character on.
+    #[inline]
+    pub fn starting(text: &'a str, at: usize, lenient: bool) -> Self {
+        Cursor { text, at, lenient }
+    }
+
     /// The byte that is read next.
     #[inline]
     pub fn at(&self) -> usize {
@@ -495,6 +501,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Whether two values, each as it is written, stand for the same text; null is the same only as null.
+pub(crate) fn same_values(one: &str, other: &str) -> bool {
+    let value = |text| Cursor::new(text, true).value();
+    one == other || matches!((value(one), value(other)), (Ok(one), Ok(other)) if one.same(&other))
+}
+
 /// A text as it stands in JSON.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
@@ -512,7 +524,7 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Which bytes of a block are quotes, backslashes or control characters: a bit for each.
 #[inline(always)]
-fn special_in(block: &[u8; 16]) -> u32 {
+pub(crate) fn special_in(block: &[u8; 16]) -> u32 {
     let block = u8x16::new(*block);
     let control = block.min(u8x16::splat(0x1F)).simd_eq(block);
     (block.simd_eq(u8x16::splat(b'"')) | block.simd_eq(u8x16::splat(b'\\')) | control).to_bitmask()

@@ -1,0 +1,154 @@
+//! Values of variable length, one behind the other.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, GenericBinaryArray, GenericStringArray, OffsetSizeTrait};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow_schema::ArrowError;
+
+use super::nulls::Nulls;
+use crate::error::{Fault, Kind, Result};
+use crate::wire::json;
+
+/// What a string or binary array is made of. Unlike Arrow's builders, it can be truncated and read.
+pub(crate) struct Bytes<O: OffsetSizeTrait> {
+    bytes: Vec<u8>,
+    /// Where each value ends; before the first, 0.
+    ends: Vec<O>,
+    nulls: Nulls,
+}
+
+impl<O: OffsetSizeTrait> Default for Bytes<O> {
+    fn default() -> Self {
+        Bytes { bytes: Vec::new(), ends: vec![O::default()], nulls: Nulls::default() }
+    }
+}
+
+impl<O: OffsetSizeTrait> Bytes<O> {
+    /// The most bytes that the offsets can count.
+    const LIMIT: usize = if O::IS_LARGE { usize::MAX >> 1 } else { i32::MAX as usize };
+
+    /// How many values there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ends.len() - 1
+    }
+
+    /// Whether so many more bytes can be held.
+    #[inline]
+    pub fn has_room(&self, more: usize) -> bool {
+        self.bytes.len().saturating_add(more) <= Self::LIMIT
+    }
+
+    /// Appends a value, if the offsets can count it.
+    #[inline]
+    pub fn push(&mut self, value: &[u8]) -> Result<()> {
+        self.check_room(value.len())?;
+        self.bytes.extend_from_slice(value);
+        self.end();
+        Ok(())
+    }
+
+    /// Appends the text of a JSON string that has escapes.
+    pub fn push_unescaped(&mut self, raw: &str) -> Result<()> {
+        self.check_room(raw.len())?;
+        let start = self.bytes.len();
+        let unescaped = json::unescape(raw, |piece| self.bytes.extend_from_slice(piece.as_bytes()));
+        unescaped.inspect_err(|_| self.bytes.truncate(start))?;
+        self.end();
+        Ok(())
+    }
+
+    /// Appends the JSON string that begins at `at`, behind its quote, if it has no escapes. Returns where its closing quote is.
+    ///
+    /// Blocks are copied before it is known how much of them belongs to the string: a copy of fixed length is two instructions.
+    #[inline]
+    pub fn read(&mut self, text: &[u8], mut at: usize) -> Option<usize> {
+        let start = self.bytes.len();
+        loop {
+            let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<16>()) else {
+                self.bytes.truncate(start);
+                return None;
+            };
+            self.bytes.extend_from_slice(block);
+            let special = json::special_in(block);
+            if special == 0 {
+                at += block.len();
+                continue;
+            }
+            let length = special.trailing_zeros() as usize;
+            let is_plain = text.get(at + length) == Some(&b'"') && self.has_room(0);
+            self.bytes.truncate(if is_plain { self.bytes.len() - block.len() + length } else { start });
+            return is_plain.then(|| {
+                self.end();
+                at + length
+            });
+        }
+    }
+
+    #[inline]
+    fn end(&mut self) {
+        self.ends.push(O::usize_as(self.bytes.len()));
+    }
+
+    fn check_room(&self, more: usize) -> Result<()> {
+        if self.has_room(more) {
+            return Ok(());
+        }
+        let what = format!("the batch's values would exceed {} bytes; decode fewer messages at once, or ask a large type", Self::LIMIT);
+        Err(Fault::new(Kind::Size, what))
+    }
+
+    #[inline]
+    pub fn push_nulls(&mut self, count: usize) {
+        self.nulls.push(self.len(), count);
+        let end = O::usize_as(self.bytes.len());
+        if count == 1 { self.ends.push(end) } else { self.ends.resize(self.ends.len() + count, end) }
+    }
+
+    /// Appends a value of another column, or of this one.
+    #[inline]
+    pub fn copy(&mut self, other: &Self, row: usize) {
+        match other.get(row) {
+            Some(value) if self.has_room(value.len()) => {
+                self.bytes.extend_from_slice(value);
+                self.end();
+            }
+            _ => self.push_nulls(1),
+        }
+    }
+
+    /// A value that is not null.
+    #[inline]
+    pub fn get(&self, row: usize) -> Option<&[u8]> {
+        if self.nulls.contains(row) {
+            return None;
+        }
+        self.bytes.get(self.ends.get(row)?.as_usize()..self.ends.get(row + 1)?.as_usize())
+    }
+
+    #[inline]
+    pub fn truncate(&mut self, rows: usize) {
+        self.ends.truncate(rows + 1);
+        self.bytes.truncate(self.ends.last().map_or(0, |end| end.as_usize()));
+        self.nulls.truncate(rows);
+    }
+
+    fn take(&mut self) -> (OffsetBuffer<O>, Buffer, Option<NullBuffer>) {
+        let nulls = self.nulls.finish(self.len());
+        let Bytes { bytes, ends, .. } = std::mem::take(self);
+        (OffsetBuffer::new(ends.into()), Buffer::from_vec(bytes), nulls)
+    }
+
+    /// Takes the values as strings.
+    pub fn finish_text(&mut self) -> Result<ArrayRef, ArrowError> {
+        let (ends, bytes, nulls) = self.take();
+        Ok(Arc::new(GenericStringArray::<O>::try_new(ends, bytes, nulls)?))
+    }
+
+    /// Takes the values as bytes.
+    pub fn finish_binary(&mut self) -> Result<ArrayRef, ArrowError> {
+        let (ends, bytes, nulls) = self.take();
+        Ok(Arc::new(GenericBinaryArray::<O>::try_new(ends, bytes, nulls)?))
+    }
+}

@@ -1,0 +1,417 @@
+//! Row images: their names in the order in which they stood, and what is done with the value of each.
+
+use hashbrown::HashMap;
+
+use crate::columns::{Column, Context};
+use crate::event::{Events, Quirks};
+use crate::images::{Images, Map, Table};
+use crate::keys::{KeyId, fingerprint};
+use crate::mysql::forms;
+use crate::mysql::types::Types;
+use crate::wire::json::{self, Cursor};
+use bumpalo::Bump;
+
+use crate::batch::Plan;
+
+/// A name as it stands in JSON, with its quotes and what follows them in every message: `"id":`.
+pub(super) struct Literal {
+    bytes: Box<[u8]>,
+    /// The first 16 bytes, and which of their bits count: one comparison in place of a call.
+    head: u128,
+    mask: u128,
+    /// How many bytes the name has between its quotes.
+    name: usize,
+}
+
+impl Literal {
+    pub fn new(bytes: &[u8], name: usize) -> Self {
+        let mut head = [0; 16];
+        let length = bytes.len().min(16);
+        head.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        let mask = if length == 16 { u128::MAX } else { (1 << (8 * length)) - 1 };
+        Literal { bytes: bytes.into(), head: u128::from_le_bytes(head), mask, name }
+    }
+
+    /// Where the value begins, if the literal stands at `at`.
+    #[inline(always)]
+    fn eat(&self, text: &[u8], at: usize) -> Option<usize> {
+        let rest = text.get(at..)?;
+        let is_here = match rest.first_chunk::<16>() {
+            Some(block) if u128::from_le_bytes(*block) & self.mask != self.head => false,
+            Some(_) if self.bytes.len() <= 16 => true,
+            _ => rest.starts_with(&self.bytes),
+        };
+        is_here.then_some(at + self.bytes.len())
+    }
+
+    /// The name, escapes and all.
+    fn raw(&self) -> &[u8] {
+        self.bytes.get(1..=self.name).unwrap_or_default()
+    }
+}
+
+/// Literals that usually stand in this order.
+#[derive(Default)]
+pub(super) struct Names {
+    literals: Vec<Literal>,
+    /// By the name's [`fingerprint`], and by the name where another one has the same.
+    near: Vec<u16>,
+    by_name: HashMap<Box<[u8]>, usize>,
+}
+
+impl Names {
+    pub fn new(literals: Vec<Literal>) -> Self {
+        let mut near = vec![u16::MAX; 256];
+        let mut by_name = HashMap::new();
+        for (index, literal) in literals.iter().enumerate() {
+            if let (Some(slot), Ok(index)) = (near.get_mut(fingerprint(literal.raw())), u16::try_from(index)) {
+                *slot = index;
+            }
+            by_name.insert(literal.raw().into(), index);
+        }
+        Names { literals, near, by_name }
+    }
+
+    /// The literal at `at`, usually the `expected` one, and where its value begins.
+    #[inline]
+    fn find(&self, text: &[u8], at: usize, expected: usize) -> Option<(usize, usize)> {
+        if let Some(value) = self.literals.get(expected).and_then(|literal| literal.eat(text, at)) {
+            return Some((expected, value));
+        }
+        let (name, _) = plain_string(text, at)?;
+        let near = usize::from(*self.near.get(fingerprint(name))?);
+        let index = match self.literals.get(near) {
+            Some(literal) if literal.raw() == name => near,
+            _ => *self.by_name.get(name)?,
+        };
+        Some((index, self.literals.get(index)?.eat(text, at)?))
+    }
+
+    /// Walks through an object of these names, of which each may stand at most once; `member` steps over the value of one.
+    #[inline(always)]
+    pub fn walk(&self, text: &[u8], at: usize, seen: &mut Seen, mut member: impl FnMut(usize, usize) -> Option<usize>) -> Option<Walked> {
+        let mut at = if text.get(at) == Some(&b'{') { at + 1 } else { return None };
+        for (index, literal) in self.literals.iter().enumerate() {
+            let Some(value) = literal.eat(text, at) else { return self.walk_any(text, at, index, seen, member) };
+            at = member(index, value)?;
+            match text.get(at)? {
+                b',' => at += 1,
+                b'}' if index + 1 == self.literals.len() => return Some(Walked { end: at + 1, is_ordered: true, is_complete: true }),
+                b'}' => {
+                    seen.begin(self.literals.len(), index + 1);
+                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: false });
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// The rest of an object whose first names were those that were expected.
+    #[inline(never)]
+    fn walk_any(
+        &self,
+        text: &[u8],
+        mut at: usize,
+        from: usize,
+        seen: &mut Seen,
+        mut member: impl FnMut(usize, usize) -> Option<usize>,
+    ) -> Option<Walked> {
+        seen.begin(self.literals.len(), from);
+        let (mut expected, mut count) = (from, from);
+        loop {
+            let (index, value) = self.find(text, at, expected)?;
+            if !seen.mark(index) {
+                return None;
+            }
+            at = member(index, value)?;
+            (expected, count) = (index + 1, count + 1);
+            match text.get(at)? {
+                b',' => at += 1,
+                b'}' => return Some(Walked { end: at + 1, is_ordered: false, is_complete: count == self.literals.len() }),
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// What an object was found to be.
+#[derive(Clone, Copy)]
+pub(super) struct Walked {
+    pub end: usize,
+    pub is_ordered: bool,
+    pub is_complete: bool,
+}
+
+/// Which names an object has; only of one that is not complete and in order.
+#[derive(Default)]
+pub(super) struct Seen(Vec<bool>);
+
+impl Seen {
+    fn begin(&mut self, length: usize, seen: usize) {
+        self.0.clear();
+        self.0.resize(seen, true);
+        self.0.resize(length, false);
+    }
+
+    /// False if the name was marked before.
+    fn mark(&mut self, index: usize) -> bool {
+        self.0.get_mut(index).is_some_and(|seen| !std::mem::replace(seen, true))
+    }
+
+    fn has(&self, index: usize) -> bool {
+        self.0.get(index) == Some(&true)
+    }
+}
+
+/// The characters of the string without escapes that begins at `at`, and where it ends.
+#[inline]
+pub(super) fn plain_string(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    if text.get(at) != Some(&b'"') {
+        return None;
+    }
+    let start = at + 1;
+    let mut end = start;
+    loop {
+        let rest = text.get(end..)?;
+        let Some(block) = rest.first_chunk::<16>() else {
+            end += rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))?;
+            break;
+        };
+        let special = json::special_in(block);
+        if special != 0 {
+            end += special.trailing_zeros() as usize;
+            break;
+        }
+        end += block.len();
+    }
+    if text.get(end) == Some(&b'"') { Some((text.get(start..end)?, end + 1)) } else { None }
+}
+
+/// The rows of a table: which column of the output each of their names is, and how it gets its values.
+pub(super) struct RowPlan {
+    pub names: Names,
+    pub cells: Vec<Cell>,
+    /// The asked columns that the rows do not have.
+    pub absent: Vec<usize>,
+    pub quirks: &'static Quirks,
+    pub types: Option<usize>,
+}
+
+/// A name of a row.
+pub(super) struct Cell {
+    pub id: KeyId,
+    /// Without escapes and quoting.
+    pub name: Box<str>,
+    /// Which of the asked columns it is.
+    pub column: Option<usize>,
+    /// Whether the column reads its values where they are written.
+    pub is_read: bool,
+}
+
+/// What values are converted with.
+pub(super) struct Env<'e, 'a> {
+    pub text: &'a str,
+    pub lenient: bool,
+    pub plan: &'e Plan,
+    pub types: &'e Types,
+    pub arena: &'a Bump,
+}
+
+impl<'a> Env<'_, 'a> {
+    /// Steps over a value whose syntax is right.
+    #[inline]
+    pub fn skip(&self, at: usize) -> Option<usize> {
+        let mut cursor = Cursor::starting(self.text, at, self.lenient);
+        cursor.skip().ok()?;
+        Some(cursor.at())
+    }
+}
+
+/// Where the value of a name is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Span {
+    pub cell: usize,
+    pub start: usize,
+    pub end: usize,
+}
+
+impl RowPlan {
+    /// What conversions depend on, of one column.
+    fn context<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Context<'c> {
+        let named = env.plan.value_options.get(column).and_then(|options| options.declared.as_deref());
+        Context::of_column(env.types, self.quirks, self.types, column, named)
+    }
+
+    /// Finds out which columns read their values where they are written.
+    pub fn note_readers(&mut self, plan: &Plan, images: &[Images], events: &Events<'_, '_, '_>) {
+        let tables = images.iter().find_map(|images| if let Images::Table(table) = images { Some(table) } else { None });
+        let Some(table) = tables else { return };
+        let env = Env { text: "", lenient: false, plan, types: events.types, arena: events.arena };
+        let reads = |cell: &Cell| {
+            let (index, column) = cell.column.and_then(|index| Some((index, table.columns.get(index)?)))?;
+            let is_plain = self.connect(index, &env).is_none_or(|column| column.is_plain());
+            Some(is_plain && column.reads(&self.context(index, &env)))
+        };
+        let readers: Vec<bool> = self.cells.iter().map(|cell| reads(cell).unwrap_or(false)).collect();
+        self.cells.iter_mut().zip(readers).for_each(|(cell, is_read)| cell.is_read = is_read);
+    }
+
+    /// How Kafka Connect writes a column, if the dialect writes as it does.
+    fn connect<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Option<forms::Column<'c>> {
+        if self.quirks.writes != crate::event::Writes::Connect {
+            return None;
+        }
+        let options = env.plan.value_options.get(column)?;
+        let declared = self.types.and_then(|block| env.types.of_column(block, column));
+        let asked = env.plan.table.as_ref()?.get(column)?.data_type();
+        Some(forms::Column { declared, named: options.declared.as_deref(), asked, modes: options.modes })
+    }
+
+    /// Appends the value at `at` to its column, if it is one that is asked for, and returns where it ends.
+    #[inline(always)]
+    fn cell(&self, index: usize, at: usize, columns: &mut [Box<dyn Column>], env: &Env<'_, '_>) -> Option<usize> {
+        let cell = self.cells.get(index)?;
+        let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
+        let read = if cell.is_read { column.read(env.text.as_bytes(), at) } else { None };
+        read.or_else(|| self.convert(cell, column.as_mut(), at, env))
+    }
+
+    /// A value that is not written in the usual way.
+    #[inline(never)]
+    fn convert(&self, cell: &Cell, column: &mut dyn Column, at: usize, env: &Env<'_, '_>) -> Option<usize> {
+        let index = cell.column?;
+        let mut cursor = Cursor::starting(env.text, at, env.lenient);
+        let value = cursor.value().ok()?;
+        let value = match self.connect(index, env) {
+            Some(form) => forms::undo(value, &form, env.arena).ok()?,
+            None => value,
+        };
+        column.append(&value, &self.context(index, env)).ok()?;
+        Some(cursor.at())
+    }
+
+    /// Steps over a row and notes where its values are.
+    pub fn skip(&self, at: usize, seen: &mut Seen, env: &Env<'_, '_>, mut spans: Option<&mut Vec<Span>>) -> Option<Walked> {
+        self.names.walk(env.text.as_bytes(), at, seen, |cell, start| {
+            let end = env.skip(start)?;
+            note(&mut spans, cell, start, end);
+            Some(end)
+        })
+    }
+
+    /// Appends a row to the table. What it lacks is null.
+    pub fn read(
+        &self,
+        at: usize,
+        table: &mut Table,
+        seen: &mut Seen,
+        env: &Env<'_, '_>,
+        mut spans: Option<&mut Vec<Span>>,
+    ) -> Option<Walked> {
+        table.begin_row();
+        let columns = &mut table.columns;
+        let walked = self.names.walk(env.text.as_bytes(), at, seen, |cell, start| {
+            let end = self.cell(cell, start, columns, env)?;
+            note(&mut spans, cell, start, end);
+            Some(end)
+        })?;
+        for column in self.lacking(walked, seen) {
+            columns.get_mut(column)?.push_nulls(1);
+        }
+        table.end_row();
+        Some(walked)
+    }
+
+    /// The asked columns that a row lacks.
+    pub fn lacking<'s>(&'s self, walked: Walked, seen: &'s Seen) -> impl Iterator<Item = usize> + 's {
+        let cells = if walked.is_complete { &[] } else { self.cells.as_slice() };
+        let unseen = cells.iter().enumerate().filter(|(index, _)| !seen.has(*index)).filter_map(|(_, cell)| cell.column);
+        self.absent.iter().copied().chain(unseen)
+    }
+
+    /// Appends a row of which only some values are written here: the others are those of a row of another table.
+    pub fn merge(&self, at: usize, table: &mut Table, base: (&Table, usize), buffers: &mut Merge, env: &Env<'_, '_>) -> Option<Walked> {
+        table.begin_row();
+        let (columns, written) = (&mut table.columns, &mut buffers.written);
+        written.clear();
+        written.resize(columns.len(), false);
+        let spans = &mut buffers.spans;
+        let walked = self.names.walk(env.text.as_bytes(), at, &mut buffers.seen, |index, start| {
+            let end = self.cell(index, start, columns, env)?;
+            let column = self.cells.get(index).and_then(|cell| cell.column);
+            column.and_then(|column| written.get_mut(column)).into_iter().for_each(|written| *written = true);
+            spans.push(Span { cell: index, start, end });
+            Some(end)
+        })?;
+        let (other, row) = base;
+        let unwritten = columns.iter_mut().zip(&other.columns).zip(written).filter(|(_, written)| !**written);
+        unwritten.for_each(|((column, other), _)| column.copy(other.as_ref(), row));
+        table.end_row();
+        Some(walked)
+    }
+
+    /// Appends a row to a map: the values of the row after the change, but for those that are written here.
+    pub fn merge_map(&self, at: usize, map: &mut Map, after: &[Span], buffers: &mut Merge, env: &Env<'_, '_>) -> Option<Walked> {
+        let walked = self.skip(at, &mut buffers.seen, env, Some(&mut buffers.spans))?;
+        for span in after {
+            let changed = buffers.spans.iter().find(|changed| changed.cell == span.cell);
+            self.entry(span.cell, changed.unwrap_or(span).start, map, env)?;
+        }
+        map.end_row(true);
+        Some(walked)
+    }
+
+    /// Appends a row to a map.
+    pub fn read_map(
+        &self,
+        at: usize,
+        map: &mut Map,
+        seen: &mut Seen,
+        env: &Env<'_, '_>,
+        mut spans: Option<&mut Vec<Span>>,
+    ) -> Option<Walked> {
+        let walked = self.names.walk(env.text.as_bytes(), at, seen, |cell, start| {
+            let end = self.entry(cell, start, map, env)?;
+            note(&mut spans, cell, start, end);
+            Some(end)
+        })?;
+        map.end_row(true);
+        Some(walked)
+    }
+
+    /// Appends a name and the value at `at` to a map, and returns where it ends.
+    #[inline]
+    pub fn entry(&self, index: usize, at: usize, map: &mut Map, env: &Env<'_, '_>) -> Option<usize> {
+        let name = &self.cells.get(index)?.name;
+        let text = env.text.as_bytes();
+        if text.get(at) == Some(&b'"') {
+            map.keys.push(name.as_bytes()).ok()?;
+            if let Some(quote) = map.values.read(text, at + 1) {
+                return Some(quote + 1);
+            }
+            map.keys.truncate(map.keys.len() - 1);
+        }
+        let mut cursor = Cursor::starting(env.text, at, env.lenient);
+        let value = cursor.value().ok()?;
+        map.push(name, &value).ok()?;
+        Some(cursor.at())
+    }
+}
+
+#[inline(always)]
+fn note(spans: &mut Option<&mut Vec<Span>>, cell: usize, start: usize, end: usize) {
+    if let Some(spans) = spans {
+        spans.push(Span { cell, start, end });
+    }
+}
+
+/// Room for merging rows.
+#[derive(Default)]
+pub(super) struct Merge {
+    pub seen: Seen,
+    /// Which columns of the row have been given a value.
+    written: Vec<bool>,
+    /// Where the row's own values are written.
+    pub spans: Vec<Span>,
+}
