@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
 use crate::columns::{CellFault, SlotRow, Slots, ValueOptions};
 use crate::decoder::Metrics;
-use crate::envelope::{Builder, Outcome, Surroundings};
+use crate::envelope::{Builder, Outcome, Rows};
 use crate::error::{Error, Fault, Kind};
 use crate::event::{Envelope, Events, Image, Op, Quirks, Source, Value, Wants, Writes};
 use crate::images::{Images, Latest, Map, Table, fill_slots};
@@ -434,12 +434,10 @@ impl<'p> Batch<'p> {
     /// Appends the envelopes of all rows of the chunk.
     pub fn end_chunk(&mut self, events: &Events<'_, '_, '_>, templates: &[Template], input: &Input<'_>) {
         let columns = self.plan.table.as_deref().unwrap_or_default();
-        let around = Surroundings { events, columns, changed: &self.changed, missing: &self.missing, input };
         let rows: Vec<Outcome<'_, '_>> = self.rows.iter().map(|row| Outcome::new(row, events, templates, input)).collect();
+        let rows = Rows::new(rows, events, columns, &self.changed, &self.missing, input);
         for (_, builder) in &mut self.builders {
-            if let Some(builder) = builder {
-                builder.extend(&rows, &around);
-            }
+            builder.iter_mut().for_each(|builder| builder.extend(&rows));
         }
         self.origins.extend(self.rows.iter().map(|row| row.message as u64));
         self.rows.clear();

@@ -84,7 +84,8 @@ impl<'t> Cut<'t> {
             // Null, or what the ordinary reader takes for null: others may have it too.
             Some(_) => cursor.skip().ok(),
             None if first == b'{' && levels > 0 && self.has_holes(path) => self.object(cursor, &format!("{path}."), levels - 1),
-            None if self.dialect.fields.contains(&name) || is_mark(name) => cursor.skip().ok(),
+            // Only of the outermost members is it known which of them nobody reads.
+            None if path != name || self.dialect.fields.contains(&name) || is_mark(name) => cursor.skip().ok(),
             None => self.hole(cursor, Hole::Any),
         }
     }
