@@ -6,7 +6,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{CellFault, SlotRow, Slots, ValueOptions};
+use crate::columns::{CellFault, Forecast, SlotRow, Slots, ValueOptions};
 use crate::decoder::Metrics;
 use crate::envelope::{Builder, Outcome, Rows};
 use crate::error::{Error, Fault, Kind};
@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     /// The table's columns, if a schema is given.
     pub table: Option<Fields>,
     pub fields: Vec<EnvelopeField>,
+    /// The same as a bit for each.
+    asked: u32,
     pub wants: Wants,
     pub filter: Filter,
     pub missing_is_error: bool,
@@ -43,6 +45,7 @@ impl Plan {
             value_options: value_options(options, table.as_ref())?,
             wants: Wants { every_cell: false, images: false, types: false, forms: false },
             filter: Filter::new(options)?,
+            asked: fields.iter().fold(0, |asked, field| asked | 1 << *field as u32),
             missing_is_error: options.missing_is_error,
             table,
             fields,
@@ -111,8 +114,9 @@ impl Plan {
     }
 
     /// Whether an envelope column is put out.
+    #[inline]
     pub fn asks(&self, field: EnvelopeField) -> bool {
-        self.fields.contains(&field)
+        self.asked & 1 << field as u32 != 0
     }
 }
 
@@ -444,6 +448,14 @@ impl<'p> Batch<'p> {
         self.changed.clear();
         self.missing.clear();
         self.appended = 0;
+    }
+
+    /// Makes room for so many more bytes of messages, after the first so many.
+    pub fn reserve(&mut self, read: usize, left: usize) {
+        let columns = self.plan.table.as_ref().map_or(2, |table| table.len()).max(1);
+        // Rows take about as much room as their text, and a column may have most of it.
+        let forecast = Forecast { times: left as f64 * 1.1 / read.max(1) as f64, most: left.saturating_mul(4) / columns };
+        self.images.iter_mut().for_each(|images| images.reserve(forecast));
     }
 
     /// Marks rows that cannot be bad as ones that stay.

@@ -206,6 +206,11 @@ impl ReadChunk for Run<'_> {
         }
         self.batch.append(events, &mut scratch, bodies)?;
         self.batch.end_chunk(events, &self.templates.list, input);
+        if bodies.first == 0 {
+            let size = |messages: &[Option<&[u8]>]| messages.iter().flatten().map(|message| message.len()).sum();
+            let (read, left) = input.messages.split_at_checked(messages.len()).unwrap_or_default();
+            self.batch.reserve(size(read), size(left));
+        }
         Ok(())
     }
 }

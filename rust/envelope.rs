@@ -212,7 +212,7 @@ impl Builder {
     /// Takes what was built.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         match self {
-            Builder::Text(_, bytes) => bytes.finish_text(),
+            Builder::Text(_, bytes) => bytes.finish_text(None),
             Builder::Number(_, numbers) => numbers.finish(),
             Builder::Index(numbers) => numbers.finish(),
             Builder::Time(_, numbers) => Ok(Arc::new(numbers.take()?.with_timezone("UTC"))),
@@ -220,10 +220,10 @@ impl Builder {
                 let nulls = nulls.finish(values.len());
                 Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(std::mem::take(values)), nulls)))
             }
-            Builder::Corrupt(bytes) => bytes.finish_binary(),
+            Builder::Corrupt(bytes) => bytes.finish_binary(None),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
             Builder::Types(maps) => {
-                let values = maps.values.finish_text()?;
+                let values = maps.values.finish_text(None)?;
                 maps.finish(DataType::Utf8, values)
             }
             Builder::Jdbc(maps) => {
@@ -423,7 +423,7 @@ impl Lists {
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let (ends, nulls) = self.ends.take();
-        Ok(Arc::new(ListArray::try_new(list_item(), ends, self.names.finish_text()?, nulls)?))
+        Ok(Arc::new(ListArray::try_new(list_item(), ends, self.names.finish_text(None)?, nulls)?))
     }
 }
 
@@ -437,7 +437,7 @@ pub(crate) struct Maps<V> {
 
 impl<V> Maps<V> {
     fn finish(&mut self, value_type: DataType, values: ArrayRef) -> Result<ArrayRef, ArrowError> {
-        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![self.keys.finish_text()?, values], None)?;
+        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![self.keys.finish_text(None)?, values], None)?;
         let (ends, nulls) = self.ends.take();
         Ok(Arc::new(MapArray::try_new(map_entries(value_type), ends, entries, nulls, false)?))
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, MapArray, StructArray};
-use arrow_buffer::OffsetBuffer;
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{Bytes, CellFault, Column, Nulls, Slots, ValueOptions, column};
+use crate::columns::{Bytes, CellFault, Column, Forecast, Nulls, Slots, ValueOptions, column};
 use crate::error::Result;
 use crate::event::{Events, Image, Value};
 use crate::keys::KeyId;
@@ -49,6 +49,18 @@ impl Images {
         }
     }
 
+    /// Makes room for what is to come.
+    pub fn reserve(&mut self, forecast: Forecast) {
+        match self {
+            Images::None => {}
+            Images::Table(table) => table.columns.iter_mut().for_each(|column| column.reserve(forecast)),
+            Images::Map(map) => {
+                map.keys.reserve(forecast);
+                map.values.reserve(forecast);
+            }
+        }
+    }
+
     /// Appends a row of other images of the same table, if they have it.
     pub fn copy_row(&mut self, other: &Images, row: usize) {
         if let (Images::Table(table), Images::Table(other)) = (self, other)
@@ -70,7 +82,7 @@ impl Images {
     /// The table's columns, side by side.
     pub fn finish_columns(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
         match self {
-            Images::Table(table) => table.finish_columns(),
+            Images::Table(table) => table.finish_parts().map(|(columns, _)| columns),
             _ => Ok(Vec::new()),
         }
     }
@@ -104,7 +116,7 @@ impl Table {
     #[inline]
     pub fn begin_row(&mut self) {
         if self.filled < self.rows {
-            self.columns.iter_mut().for_each(|column| column.push_nulls(self.rows - self.filled));
+            self.columns.iter_mut().for_each(|column| column.pad(self.rows - self.filled));
             self.filled = self.rows;
         }
     }
@@ -148,16 +160,18 @@ impl Table {
         }
     }
 
-    fn finish_columns(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
+    /// The columns, and which rows are null.
+    fn finish_parts(&mut self) -> Result<(Vec<ArrayRef>, Option<NullBuffer>), ArrowError> {
         self.begin_row();
         self.filled = 0;
-        self.columns.iter_mut().map(|column| column.finish()).collect()
+        let nulls = self.nulls.finish(std::mem::take(&mut self.rows));
+        let columns = self.columns.iter_mut().map(|column| column.finish(nulls.as_ref())).collect::<Result<_, _>>()?;
+        Ok((columns, nulls))
     }
 
     fn finish_struct(&mut self) -> Result<ArrayRef, ArrowError> {
-        let columns = self.finish_columns()?;
-        let rows = std::mem::take(&mut self.rows);
-        let nulls = self.nulls.finish(rows);
+        let rows = self.rows;
+        let (columns, nulls) = self.finish_parts()?;
         if self.fields.is_empty() {
             return Ok(Arc::new(StructArray::new_empty_fields(rows, nulls)));
         }
@@ -267,7 +281,7 @@ impl Map {
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let arrays = vec![self.keys.finish_text()?, self.values.finish_text()?];
+        let arrays = vec![self.keys.finish_text(None)?, self.values.finish_text(None)?];
         let ends = OffsetBuffer::new(std::mem::replace(&mut self.ends, vec![0]).into());
         let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;
         let nulls = self.nulls.finish(ends.len() - 1);

@@ -4,13 +4,14 @@ use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int32Array, OffsetSizeTrait, StructArray};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Fields};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::bytes::Bytes;
 use super::nulls::Nulls;
-use super::{Column, Context, refused};
+use super::{Column, Context, Forecast, refused};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Unread, Value, Writes};
 use crate::mysql::number::{Refusal, integer};
@@ -64,12 +65,20 @@ impl<O: OffsetSizeTrait> Column for Binaries<O> {
         }
     }
 
+    fn reserve(&mut self, forecast: Forecast) {
+        self.bytes.reserve(forecast);
+    }
+
     fn truncate(&mut self, rows: usize) {
         self.bytes.truncate(rows);
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        self.bytes.finish_binary()
+    fn pad(&mut self, count: usize) {
+        self.bytes.pad(count);
+    }
+
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        self.bytes.finish_binary(parent)
     }
 }
 
@@ -217,11 +226,10 @@ impl Column for Geometries {
         self.nulls.truncate(rows);
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let srids = std::mem::take(&mut self.srids);
-        // What is null as a whole is null in its parts.
-        let nulls = self.nulls.finish(srids.len());
-        let arrays: Vec<ArrayRef> = vec![Arc::new(Int32Array::try_new(srids.into(), nulls.clone())?), self.wkbs.finish_binary()?];
+        let nulls = self.nulls.finish_within(srids.len(), parent);
+        let arrays: Vec<ArrayRef> = vec![Arc::new(Int32Array::try_new(srids.into(), nulls.clone())?), self.wkbs.finish_binary(nulls.as_ref())?];
         Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, nulls)?))
     }
 }

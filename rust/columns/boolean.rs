@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray};
-use arrow_buffer::BooleanBuffer;
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::ArrowError;
 
 use super::nulls::Nulls;
@@ -79,9 +79,9 @@ impl Column for Booleans {
         self.nulls.truncate(rows);
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let values = std::mem::take(&mut self.values);
-        let nulls = self.nulls.finish(values.len());
+        let nulls = self.nulls.finish_within(values.len(), parent);
         Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)))
     }
 }

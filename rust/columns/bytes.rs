@@ -7,6 +7,7 @@ use arrow_array::{ArrayRef, GenericBinaryArray, GenericStringArray, OffsetSizeTr
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::ArrowError;
 
+use super::Forecast;
 use super::nulls::Nulls;
 use crate::error::{Fault, Kind, Result};
 use crate::wire::json;
@@ -62,29 +63,34 @@ impl<O: OffsetSizeTrait> Bytes<O> {
 
     /// Appends the JSON string that begins at `at`, behind its quote, if it has no escapes. Returns where its closing quote is.
     ///
-    /// Blocks are copied before it is known how much of them belongs to the string: a copy of fixed length is two instructions.
+    /// The first block is copied before it is known how much of it belongs to the string: a copy of fixed length is two
+    /// instructions, and most strings are short.
     #[inline]
-    pub fn read(&mut self, text: &[u8], mut at: usize) -> Option<usize> {
-        let start = self.bytes.len();
-        loop {
-            let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<16>()) else {
-                self.bytes.truncate(start);
-                return None;
-            };
-            self.bytes.extend_from_slice(block);
-            let special = json::special_in(block);
-            if special == 0 {
-                at += block.len();
-                continue;
-            }
-            let length = special.trailing_zeros() as usize;
-            let is_plain = text.get(at + length) == Some(&b'"') && self.has_room(0);
-            self.bytes.truncate(if is_plain { self.bytes.len() - block.len() + length } else { start });
-            return is_plain.then(|| {
-                self.end();
-                at + length
-            });
+    pub fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
+        let block = json::block_at(text, at)?;
+        let special = json::special_in(&block);
+        if special == 0 {
+            return self.read_long(text, at, at + block.len());
         }
+        let length = special.trailing_zeros() as usize;
+        if block.get(length) != Some(&b'"') || !self.has_room(block.len()) {
+            return None;
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&block);
+        self.bytes.truncate(start + length);
+        self.end();
+        Some(at + length)
+    }
+
+    /// A string of which the bytes up to `end` are nothing special.
+    #[inline(never)]
+    fn read_long(&mut self, text: &[u8], at: usize, end: usize) -> Option<usize> {
+        let end = json::special(text, end);
+        let string = text.get(at..end).filter(|string| text.get(end) == Some(&b'"') && self.has_room(string.len()))?;
+        self.bytes.extend_from_slice(string);
+        self.end();
+        Some(end)
     }
 
     #[inline]
@@ -103,6 +109,12 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     #[inline]
     pub fn push_nulls(&mut self, count: usize) {
         self.nulls.push(self.len(), count);
+        self.pad(count);
+    }
+
+    /// Appends empty values.
+    #[inline]
+    pub fn pad(&mut self, count: usize) {
         let end = O::usize_as(self.bytes.len());
         if count == 1 { self.ends.push(end) } else { self.ends.resize(self.ends.len() + count, end) }
     }
@@ -148,6 +160,12 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.bytes.get(self.ends.get(row)?.as_usize()..self.ends.get(row + 1)?.as_usize())
     }
 
+    /// Makes room for what is to come.
+    pub fn reserve(&mut self, forecast: Forecast) {
+        forecast.reserve(&mut self.bytes);
+        forecast.reserve(&mut self.ends);
+    }
+
     #[inline]
     pub fn truncate(&mut self, rows: usize) {
         self.ends.truncate(rows + 1);
@@ -155,21 +173,21 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.nulls.truncate(rows);
     }
 
-    fn take(&mut self) -> (OffsetBuffer<O>, Buffer, Option<NullBuffer>) {
-        let nulls = self.nulls.finish(self.len());
+    fn take(&mut self, parent: Option<&NullBuffer>) -> (OffsetBuffer<O>, Buffer, Option<NullBuffer>) {
+        let nulls = self.nulls.finish_within(self.len(), parent);
         let Bytes { bytes, ends, .. } = std::mem::take(self);
         (OffsetBuffer::new(ends.into()), Buffer::from_vec(bytes), nulls)
     }
 
-    /// Takes the values as strings.
-    pub fn finish_text(&mut self) -> Result<ArrayRef, ArrowError> {
-        let (ends, bytes, nulls) = self.take();
+    /// Takes the values as strings, null where the struct that they are in is null.
+    pub fn finish_text(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let (ends, bytes, nulls) = self.take(parent);
         Ok(Arc::new(GenericStringArray::<O>::try_new(ends, bytes, nulls)?))
     }
 
-    /// Takes the values as bytes.
-    pub fn finish_binary(&mut self) -> Result<ArrayRef, ArrowError> {
-        let (ends, bytes, nulls) = self.take();
+    /// Takes the values as bytes, null where the struct that they are in is null.
+    pub fn finish_binary(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let (ends, bytes, nulls) = self.take(parent);
         Ok(Arc::new(GenericBinaryArray::<O>::try_new(ends, bytes, nulls)?))
     }
 }

@@ -19,6 +19,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
+use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 
 use crate::error::{Fault, Kind, Result, excerpt};
@@ -113,6 +114,23 @@ impl<'c> Context<'c> {
     }
 }
 
+/// What is to come, as far as the messages so far tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forecast {
+    /// How many times as much as there is now.
+    pub times: f64,
+    /// The most that a column makes room for, in bytes: the messages so far may have been of another kind.
+    pub most: usize,
+}
+
+impl Forecast {
+    /// Makes room in a vector.
+    pub fn reserve<T>(self, values: &mut Vec<T>) {
+        let expected = (values.len() as f64 * self.times) as usize;
+        values.reserve(expected.min(self.most / size_of::<T>().max(1)));
+    }
+}
+
 /// A value that could not be converted; its cell is null.
 pub(crate) struct CellFault {
     /// Row of the slots.
@@ -139,14 +157,22 @@ pub(crate) trait Column: Any + Send {
     /// Appends so many nulls.
     fn push_nulls(&mut self, count: usize);
 
+    /// Appends values for so many rows of a struct that is null as a whole, which [`Column::finish`] is told of.
+    fn pad(&mut self, count: usize) {
+        self.push_nulls(count);
+    }
+
     /// Appends a value of another column of the same type.
     fn copy(&mut self, other: &dyn Column, row: usize);
 
     /// Takes back what stands behind the first `rows` values.
     fn truncate(&mut self, rows: usize);
 
-    /// Takes what was built.
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError>;
+    /// Makes room for what is to come.
+    fn reserve(&mut self, _: Forecast) {}
+
+    /// Takes what was built. Where the struct that it is in is null, `parent`, it is null too.
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError>;
 
     /// Appends column `column` of the slots. Compiled for each family, so that the loop knows its `append`.
     fn extend(&mut self, slots: &Slots<'_, '_>, column: usize, faults: &mut Vec<CellFault>) {

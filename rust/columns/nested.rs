@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
-use arrow_buffer::OffsetBuffer;
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use hashbrown::HashMap;
 
@@ -96,8 +96,8 @@ impl Ends {
         usize::try_from(self.last()).unwrap_or(0)
     }
 
-    fn take(&mut self) -> (OffsetBuffer<i32>, Option<arrow_buffer::NullBuffer>) {
-        let nulls = self.nulls.finish(self.len());
+    fn take(&mut self, parent: Option<&NullBuffer>) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
+        let nulls = self.nulls.finish_within(self.len(), parent);
         let ends = std::mem::replace(&mut self.ends, vec![0]);
         (OffsetBuffer::new(ends.into()), nulls)
     }
@@ -155,9 +155,9 @@ impl Column for Lists {
         self.child.truncate(elements);
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let (ends, nulls) = self.ends.take();
-        Ok(Arc::new(ListArray::try_new(self.item.clone(), ends, self.child.finish()?, nulls)?))
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let (ends, nulls) = self.ends.take(parent);
+        Ok(Arc::new(ListArray::try_new(self.item.clone(), ends, self.child.finish(None)?, nulls)?))
     }
 }
 
@@ -263,9 +263,9 @@ impl Column for Structs {
         self.rows = rows.min(self.rows);
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let arrays = self.children.iter_mut().map(|child| child.finish()).collect::<Result<_, _>>()?;
-        let nulls = self.nulls.finish(std::mem::take(&mut self.rows));
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let nulls = self.nulls.finish_within(std::mem::take(&mut self.rows), parent);
+        let arrays = self.children.iter_mut().map(|child| child.finish(nulls.as_ref())).collect::<Result<_, _>>()?;
         Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, nulls)?))
     }
 }
@@ -359,9 +359,9 @@ impl Column for Maps {
         self.values.truncate(entries);
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let arrays = vec![self.keys.finish_text()?, self.values.finish()?];
-        let (ends, nulls) = self.ends.take();
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let arrays = vec![self.keys.finish_text(None)?, self.values.finish(None)?];
+        let (ends, nulls) = self.ends.take(parent);
         let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;
         Ok(Arc::new(MapArray::try_new(self.entries.clone(), ends, entries, nulls, false)?))
     }

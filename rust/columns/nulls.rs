@@ -45,6 +45,14 @@ impl Nulls {
         }
     }
 
+    /// Takes the nulls of a column with so many rows, those of the struct that it is in among them.
+    pub fn finish_within(&mut self, rows: usize, parent: Option<&NullBuffer>) -> Option<NullBuffer> {
+        match self.finish(rows) {
+            None => parent.cloned(),
+            own => NullBuffer::union(own.as_ref(), parent),
+        }
+    }
+
     /// Takes the nulls of a column with so many rows.
     pub fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
         let runs = std::mem::take(&mut self.runs);

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{ArrayRef, PrimitiveArray};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType};
 
 use super::nulls::Nulls;
-use super::{Column, Context};
+use super::{Column, Context, Forecast};
 use crate::error::Result;
 use crate::event::Value;
 
@@ -54,37 +55,40 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
         self.values.push(value.unwrap_or_default());
     }
 
-    /// The value between quotes, or the number, at the start of `text`, and where it ends.
-    #[inline(always)]
-    fn written(&self, text: &[u8]) -> Option<(T::Native, usize)> {
-        let first = *text.first()?;
-        if first == b'"' {
-            let (value, length) = self.convert.prefix(text.get(1..)?)?;
-            return (text.get(length + 1) == Some(&b'"')).then_some((value, length + 2));
+    /// Reads what is not between quotes: null, or a number.
+    #[inline(never)]
+    fn read_bare(&mut self, text: &[u8], at: usize) -> Option<usize> {
+        let rest = text.get(at..)?;
+        if rest.starts_with(b"null") {
+            self.push(None);
+            return Some(at + 4);
         }
-        if !C::IS_NUMBER {
+        let (value, length) = self.convert.prefix(rest).filter(|_| C::IS_NUMBER)?;
+        // JSON's numbers have no zeros before other digits; a fraction or an exponent may follow.
+        let digit = usize::from(rest.first() == Some(&b'-'));
+        let leading_zero = rest.get(digit) == Some(&b'0') && rest.get(digit + 1).is_some_and(u8::is_ascii_digit);
+        let is_whole = matches!(rest.get(length), Some(b',' | b'}' | b']'));
+        if leading_zero || !is_whole {
             return None;
         }
-        let (value, length) = self.convert.prefix(text)?;
-        // JSON's numbers have no zeros before other digits; a fraction or an exponent may follow.
-        let digit = usize::from(first == b'-');
-        let leading_zero = text.get(digit) == Some(&b'0') && text.get(digit + 1).is_some_and(u8::is_ascii_digit);
-        let is_whole = matches!(text.get(length), Some(b',' | b'}' | b']'));
-        (is_whole && !leading_zero).then_some((value, length))
+        self.values.push(value);
+        Some(at + length)
     }
 }
 
 impl<T: ArrowPrimitiveType, C: Convert<T>> Column for Primitives<T, C> {
     #[inline]
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        let rest = text.get(at..)?;
-        if rest.starts_with(b"null") {
-            self.push(None);
-            return Some(at + 4);
+        if text.get(at)? != &b'"' {
+            return self.read_bare(text, at);
         }
-        let (value, length) = self.written(rest)?;
+        let (value, length) = self.convert.prefix(text.get(at + 1..)?)?;
+        let end = at + 1 + length;
+        if text.get(end) != Some(&b'"') {
+            return None;
+        }
         self.values.push(value);
-        Some(at + length)
+        Some(end + 1)
     }
 
     fn reads(&self, context: &Context<'_>) -> bool {
@@ -108,14 +112,22 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Column for Primitives<T, C> {
         self.push(other.and_then(|other| other.values.get(row)).copied());
     }
 
+    fn reserve(&mut self, forecast: Forecast) {
+        forecast.reserve(&mut self.values);
+    }
+
     fn truncate(&mut self, rows: usize) {
         self.values.truncate(rows);
         self.nulls.truncate(rows);
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+    fn pad(&mut self, count: usize) {
+        self.values.resize(self.values.len() + count, T::Native::default());
+    }
+
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let values = std::mem::take(&mut self.values);
-        let nulls = self.nulls.finish(values.len());
+        let nulls = self.nulls.finish_within(values.len(), parent);
         Ok(Arc::new(PrimitiveArray::<T>::try_new(values.into(), nulls)?.with_data_type(self.data_type.clone())))
     }
 }

@@ -44,7 +44,7 @@ fn zero<N>(zero_date: ZeroDate) -> Result<Option<N>, Refusal> {
 }
 
 /// Days since 1970. A time of day other than midnight would be lost, so it is refused.
-#[inline]
+#[inline(always)]
 fn days(written: &Written) -> Result<i32, Refusal> {
     let days = written.days()?;
     let is_midnight = (written.hour, written.minute, written.second, written.nanos) == (0, 0, 0, 0);
@@ -99,7 +99,7 @@ const fn a_second(unit: TimeUnit) -> i64 {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn units<T: ArrowTimestampType>(seconds: i64, nanos: u32) -> Result<i64, Refusal> {
     let a_second = a_second(T::UNIT);
     let nanos_a_unit = (1_000_000_000 / a_second) as u32;
@@ -115,7 +115,7 @@ fn units<T: ArrowTimestampType>(seconds: i64, nanos: u32) -> Result<i64, Refusal
 }
 
 impl Timestamps {
-    #[inline]
+    #[inline(always)]
     fn written<T: ArrowTimestampType>(&self, written: &Written) -> Result<i64, Refusal> {
         units::<T>(seconds_of(written, &self.written_in, self.is_instant)?, written.nanos)
     }
@@ -159,7 +159,7 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
 }
 
 /// Seconds since 1970 of an instant, or of a clock.
-#[inline]
+#[inline(always)]
 fn seconds_of(written: &Written, zone: &Zone, is_instant: bool) -> Result<i64, Refusal> {
     let clock = written.seconds()?;
     match (written.offset, is_instant) {

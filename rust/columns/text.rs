@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, OffsetSizeTrait};
+use arrow_buffer::NullBuffer;
 use arrow_schema::ArrowError;
 
 use super::binary::bytes_of;
 use super::bytes::Bytes;
 use super::number::labels;
-use super::{Column, Context, ValueOptions, ZeroDate};
+use super::{Column, Context, Forecast, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Value, Writes};
 use crate::mysql::number::integer;
@@ -205,11 +206,19 @@ impl<O: OffsetSizeTrait> Column for Texts<O> {
         }
     }
 
+    fn reserve(&mut self, forecast: Forecast) {
+        self.bytes.reserve(forecast);
+    }
+
     fn truncate(&mut self, rows: usize) {
         self.bytes.truncate(rows);
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        self.bytes.finish_text()
+    fn pad(&mut self, count: usize) {
+        self.bytes.pad(count);
+    }
+
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        self.bytes.finish_text(parent)
     }
 }

@@ -24,46 +24,57 @@ pub(crate) fn integer(text: &str) -> Result<i128, Refusal> {
 /// An integer that fits 64 bits, which is nearly every one; `None` for all other text.
 #[inline]
 pub(crate) fn short_integer(text: &str) -> Option<i64> {
-    let (value, length) = integer_prefix(text.as_bytes())?;
+    let (value, length) = integer_prefix(&with_room::<32>(text.as_bytes())?)?;
     (length == text.len()).then_some(value)
 }
 
-/// The integer that bytes begin with, and its length: an optional minus, then as many digits as 64 bits hold.
+/// Bytes with zeros behind them: what begins with a number is read block by block, and past its end. `None` where there would be
+/// fewer than eight zeros.
 #[inline]
+pub(crate) fn with_room<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    let mut room = [0; N];
+    room.get_mut(..bytes.len()).filter(|_| bytes.len() + 8 <= N)?.copy_from_slice(bytes);
+    Some(room)
+}
+
+/// The integer that bytes begin with, and its length: an optional minus, then as many digits as 64 bits hold. At least eight bytes
+/// have to follow it.
+#[inline(always)]
 pub(crate) fn integer_prefix(bytes: &[u8]) -> Option<(i64, usize)> {
     let (negative, unsigned) = sign(bytes);
     let (magnitude, length) = digits(unsigned)?;
-    let value = i64::try_from(magnitude).ok().filter(|_| length > 0)?;
-    Some(if negative { (-value, length + 1) } else { (value, length) })
+    let value = i64::try_from(magnitude).ok()?;
+    match (negative, length) {
+        (_, 0) => None,
+        (true, length) => Some((-value, length + 1)),
+        (false, length) => Some((value, length)),
+    }
 }
 
 /// The digits that bytes begin with, which may be none: their value, and how many they are. `None` for more than 19, the most that
-/// 64 bits hold.
-#[inline]
+/// 64 bits hold, or where fewer than eight bytes follow.
+#[inline(always)]
 pub(crate) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
-    let (mut value, mut length) = eight_digits(bytes);
-    while length.is_multiple_of(8) && length > 0 {
-        let (more, count) = eight_digits(bytes.get(length..)?);
-        length += count;
-        if length > 19 {
-            return None;
-        }
-        if count == 0 {
-            break;
-        }
-        value = value * POWERS.get(count)?.unsigned_abs() + more;
+    let (value, count) = eight_digits(*bytes.first_chunk()?);
+    if count < 8 { Some((value, count)) } else { more_digits(value, bytes.get(8..)?) }
+}
+
+/// What follows the first eight digits.
+#[inline]
+fn more_digits(first: u64, bytes: &[u8]) -> Option<(u64, usize)> {
+    let (second, count) = eight_digits(*bytes.first_chunk()?);
+    let value = first * POWERS.get(count)?.unsigned_abs() + second;
+    if count < 8 {
+        return Some((value, 8 + count));
     }
-    Some((value, length))
+    let (third, count) = eight_digits(*bytes.get(8..)?.first_chunk()?);
+    (count <= 3).then_some((value * POWERS.get(count)?.unsigned_abs() + third, 16 + count))
 }
 
 /// Up to eight digits at once: the bytes are the lanes of one integer.
 #[inline(always)]
-fn eight_digits(bytes: &[u8]) -> (u64, usize) {
-    let lanes = match bytes.first_chunk::<8>() {
-        Some(chunk) => u64::from_le_bytes(*chunk),
-        None => u64::from_le_bytes(padded(bytes)),
-    };
-    let lanes = lanes ^ 0x3030_3030_3030_3030;
+fn eight_digits(bytes: [u8; 8]) -> (u64, usize) {
+    let lanes = u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030;
     // The highest bit of each lane that is beyond 9; the lowest of them is right whatever the lanes above carry.
     let others = (lanes.wrapping_add(0x7676_7676_7676_7676) | lanes) & 0x8080_8080_8080_8080;
     let count = (others.trailing_zeros() / 8) as usize;
@@ -78,14 +89,7 @@ fn eight_digits(bytes: &[u8]) -> (u64, usize) {
     (low.wrapping_add(high) >> 32, count)
 }
 
-/// Fewer than eight bytes, with zeros behind them, which are no digits.
-#[inline(never)]
-fn padded(bytes: &[u8]) -> [u8; 8] {
-    let mut chunk = [0; 8];
-    chunk.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-    chunk
-}
-
+#[inline(always)]
 fn sign(text: &[u8]) -> (bool, &[u8]) {
     match text {
         [b'-', digits @ ..] => (true, digits),
@@ -164,12 +168,12 @@ impl From64 for i256 {
 /// The usual form: at most 18 digits in all, no exponent, not more fraction digits than the scale.
 #[inline]
 fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Option<i64> {
-    let (value, length) = decimal_prefix(text, precision, scale)?;
+    let (value, length) = decimal_prefix(&with_room::<32>(text)?, precision, scale)?;
     (length == text.len()).then_some(value)
 }
 
 /// The decimal of the usual form that bytes begin with, and its length.
-#[inline]
+#[inline(always)]
 pub(crate) fn decimal_prefix(bytes: &[u8], precision: u8, scale: i8) -> Option<(i64, usize)> {
     let (negative, unsigned) = sign(bytes);
     let scale = usize::try_from(scale).ok()?;

@@ -1,6 +1,6 @@
 //! Dates and times in MySQL's fixed layouts. Libraries refuse `0000-00-00` and `-838:59:59`, so these are read here.
 
-use crate::mysql::number::{Refusal, digits};
+use crate::mysql::number::{Refusal, digits, with_room};
 
 /// A date, with or without a time of day, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,9 @@ impl Written {
     /// Reads `2021-01-31`, `2021-01-31 12:00:00.123456`, and both in ISO's form with `T` and `Z` or `+08:00`.
     #[inline]
     pub fn parse(text: &str) -> Result<Written, Refusal> {
-        let (mut written, length) = Written::prefix(text.as_bytes())?;
+        // No date is longer than 35 bytes.
+        let room = with_room::<48>(text.as_bytes()).ok_or(Refusal::Type)?;
+        let (mut written, length) = Written::prefix(&room)?;
         let rest = text.as_bytes().get(length..).unwrap_or_default();
         if !rest.is_empty() {
             written.offset = if written.has_time { offset(rest)? } else { return Err(Refusal::Type) };
@@ -33,14 +35,14 @@ impl Written {
     }
 
     /// The date or date and time that bytes begin with, and its length; a zone behind it is left.
-    #[inline]
+    #[inline(always)]
     pub fn prefix(bytes: &[u8]) -> Result<(Written, usize), Refusal> {
-        let date: &[u8; 10] = bytes.first_chunk().ok_or(Refusal::Type)?;
-        let [d0, d1, d2, d3, _, m0, m1, _] = lanes(*date.first_chunk().ok_or(Refusal::Type)?, *b"0000-00-")?;
+        let [century, decade, rest @ ..]: [u8; 10] = *bytes.first_chunk().ok_or(Refusal::Type)?;
+        let [year, _, _, month, _, _, day, _] = pairs(rest, *b"00-00-00")?;
         let mut written = Written {
-            year: (u16::from(d0) * 10 + u16::from(d1)) * 100 + u16::from(d2) * 10 + u16::from(d3),
-            month: m0 * 10 + m1,
-            day: pair(date[8], date[9])?,
+            year: u16::from(pair(century, decade)?) * 100 + u16::from(year),
+            month,
+            day,
             hour: 0,
             minute: 0,
             second: 0,
@@ -55,33 +57,35 @@ impl Written {
     }
 
     /// Reads the time of day that follows the date and its separator, and returns its length.
-    #[inline]
+    #[inline(always)]
     fn read_time(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
-        let [h0, h1, _, m0, m1, _, s0, s1] = lanes(*rest.first_chunk().ok_or(Refusal::Type)?, *b"00:00:00")?;
-        (self.hour, self.minute, self.second) = (h0 * 10 + h1, m0 * 10 + m1, s0 * 10 + s1);
+        let [hour, _, _, minute, _, _, second, _] = pairs(*rest.first_chunk().ok_or(Refusal::Type)?, *b"00:00:00")?;
+        (self.hour, self.minute, self.second) = (hour, minute, second);
         self.has_time = true;
-        let behind = rest.get(8..).unwrap_or_default();
-        let (nanos, after) = fraction(behind)?;
-        self.nanos = nanos;
-        Ok(8 + behind.len() - after.len())
+        match rest.get(8) {
+            Some(b'.') => {
+                let (nanos, length) = fraction_digits(rest.get(9..).unwrap_or_default())?;
+                self.nanos = nanos;
+                Ok(9 + length)
+            }
+            _ => Ok(8),
+        }
     }
 
     /// Whether MySQL would call this a zero date, in whole or in part.
-    #[inline]
+    #[inline(always)]
     pub fn is_zero(&self) -> bool {
         self.year == 0 || self.month == 0 || self.day == 0
     }
 
     /// Days since 1970. A date that the calendar lacks is out of range.
-    #[inline]
+    #[inline(always)]
     pub fn days(&self) -> Result<i32, Refusal> {
-        let in_calendar =
-            self.year > 0 && (1..=12).contains(&self.month) && self.day > 0 && self.day <= days_in_month(self.year, self.month);
-        if in_calendar { Ok(days_from_civil(self.year, self.month, self.day)) } else { Err(Refusal::Range) }
+        days_from_civil(self.year, self.month, self.day).ok_or(Refusal::Range)
     }
 
     /// Seconds since 1970 on the clock that was written, without its fraction.
-    #[inline]
+    #[inline(always)]
     pub fn seconds(&self) -> Result<i64, Refusal> {
         if self.hour > 23 || self.minute > 59 || self.second > 59 {
             return Err(Refusal::Range);
@@ -91,35 +95,42 @@ impl Written {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn pair(tens: u8, ones: u8) -> Result<u8, Refusal> {
     let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
     if tens > 9 || ones > 9 { Err(Refusal::Type) } else { Ok(tens * 10 + ones) }
 }
 
-/// The digits of a text with signs between them, as numbers: all lanes of one integer are checked at once. `form` has a zero for each
-/// digit, and the signs in their places.
-#[inline]
-fn lanes(text: [u8; 8], form: [u8; 8]) -> Result<[u8; 8], Refusal> {
-    // What carries a lane beyond its highest bit: of a digit more than 9, of a sign more than 0.
+/// The numbers of two digits that begin at each byte of a text with signs between them. All bytes are checked and joined at once, as
+/// lanes of one integer. `form` has a zero for each digit, and the signs in their places.
+#[inline(always)]
+fn pairs(text: [u8; 8], form: [u8; 8]) -> Result<[u8; 8], Refusal> {
+    // What carries a lane into its highest bit: of a digit more than 9, of a sign more than 0.
     let carry = u64::from_le_bytes(form.map(|byte| if byte == b'0' { 0x76 } else { 0x7F }));
     let lanes = u64::from_le_bytes(text) ^ u64::from_le_bytes(form);
     if (lanes.wrapping_add(carry) | lanes) & 0x8080_8080_8080_8080 != 0 {
         return Err(Refusal::Type);
     }
-    Ok(lanes.to_le_bytes())
+    Ok(lanes.wrapping_mul(10).wrapping_add(lanes >> 8).to_le_bytes())
 }
 
 /// Nanoseconds of `.123456`, and what follows.
 #[inline]
 fn fraction(text: &[u8]) -> Result<(u32, &[u8]), Refusal> {
     let Some(rest) = text.strip_prefix(b".") else { return Ok((0, text)) };
-    let (value, count) = digits(rest).ok_or(Refusal::Type)?;
-    if count == 0 || count > 9 {
-        return Err(Refusal::Type);
-    }
-    let nanos = value as u32 * 10u32.pow(9 - count as u32);
+    let (nanos, count) = fraction_digits(rest)?;
     Ok((nanos, rest.get(count..).unwrap_or_default()))
+}
+
+/// Nanoseconds of the digits behind a point, and how many these are.
+#[inline(always)]
+fn fraction_digits(bytes: &[u8]) -> Result<(u32, usize), Refusal> {
+    const UNITS: [u32; 10] = [0, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
+    let (value, count) = digits(bytes).ok_or(Refusal::Type)?;
+    match UNITS.get(count) {
+        Some(unit) if count > 0 => Ok((value as u32 * unit, count)),
+        _ => Err(Refusal::Type),
+    }
 }
 
 fn offset(text: &[u8]) -> Result<Option<i32>, Refusal> {
@@ -138,28 +149,43 @@ fn offset(text: &[u8]) -> Result<Option<i32>, Refusal> {
     }
 }
 
-fn days_in_month(year: u16, month: u8) -> u8 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
-        2 => 28,
-        _ => 31,
+/// Days from 1970-01-01 in the proleptic Gregorian calendar, if it has the date.
+#[inline(always)]
+fn days_from_civil(year: u16, month: u8, day: u8) -> Option<i32> {
+    /// How many days a month has, and how many the months before it.
+    const MONTHS: [(u8, u16); 16] = [
+        (0, 0),
+        (31, 0),
+        (28, 31),
+        (31, 59),
+        (30, 90),
+        (31, 120),
+        (30, 151),
+        (31, 181),
+        (31, 212),
+        (30, 243),
+        (31, 273),
+        (30, 304),
+        (31, 334),
+        (0, 0),
+        (0, 0),
+        (0, 0),
+    ];
+    let before = u32::from(year).checked_sub(1)?;
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let (length, months) = *MONTHS.get(usize::from(month))?;
+    if day == 0 || day > length + u8::from(is_leap && month == 2) {
+        return None;
     }
-}
-
-/// Days from 1970-01-01 in the proleptic Gregorian calendar. Years are counted from March, so that the leap day is
-/// the last of its year.
-#[inline]
-fn days_from_civil(year: u16, month: u8, day: u8) -> i32 {
-    let (year, month) = if month > 2 { (i32::from(year), i32::from(month) - 3) } else { (i32::from(year) - 1, i32::from(month) + 9) };
-    let day_of_year = (153 * month + 2) / 5 + i32::from(day) - 1;
-    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
+    let of_year = u32::from(months) + u32::from(is_leap && month > 2) + u32::from(day);
+    Some((before * 365 + before / 4 - before / 100 + before / 400 + of_year) as i32 - 719_163)
 }
 
 /// Microseconds of a TIME: `12:00:00`, `-838:59:59.000000`.
 #[inline]
 pub(crate) fn time_of(text: &str) -> Result<i64, Refusal> {
-    let (time, length) = WrittenTime::prefix(text.as_bytes())?;
+    let room = with_room::<32>(text.as_bytes()).ok_or(Refusal::Type)?;
+    let (time, length) = WrittenTime::prefix(&room)?;
     if length == text.len() { time.micros() } else { Err(Refusal::Type) }
 }
 

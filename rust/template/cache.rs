@@ -9,7 +9,7 @@ use super::message::{Incoming, Room};
 use super::{Place, Template};
 use crate::batch::{Batch, NOWHERE};
 use crate::dialect::Dialect;
-use crate::event::Events;
+use crate::event::{Events, Source};
 
 /// The templates of a call, found by the name of the table, or of what stands in its place.
 #[derive(Default)]
@@ -20,6 +20,8 @@ pub(crate) struct Templates {
     /// In `auto`: the dialect of the last message that began with these bytes.
     heads: Vec<(u64, &'static Dialect)>,
     room: Room,
+    /// How far from the end of the last message its table's name began.
+    distance: usize,
     /// How many templates may be made: each of them costs as much as reading a message or two.
     credit: usize,
     /// How many messages are passed by after this one failed, and how many of them are left.
@@ -88,7 +90,7 @@ impl Templates {
         batch: &mut Batch<'_>,
         events: &mut Events<'a, '_, '_>,
     ) -> bool {
-        let slot = slot(message.text, dialect);
+        let slot = self.slot(message.text, dialect);
         let Some(templates) = self.slots.get(slot).map(|slot| slot.templates) else { return false };
         let rows = [0, 1].map(|image| batch.images.get(image).map_or(0, |images| images.rows()));
         for (at, number) in templates.iter().enumerate().filter(|(_, number)| **number > 0) {
@@ -119,7 +121,7 @@ impl Templates {
         if dialect.template.is_none() || !message.text.starts_with('{') {
             return;
         }
-        let slot = slot(message.text, dialect);
+        let slot = self.slot(message.text, dialect);
         let is_first = self.list.is_empty();
         let Some(known) = self.slots.get_mut(slot) else { return };
         let is_known = std::mem::replace(&mut known.is_known, true);
@@ -134,8 +136,10 @@ impl Templates {
         let passes = batch.passes(&envelope);
         let Some(mut template) = learn(message.text, dialect, &envelope, batch.plan, &batch.images, events) else { return };
         // Nobody asks for the rows of this reading, which is to find what the other one has found.
+        events.sources.push(Source::default());
         let found = template.walk(message, batch, events, &mut self.room);
-        if found.is_none_or(|(found, source)| found != op || source != envelope.source) || self.room.count() != count {
+        let source = events.sources.pop();
+        if found != Some(op) || source.as_ref() != Some(&envelope.source) || self.room.count() != count {
             return;
         }
         template.passes = passes;
@@ -167,31 +171,52 @@ fn head(text: &str) -> Option<u64> {
     text.as_bytes().first_chunk::<8>().map(|head| u64::from_le_bytes(*head))
 }
 
-/// Where the table's name begins, in all of these dialects.
-static TABLE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"table\":\""));
+impl Templates {
+    /// The slot of a message's table.
+    fn slot(&mut self, text: &str, dialect: &'static Dialect) -> usize {
+        let bytes = text.as_bytes();
+        let name = self.name_as_before(bytes).or_else(|| {
+            let name = dialect.template.and_then(|spec| spec.table.name(bytes))?;
+            self.distance = bytes.len() - name;
+            Some(name)
+        });
+        let name = name.and_then(|name| bytes.get(name..)).unwrap_or_default();
+        // No name is told from others by more than its first 64 bytes.
+        let name = name.get(..64).unwrap_or(name);
+        let length = name.iter().position(|byte| *byte == b'"').unwrap_or(name.len());
+        let hash = name.get(..length).unwrap_or_default().iter().fold(dialect.name.len() as u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        });
+        (hash >> 40) as usize % SLOTS
+    }
 
-/// The slot of a message's table.
-fn slot(text: &str, dialect: &'static Dialect) -> usize {
-    let bytes = text.as_bytes();
-    let head = |length| bytes.get(..length).unwrap_or(bytes);
-    let tail = |length: usize| bytes.get(bytes.len().saturating_sub(length)..).unwrap_or(bytes);
-    let name = match dialect.template.map(|spec| spec.table) {
-        Some(Place::Head(length)) => name_in(head(length)),
-        Some(Place::Tail(length)) => name_in(tail(length)),
-        Some(Place::Either(length)) => name_in(tail(length)).or_else(|| name_in(head(length))),
-        None => None,
-    };
-    let name = name.unwrap_or_default();
-    let length = name.iter().position(|byte| *byte == b'"').unwrap_or(name.len());
-    let hash = name
-        .get(..length)
-        .unwrap_or_default()
-        .iter()
-        .fold(dialect.name.len() as u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    (hash >> 40) as usize % SLOTS
+    /// Where the table's name begins, if that is as far from the message's end as it was last time.
+    #[inline]
+    fn name_as_before(&self, bytes: &[u8]) -> Option<usize> {
+        let name = bytes.len().checked_sub(self.distance)?;
+        bytes.get(..name)?.ends_with(MEMBER).then_some(name)
+    }
 }
 
-/// What stands behind the table's name's own name.
-fn name_in(window: &[u8]) -> Option<&[u8]> {
-    TABLE.find(window).and_then(|at| window.get(at + TABLE.needle().len()..))
+/// What stands before the table's name, in all of these dialects.
+const MEMBER: &[u8] = b"\"table\":\"";
+static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MEMBER));
+
+impl Place {
+    /// Where the table's name begins.
+    fn name(self, bytes: &[u8]) -> Option<usize> {
+        let head = |length| name_in(bytes, 0, length);
+        let tail = |length| name_in(bytes, bytes.len().saturating_sub(length), length);
+        match self {
+            Place::Head(length) => head(length),
+            Place::Tail(length) => tail(length),
+            Place::Either(length) => tail(length).or_else(|| head(length)),
+        }
+    }
+}
+
+/// Where the table's name begins within a part of a message.
+fn name_in(bytes: &[u8], start: usize, length: usize) -> Option<usize> {
+    let window = bytes.get(start..bytes.len().min(start + length))?;
+    FINDER.find(window).map(|at| start + at + MEMBER.len())
 }

@@ -20,7 +20,7 @@ struct Cut<'t> {
     /// Where the bytes begin that belong to the next part.
     from: usize,
     row: Option<&'t str>,
-    types: Vec<Literal>,
+    types: (&'t str, Vec<Literal>),
 }
 
 /// How deep the members are nested that holes can be in.
@@ -37,18 +37,19 @@ pub(super) fn learn(
 ) -> Option<Template> {
     let spec = dialect.template?;
     let wants_types = events.wants.types;
-    let mut cut = Cut { text, spec, dialect, wants_types, parts: Vec::new(), from: 0, row: None, types: Vec::new() };
+    let mut cut = Cut { text, spec, dialect, wants_types, parts: Vec::new(), from: 0, row: None, types: ("", Vec::new()) };
     let mut cursor = Cursor::new(text, false);
     cut.object(&mut cursor, "", MOST_LEVELS)?;
     let tail = text.get(cut.from..cursor.at())?.as_bytes().into();
     let row = row_plan(cut.row?, envelope, plan, images, events)?;
+    let (whole, types) = cut.types;
     let names = envelope.primary_key.clone().and_then(|names| events.names.get(names));
     Some(Template {
         spec,
         parts: cut.parts,
         tail,
         row,
-        types: Names::new(cut.types),
+        types: (whole.as_bytes().into(), Names::new(types.into_iter().map(|literal| (literal, ())).collect())),
         envelope: envelope.shared(),
         primary_key: names.map(Into::into),
         passes: false,
@@ -132,8 +133,11 @@ impl<'t> Cut<'t> {
     /// A hole of declared types. The type belongs to what is compared.
     fn types(&mut self, cursor: &mut Cursor<'t>) -> Option<()> {
         let mut inner = cursor.clone();
+        inner.peek();
+        let start_of_all = inner.at();
         self.hole(cursor, Hole::Types)?;
-        let literals = &mut self.types;
+        let (whole, literals) = &mut self.types;
+        *whole = self.text.get(start_of_all..self.from)?;
         literals.clear();
         let mut members = inner.object().ok()?;
         let mut start = inner.at();
@@ -149,26 +153,25 @@ impl<'t> Cut<'t> {
 
 /// The names of a row, with the columns that they are.
 fn row_plan(row: &str, envelope: &Envelope<'_>, plan: &Plan, images: &[Images], events: &mut Events<'_, '_, '_>) -> Option<RowPlan> {
-    let (mut literals, mut cells): (Vec<Literal>, Vec<Cell>) = (Vec::new(), Vec::new());
+    let mut cells: Vec<(Literal, Cell)> = Vec::new();
     let mut cursor = Cursor::new(row, true);
     let mut members = cursor.object().ok()?;
     while cursor.next_member(&mut members).ok()? {
         cursor.peek();
         let start = cursor.at();
         let name = cursor.key().ok()?;
-        literals.push(Literal::new(cursor.since(start).as_bytes(), name.raw.len()));
-        cells.push(cell(name, events)?);
+        cells.push((Literal::new(cursor.since(start).as_bytes(), name.raw.len()), cell(name, events)?));
         cursor.skip().ok()?;
     }
     let width = plan.table.as_ref().map_or(0, |table| table.len());
-    let has = |column: usize| cells.iter().filter(|cell| cell.column == Some(column)).count();
+    let has = |column: usize| cells.iter().filter(|(_, cell)| cell.column == Some(column)).count();
     // Two names of one column, and one name written in two ways, are for the ordinary reader.
-    let ids: std::collections::HashSet<KeyId> = cells.iter().map(|cell| cell.id).collect();
+    let ids: std::collections::HashSet<KeyId> = cells.iter().map(|(_, cell)| cell.id).collect();
     if cells.is_empty() || ids.len() < cells.len() || (0..width).any(|column| has(column) > 1) {
         return None;
     }
     let absent = (0..width).filter(|column| has(*column) == 0).collect();
-    let mut found = RowPlan { names: Names::new(literals), cells, absent, quirks: envelope.quirks, types: envelope.types };
+    let mut found = RowPlan { cells: Names::new(cells), absent, quirks: envelope.quirks, types: envelope.types };
     found.note_readers(plan, images, events);
     Some(found)
 }

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::row::{Env, Merge, RowPlan, Seen, Span, Walked, plain_string};
+use super::row::{Env, Merge, NoValues, RowPlan, Seen, Span, Walked, plain_string};
 use super::{Before, Hole, Part, Template};
 use crate::batch::{ASIDE_AFTER, ASIDE_BEFORE, Batch, NOWHERE, OUT_AFTER, OUT_BEFORE, OutRow, Told};
 use crate::event::{Events, Op, Source};
 use crate::images::Images;
 use crate::keys::KeyId;
 use crate::layout::{EnvelopeField, Layout, POSTIMAGE, PREIMAGE};
-use crate::mysql::number::integer_prefix;
+use crate::mysql::number::{integer_prefix, with_room};
 use crate::wire::json::same_values;
 
 /// A message that may be one of a template.
@@ -121,7 +121,7 @@ struct Reading<'r, 'p, 'a> {
     op: Option<Op>,
     /// The operation by which it was decided where the rows go, once there are any.
     routed: Option<Option<Op>>,
-    source: Source<'a>,
+    source: &'r mut Source<'a>,
     has_data: bool,
     /// Where changes are that wait for the rows that they are merged onto.
     waiting: Option<usize>,
@@ -138,22 +138,25 @@ impl Template {
         events: &mut Events<'a, '_, '_>,
         room: &mut Room,
     ) -> Option<()> {
-        let (op, source) = self.walk(message, batch, events, room)?;
-        if !self.key_names(message, events) {
-            return None;
+        let source = events.sources.len();
+        events.sources.push(Source::default());
+        let op = self.walk(message, batch, events, room);
+        let read = op.filter(|_| self.key_names(message, events)).map(|op| Read { template: self, number, source, op, message, room });
+        let added = read.and_then(|read| read.add(batch));
+        if added.is_none() {
+            events.sources.truncate(source);
         }
-        let read = Read { template: self, number, op, message, room };
-        read.add(source, batch, events)
+        added
     }
 
-    /// Reads a message: its images are appended, and the rest is returned.
+    /// Reads a message: its images are appended, and the last source is filled.
     pub(super) fn walk<'a>(
         &self,
         message: &Incoming<'a>,
         batch: &mut Batch<'_>,
-        events: &Events<'a, '_, '_>,
+        events: &mut Events<'a, '_, '_>,
         room: &mut Room,
-    ) -> Option<(Op, Source<'a>)> {
+    ) -> Option<Op> {
         room.data.clear();
         room.before.clear();
         let plan = batch.plan;
@@ -167,13 +170,12 @@ impl Template {
             batch,
             room,
             routed: None,
-            source: Source::default(),
+            source: events.sources.last_mut()?,
             has_data: false,
             waiting: None,
         };
         reading.envelope()?;
-        let op = reading.settle()?;
-        Some((op, reading.source))
+        reading.settle()
     }
 
     /// The row change that the last bytes tell of: `..."UPDATE"}`.
@@ -191,8 +193,12 @@ impl Template {
 
     /// The declared types, in any order: each of them once, and no other.
     fn types(&self, text: &str, at: usize, seen: &mut Seen) -> Option<usize> {
+        let (whole, each) = &self.types;
+        if text.as_bytes().get(at..)?.starts_with(whole) {
+            return Some(at + whole.len());
+        }
         // A type is part of its literal, so that nothing is left to step over.
-        let walked = self.types.walk(text.as_bytes(), at, seen, |_, value| Some(value))?;
+        let walked = each.walk(text.as_bytes(), at, seen, &mut NoValues)?;
         walked.is_complete.then_some(walked.end)
     }
 }
@@ -222,12 +228,12 @@ impl<'a> Reading<'_, '_, 'a> {
         match hole {
             Hole::Integer(set) => {
                 let (number, end) = integer(text.as_bytes(), at)?;
-                set(&mut self.source, number);
+                set(self.source, number);
                 Some(end)
             }
             Hole::Text(set) => {
                 let (word, end) = plain_text(text, at)?;
-                set(&mut self.source, word).then_some(end)
+                set(self.source, word).then_some(end)
             }
             Hole::Operation => {
                 let (word, end) = plain_text(text, at)?;
@@ -400,14 +406,16 @@ impl<'a> Reading<'_, '_, 'a> {
 struct Read<'r, 'a> {
     template: &'r Template,
     number: usize,
+    /// Its number in [`Events::sources`].
+    source: usize,
     op: Op,
     message: &'r Incoming<'a>,
     room: &'r Room,
 }
 
-impl<'a> Read<'_, 'a> {
+impl Read<'_, '_> {
     /// Adds the rows, whose images have been appended.
-    fn add(&self, source: Source<'a>, batch: &mut Batch<'_>, events: &mut Events<'a, '_, '_>) -> Option<()> {
+    fn add(&self, batch: &mut Batch<'_>) -> Option<()> {
         let count = self.room.count();
         if !self.template.passes {
             batch.metrics.filtered += count as u64;
@@ -424,8 +432,7 @@ impl<'a> Read<'_, 'a> {
             }
         }
         self.complete_images(count, batch);
-        let told = Told::Template { template: self.number, source: events.sources.len() };
-        events.sources.push(source);
+        let told = Told::Template { template: self.number, source: self.source };
         for index in 0..count {
             let start = batch.changed.len();
             let changed = changed.get(index).map(|changed| {
@@ -537,7 +544,7 @@ fn words(op: Op, layout: Layout, has_before: bool) -> impl Iterator<Item = (&'st
 #[inline]
 fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
     let rest = text.get(at..)?;
-    let (number, length) = integer_prefix(rest)?;
+    let (number, length) = integer_prefix(rest).or_else(|| integer_prefix(&with_room::<32>(rest)?))?;
     // No zeros before other digits. What follows is compared with the literal behind the hole, so it is no fraction.
     let digits = if number < 0 || rest.first() == Some(&b'-') { length - 1 } else { length };
     let leading_zero = rest.get(length - digits) == Some(&b'0') && digits > 1;

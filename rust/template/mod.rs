@@ -81,8 +81,8 @@ pub(crate) struct Template {
     /// The bytes behind the last hole.
     tail: Box<[u8]>,
     row: RowPlan,
-    /// The declared types, where they may stand in any order: each as it is written, with its name.
-    types: row::Names,
+    /// The declared types, where they may stand in any order: all of them as they were written, and each with its name.
+    types: (Box<[u8]>, row::Names<()>),
     /// What the message says of itself, but for its source.
     pub envelope: Envelope<'static>,
     pub primary_key: Option<Box<[KeyId]>>,

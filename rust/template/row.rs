@@ -50,55 +50,75 @@ impl Literal {
     }
 }
 
-/// Literals that usually stand in this order.
-#[derive(Default)]
-pub(super) struct Names {
-    literals: Vec<Literal>,
+/// Names that usually stand in this order, with what is known of each.
+pub(super) struct Names<T> {
+    entries: Vec<Entry<T>>,
     /// By the name's [`fingerprint`], and by the name where another one has the same.
     near: Vec<u16>,
     by_name: HashMap<Box<[u8]>, usize>,
 }
 
-impl Names {
-    pub fn new(literals: Vec<Literal>) -> Self {
+struct Entry<T> {
+    literal: Literal,
+    of: T,
+}
+
+impl<T> Names<T> {
+    pub fn new(entries: Vec<(Literal, T)>) -> Self {
+        let entries: Vec<Entry<T>> = entries.into_iter().map(|(literal, of)| Entry { literal, of }).collect();
         let mut near = vec![u16::MAX; 256];
         let mut by_name = HashMap::new();
-        for (index, literal) in literals.iter().enumerate() {
+        for (index, Entry { literal, .. }) in entries.iter().enumerate() {
             if let (Some(slot), Ok(index)) = (near.get_mut(fingerprint(literal.raw())), u16::try_from(index)) {
                 *slot = index;
             }
             by_name.insert(literal.raw().into(), index);
         }
-        Names { literals, near, by_name }
+        Names { entries, near, by_name }
     }
 
-    /// The literal at `at`, usually the `expected` one, and where its value begins.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().map(|entry| &entry.of)
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().map(|entry| &mut entry.of)
+    }
+
+    pub fn get(&self, index: usize) -> Option<&T> {
+        self.entries.get(index).map(|entry| &entry.of)
+    }
+
+    /// The name at `at`, usually the `expected` one, and where its value begins.
     #[inline]
-    fn find(&self, text: &[u8], at: usize, expected: usize) -> Option<(usize, usize)> {
-        if let Some(value) = self.literals.get(expected).and_then(|literal| literal.eat(text, at)) {
-            return Some((expected, value));
+    fn find(&self, text: &[u8], at: usize, expected: usize) -> Option<(usize, &T, usize)> {
+        if let Some(entry) = self.entries.get(expected)
+            && let Some(value) = entry.literal.eat(text, at)
+        {
+            return Some((expected, &entry.of, value));
         }
         let (name, _) = plain_string(text, at)?;
         let near = usize::from(*self.near.get(fingerprint(name))?);
-        let index = match self.literals.get(near) {
-            Some(literal) if literal.raw() == name => near,
+        let index = match self.entries.get(near) {
+            Some(entry) if entry.literal.raw() == name => near,
             _ => *self.by_name.get(name)?,
         };
-        Some((index, self.literals.get(index)?.eat(text, at)?))
+        let entry = self.entries.get(index)?;
+        Some((index, &entry.of, entry.literal.eat(text, at)?))
     }
 
-    /// Walks through an object of these names, of which each may stand at most once; `member` steps over the value of one.
+    /// Walks through an object of these names, of which each may stand at most once.
     #[inline(always)]
-    pub fn walk(&self, text: &[u8], at: usize, seen: &mut Seen, mut member: impl FnMut(usize, usize) -> Option<usize>) -> Option<Walked> {
+    pub fn walk(&self, text: &[u8], at: usize, seen: &mut Seen, members: &mut impl Members<T>) -> Option<Walked> {
         let mut at = if text.get(at) == Some(&b'{') { at + 1 } else { return None };
-        for (index, literal) in self.literals.iter().enumerate() {
-            let Some(value) = literal.eat(text, at) else { return self.walk_any(text, at, index, seen, member) };
-            at = member(index, value)?;
+        for (index, entry) in self.entries.iter().enumerate() {
+            let Some(value) = entry.literal.eat(text, at) else { return self.walk_any(text, at, index, seen, members) };
+            at = members.read(index, &entry.of, value)?;
             match text.get(at)? {
                 b',' => at += 1,
-                b'}' if index + 1 == self.literals.len() => return Some(Walked { end: at + 1, is_ordered: true, is_complete: true }),
+                b'}' if index + 1 == self.entries.len() => return Some(Walked { end: at + 1, is_ordered: true, is_complete: true }),
                 b'}' => {
-                    seen.begin(self.literals.len(), index + 1);
+                    seen.begin(self.entries.len(), index + 1);
                     return Some(Walked { end: at + 1, is_ordered: true, is_complete: false });
                 }
                 _ => return None,
@@ -109,29 +129,87 @@ impl Names {
 
     /// The rest of an object whose first names were those that were expected.
     #[inline(never)]
-    fn walk_any(
-        &self,
-        text: &[u8],
-        mut at: usize,
-        from: usize,
-        seen: &mut Seen,
-        mut member: impl FnMut(usize, usize) -> Option<usize>,
-    ) -> Option<Walked> {
-        seen.begin(self.literals.len(), from);
+    fn walk_any(&self, text: &[u8], mut at: usize, from: usize, seen: &mut Seen, members: &mut impl Members<T>) -> Option<Walked> {
+        seen.begin(self.entries.len(), from);
         let (mut expected, mut count) = (from, from);
         loop {
-            let (index, value) = self.find(text, at, expected)?;
+            let (index, of, value) = self.find(text, at, expected)?;
             if !seen.mark(index) {
                 return None;
             }
-            at = member(index, value)?;
+            at = members.read(index, of, value)?;
             (expected, count) = (index + 1, count + 1);
             match text.get(at)? {
                 b',' => at += 1,
-                b'}' => return Some(Walked { end: at + 1, is_ordered: false, is_complete: count == self.literals.len() }),
+                b'}' => return Some(Walked { end: at + 1, is_ordered: false, is_complete: count == self.entries.len() }),
                 _ => return None,
             }
         }
+    }
+}
+
+/// What is done with the members of an object.
+pub(super) trait Members<T> {
+    /// Reads the value at `at` of the name with this index, and returns where it ends.
+    fn read(&mut self, index: usize, of: &T, at: usize) -> Option<usize>;
+}
+
+/// Names without values: these are part of what was compared.
+pub(super) struct NoValues;
+
+impl Members<()> for NoValues {
+    #[inline(always)]
+    fn read(&mut self, _: usize, (): &(), at: usize) -> Option<usize> {
+        Some(at)
+    }
+}
+
+/// Steps over the values of a row.
+struct Skip<'v, 'e, 'a> {
+    env: &'v Env<'e, 'a>,
+    spans: Option<&'v mut Vec<Span>>,
+}
+
+impl Members<Cell> for Skip<'_, '_, '_> {
+    #[inline(always)]
+    fn read(&mut self, index: usize, _: &Cell, at: usize) -> Option<usize> {
+        let end = self.env.skip(at)?;
+        note(&mut self.spans, index, at, end);
+        Some(end)
+    }
+}
+
+/// Appends the values of a row to their columns.
+struct ToTable<'v, 'e, 'a> {
+    plan: &'v RowPlan,
+    columns: &'v mut [Box<dyn Column>],
+    env: &'v Env<'e, 'a>,
+    spans: Option<&'v mut Vec<Span>>,
+}
+
+impl Members<Cell> for ToTable<'_, '_, '_> {
+    #[inline(always)]
+    fn read(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
+        let end = self.plan.cell(cell, at, self.columns, self.env)?;
+        note(&mut self.spans, index, at, end);
+        Some(end)
+    }
+}
+
+/// Appends the names and values of a row to a map.
+struct ToMap<'v, 'e, 'a> {
+    plan: &'v RowPlan,
+    map: &'v mut Map,
+    env: &'v Env<'e, 'a>,
+    spans: Option<&'v mut Vec<Span>>,
+}
+
+impl Members<Cell> for ToMap<'_, '_, '_> {
+    #[inline(always)]
+    fn read(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
+        let end = self.plan.entry(cell, at, self.map, self.env)?;
+        note(&mut self.spans, index, at, end);
+        Some(end)
     }
 }
 
@@ -171,27 +249,14 @@ pub(super) fn plain_string(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
         return None;
     }
     let start = at + 1;
-    let mut end = start;
-    loop {
-        let rest = text.get(end..)?;
-        let Some(block) = rest.first_chunk::<16>() else {
-            end += rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))?;
-            break;
-        };
-        let special = json::special_in(block);
-        if special != 0 {
-            end += special.trailing_zeros() as usize;
-            break;
-        }
-        end += block.len();
-    }
+    let special = json::special_in(&json::block_at(text, start)?);
+    let end = if special != 0 { start + special.trailing_zeros() as usize } else { json::special(text, start + 16) };
     if text.get(end) == Some(&b'"') { Some((text.get(start..end)?, end + 1)) } else { None }
 }
 
 /// The rows of a table: which column of the output each of their names is, and how it gets its values.
 pub(super) struct RowPlan {
-    pub names: Names,
-    pub cells: Vec<Cell>,
+    pub cells: Names<Cell>,
     /// The asked columns that the rows do not have.
     pub absent: Vec<usize>,
     pub quirks: &'static Quirks,
@@ -270,8 +335,7 @@ impl RowPlan {
 
     /// Appends the value at `at` to its column, if it is one that is asked for, and returns where it ends.
     #[inline(always)]
-    fn cell(&self, index: usize, at: usize, columns: &mut [Box<dyn Column>], env: &Env<'_, '_>) -> Option<usize> {
-        let cell = self.cells.get(index)?;
+    fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn Column>], env: &Env<'_, '_>) -> Option<usize> {
         let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
         let read = if cell.is_read { column.read(env.text.as_bytes(), at) } else { None };
         read.or_else(|| self.convert(cell, column.as_mut(), at, env))
@@ -292,32 +356,17 @@ impl RowPlan {
     }
 
     /// Steps over a row and notes where its values are.
-    pub fn skip(&self, at: usize, seen: &mut Seen, env: &Env<'_, '_>, mut spans: Option<&mut Vec<Span>>) -> Option<Walked> {
-        self.names.walk(env.text.as_bytes(), at, seen, |cell, start| {
-            let end = env.skip(start)?;
-            note(&mut spans, cell, start, end);
-            Some(end)
-        })
+    pub fn skip(&self, at: usize, seen: &mut Seen, env: &Env<'_, '_>, spans: Option<&mut Vec<Span>>) -> Option<Walked> {
+        self.cells.walk(env.text.as_bytes(), at, seen, &mut Skip { env, spans })
     }
 
     /// Appends a row to the table. What it lacks is null.
-    pub fn read(
-        &self,
-        at: usize,
-        table: &mut Table,
-        seen: &mut Seen,
-        env: &Env<'_, '_>,
-        mut spans: Option<&mut Vec<Span>>,
-    ) -> Option<Walked> {
+    pub fn read(&self, at: usize, table: &mut Table, seen: &mut Seen, env: &Env<'_, '_>, spans: Option<&mut Vec<Span>>) -> Option<Walked> {
         table.begin_row();
-        let columns = &mut table.columns;
-        let walked = self.names.walk(env.text.as_bytes(), at, seen, |cell, start| {
-            let end = self.cell(cell, start, columns, env)?;
-            note(&mut spans, cell, start, end);
-            Some(end)
-        })?;
+        let mut values = ToTable { plan: self, columns: &mut table.columns, env, spans };
+        let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut values)?;
         for column in self.lacking(walked, seen) {
-            columns.get_mut(column)?.push_nulls(1);
+            table.columns.get_mut(column)?.push_nulls(1);
         }
         table.end_row();
         Some(walked)
@@ -325,27 +374,24 @@ impl RowPlan {
 
     /// The asked columns that a row lacks.
     pub fn lacking<'s>(&'s self, walked: Walked, seen: &'s Seen) -> impl Iterator<Item = usize> + 's {
-        let cells = if walked.is_complete { &[] } else { self.cells.as_slice() };
-        let unseen = cells.iter().enumerate().filter(|(index, _)| !seen.has(*index)).filter_map(|(_, cell)| cell.column);
+        let cells = self.cells.iter().enumerate().filter(move |_| !walked.is_complete);
+        let unseen = cells.filter(|(index, _)| !seen.has(*index)).filter_map(|(_, cell)| cell.column);
         self.absent.iter().copied().chain(unseen)
     }
 
     /// Appends a row of which only some values are written here: the others are those of a row of another table.
     pub fn merge(&self, at: usize, table: &mut Table, base: (&Table, usize), buffers: &mut Merge, env: &Env<'_, '_>) -> Option<Walked> {
         table.begin_row();
-        let (columns, written) = (&mut table.columns, &mut buffers.written);
+        let Merge { seen, written, spans } = buffers;
+        let mut values = ToTable { plan: self, columns: &mut table.columns, env, spans: Some(spans) };
+        let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut values)?;
         written.clear();
-        written.resize(columns.len(), false);
-        let spans = &mut buffers.spans;
-        let walked = self.names.walk(env.text.as_bytes(), at, &mut buffers.seen, |index, start| {
-            let end = self.cell(index, start, columns, env)?;
-            let column = self.cells.get(index).and_then(|cell| cell.column);
-            column.and_then(|column| written.get_mut(column)).into_iter().for_each(|written| *written = true);
-            spans.push(Span { cell: index, start, end });
-            Some(end)
-        })?;
+        written.resize(table.columns.len(), false);
+        for column in spans.iter().filter_map(|span| self.cells.get(span.cell)?.column) {
+            written.get_mut(column).into_iter().for_each(|written| *written = true);
+        }
         let (other, row) = base;
-        let unwritten = columns.iter_mut().zip(&other.columns).zip(written).filter(|(_, written)| !**written);
+        let unwritten = table.columns.iter_mut().zip(&other.columns).zip(written).filter(|(_, written)| !**written);
         unwritten.for_each(|((column, other), _)| column.copy(other.as_ref(), row));
         table.end_row();
         Some(walked)
@@ -356,34 +402,24 @@ impl RowPlan {
         let walked = self.skip(at, &mut buffers.seen, env, Some(&mut buffers.spans))?;
         for span in after {
             let changed = buffers.spans.iter().find(|changed| changed.cell == span.cell);
-            self.entry(span.cell, changed.unwrap_or(span).start, map, env)?;
+            self.entry(self.cells.get(span.cell)?, changed.unwrap_or(span).start, map, env)?;
         }
         map.end_row(true);
         Some(walked)
     }
 
     /// Appends a row to a map.
-    pub fn read_map(
-        &self,
-        at: usize,
-        map: &mut Map,
-        seen: &mut Seen,
-        env: &Env<'_, '_>,
-        mut spans: Option<&mut Vec<Span>>,
-    ) -> Option<Walked> {
-        let walked = self.names.walk(env.text.as_bytes(), at, seen, |cell, start| {
-            let end = self.entry(cell, start, map, env)?;
-            note(&mut spans, cell, start, end);
-            Some(end)
-        })?;
+    pub fn read_map(&self, at: usize, map: &mut Map, seen: &mut Seen, env: &Env<'_, '_>, spans: Option<&mut Vec<Span>>) -> Option<Walked> {
+        let mut values = ToMap { plan: self, map, env, spans };
+        let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut values)?;
         map.end_row(true);
         Some(walked)
     }
 
     /// Appends a name and the value at `at` to a map, and returns where it ends.
     #[inline]
-    pub fn entry(&self, index: usize, at: usize, map: &mut Map, env: &Env<'_, '_>) -> Option<usize> {
-        let name = &self.cells.get(index)?.name;
+    fn entry(&self, cell: &Cell, at: usize, map: &mut Map, env: &Env<'_, '_>) -> Option<usize> {
+        let name = &cell.name;
         let text = env.text.as_bytes();
         if text.get(at) == Some(&b'"') {
             map.keys.push(name.as_bytes()).ok()?;

@@ -530,16 +530,33 @@ pub(crate) fn special_in(block: &[u8; 16]) -> u32 {
     (block.simd_eq(u8x16::splat(b'"')) | block.simd_eq(u8x16::splat(b'\\')) | control).to_bitmask()
 }
 
+/// The 16 bytes from `at` on; zeros stand for those behind the end. None at the end.
+#[inline(always)]
+pub(crate) fn block_at(bytes: &[u8], at: usize) -> Option<[u8; 16]> {
+    let rest = bytes.get(at..)?;
+    match rest.first_chunk::<16>() {
+        Some(block) => Some(*block),
+        None => last_block(bytes, rest.len()),
+    }
+}
+
+/// The last bytes, fewer than 16.
+#[cold]
+fn last_block(bytes: &[u8], length: usize) -> Option<[u8; 16]> {
+    let missing = 16usize.checked_sub(length).filter(|_| length > 0)?;
+    Some((u128::from_le_bytes(*bytes.last_chunk()?) >> (8 * missing)).to_le_bytes())
+}
+
 /// Index of the first quote, backslash or control character at or behind `from`; the text's length if there is none.
 #[inline]
-fn special(bytes: &[u8], from: usize) -> usize {
+pub(crate) fn special(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
-    while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
-        let hits = special_in(block);
+    while let Some([low, high]) = bytes.get(at..).and_then(|rest| rest.as_chunks::<16>().0.first_chunk::<2>()) {
+        let hits = special_in(low) | special_in(high) << 16;
         if hits != 0 {
             return at + hits.trailing_zeros() as usize;
         }
-        at += 16;
+        at += 32;
     }
     let tail = bytes.get(at..).unwrap_or_default();
     at + tail.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20).unwrap_or(tail.len())
