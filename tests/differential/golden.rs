@@ -1,0 +1,148 @@
+//! Real messages of every dialect, three times in a row and shuffled, in every layout, with the types that they declare and as maps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_schema::{DataType, Field, Fields};
+use towpath::{DIALECTS, Decoder, Layout, Mode, Options, TableSchema, infer_schema};
+
+use crate::batches::Message;
+use crate::captures::captures;
+use crate::compare::{Compared, Difference, compare, compare_inferred, report};
+use crate::settings::{Feeding, records};
+
+/// How many messages of each capture are read; more cases are more messages too.
+fn count() -> usize {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    cases.map_or(10, |cases: usize| (cases / 20).clamp(10, 400))
+}
+
+fn captures_are_read_alike(dialect: &str) {
+    let mut total = Compared::default();
+    let found = captures(dialect, count());
+    assert!(!found.is_empty());
+    for (path, messages) in found {
+        let messages = thrice(messages);
+        for options in ways(dialect, &messages) {
+            let check = |options: &Options, messages: &[Message], feeding| compare(options, messages, feeding);
+            match check(&options, &messages, Feeding::Records) {
+                Ok(compared) => total.add(compared),
+                Err(_) => {
+                    let text = report(&options, &messages, Feeding::Records, |options, messages, feeding| {
+                        check(options, messages, feeding).map(drop)
+                    });
+                    panic!("{}: both readers differ\n{text}", path.display());
+                }
+            }
+        }
+        let inferred: Result<(), Difference> = compare_inferred(&plain(dialect), &messages);
+        assert!(inferred.is_ok(), "{}: {inferred:?}", path.display());
+    }
+    println!("{dialect}: {total}");
+}
+
+/// Each three times in a row, and then all of them once more, shuffled.
+fn thrice(messages: Vec<Message>) -> Vec<Message> {
+    let mut all: Vec<Message> = messages.iter().flat_map(|message| std::iter::repeat_n(message.clone(), 3)).collect();
+    let mut shuffled = messages;
+    let mut state = 20_261_121u64;
+    for last in (1..shuffled.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        shuffled.swap(last, (state >> 33) as usize % (last + 1));
+    }
+    all.extend(shuffled);
+    all
+}
+
+fn plain(dialect: &str) -> Options {
+    Options { dialect: dialect.into(), key: Some("key".into()), ..Options::default() }
+}
+
+/// As maps, by name and recognised; and each layout with the columns of the table that has the most messages.
+fn ways(dialect: &str, messages: &[Message]) -> Vec<Options> {
+    let mut ways = vec![plain(dialect), Options { mode: Mode::FailFast, ..plain("auto") }];
+    let Some(table) = busiest(dialect, messages) else { return ways };
+    let of_table = Options { table: Some(regex::escape(&table)), ..plain(dialect) };
+    let declared = infer_schema(&records(messages, None), of_table.clone()).map(|schema| schema.fields().clone());
+    let fields = declared.unwrap_or_else(|_| guessed(&of_table, messages));
+    if fields.is_empty() {
+        return ways;
+    }
+    for layout in [Layout::Change, Layout::Changelog, Layout::Upsert] {
+        // The types of one table do not hold all values of others, and so there are errors too.
+        let filtered = layout != Layout::Changelog;
+        let options = if filtered { of_table.clone() } else { plain(dialect) };
+        ways.push(Options { layout, schema: Some(TableSchema::Arrow(fields.clone())), ..options });
+    }
+    ways
+}
+
+/// The table with the most messages.
+fn busiest(dialect: &str, messages: &[Message]) -> Option<String> {
+    let fields = Some(vec!["table".to_owned()]);
+    let batch = Decoder::new(Options { fields, ..plain(dialect) }).unwrap().decode(&records(messages, None)).unwrap();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    batch["table"].as_string::<i32>().iter().flatten().for_each(|table| *counts.entry(table).or_default() += 1);
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(table, _)| table.to_owned())
+}
+
+/// Columns of messages that do not declare them: integers where the first value is one, else text.
+fn guessed(options: &Options, messages: &[Message]) -> Fields {
+    let fields = Some(vec!["after".to_owned()]);
+    let options = Options { schema: None, fields, ..options.clone() };
+    let batch = Decoder::new(options).unwrap().decode(&records(messages, None)).unwrap();
+    let after = batch["after"].as_map();
+    let (names, values) = (after.keys().as_string::<i32>(), after.values().as_string::<i32>());
+    let mut seen = BTreeSet::new();
+    let first = (0..names.len()).filter(|at| values.is_valid(*at) && seen.insert(names.value(*at)));
+    let guess = |value: &str| if value.parse::<i64>().is_ok() { DataType::Int64 } else { DataType::Utf8 };
+    first.map(|at| Field::new(names.value(at), guess(values.value(at)), true)).collect()
+}
+
+#[test]
+fn canal_json_captures_are_read_alike() {
+    captures_are_read_alike("canal-json");
+}
+
+#[test]
+fn canal_protobuf_captures_are_read_alike() {
+    captures_are_read_alike("canal-protobuf");
+}
+
+#[test]
+fn cloudcanal_json_captures_are_read_alike() {
+    captures_are_read_alike("cloudcanal-json");
+}
+
+#[test]
+fn debezium_json_captures_are_read_alike() {
+    captures_are_read_alike("debezium-json");
+}
+
+#[test]
+fn dts_avro_captures_are_read_alike() {
+    captures_are_read_alike("dts-avro");
+}
+
+#[test]
+fn maxwell_json_captures_are_read_alike() {
+    captures_are_read_alike("maxwell-json");
+}
+
+#[test]
+fn river_json_captures_are_read_alike() {
+    captures_are_read_alike("river-json");
+}
+
+#[test]
+fn ticdc_open_captures_are_read_alike() {
+    captures_are_read_alike("ticdc-open");
+}
+
+#[test]
+fn every_dialect_has_its_test() {
+    let tested =
+        ["canal-json", "canal-protobuf", "cloudcanal-json", "debezium-json", "dts-avro", "maxwell-json", "river-json", "ticdc-open"];
+    DIALECTS.iter().for_each(|dialect| assert!(tested.contains(&dialect.name), "{}", dialect.name));
+}

@@ -1,0 +1,19 @@
+//! Two readers of the same decoder: one reads messages by templates of earlier ones, the other does not. For any bytes and any options
+//! their output is the same, their errors are, and their counts.
+//!
+//! `PROPTEST_CASES=5000 cargo test --test differential` tries more. A failure tells its seed: the same cases come again with that in
+//! `PROPTEST_RNG_SEED`. With `--nocapture` each test prints how much it compared.
+
+mod batches;
+mod captures;
+mod compare;
+mod extremes;
+mod golden;
+mod json;
+mod mutations;
+mod producers;
+mod properties;
+mod settings;
+mod tables;
+mod templated;
+mod values;

@@ -1,0 +1,406 @@
+//! Damage, and what is no damage but hardly ever written: to a message's structure, to its bytes, and to the value as a whole.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use proptest::prelude::*;
+
+use crate::json::{Json, Spacing, escaped, null, quoted, raw};
+use crate::tables::{NAMES, pick};
+
+/// One thing that befalls a message.
+#[derive(Clone, Debug)]
+pub enum Mutation {
+    /// To an object or array of the message. The outermost is the one most often.
+    Tree { place: u16, member: u16, change: TreeChange },
+    /// To the message's text.
+    Text { place: u16, change: TextChange },
+    /// To the value of the Kafka record.
+    Value(ValueChange),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum TreeChange {
+    Swap,
+    Reverse,
+    Rotate,
+    Remove,
+    Empty,
+    /// The member again: as it is, or with another value.
+    Repeat {
+        at_the_end: bool,
+        value: Option<u8>,
+    },
+    Replace(u8),
+    /// Null in place of the value.
+    Null,
+    /// Another member or element.
+    Add(u8, u8),
+    /// Another name that the batch knows.
+    Rename(u8),
+    /// The name in another case, or the text that is its value.
+    Case {
+        value: bool,
+    },
+    /// The name with an escape that changes nothing.
+    Respell,
+    /// Another number, or a text with something behind it, in place of a value of this kind.
+    Vary(u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum TextChange {
+    /// Bytes anywhere.
+    Delete {
+        anywhere: bool,
+        count: u8,
+    },
+    Replace {
+        anywhere: bool,
+        with: u8,
+    },
+    Insert {
+        anywhere: bool,
+        with: u8,
+    },
+    Twice {
+        anywhere: bool,
+    },
+    Truncate,
+    Append(u8),
+    Prepend(u8),
+    Respace(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ValueChange {
+    Null,
+    Empty,
+    /// The message before it in the same value, joined in one of these ways; see [`join`].
+    Joined(u8),
+    /// As TiCDC stores what is too large for Kafka.
+    Stored,
+    Snappy,
+    Lz4,
+    /// White space behind the message, so much that the next one is read in another chunk.
+    Padded,
+}
+
+pub fn mutation() -> impl Strategy<Value = Mutation> {
+    let text = (any::<u16>(), text_change()).prop_map(|(place, change)| Mutation::Text { place, change });
+    prop_oneof![5 => of_tree(), 4 => text, 1 => value_change().prop_map(Mutation::Value)]
+}
+
+/// One that a producer may have as a habit.
+pub fn of_tree() -> impl Strategy<Value = Mutation> {
+    (any::<u16>(), any::<u16>(), tree_change()).prop_map(|(place, member, change)| Mutation::Tree { place, member, change })
+}
+
+/// What the message says about itself is null, and was something in the messages before.
+pub fn null_of_envelope() -> impl Strategy<Value = Mutation> {
+    any::<u16>().prop_map(|member| Mutation::Tree { place: 0, member, change: TreeChange::Null })
+}
+
+/// Members of some object or array begin with another one.
+pub fn turned(draw: u16) -> Mutation {
+    Mutation::Tree { place: 0x8000 | draw, member: draw / 7, change: TreeChange::Rotate }
+}
+
+fn tree_change() -> impl Strategy<Value = TreeChange> {
+    let number = any::<u8>;
+    let repeat = (any::<bool>(), prop::option::of(number())).prop_map(|(at_the_end, value)| TreeChange::Repeat { at_the_end, value });
+    prop_oneof![
+        1 => Just(TreeChange::Swap),
+        1 => Just(TreeChange::Reverse),
+        1 => Just(TreeChange::Rotate),
+        3 => Just(TreeChange::Remove),
+        1 => Just(TreeChange::Empty),
+        4 => repeat,
+        4 => number().prop_map(TreeChange::Replace),
+        3 => Just(TreeChange::Null),
+        2 => (number(), number()).prop_map(|(name, value)| TreeChange::Add(name, value)),
+        1 => number().prop_map(TreeChange::Rename),
+        2 => any::<bool>().prop_map(|value| TreeChange::Case { value }),
+        1 => Just(TreeChange::Respell),
+        3 => number().prop_map(TreeChange::Vary),
+    ]
+}
+
+fn text_change() -> impl Strategy<Value = TextChange> {
+    let number = any::<u8>;
+    let anywhere = any::<bool>;
+    prop_oneof![
+        3 => (anywhere(), 1..=3u8).prop_map(|(anywhere, count)| TextChange::Delete { anywhere, count }),
+        4 => (anywhere(), number()).prop_map(|(anywhere, with)| TextChange::Replace { anywhere, with }),
+        4 => (anywhere(), number()).prop_map(|(anywhere, with)| TextChange::Insert { anywhere, with }),
+        1 => anywhere().prop_map(|anywhere| TextChange::Twice { anywhere }),
+        2 => Just(TextChange::Truncate),
+        2 => number().prop_map(TextChange::Append),
+        1 => number().prop_map(TextChange::Prepend),
+        1 => number().prop_map(TextChange::Respace),
+    ]
+}
+
+fn value_change() -> impl Strategy<Value = ValueChange> {
+    prop_oneof![
+        2 => Just(ValueChange::Null),
+        1 => Just(ValueChange::Empty),
+        6 => any::<u8>().prop_map(ValueChange::Joined),
+        1 => Just(ValueChange::Stored),
+        1 => Just(ValueChange::Snappy),
+        1 => Just(ValueChange::Lz4),
+        1 => Just(ValueChange::Padded),
+    ]
+}
+
+/// What may stand in place of any value.
+const VALUES: &[&str] = &[
+    "null",
+    "\"\"",
+    "0",
+    "1",
+    "-1",
+    "true",
+    "false",
+    "{}",
+    "[]",
+    "[{}]",
+    "[null]",
+    "[{},{}]",
+    "[{},]",
+    "[}]",
+    "{\"id\":1}",
+    "[{\"id\":\"1\"}]",
+    "[\"id\",\"id\"]",
+    "1.5",
+    "1e3",
+    "-0",
+    "9223372036854775807",
+    "9223372036854775808",
+    "1763000000000",
+    "100000000000000000000",
+    "\"5\"",
+    "\"null\"",
+    "\"INSERT\"",
+    "\"update\"",
+    "\"d\"",
+    "\"TRUNCATE\"",
+    "\"orders\"",
+    "\"\\u004f\\ud83d\\ude00\\/\"",
+    "\"\\ud800\"",
+    "\"a\nb\"",
+    "01",
+    "nul",
+    "",
+    "\"",
+    "\"sixteen bytes are\"",
+    "{\"a\":{\"b\":[1,{\"c\":null}]}}",
+];
+
+impl Mutation {
+    pub fn change_tree(&self, message: &mut Json) {
+        let Mutation::Tree { place, member, change } = self else { return };
+        // Half of the changes befall the envelope, and the others any object or array, it too.
+        let number = if *place < 0x8000 { 0 } else { usize::from(*place) % message.containers().max(1) };
+        match message.container(number) {
+            Some(Json::Object(members)) => change.apply_to_members(members, (*member).into()),
+            Some(Json::Array(items)) => change.apply_to_items(items, (*member).into()),
+            _ => {}
+        }
+    }
+
+    pub fn change_text(&self, text: &mut Vec<u8>) {
+        if let Mutation::Text { place, change } = self {
+            change.apply(text, (*place).into());
+        }
+    }
+
+    pub fn value_change(&self) -> Option<ValueChange> {
+        if let Mutation::Value(change) = self { Some(*change) } else { None }
+    }
+
+    /// How the message is spaced, if that is what changes.
+    pub fn spacing(&self) -> Option<Spacing> {
+        match self {
+            Mutation::Text { change: TextChange::Respace(which), .. } => Some(pick(&Spacing::ALL, *which)),
+            _ => None,
+        }
+    }
+}
+
+impl TreeChange {
+    fn apply_to_members(self, members: &mut Vec<(String, Json)>, at: usize) {
+        if let TreeChange::Add(name, value) = self {
+            let name = quoted(pick(NAMES, name), Default::default());
+            members.insert(at % (members.len() + 1), (name, raw(pick(VALUES, value))));
+            return;
+        }
+        if members.is_empty() {
+            return;
+        }
+        let at = at % members.len();
+        match self {
+            TreeChange::Rename(name) => members[at].0 = quoted(pick(NAMES, name), Default::default()),
+            TreeChange::Case { value: false } => members[at].0 = other_case(&members[at].0),
+            TreeChange::Case { value: true } => vary(&mut members[at].1, other_case),
+            TreeChange::Respell => members[at].0 = respelled(&members[at].0),
+            TreeChange::Replace(value) => members[at].1 = raw(pick(VALUES, value)),
+            TreeChange::Null => members[at].1 = null(),
+            TreeChange::Vary(how) => vary(&mut members[at].1, |text| varied(text, how)),
+            TreeChange::Repeat { at_the_end, value } => {
+                let (name, old) = members[at].clone();
+                let again = (name, value.map_or(old, |value| raw(pick(VALUES, value))));
+                members.insert(if at_the_end { members.len() } else { at + 1 }, again);
+            }
+            change => change.reorder(members, at),
+        }
+    }
+
+    fn apply_to_items(self, items: &mut Vec<Json>, at: usize) {
+        if let TreeChange::Add(_, value) = self {
+            items.insert(at % (items.len() + 1), raw(pick(VALUES, value)));
+            return;
+        }
+        if items.is_empty() {
+            return;
+        }
+        let at = at % items.len();
+        match self {
+            TreeChange::Replace(value) => items[at] = raw(pick(VALUES, value)),
+            TreeChange::Null => items[at] = null(),
+            TreeChange::Case { .. } => vary(&mut items[at], other_case),
+            TreeChange::Vary(how) => vary(&mut items[at], |text| varied(text, how)),
+            TreeChange::Repeat { .. } => items.insert(at, items[at].clone()),
+            change => change.reorder(items, at),
+        }
+    }
+
+    /// What does not look at the members.
+    fn reorder<T>(self, items: &mut Vec<T>, at: usize) {
+        match self {
+            TreeChange::Swap => {
+                let next = (at + 1) % items.len();
+                items.swap(at, next);
+            }
+            TreeChange::Reverse => items.reverse(),
+            TreeChange::Rotate => items.rotate_left(at),
+            TreeChange::Remove => drop(items.remove(at)),
+            TreeChange::Empty => items.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// Changes the characters of a value that is neither object nor array.
+fn vary(value: &mut Json, change: impl Fn(&str) -> String) {
+    if let Json::Raw(text) = value {
+        *text = change(text);
+    }
+}
+
+fn other_case(text: &str) -> String {
+    let flip = |c: char| if c.is_ascii_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() };
+    text.chars().map(flip).collect()
+}
+
+/// `"\u0069d"` for `"id"`.
+fn respelled(name: &str) -> String {
+    let mut chars = name.chars();
+    match (chars.next(), chars.next()) {
+        (Some(quote), Some(first)) if first != '"' && first != '\\' => format!("{quote}{}{}", escaped(first), chars.as_str()),
+        _ => name.to_owned(),
+    }
+}
+
+/// Nearly the same: longer or shorter by little, with another digit, an escape, or a byte that must not stand there.
+fn varied(text: &str, how: u8) -> String {
+    let (start, end) = text.split_at(text.len().saturating_sub(1).min(text.char_indices().last().map_or(0, |(at, _)| at)));
+    let last = usize::from(how / 16);
+    match how % 16 {
+        0 => format!("{start}0{end}"),
+        1 => format!("{start}\\n{end}"),
+        2 => format!("{start}\n{end}"),
+        3 => format!("{start}中{end}"),
+        4 => format!("{start}\\u0031{end}"),
+        5 => format!("{start}{}{end}", "x".repeat(last)),
+        6 => format!("{start}{}{end}", "9".repeat(last)),
+        7 => format!("-{text}"),
+        8 => format!("{text}.5"),
+        9 => format!("{text}e2"),
+        10 => format!("0{text}"),
+        11 => format!("\"{}\"", text.trim_matches('"')),
+        12 => text.trim_matches('"').to_owned(),
+        13 => format!("{text} "),
+        14 => start.to_owned(),
+        _ => format!("{start}\\\"{end}"),
+    }
+}
+
+/// Bytes that mean something to a reader of JSON, or that must not stand in it.
+const BYTES: &[u8] = b"\"\\{}[],: \n\t\r0123456789-+.eEntfu\0\x01\x1f\x7f\x80\xbf\xc0\xc3\xe4\xed\xf0\xff/xa";
+
+/// What may stand before or behind a message.
+const AROUND: &[&str] = &[
+    " ", "\n", "\r\n", "\t  \n", "}", "]", ",", "x", "{}", "null", "\0", "\u{feff}", "\"", "//", "[", "[]", "{", "\u{a0}", "0", ",{}",
+    "\n{}", "\n[",
+];
+
+impl TextChange {
+    fn apply(self, text: &mut Vec<u8>, place: usize) {
+        let at = self.place(text, place);
+        match self {
+            TextChange::Delete { count, .. } => drop(text.drain(at..(at + usize::from(count)).min(text.len()))),
+            TextChange::Replace { with, .. } if at < text.len() => text[at] = pick(BYTES, with),
+            TextChange::Insert { with, .. } => text.insert(at, pick(BYTES, with)),
+            TextChange::Twice { .. } if at < text.len() => text.insert(at, text[at]),
+            TextChange::Truncate => text.truncate(at),
+            TextChange::Append(what) => text.extend(pick(AROUND, what).bytes()),
+            TextChange::Prepend(what) => drop(text.splice(0..0, pick(AROUND, what).bytes())),
+            _ => {}
+        }
+    }
+
+    /// A byte of the text: any, or one that makes its structure.
+    fn place(self, text: &[u8], place: usize) -> usize {
+        use TextChange::{Delete, Insert, Replace, Twice};
+        let (Delete { anywhere, .. } | Replace { anywhere, .. } | Insert { anywhere, .. } | Twice { anywhere }) = self else {
+            return place % text.len().max(1);
+        };
+        let marks: Vec<usize> = (0..text.len()).filter(|at| anywhere || b"{}[],:\"\\".contains(&text[*at])).collect();
+        if marks.is_empty() { 0 } else { marks[place % marks.len()] }
+    }
+}
+
+/// A message behind another one in the same value.
+pub fn join(first: &[u8], second: &[u8], how: u8) -> Vec<u8> {
+    let parts: [&[u8]; 5] = match how % 12 {
+        0..=2 => [b"", first, b"\n", second, b""],
+        3 => [b"", first, b"\r\n", second, b"\n"],
+        4..=6 => [b"[", first, b",", second, b"]"],
+        7 => [b"[", first, b" ,\n", second, b" ]\n"],
+        8 => [b"", first, b"", second, b""],
+        9 => [b"", first, b",", second, b""],
+        10 => [b"[", first, b",", second, b",]"],
+        _ => [b"", first, b"\n[", second, b"]"],
+    };
+    parts.concat()
+}
+
+impl ValueChange {
+    pub fn apply(self, value: Vec<u8>, before: Option<&[u8]>) -> Option<Vec<u8>> {
+        Some(match self {
+            ValueChange::Null => return None,
+            ValueChange::Empty => Vec::new(),
+            ValueChange::Joined(how) => join(before.unwrap_or(&value), &value, how),
+            ValueChange::Stored => format!("{{\"key\":null,\"value\":\"{}\"}}", BASE64_STANDARD.encode(value)).into_bytes(),
+            ValueChange::Snappy => snap::raw::Encoder::new().compress_vec(&value).expect("a message is small"),
+            ValueChange::Lz4 => lz4(&value),
+            ValueChange::Padded => [&value[..], &b" ".repeat(130_000)].concat(),
+        })
+    }
+}
+
+fn lz4(value: &[u8]) -> Vec<u8> {
+    let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    std::io::Write::write_all(&mut encoder, value).expect("into memory");
+    encoder.finish().expect("into memory")
+}

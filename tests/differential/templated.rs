@@ -1,0 +1,85 @@
+//! Templates must take part, or comparing them says nothing.
+
+use towpath::{Decoder, Options, TableSchema};
+
+use crate::batches::alike;
+use crate::producers::Producer;
+use crate::settings::Feeding;
+
+const COUNT: usize = 40;
+
+/// More than half of the messages of a batch whose messages differ only in their values, with a schema.
+fn most_are_templated(producer: Producer) {
+    let options = Options {
+        dialect: producer.names()[0].into(),
+        schema: Some(TableSchema::Ddl(DDL.into())),
+        time_precision_mode: Some("adaptive_time_microseconds".into()),
+        decimal_handling_mode: Some("precise".into()),
+        ..Options::default()
+    };
+    let decoder = Decoder::new(Options { column_types: types(), ..options }).unwrap();
+    for input in Feeding::Binary.inputs(&alike(producer, COUNT)) {
+        decoder.decode(&input).unwrap();
+    }
+    let metrics = decoder.metrics();
+    assert!(metrics.errors.is_empty(), "{producer:?}: {metrics:?}");
+    assert!(metrics.templated > COUNT as u64 / 2, "{producer:?}: {metrics:?}");
+}
+
+/// The columns of [`alike`]'s table.
+const DDL: &str = "id bigint, total decimal(10,2), name string, updated_at timestamp, placed_at timestamp_ntz";
+
+/// For messages that do not declare them.
+fn types() -> Vec<(String, String)> {
+    let types =
+        [("id", "bigint"), ("total", "decimal(10,2)"), ("name", "varchar(64)"), ("updated_at", "timestamp(3)"), ("placed_at", "datetime")];
+    types.map(|(name, declared)| (name.to_owned(), declared.to_owned())).to_vec()
+}
+
+#[test]
+#[ignore = "until templates exist"]
+fn canal_json_is_templated() {
+    most_are_templated(Producer::Canal);
+    most_are_templated(Producer::TencentCanal);
+    most_are_templated(Producer::CloudcanalCanal);
+}
+
+/// Types in another order each time.
+#[test]
+#[ignore = "until templates exist"]
+fn canal_json_of_ticdc_is_templated() {
+    most_are_templated(Producer::TicdcCanal);
+}
+
+#[test]
+#[ignore = "until templates exist"]
+fn cloudcanal_json_is_templated() {
+    most_are_templated(Producer::Cloudcanal);
+}
+
+#[test]
+#[ignore = "until templates exist"]
+fn maxwell_json_is_templated() {
+    most_are_templated(Producer::Maxwell);
+    most_are_templated(Producer::TicdcMaxwell);
+}
+
+#[test]
+#[ignore = "until templates exist"]
+fn debezium_json_is_templated() {
+    most_are_templated(Producer::Debezium);
+    most_are_templated(Producer::DebeziumSchema);
+    most_are_templated(Producer::CloudcanalDebezium);
+}
+
+#[test]
+#[ignore = "until templates exist"]
+fn debezium_json_without_envelope_is_templated() {
+    most_are_templated(Producer::DebeziumFlat);
+}
+
+#[test]
+#[ignore = "until templates exist"]
+fn river_json_is_templated() {
+    most_are_templated(Producer::River);
+}
