@@ -191,6 +191,8 @@ pub(crate) struct OutRow {
     pub changed: Option<Range<usize>>,
     /// The schema's columns that its images lack: a part of [`Batch::missing`].
     pub missing: Range<usize>,
+    /// In which order the message declares its types, if it is not that of its block: a part of [`Batch::types`].
+    pub types: Range<usize>,
 }
 
 /// Where the envelope of a row is.
@@ -223,6 +225,7 @@ pub(crate) struct Batch<'p> {
     pub rows: Vec<OutRow>,
     pub changed: Vec<KeyId>,
     pub missing: Vec<usize>,
+    types: Vec<usize>,
     /// How many of the events' rows were appended.
     appended: usize,
     /// For each row, the message it came from.
@@ -263,6 +266,7 @@ impl<'p> Batch<'p> {
             rows: Vec::new(),
             changed: Vec::new(),
             missing: Vec::new(),
+            types: Vec::new(),
             appended: 0,
             origins: Vec::new(),
             stays: Vec::new(),
@@ -324,6 +328,7 @@ impl<'p> Batch<'p> {
                 error,
                 changed: None,
                 missing: 0..0,
+                types: 0..0,
             });
         }
         taken
@@ -439,7 +444,7 @@ impl<'p> Batch<'p> {
     pub fn end_chunk(&mut self, events: &Events<'_, '_, '_>, templates: &[Template], input: &Input<'_>) {
         let columns = self.plan.table.as_deref().unwrap_or_default();
         let rows: Vec<Outcome<'_, '_>> = self.rows.iter().map(|row| Outcome::new(row, events, templates, input)).collect();
-        let rows = Rows::new(rows, events, columns, &self.changed, &self.missing, input);
+        let rows = Rows::new(rows, events, columns, [&self.missing, &self.types], &self.changed, input);
         for (_, builder) in &mut self.builders {
             builder.iter_mut().for_each(|builder| builder.extend(&rows));
         }
@@ -447,6 +452,7 @@ impl<'p> Batch<'p> {
         self.rows.clear();
         self.changed.clear();
         self.missing.clear();
+        self.types.clear();
         self.appended = 0;
     }
 
@@ -456,6 +462,15 @@ impl<'p> Batch<'p> {
         // Rows take about as much room as their text, and a column may have most of it.
         let forecast = Forecast { times: left as f64 * 1.1 / read.max(1) as f64, most: left.saturating_mul(4) / columns };
         self.images.iter_mut().for_each(|images| images.reserve(forecast));
+    }
+
+    /// Keeps the order in which a message declares its types, if anybody asks for them.
+    pub fn note_types(&mut self, order: &[usize]) -> Range<usize> {
+        let start = self.types.len();
+        if self.plan.asks(EnvelopeField::ColumnTypes) {
+            self.types.extend_from_slice(order);
+        }
+        start..self.types.len()
     }
 
     /// Marks rows that cannot be bad as ones that stay.

@@ -70,9 +70,10 @@ pub(crate) struct Rows<'e, 'a, 's, 'k> {
     has_errors: bool,
     events: &'e Events<'a, 's, 'k>,
     columns: &'e [FieldRef],
-    /// See [`OutRow::changed`] and [`OutRow::missing`].
+    /// See [`OutRow::changed`], [`OutRow::missing`] and [`OutRow::types`].
     changed: &'e [KeyId],
     missing: &'e [usize],
+    types: &'e [usize],
     input: &'e Input<'e>,
 }
 
@@ -81,13 +82,15 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         rows: Vec<Outcome<'e, 'a>>,
         events: &'e Events<'a, 's, 'k>,
         columns: &'e [FieldRef],
+        [missing, types]: [&'e [usize]; 2],
         changed: &'e [KeyId],
-        missing: &'e [usize],
         input: &'e Input<'e>,
     ) -> Self {
         let mut runs: Vec<(usize, usize)> = Vec::new();
         let is_same = |one: &Outcome<'_, '_>, other: &Outcome<'_, '_>| match (one.envelope, other.envelope) {
-            (Some(one), Some(other)) => std::ptr::eq(one, other),
+            (Some(first), Some(second)) => {
+                std::ptr::eq(first, second) && one.row.types.is_empty() && other.row.types.is_empty()
+            }
             (None, None) => true,
             _ => false,
         };
@@ -98,7 +101,7 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
             }
         }
         let has_errors = rows.iter().any(|row| row.row.error.is_some());
-        Rows { rows, runs, has_errors, events, columns, changed, missing, input }
+        Rows { rows, runs, has_errors, events, columns, changed, missing, types, input }
     }
 
     /// The rows on end that have the same envelope: the first of them, and how many they are.
@@ -448,11 +451,15 @@ impl Maps<Bytes<i32>> {
     fn extend_types(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         for (row, count) in rows.runs() {
             let block = row.envelope.and_then(|envelope| rows.events.types.block(envelope.types?));
-            let first = self.keys.len();
-            for (key, id) in block.map_or(&[][..], |block| &block.entries) {
-                let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
-                self.push(rows.events.keys.name(*key), declared);
+            let declared = block.map_or(&[][..], |block| &block.entries);
+            if !row.row.types.is_empty() {
+                let order = rows.types.get(row.row.types.clone()).unwrap_or_default();
+                order.iter().filter_map(|at| declared.get(*at)).for_each(|entry| self.push(entry, rows));
+                self.ends.push(self.keys.len(), true);
+                continue;
             }
+            let first = self.keys.len();
+            declared.iter().for_each(|entry| self.push(entry, rows));
             let entries = first..self.keys.len();
             self.ends.push(entries.end, block.is_some());
             for _ in 1..count {
@@ -465,7 +472,9 @@ impl Maps<Bytes<i32>> {
         }
     }
 
-    fn push(&mut self, name: &str, declared: &str) {
+    fn push(&mut self, (key, id): &(KeyId, usize), rows: &Rows<'_, '_, '_, '_>) {
+        let name = rows.events.keys.name(*key);
+        let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
         if self.keys.has_room(name.len()) && self.values.has_room(declared.len()) {
             push_bytes(&mut self.keys, Some(name.as_bytes()));
             push_bytes(&mut self.values, Some(declared.as_bytes()));

@@ -68,7 +68,7 @@ fn more_digits(first: u64, bytes: &[u8]) -> Option<(u64, usize)> {
         return Some((value, 8 + count));
     }
     let (third, count) = eight_digits(*bytes.get(8..)?.first_chunk()?);
-    (count <= 3).then_some((value * POWERS.get(count)?.unsigned_abs() + third, 16 + count))
+    if count <= 3 { Some((value * POWERS.get(count)?.unsigned_abs() + third, 16 + count)) } else { None }
 }
 
 /// Up to eight digits at once: the bytes are the lanes of one integer.

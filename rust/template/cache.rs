@@ -24,8 +24,9 @@ pub(crate) struct Templates {
     distance: usize,
     /// How many templates may be made: each of them costs as much as reading a message or two.
     credit: usize,
-    /// How many messages are passed by after this one failed, and how many of them are left.
-    penalty: u32,
+    /// How many messages were of no template, less those that were.
+    misses: u32,
+    /// How many messages are not tried.
     pause: u32,
 }
 
@@ -52,8 +53,10 @@ impl Slot {
 const SLOTS: usize = 1 << 12;
 /// How many templates are made before any has been of use.
 const FIRST_CREDIT: usize = 64;
-/// How many messages are passed by, at the most, where templates never fit.
-const MOST_PENALTY: u32 = 63;
+/// How many messages more than not may be of no template before others are not tried.
+const MOST_MISSES: u32 = 16;
+/// How many messages are not tried then.
+const PAUSE: u32 = 100;
 /// How many templates are kept.
 const MOST_TEMPLATES: usize = 1 << 14;
 
@@ -103,13 +106,15 @@ impl Templates {
             }
             take_back(rows, batch);
         }
-        self.penalty = (self.penalty * 2 + 1).min(MOST_PENALTY);
-        self.pause = if self.penalty > 3 { self.penalty } else { 0 };
+        self.misses += 1;
+        if self.misses >= MOST_MISSES {
+            (self.misses, self.pause) = (MOST_MISSES / 2, PAUSE);
+        }
         false
     }
 
     fn hit(&mut self, slot: usize, at: usize) {
-        self.penalty = 0;
+        self.misses = self.misses.saturating_sub(1);
         self.credit += 1;
         if at > 0 {
             self.slots.get_mut(slot).into_iter().for_each(|slot| slot.touch(at));

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::row::{Env, Merge, NoValues, RowPlan, Seen, Span, Walked, plain_string};
+use super::row::{Env, Merge, Order, RowPlan, Seen, Span, Walked, plain_string};
 use super::{Before, Hole, Part, Template};
 use crate::batch::{ASIDE_AFTER, ASIDE_BEFORE, Batch, NOWHERE, OUT_AFTER, OUT_BEFORE, OutRow, Told};
 use crate::event::{Events, Op, Source};
@@ -29,6 +29,8 @@ pub(super) struct Room {
     data: Rows,
     before: Rows,
     merge: Merge,
+    /// In which order the types are declared, if it is another one than the template's.
+    types: Vec<usize>,
 }
 
 impl Room {
@@ -159,6 +161,7 @@ impl Template {
     ) -> Option<Op> {
         room.data.clear();
         room.before.clear();
+        room.types.clear();
         let plan = batch.plan;
         let maps_before = plan.table.is_none() && plan.asks(EnvelopeField::Before);
         let spans = plan.asks(EnvelopeField::Changed) || maps_before || plan.layout == Layout::Upsert;
@@ -192,13 +195,13 @@ impl Template {
     }
 
     /// The declared types, in any order: each of them once, and no other.
-    fn types(&self, text: &str, at: usize, seen: &mut Seen) -> Option<usize> {
+    fn types(&self, text: &str, at: usize, seen: &mut Seen, order: &mut Vec<usize>) -> Option<usize> {
         let (whole, each) = &self.types;
         if text.as_bytes().get(at..)?.starts_with(whole) {
             return Some(at + whole.len());
         }
         // A type is part of its literal, so that nothing is left to step over.
-        let walked = each.walk(text.as_bytes(), at, seen, &mut NoValues)?;
+        let walked = each.walk(text.as_bytes(), at, seen, &mut Order(order))?;
         walked.is_complete.then_some(walked.end)
     }
 }
@@ -243,7 +246,7 @@ impl<'a> Reading<'_, '_, 'a> {
             }
             Hole::After => self.data(at),
             Hole::Before => self.before(at),
-            Hole::Types => self.template.types(text, at, &mut self.room.merge.seen),
+            Hole::Types => self.template.types(text, at, &mut self.room.merge.seen, &mut self.room.types),
             Hole::Any => self.env.skip(at),
         }
     }
@@ -320,6 +323,10 @@ impl<'a> Reading<'_, '_, 'a> {
             Images::Map(map) => template.row.read_map(at, map, &mut rows.seen, env, spans),
             Images::None => template.row.skip(at, &mut rows.seen, env, spans),
         }?;
+        // An empty object may stand for no image.
+        if walked.is_empty && template.spec.before == Before::Row {
+            return None;
+        }
         rows.end_row(&template.row, walked, *wants);
         Some(walked.end)
     }
@@ -349,7 +356,7 @@ impl<'a> Reading<'_, '_, 'a> {
     }
 
     fn merged_row(&mut self, at: usize, target: usize, data: usize) -> Option<usize> {
-        let Reading { template, batch, room: Room { data: after, before, merge }, env, wants, .. } = self;
+        let Reading { template, batch, room: Room { data: after, before, merge, .. }, env, wants, .. } = self;
         let row = before.count;
         if row >= after.count {
             return None;
@@ -433,6 +440,7 @@ impl Read<'_, '_> {
         }
         self.complete_images(count, batch);
         let told = Told::Template { template: self.number, source: self.source };
+        let types = batch.note_types(&self.room.types);
         for index in 0..count {
             let start = batch.changed.len();
             let changed = changed.get(index).map(|changed| {
@@ -442,7 +450,7 @@ impl Read<'_, '_> {
             for (word, with_before, with_after) in words(self.op, batch.plan.layout, self.room.before.count > 0) {
                 let missing = self.add_missing(index, with_before, with_after, batch);
                 let changed = changed.clone();
-                batch.rows.push(OutRow { message: self.message.index, index, op: self.op, word, told, error: None, changed, missing });
+                batch.rows.push(OutRow { message: self.message.index, index, op: self.op, word, told, error: None, changed, missing, types: types.clone() });
                 batch.keep_rows(1);
             }
         }

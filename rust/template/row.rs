@@ -116,10 +116,10 @@ impl<T> Names<T> {
             at = members.read(index, &entry.of, value)?;
             match text.get(at)? {
                 b',' => at += 1,
-                b'}' if index + 1 == self.entries.len() => return Some(Walked { end: at + 1, is_ordered: true, is_complete: true }),
+                b'}' if index + 1 == self.entries.len() => return Some(Walked { end: at + 1, is_ordered: true, is_complete: true, is_empty: false }),
                 b'}' => {
                     seen.begin(self.entries.len(), index + 1);
-                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: false });
+                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: false, is_empty: false });
                 }
                 _ => return None,
             }
@@ -131,6 +131,9 @@ impl<T> Names<T> {
     #[inline(never)]
     fn walk_any(&self, text: &[u8], mut at: usize, from: usize, seen: &mut Seen, members: &mut impl Members<T>) -> Option<Walked> {
         seen.begin(self.entries.len(), from);
+        if from == 0 && text.get(at) == Some(&b'}') {
+            return Some(Walked { end: at + 1, is_ordered: true, is_complete: false, is_empty: true });
+        }
         let (mut expected, mut count) = (from, from);
         loop {
             let (index, of, value) = self.find(text, at, expected)?;
@@ -141,7 +144,10 @@ impl<T> Names<T> {
             (expected, count) = (index + 1, count + 1);
             match text.get(at)? {
                 b',' => at += 1,
-                b'}' => return Some(Walked { end: at + 1, is_ordered: false, is_complete: count == self.entries.len() }),
+                b'}' => {
+                    let is_complete = count == self.entries.len();
+                    return Some(Walked { end: at + 1, is_ordered: false, is_complete, is_empty: false });
+                }
                 _ => return None,
             }
         }
@@ -154,12 +160,13 @@ pub(super) trait Members<T> {
     fn read(&mut self, index: usize, of: &T, at: usize) -> Option<usize>;
 }
 
-/// Names without values: these are part of what was compared.
-pub(super) struct NoValues;
+/// Names without values, as these are part of what was compared; their order is noted.
+pub(super) struct Order<'o>(pub &'o mut Vec<usize>);
 
-impl Members<()> for NoValues {
+impl Members<()> for Order<'_> {
     #[inline(always)]
-    fn read(&mut self, _: usize, (): &(), at: usize) -> Option<usize> {
+    fn read(&mut self, index: usize, (): &(), at: usize) -> Option<usize> {
+        self.0.push(index);
         Some(at)
     }
 }
@@ -219,6 +226,7 @@ pub(super) struct Walked {
     pub end: usize,
     pub is_ordered: bool,
     pub is_complete: bool,
+    pub is_empty: bool,
 }
 
 /// Which names an object has; only of one that is not complete and in order.
