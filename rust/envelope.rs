@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use arrow_array::builder::StringBuilder;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, TimestampMicrosecondType};
-use arrow_array::{ArrayRef, BooleanArray, ListArray, MapArray, PrimitiveArray, StructArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, MapArray, PrimitiveArray, StringArray, StructArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use hashbrown::HashMap;
@@ -88,9 +89,7 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
     ) -> Self {
         let mut runs: Vec<(usize, usize)> = Vec::new();
         let is_same = |one: &Outcome<'_, '_>, other: &Outcome<'_, '_>| match (one.envelope, other.envelope) {
-            (Some(first), Some(second)) => {
-                std::ptr::eq(first, second) && one.row.types.is_empty() && other.row.types.is_empty()
-            }
+            (Some(first), Some(second)) => std::ptr::eq(first, second) && one.row.types.is_empty() && other.row.types.is_empty(),
             (None, None) => true,
             _ => false,
         };
@@ -125,7 +124,7 @@ pub(crate) enum Builder {
     PrimaryKey(Lists),
     Changed(Lists),
     Missing(Lists),
-    Types(Maps<Bytes<i32>>),
+    Types(Maps<StringBuilder>),
     Jdbc(Maps<Numbers<Int32Type>>),
     Sequence([Numbers<Int64Type>; 3]),
     Source(Vec<Builder>, Presence),
@@ -226,7 +225,7 @@ impl Builder {
             Builder::Corrupt(bytes) => bytes.finish_binary(None),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
             Builder::Types(maps) => {
-                let values = maps.values.finish_text(None)?;
+                let values = Arc::new(maps.values.finish());
                 maps.finish(DataType::Utf8, values)
             }
             Builder::Jdbc(maps) => {
@@ -430,83 +429,116 @@ impl Lists {
     }
 }
 
-/// Maps from names.
+/// Maps from names. Rows on end have the same one, so that it is made once and then appended as a whole.
 #[derive(Default)]
 pub(crate) struct Maps<V> {
-    keys: Bytes<i32>,
+    keys: StringBuilder,
     values: V,
+    entries: usize,
     ends: Ends,
 }
 
+impl Maps<StringBuilder> {
+    /// Appends a name and its declared type.
+    fn push(&mut self, (key, id): &(KeyId, usize), rows: &Rows<'_, '_, '_, '_>) {
+        let name = rows.events.keys.name(*key);
+        let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
+        let fits = |builder: &StringBuilder, text: &str| builder.values_slice().len().saturating_add(text.len()) <= i32::MAX as usize;
+        if fits(&self.keys, name) && fits(&self.values, declared) {
+            self.keys.append_value(name);
+            self.values.append_value(declared);
+            self.entries += 1;
+        }
+    }
+}
+
+/// Whether strings can be appended to others.
+fn has_room(builder: &StringBuilder, more: &StringArray) -> bool {
+    builder.values_slice().len().saturating_add(more.value_data().len()) <= i32::MAX as usize
+}
+
+/// The entries of a row.
+#[derive(Default)]
+struct Entries {
+    keys: StringBuilder,
+    values: StringBuilder,
+}
+
 impl<V> Maps<V> {
+    /// Appends a map for each of some rows; `append` appends its values, unless there is no room for them.
+    fn extend(&mut self, keys: Option<&StringArray>, rows: usize, mut append: impl FnMut(&mut V) -> bool) {
+        for _ in 0..rows {
+            // What a batch has no room for is left out: the row's message is too large for any column of it.
+            if let Some(keys) = keys
+                && has_room(&self.keys, keys)
+                && append(&mut self.values)
+                && self.keys.append_array(keys).is_ok()
+            {
+                self.entries += keys.len();
+            }
+            self.ends.push(self.entries, keys.is_some());
+        }
+    }
+
     fn finish(&mut self, value_type: DataType, values: ArrayRef) -> Result<ArrayRef, ArrowError> {
-        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![self.keys.finish_text(None)?, values], None)?;
+        let keys: ArrayRef = Arc::new(self.keys.finish());
+        self.entries = 0;
+        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![keys, values], None)?;
         let (ends, nulls) = self.ends.take();
         Ok(Arc::new(MapArray::try_new(map_entries(value_type), ends, entries, nulls, false)?))
     }
 }
 
-impl Maps<Bytes<i32>> {
+impl Maps<StringBuilder> {
     /// Appends the declared types of each row.
     fn extend_types(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         for (row, count) in rows.runs() {
             let block = row.envelope.and_then(|envelope| rows.events.types.block(envelope.types?));
-            let declared = block.map_or(&[][..], |block| &block.entries);
-            if !row.row.types.is_empty() {
-                let order = rows.types.get(row.row.types.clone()).unwrap_or_default();
-                order.iter().filter_map(|at| declared.get(*at)).for_each(|entry| self.push(entry, rows));
-                self.ends.push(self.keys.len(), true);
+            let Some(block) = block else {
+                self.extend(None, count, |_| true);
+                continue;
+            };
+            if let Some(order) = rows.types.get(row.row.types.clone()).filter(|order| !order.is_empty()) {
+                order.iter().filter_map(|at| block.entries.get(*at)).for_each(|entry| self.push(entry, rows));
+                self.ends.push(self.entries, true);
                 continue;
             }
-            let first = self.keys.len();
-            declared.iter().for_each(|entry| self.push(entry, rows));
-            let entries = first..self.keys.len();
-            self.ends.push(entries.end, block.is_some());
-            for _ in 1..count {
-                if self.keys.can_repeat(&entries) && self.values.can_repeat(&entries) {
-                    self.keys.repeat(entries.clone());
-                    self.values.repeat(entries.clone());
-                }
-                self.ends.push(self.keys.len(), block.is_some());
-            }
+            let mut found = Entries::default();
+            block.entries.iter().for_each(|entry| found.push(entry, rows));
+            let (keys, values) = (found.keys.finish(), found.values.finish());
+            self.extend(Some(&keys), count, |builder| has_room(builder, &values) && builder.append_array(&values).is_ok());
         }
     }
+}
 
+impl Entries {
     fn push(&mut self, (key, id): &(KeyId, usize), rows: &Rows<'_, '_, '_, '_>) {
         let name = rows.events.keys.name(*key);
         let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
-        if self.keys.has_room(name.len()) && self.values.has_room(declared.len()) {
-            push_bytes(&mut self.keys, Some(name.as_bytes()));
-            push_bytes(&mut self.values, Some(declared.as_bytes()));
-        }
+        self.keys.append_value(name);
+        self.values.append_value(declared);
     }
 }
 
 impl Maps<Numbers<Int32Type>> {
     /// Appends the JDBC types of each row. Their text is read once for the rows that share it.
     fn extend_jdbc(&mut self, rows: &Rows<'_, '_, '_, '_>) {
-        let mut last: (Option<&str>, Vec<(Cow<'_, str>, Option<i32>)>) = (None, Vec::new());
+        let mut last: Option<(&str, StringArray, Vec<Option<i32>>)> = None;
         for (row, count) in rows.runs() {
-            let object = row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref());
-            if object != last.0 {
-                last = (object, object.map(jdbc_types).unwrap_or_default());
+            let Some(object) = row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref()) else {
+                self.extend(None, count, |_| true);
+                continue;
+            };
+            if last.as_ref().is_none_or(|(known, ..)| *known != object) {
+                let (names, numbers): (Vec<_>, Vec<_>) = jdbc_types(object).into_iter().unzip();
+                let names: StringArray = names.iter().map(|name| Some(rows.events.keys.unquoted(name))).collect();
+                last = Some((object, names, numbers));
             }
-            let first = self.keys.len();
-            for (name, number) in &last.1 {
-                let name = rows.events.keys.unquoted(name);
-                if self.keys.has_room(name.len()) {
-                    push_bytes(&mut self.keys, Some(name.as_bytes()));
-                    self.values.push(*number);
-                }
-            }
-            let entries = first..self.keys.len();
-            self.ends.push(entries.end, object.is_some());
-            for _ in 1..count {
-                if self.keys.can_repeat(&entries) {
-                    self.keys.repeat(entries.clone());
-                    last.1.iter().for_each(|(_, number)| self.values.push(*number));
-                }
-                self.ends.push(self.keys.len(), object.is_some());
+            if let Some((_, names, numbers)) = &last {
+                self.extend(Some(names), count, |values| {
+                    numbers.iter().for_each(|number| values.push(*number));
+                    true
+                });
             }
         }
     }

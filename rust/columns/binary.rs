@@ -229,7 +229,8 @@ impl Column for Geometries {
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let srids = std::mem::take(&mut self.srids);
         let nulls = self.nulls.finish_within(srids.len(), parent);
-        let arrays: Vec<ArrayRef> = vec![Arc::new(Int32Array::try_new(srids.into(), nulls.clone())?), self.wkbs.finish_binary(nulls.as_ref())?];
+        let arrays: Vec<ArrayRef> =
+            vec![Arc::new(Int32Array::try_new(srids.into(), nulls.clone())?), self.wkbs.finish_binary(nulls.as_ref())?];
         Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, nulls)?))
     }
 }

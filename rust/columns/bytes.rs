@@ -1,6 +1,5 @@
 //! Values of variable length, one behind the other.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, GenericBinaryArray, GenericStringArray, OffsetSizeTrait};
@@ -129,26 +128,6 @@ impl<O: OffsetSizeTrait> Bytes<O> {
             }
             _ => self.push_nulls(1),
         }
-    }
-
-    /// Whether some values, none of them null, can be appended once more.
-    pub fn can_repeat(&self, values: &Range<usize>) -> bool {
-        self.span(values).is_some_and(|span| self.has_room(span.len()))
-    }
-
-    /// Appends some values once more.
-    pub fn repeat(&mut self, values: Range<usize>) {
-        let Some(span) = self.span(&values) else { return };
-        let shift = self.bytes.len() - span.start;
-        self.bytes.extend_from_within(span);
-        for value in values {
-            let end = self.ends.get(value + 1).map_or(0, |end| end.as_usize());
-            self.ends.push(O::usize_as(end + shift));
-        }
-    }
-
-    fn span(&self, values: &Range<usize>) -> Option<Range<usize>> {
-        Some(self.ends.get(values.start)?.as_usize()..self.ends.get(values.end)?.as_usize())
     }
 
     /// A value that is not null.

@@ -51,9 +51,9 @@ static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> = L
     marks
 });
 
-/// Whether members of this name tell a dialect.
-pub(crate) fn is_mark(name: &str) -> bool {
-    MARKS.contains_key(name)
+/// Whether members of this name tell another dialect.
+pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
+    MARKS.get(name).is_some_and(|marks| marks.iter().any(|(_, of)| of.name != dialect.name))
 }
 
 /// The dialect that a message is written in.

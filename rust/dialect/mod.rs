@@ -16,7 +16,7 @@ use crate::keys::Quoting;
 use crate::options::DialectOptions;
 use crate::template::Spec;
 
-pub(crate) use detect::{Mark, detect, is_mark, undetected};
+pub(crate) use detect::{Mark, detect, is_mark_of_other, undetected};
 pub(crate) use dts_avro::Plan as WriterSchema;
 
 /// How messages of a dialect are written on the wire.

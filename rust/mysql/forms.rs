@@ -139,6 +139,17 @@ impl Column<'_> {
         }
     }
 
+    /// Whether every number is written as MySQL prints it.
+    pub fn has_plain_numbers(&self) -> bool {
+        matches!(self.form(&Value::Number("1")), Ok(Form::Plain))
+    }
+
+    /// Whether text is what a column of timestamps reads as it is: with its zone, if it has one.
+    pub fn has_zoned_text(&self) -> bool {
+        let is_zoned = matches!(self.form(&Value::Text("")), Ok(Form::Zoned));
+        is_zoned && matches!(self.asked, DataType::Timestamp(..))
+    }
+
     fn form(&self, value: &Value<'_>) -> Result<Form> {
         match (self.declared, self.named) {
             (Some(declared), _) if declared.base == Base::Unknown && self.asks_bytes() => self.binary_in_text(value),

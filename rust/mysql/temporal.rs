@@ -29,12 +29,12 @@ impl Written {
         let (mut written, length) = Written::prefix(&room)?;
         let rest = text.as_bytes().get(length..).unwrap_or_default();
         if !rest.is_empty() {
-            written.offset = if written.has_time { offset(rest)? } else { return Err(Refusal::Type) };
+            written.offset = if written.has_time && written.offset.is_none() { offset(rest)? } else { return Err(Refusal::Type) };
         }
         Ok(written)
     }
 
-    /// The date or date and time that bytes begin with, and its length; a zone behind it is left.
+    /// The date or date and time that bytes begin with, and its length; a zone behind it other than `Z` is left.
     #[inline(always)]
     pub fn prefix(bytes: &[u8]) -> Result<(Written, usize), Refusal> {
         let [century, decade, rest @ ..]: [u8; 10] = *bytes.first_chunk().ok_or(Refusal::Type)?;
@@ -50,10 +50,13 @@ impl Written {
             offset: None,
             has_time: false,
         };
-        match bytes.get(10) {
-            Some(b' ' | b'T') => written.read_time(bytes.get(11..).unwrap_or_default()).map(|length| (written, 11 + length)),
-            _ => Ok((written, 10)),
+        let Some(b' ' | b'T') = bytes.get(10) else { return Ok((written, 10)) };
+        let length = 11 + written.read_time(bytes.get(11..).unwrap_or_default())?;
+        if bytes.get(length) == Some(&b'Z') {
+            written.offset = Some(0);
+            return Ok((written, length + 1));
         }
+        Ok((written, length))
     }
 
     /// Reads the time of day that follows the date and its separator, and returns its length.

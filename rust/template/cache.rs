@@ -189,9 +189,11 @@ impl Templates {
         // No name is told from others by more than its first 64 bytes.
         let name = name.get(..64).unwrap_or(name);
         let length = name.iter().position(|byte| *byte == b'"').unwrap_or(name.len());
-        let hash = name.get(..length).unwrap_or_default().iter().fold(dialect.name.len() as u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-        });
+        let hash = name
+            .get(..length)
+            .unwrap_or_default()
+            .iter()
+            .fold(dialect.name.len() as u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         (hash >> 40) as usize % SLOTS
     }
 

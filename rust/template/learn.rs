@@ -3,7 +3,7 @@
 use super::row::{Cell, Literal, Names, RowPlan};
 use super::{Hole, Part, Spec, Template};
 use crate::batch::Plan;
-use crate::dialect::{Dialect, is_mark};
+use crate::dialect::{Dialect, is_mark_of_other};
 use crate::event::{Envelope, Events};
 use crate::images::Images;
 use crate::keys::KeyId;
@@ -86,7 +86,7 @@ impl<'t> Cut<'t> {
             Some(_) => cursor.skip().ok(),
             None if first == b'{' && levels > 0 && self.has_holes(path) => self.object(cursor, &format!("{path}."), levels - 1),
             // Only of the outermost members is it known which of them nobody reads.
-            None if path != name || self.dialect.fields.contains(&name) || is_mark(name) => cursor.skip().ok(),
+            None if path != name || self.dialect.fields.contains(&name) || is_mark_of_other(name, self.dialect) => cursor.skip().ok(),
             None => self.hole(cursor, Hole::Any),
         }
     }
@@ -178,5 +178,5 @@ fn row_plan(row: &str, envelope: &Envelope<'_>, plan: &Plan, images: &[Images], 
 
 fn cell(name: Text<'_>, events: &mut Events<'_, '_, '_>) -> Option<Cell> {
     let id = events.keys.intern(name).ok()?;
-    Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), is_read: false })
+    Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), reads_text: false, reads_numbers: false })
 }

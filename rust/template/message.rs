@@ -450,7 +450,17 @@ impl Read<'_, '_> {
             for (word, with_before, with_after) in words(self.op, batch.plan.layout, self.room.before.count > 0) {
                 let missing = self.add_missing(index, with_before, with_after, batch);
                 let changed = changed.clone();
-                batch.rows.push(OutRow { message: self.message.index, index, op: self.op, word, told, error: None, changed, missing, types: types.clone() });
+                batch.rows.push(OutRow {
+                    message: self.message.index,
+                    index,
+                    op: self.op,
+                    word,
+                    told,
+                    error: None,
+                    changed,
+                    missing,
+                    types: types.clone(),
+                });
                 batch.keep_rows(1);
             }
         }

@@ -32,8 +32,11 @@ pub(crate) struct Spec {
     pub ends_with_op: bool,
     pub before: Before,
     /// The columns that a message's key names, where the key of a table comes from there.
-    pub key_names: Option<fn(&[u8], &mut Events<'_, '_, '_>) -> Option<Vec<KeyId>>>,
+    pub key_names: Option<KeyNames>,
 }
+
+/// The columns that a message's key names.
+pub(crate) type KeyNames = fn(&[u8], &mut Events<'_, '_, '_>) -> Option<Vec<KeyId>>;
 
 /// What the image before an update carries.
 #[derive(Clone, Copy, PartialEq, Eq)]

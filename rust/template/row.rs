@@ -116,7 +116,9 @@ impl<T> Names<T> {
             at = members.read(index, &entry.of, value)?;
             match text.get(at)? {
                 b',' => at += 1,
-                b'}' if index + 1 == self.entries.len() => return Some(Walked { end: at + 1, is_ordered: true, is_complete: true, is_empty: false }),
+                b'}' if index + 1 == self.entries.len() => {
+                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: true, is_empty: false });
+                }
                 b'}' => {
                     seen.begin(self.entries.len(), index + 1);
                     return Some(Walked { end: at + 1, is_ordered: true, is_complete: false, is_empty: false });
@@ -278,8 +280,9 @@ pub(super) struct Cell {
     pub name: Box<str>,
     /// Which of the asked columns it is.
     pub column: Option<usize>,
-    /// Whether the column reads its values where they are written.
-    pub is_read: bool,
+    /// Whether the column reads its values where they are written: those in quotes, and others.
+    pub reads_text: bool,
+    pub reads_numbers: bool,
 }
 
 /// What values are converted with.
@@ -323,11 +326,17 @@ impl RowPlan {
         let env = Env { text: "", lenient: false, plan, types: events.types, arena: events.arena };
         let reads = |cell: &Cell| {
             let (index, column) = cell.column.and_then(|index| Some((index, table.columns.get(index)?)))?;
-            let is_plain = self.connect(index, &env).is_none_or(|column| column.is_plain());
-            Some(is_plain && column.reads(&self.context(index, &env)))
+            let reads = column.reads(&self.context(index, &env));
+            let (text, numbers) = match self.connect(index, &env) {
+                Some(form) => (form.is_plain() || form.has_zoned_text(), form.is_plain() || form.has_plain_numbers()),
+                None => (true, true),
+            };
+            Some((reads && text, reads && numbers))
         };
-        let readers: Vec<bool> = self.cells.iter().map(|cell| reads(cell).unwrap_or(false)).collect();
-        self.cells.iter_mut().zip(readers).for_each(|(cell, is_read)| cell.is_read = is_read);
+        let readers: Vec<(bool, bool)> = self.cells.iter().map(|cell| reads(cell).unwrap_or_default()).collect();
+        for (cell, (text, numbers)) in self.cells.iter_mut().zip(readers) {
+            (cell.reads_text, cell.reads_numbers) = (text, numbers);
+        }
     }
 
     /// How Kafka Connect writes a column, if the dialect writes as it does.
@@ -345,7 +354,9 @@ impl RowPlan {
     #[inline(always)]
     fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn Column>], env: &Env<'_, '_>) -> Option<usize> {
         let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
-        let read = if cell.is_read { column.read(env.text.as_bytes(), at) } else { None };
+        let text = env.text.as_bytes();
+        let is_read = if text.get(at) == Some(&b'"') { cell.reads_text } else { cell.reads_numbers };
+        let read = if is_read { column.read(text, at) } else { None };
         read.or_else(|| self.convert(cell, column.as_mut(), at, env))
     }
 
