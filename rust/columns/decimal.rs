@@ -33,7 +33,7 @@ where
 {
     const IS_NUMBER: bool = true;
 
-    #[inline]
+    #[inline(always)]
     fn prefix(&self, text: &[u8]) -> Option<(T::Native, usize)> {
         let (unscaled, length) = decimal_prefix(text, self.precision, self.scale)?;
         Some((T::Native::from_i64(unscaled), length))

@@ -37,7 +37,7 @@ where
 {
     const IS_NUMBER: bool = true;
 
-    #[inline]
+    #[inline(always)]
     fn prefix(&self, text: &[u8]) -> Option<(T::Native, usize)> {
         let (value, length) = integer_prefix(text)?;
         Some((T::Native::try_from(value).ok()?, length))

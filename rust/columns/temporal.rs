@@ -54,7 +54,7 @@ fn days(written: &Written) -> Result<i32, Refusal> {
 impl Convert<Date32Type> for Dates {
     const IS_NUMBER: bool = false;
 
-    #[inline]
+    #[inline(always)]
     fn prefix(&self, text: &[u8]) -> Option<(i32, usize)> {
         let (written, length) = Written::prefix(text).ok()?;
         Some((days(&written).ok()?, length))
@@ -140,7 +140,7 @@ impl Timestamps {
 impl<T: ArrowTimestampType> Convert<T> for Timestamps {
     const IS_NUMBER: bool = false;
 
-    #[inline]
+    #[inline(always)]
     fn prefix(&self, text: &[u8]) -> Option<(i64, usize)> {
         let (written, length) = Written::prefix(text).ok()?;
         if written.is_zero() {
