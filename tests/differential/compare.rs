@@ -73,7 +73,6 @@ pub fn compare(options: &Options, messages: &[Message], feeding: Feeding) -> Res
         same_outcome(decode(&with, input), decode(&without, input))
             .map_err(|difference| Difference { what: format!("input {at}: {}", difference.what), ..difference })?;
         same_metrics(&with.metrics(), &without.metrics())?;
-        same_places(&with, &without, input)?;
     }
     let metrics = with.metrics();
     let errors = metrics.errors.values().sum();
@@ -169,21 +168,18 @@ fn same_metrics(with: &Metrics, without: &Metrics) -> Result<(), Difference> {
     Ok(())
 }
 
-/// Where messages are stored that name only a place.
-fn same_places(with: &Decoder, without: &Decoder, input: &ArrayRef) -> Result<(), Difference> {
-    let places = |decoder: &Decoder| caught(|| decoder.claim_checks(input).map_err(|error| error.to_string()));
-    let (with, without) = (places(with), places(without));
-    if with == without { Ok(()) } else { Err(Difference::new(format!("other claim checks: {with:?}, {without:?}"))) }
-}
-
-/// Infers the schema by both readers.
-pub fn compare_inferred(options: &Options, messages: &[Message]) -> Result<(), Difference> {
-    let inferred = |templates| {
-        let options = Options { templates, keep: Vec::new(), ..options.clone() };
-        caught(|| infer_schema(&records(messages, None), options).map_err(|error| error.to_string()))
+/// What a decoder tells beside rows: the columns that messages declare, and the places of those that are stored elsewhere.
+pub fn compare_rest(options: &Options, messages: &[Message]) -> Result<(), Difference> {
+    let input = records(messages, None);
+    let rest = |templates| {
+        let inferred = || infer_schema(&input, Options { templates, keep: Vec::new(), ..options.clone() });
+        let places = || decoder(options, templates).claim_checks(&input);
+        let text = |error: DecodeError| error.to_string();
+        (caught(|| inferred().map_err(text)), caught(|| places().map_err(text)))
     };
-    let (with, without) = (inferred(true), inferred(false));
-    if with == without { Ok(()) } else { Err(Difference::new(format!("another inferred schema: {with:?}, {without:?}"))) }
+    let (with, without) = (rest(true), rest(false));
+    let what = || format!("another schema, or other places\n    with templates: {with:?}\n    without:        {without:?}");
+    if with == without { Ok(()) } else { Err(Difference::new(what())) }
 }
 
 /// What to read when both readers differ: the options, the fewest messages with which they do, and how.

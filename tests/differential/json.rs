@@ -166,6 +166,17 @@ impl Json {
         None
     }
 
+    /// The arrays that are members of the object.
+    pub fn arrays(&mut self) -> Vec<&mut Json> {
+        self.inner().into_iter().filter(|inner| matches!(inner, Json::Array(_))).collect()
+    }
+
+    /// Which member is the object of this name.
+    pub fn place_of(&self, name: &str) -> Option<usize> {
+        let Json::Object(members) = self else { return None };
+        members.iter().position(|(other, value)| other.trim_matches('"') == name && matches!(value, Json::Object(_)))
+    }
+
     fn inner(&mut self) -> Vec<&mut Json> {
         match self {
             Json::Raw(_) => Vec::new(),

@@ -12,6 +12,8 @@ use crate::tables::{NAMES, pick};
 pub enum Mutation {
     /// To an object or array of the message. The outermost is the one most often.
     Tree { place: u16, member: u16, change: TreeChange },
+    /// To one of the envelope's arrays: rows of an image, columns, names.
+    Rows { place: u16, member: u16, change: TreeChange },
     /// To the message's text.
     Text { place: u16, change: TextChange },
     /// To the value of the Kafka record.
@@ -87,12 +89,24 @@ pub enum ValueChange {
 
 pub fn mutation() -> impl Strategy<Value = Mutation> {
     let text = (any::<u16>(), text_change()).prop_map(|(place, change)| Mutation::Text { place, change });
-    prop_oneof![5 => of_tree(), 4 => text, 1 => value_change().prop_map(Mutation::Value)]
+    prop_oneof![6 => of_tree(), 4 => text, 1 => value_change().prop_map(Mutation::Value)]
 }
 
 /// One that a producer may have as a habit.
 pub fn of_tree() -> impl Strategy<Value = Mutation> {
-    (any::<u16>(), any::<u16>(), tree_change()).prop_map(|(place, member, change)| Mutation::Tree { place, member, change })
+    let rows = prop_oneof![
+        2 => any::<u8>().prop_map(|value| TreeChange::Repeat { at_the_end: false, value: Some(value) }),
+        2 => Just(TreeChange::Remove),
+        1 => Just(TreeChange::Empty),
+        1 => Just(TreeChange::Null),
+        1 => Just(TreeChange::Rotate),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(name, value)| TreeChange::Add(name, value)),
+    ];
+    let number = any::<u16>;
+    prop_oneof![
+        4 => (number(), number(), tree_change()).prop_map(|(place, member, change)| Mutation::Tree { place, member, change }),
+        1 => (number(), number(), rows).prop_map(|(place, member, change)| Mutation::Rows { place, member, change }),
+    ]
 }
 
 /// What the message says about itself is null, and was something in the messages before.
@@ -198,10 +212,21 @@ const VALUES: &[&str] = &[
 
 impl Mutation {
     pub fn change_tree(&self, message: &mut Json) {
-        let Mutation::Tree { place, member, change } = self else { return };
-        // Half of the changes befall the envelope, and the others any object or array, it too.
-        let number = if *place < 0x8000 { 0 } else { usize::from(*place) % message.containers().max(1) };
-        match message.container(number) {
+        let (container, member, change) = match self {
+            // Half of the changes befall the envelope, and the others any object or array, it too.
+            Mutation::Tree { place: place @ 0..0x8000, member, change } => (Some(envelope(message, *place)), member, change),
+            Mutation::Tree { place, member, change } => {
+                let number = usize::from(*place) % message.containers().max(1);
+                (message.container(number), member, change)
+            }
+            Mutation::Rows { place, member, change } => {
+                let mut arrays = message.arrays();
+                let at = usize::from(*place) % arrays.len().max(1);
+                (if arrays.is_empty() { None } else { Some(arrays.swap_remove(at)) }, member, change)
+            }
+            _ => return,
+        };
+        match container {
             Some(Json::Object(members)) => change.apply_to_members(members, (*member).into()),
             Some(Json::Array(items)) => change.apply_to_items(items, (*member).into()),
             _ => {}
@@ -227,6 +252,15 @@ impl Mutation {
     }
 }
 
+/// The object that says what the message is: within a wrapper, every second time the payload.
+fn envelope(message: &mut Json, place: u16) -> &mut Json {
+    let payload = message.place_of("payload").filter(|_| place % 2 == 1);
+    match (message, payload) {
+        (Json::Object(members), Some(at)) => &mut members[at].1,
+        (message, _) => message,
+    }
+}
+
 impl TreeChange {
     fn apply_to_members(self, members: &mut Vec<(String, Json)>, at: usize) {
         if let TreeChange::Add(name, value) = self {
@@ -241,7 +275,11 @@ impl TreeChange {
         match self {
             TreeChange::Rename(name) => members[at].0 = quoted(pick(NAMES, name), Default::default()),
             TreeChange::Case { value: false } => members[at].0 = other_case(&members[at].0),
-            TreeChange::Case { value: true } => vary(&mut members[at].1, other_case),
+            TreeChange::Case { value: true } => {
+                let is_word = |json: &Json| matches!(json, Json::Raw(text) if text.starts_with('"') && text.len() > 2);
+                let behind = (at..members.len()).chain(0..at).find(|at| is_word(&members[*at].1));
+                vary(&mut members[behind.unwrap_or(at)].1, other_case);
+            }
             TreeChange::Respell => members[at].0 = respelled(&members[at].0),
             TreeChange::Replace(value) => members[at].1 = raw(pick(VALUES, value)),
             TreeChange::Null => members[at].1 = null(),

@@ -11,7 +11,7 @@ use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use towpath::{DIALECTS, Decoder, Kind, Mode, Options, Wire};
 
 use crate::batches::{Batch, BatchDraw, Message, batch};
-use crate::compare::{Compared, Difference, compare, compare_inferred, report};
+use crate::compare::{Compared, Difference, compare, compare_rest, report};
 use crate::producers::Producer;
 use crate::settings::{Feeding, SettingsDraw, records, settings};
 
@@ -38,7 +38,7 @@ fn config() -> ProptestConfig {
 fn check(options: &Options, messages: &[Message], feeding: Feeding) -> Result<Compared, Difference> {
     let compared = compare(options, messages, feeding)?;
     if messages.len().is_multiple_of(4) {
-        compare_inferred(options, messages)?;
+        compare_rest(options, messages)?;
     }
     Ok(compared)
 }
