@@ -39,7 +39,7 @@ WHOLE = (
 PRUNED = f"data array<struct<{ROW}>>, es bigint, ts bigint, type string"
 
 
-def session():
+def session(**more):
     builder = SparkSession.builder.master("local[2]").appName("towpath benches")
     settings = {
         "spark.ui.enabled": "false",
@@ -47,6 +47,7 @@ def session():
         "spark.driver.memory": "4g",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.files.maxPartitionBytes": "8m",  # several tasks a core, so neither core waits long for the other
+        **more,
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
