@@ -64,8 +64,10 @@ SCALING = """\
 
 Synthetic canal-json of which one size grows. An exponent is the slope of a straight line through the logarithms of what a
 message costs and of its bytes: 1 means that a byte costs the same in small messages and in large ones. Below 1 it is
-the fixed cost of a message that large ones share. Messages of few tables and of many have the same bytes, so there
-it is the slope over the number of tables, and 0 means that their number does not matter.
+the fixed cost of a message that large ones share. One line through all sizes hides what grows faster only at the end, where
+the fixed cost at the beginning makes up for it: so the three largest sizes have an exponent of their own, and that is the
+one that says how it goes on. Messages of few tables and of many have the same bytes, so there it is the slope over
+the number of tables, and 0 means that their number does not matter.
 """
 
 

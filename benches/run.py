@@ -39,6 +39,7 @@ KAFKA_PYTHON = ROOT / ".venv-bench-kafka" / "bin" / "python"
 LIMIT = 1.5  # load average: one busy core is the bench before this one, more is somebody else
 # Of every machine alike, so that counts compare: an L1 of 32 KiB, and enough behind it.
 CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=33554432,16,64"]
+LARGE = 3  # sizes at the large end of an axis, which have an exponent of their own
 TOWPATH, SIMD_JSON = "towpath typed", "simd-json tape"
 
 
@@ -104,23 +105,23 @@ def instructions_part(arguments):
     pairs = [(shape, way) for shape in ("wide", "update", "ticdc") for way in (TOWPATH, SIMD_JSON)]
     figures = {}
     for shape, way in [*pairs, ("tables", TOWPATH)]:
-        counts = counted(decode, shape, way)
-        figures[f"instructions {shape}/{way}"] = [counts["instructions"] / counts["messages"]]
-        figures[f"L1 data misses {shape}/{way}"] = [counts["misses"] / counts["messages"]]
+        size, events = counted(decode, shape, way, CACHES)
+        figures[f"instructions {shape}/{way}"] = [events["Ir"] / size["messages"]]
+        figures[f"L1 data misses {shape}/{way}"] = [(events["D1mr"] + events["D1mw"]) / size["messages"]]
     return figures
 
 
-def counted(decode, shape, way):
-    """What one run over the shape's fixed batch costs: half of what three runs cost more than one, so start-up is out."""
-    size, one = simulated(decode, shape, way, 1)
-    size, three = simulated(decode, shape, way, 3)
-    each = {name: (three[name] - one[name]) / 2 for name in one}
-    return {**size, "instructions": each["Ir"], "misses": each["D1mr"] + each["D1mw"]}
+def counted(decode, shape, way, caches=()):
+    """The size of the shape's fixed batch, and the events of reading it once: half of what three times cost more than one, so
+    that start-up is out.
+    """
+    size, one = simulated(decode, shape, way, 1, caches)
+    _, three = simulated(decode, shape, way, 3, caches)
+    return size, {name: (three[name] - one[name]) / 2 for name in one}
 
 
-def simulated(decode, shape, way, times):
-    """The size of the batch, and callgrind's counts of its events."""
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *CACHES]
+def simulated(decode, shape, way, times, caches):
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *caches]
     ran = run([*command, decode, "fixed", shape, way, times], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     names = re.search(r"Events\s*: (.+)", ran.stderr).group(1).split()
     counts = re.search(r"Collected : (.+)", ran.stderr).group(1).split()
@@ -164,22 +165,26 @@ def scaling_part(arguments):
 
 def count_instructions(decode, axis, points):
     for point in points:
-        counts = counted(decode, f"{axis}-{point['size']}", TOWPATH)
-        point["instructions"] = counts["instructions"] / counts["bytes"]
+        size, events = counted(decode, f"{axis}-{point['size']}", TOWPATH)
+        point["instructions"] = events["Ir"] / size["bytes"]
 
 
 def scaling_figures(axis, points):
-    def exponents(way):
-        return [exponent(axis, points, nanos) for nanos in zip(*(point["nanos"][way] for point in points), strict=True)]
+    def exponents(way, last=0):
+        rounds = zip(*(point["nanos"][way] for point in points), strict=True)
+        return [exponent(axis, points[-last:], nanos[-last:]) for nanos in rounds]
 
-    figures = {f"exponent of CPU time over {axis}": exponents(TOWPATH)}
-    figures[f"exponent of CPU time over {axis}, simd-json tape"] = exponents(SIMD_JSON)
+    figures = {}
+    for way, of in ((TOWPATH, ""), (SIMD_JSON, ", simd-json tape")):
+        figures[f"exponent of CPU time over {axis}{of}"] = exponents(way)
+        figures[f"large exponent of CPU time over {axis}{of}"] = exponents(way, LARGE)
     for point in points:
         each = [nanos / point["bytes"] for nanos in point["nanos"][TOWPATH]]
         figures[f"scaling ns {axis}={point['size']:,}"] = each
     if all("instructions" in point for point in points):
         costs = [point["instructions"] * point["bytes"] for point in points]
         figures[f"exponent of instructions over {axis}"] = [exponent(axis, points, costs)]
+        figures[f"large exponent of instructions over {axis}"] = [exponent(axis, points[-LARGE:], costs[-LARGE:])]
         figures |= {f"scaling instructions {axis}={p['size']:,}": [p["instructions"]] for p in points}
     return figures
 

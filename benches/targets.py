@@ -166,10 +166,15 @@ MEMORY = [
 
 
 def growth(title, axis):
-    name = f"exponent of {{}} over {axis}"
     return [
-        Row(f"scaling, {title}: exponent of CPU time", name.format("CPU time"), cost=True, unit=""),
-        Row(f"scaling, {title}: exponent of instructions", name.format("instructions"), cost=True, unit=""),
+        Row(
+            f"scaling, {title}: exponent of {what}{where}",
+            f"{prefix}exponent of {what} over {axis}",
+            cost=True,
+            unit="",
+        )
+        for what in ("CPU time", "instructions")
+        for where, prefix in (("", ""), (", the three largest", "large "))
     ]
 
 

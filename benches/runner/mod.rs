@@ -25,13 +25,14 @@ pub fn batch(shape: &str) -> Corpus {
     sized(shape, MESSAGES, BATCH_BYTES)
 }
 
-/// A packet holds the changes of about eight other messages. Only scaling shapes are cut by their bytes, as the others'
-/// figures are of a known number of messages.
+/// A packet holds the changes of about eight other messages. Scaling shapes are cut by their bytes, as the others' figures are
+/// of a known number of messages; but many tables need many messages to be seen.
 fn sized(shape: &str, messages: usize, bytes: usize) -> Corpus {
-    let count = match shape {
-        "protobuf" => messages / 8,
-        _ if corpus::scaled(shape).is_some() => (bytes / Corpus::new(shape, 1).mean_bytes()).clamp(2, messages),
-        _ => messages,
+    let count = match corpus::scaled(shape) {
+        Some(("tables", _)) => MESSAGES,
+        Some(_) => (bytes / Corpus::new(shape, 1).mean_bytes()).clamp(2, messages),
+        None if shape == "protobuf" => messages / 8,
+        None => messages,
     };
     Corpus::new(shape, count)
 }
