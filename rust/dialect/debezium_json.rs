@@ -106,6 +106,7 @@ static TEMPLATE: Spec = Spec {
     op: row_op,
     ends_with_op: false,
     before: Before::Row,
+    empty_is_null: true,
     key_names: Some(|key, events| {
         let names = key_names(key, events)?;
         events.names.get(names).map(<[KeyId]>::to_vec)

@@ -255,6 +255,7 @@ impl<'a> Reading<'_, '_, 'a> {
     fn rows(&mut self, at: usize, mut row: impl FnMut(&mut Self, usize) -> Option<usize>) -> Option<usize> {
         let bytes = self.env.text.as_bytes();
         match bytes.get(at)? {
+            b'{' if self.template.spec.empty_is_null && bytes.get(at + 1) == Some(&b'}') => Some(at + 2),
             b'{' => row(self, at),
             b'[' if bytes.get(at + 1) == Some(&b']') => Some(at + 2),
             b'[' => {
@@ -323,10 +324,6 @@ impl<'a> Reading<'_, '_, 'a> {
             Images::Map(map) => template.row.read_map(at, map, &mut rows.seen, env, spans),
             Images::None => template.row.skip(at, &mut rows.seen, env, spans),
         }?;
-        // An empty object may stand for no image.
-        if walked.is_empty && template.spec.before == Before::Row {
-            return None;
-        }
         rows.end_row(&template.row, walked, *wants);
         Some(walked.end)
     }

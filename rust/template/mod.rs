@@ -31,6 +31,8 @@ pub(crate) struct Spec {
     /// The word at the end of a message, if `data` stands before the operation.
     pub ends_with_op: bool,
     pub before: Before,
+    /// Whether an object without members stands for no row.
+    pub empty_is_null: bool,
     /// The columns that a message's key names, where the key of a table comes from there.
     pub key_names: Option<KeyNames>,
 }

@@ -117,11 +117,11 @@ impl<T> Names<T> {
             match text.get(at)? {
                 b',' => at += 1,
                 b'}' if index + 1 == self.entries.len() => {
-                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: true, is_empty: false });
+                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: true });
                 }
                 b'}' => {
                     seen.begin(self.entries.len(), index + 1);
-                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: false, is_empty: false });
+                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: false });
                 }
                 _ => return None,
             }
@@ -134,7 +134,7 @@ impl<T> Names<T> {
     fn walk_any(&self, text: &[u8], mut at: usize, from: usize, seen: &mut Seen, members: &mut impl Members<T>) -> Option<Walked> {
         seen.begin(self.entries.len(), from);
         if from == 0 && text.get(at) == Some(&b'}') {
-            return Some(Walked { end: at + 1, is_ordered: true, is_complete: false, is_empty: true });
+            return Some(Walked { end: at + 1, is_ordered: true, is_complete: false });
         }
         let (mut expected, mut count) = (from, from);
         loop {
@@ -148,7 +148,7 @@ impl<T> Names<T> {
                 b',' => at += 1,
                 b'}' => {
                     let is_complete = count == self.entries.len();
-                    return Some(Walked { end: at + 1, is_ordered: false, is_complete, is_empty: false });
+                    return Some(Walked { end: at + 1, is_ordered: false, is_complete });
                 }
                 _ => return None,
             }
@@ -228,7 +228,6 @@ pub(super) struct Walked {
     pub end: usize,
     pub is_ordered: bool,
     pub is_complete: bool,
-    pub is_empty: bool,
 }
 
 /// Which names an object has; only of one that is not complete and in order.
