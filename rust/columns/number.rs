@@ -123,6 +123,10 @@ where
     fn prefix(&self, text: &[u8]) -> Option<(T::Native, usize)> {
         let length = text.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'))?;
         let written = std::str::from_utf8(text.get(..length)?).ok()?;
+        // A point without digits behind it is none of JSON's numbers, which `float` does not mind.
+        if written.contains(".e") || written.contains(".E") {
+            return None;
+        }
         float(written).ok().map(|value| (value, length))
     }
 

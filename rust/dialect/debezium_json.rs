@@ -106,6 +106,7 @@ static TEMPLATE: Spec = Spec {
     op: row_op,
     ends_with_op: false,
     before: Before::Row,
+    has_arrays: false,
     empty_is_null: true,
     key_names: Some(|key, events| {
         let names = key_names(key, events)?;

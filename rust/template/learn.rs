@@ -77,7 +77,7 @@ impl<'t> Cut<'t> {
         let hole = self.spec.holes.iter().find(|(of, _)| *of == path).map(|(_, hole)| *hole);
         match hole {
             Some(Hole::Types) if first == b'{' && self.wants_types => self.types(cursor),
-            Some(Hole::Types) if first == b'{' => self.hole(cursor, Hole::Any),
+            Some(Hole::Types | Hole::Object) if first == b'{' => self.hole(cursor, Hole::Object),
             Some(hole @ (Hole::After | Hole::Before)) => self.rows(cursor, hole),
             Some(hole @ (Hole::Operation | Hole::Text(_))) if first == b'"' => self.hole(cursor, hole),
             Some(hole @ Hole::Integer(_)) if first.is_ascii_digit() || first == b'-' => self.hole(cursor, hole),

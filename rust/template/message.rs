@@ -247,7 +247,8 @@ impl<'a> Reading<'_, '_, 'a> {
             Hole::After => self.data(at),
             Hole::Before => self.before(at),
             Hole::Types => self.template.types(text, at, &mut self.room.merge.seen, &mut self.room.types),
-            Hole::Any => self.env.skip(at),
+            Hole::Object if text.as_bytes().get(at) != Some(&b'{') => None,
+            Hole::Object | Hole::Any => self.env.skip(at),
         }
     }
 
@@ -257,6 +258,7 @@ impl<'a> Reading<'_, '_, 'a> {
         match bytes.get(at)? {
             b'{' if self.template.spec.empty_is_null && bytes.get(at + 1) == Some(&b'}') => Some(at + 2),
             b'{' => row(self, at),
+            b'[' if !self.template.spec.has_arrays => None,
             b'[' if bytes.get(at + 1) == Some(&b']') => Some(at + 2),
             b'[' => {
                 let mut at = at + 1;

@@ -31,6 +31,8 @@ pub(crate) struct Spec {
     /// The word at the end of a message, if `data` stands before the operation.
     pub ends_with_op: bool,
     pub before: Before,
+    /// Whether rows may stand in an array; else there is one, or none.
+    pub has_arrays: bool,
     /// Whether an object without members stands for no row.
     pub empty_is_null: bool,
     /// The columns that a message's key names, where the key of a table comes from there.
@@ -75,6 +77,8 @@ pub(crate) enum Hole {
     Text(for<'a> fn(&mut Source<'a>, &'a str) -> bool),
     /// An object of names and declared types, which may stand in any order.
     Types,
+    /// An object that nobody asks for.
+    Object,
     /// Anything: nobody asks for it.
     Any,
 }
