@@ -368,7 +368,7 @@ def parsed():
 
 def quick(arguments):
     arguments.count, arguments.passes = 5_000, 1
-    part = {"figures": python_part(arguments)}
+    part = {"busy": load_average() > LIMIT, "figures": python_part(arguments)}
     print(results.table(results.figures_of({"python": part}), PYTHON))
 
 
