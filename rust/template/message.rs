@@ -389,7 +389,7 @@ impl<'a> Reading<'_, '_, 'a> {
     fn settle(&mut self) -> Option<Op> {
         let op = self.op.filter(|_| self.source.operation.is_some() && self.waiting.is_none())?;
         let (data, before) = (self.room.data.count, self.room.before.count);
-        let is_change = self.batch.plan.layout == Layout::Change;
+        let layout = self.batch.plan.layout;
         let fits = match op {
             Op::Delete => (data == 0) != (before == 0),
             Op::Update => data > 0 && (before == data || before == 0),
@@ -399,7 +399,8 @@ impl<'a> Reading<'_, '_, 'a> {
             Some(routed) => routed == op,
             None => match op {
                 Op::Delete => data == 0,
-                Op::Update => is_change || before > 0 && self.template.spec.before == Before::Row,
+                // The image before has to come first.
+                Op::Update => layout != Layout::Changelog || self.batch.images.get(ASIDE_AFTER)?.rows() == data,
                 _ => true,
             },
         };
