@@ -44,9 +44,13 @@ fmt: $(VENV)/installed ## Format Rust and Python
 	$(IN_VENV) ruff format .
 	$(IN_VENV) ruff check --fix .
 
-bench: wheel .venv-bench/installed ## Measure against other readers and write benches/RESULTS.md
+# Two environments: Spark's Kafka source can be had for an older Spark than the newest. Without Java or Maven there are no jars,
+# and the parts that need them say so in the table.
+bench: wheel .venv-bench/installed .venv-bench-kafka/installed ## Measure against other readers and write benches/RESULTS.md
+	-$(MAKE) jars
 	.venv-bench/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
-	.venv-bench/bin/python benches/run.py
+	.venv-bench-kafka/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	.venv-bench/bin/python benches/run.py $(PARTS)
 
 fuzz: ## Random and damaged messages for about half an hour: nothing panics, nothing is lost
 	PROPTEST_CASES=$(CASES) cargo test --locked --release --test properties
@@ -91,14 +95,10 @@ matrix-%: .venv-spark-%/installed
 	.venv-spark-$*/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	.venv-spark-$*/bin/python -m pytest tests/spark
 
-.venv-spark-%/installed: requirements/spark-%.txt
-	$(PYTHON) -m venv --clear .venv-spark-$*
-	.venv-spark-$*/bin/python -m pip install --quiet --requirement requirements/spark-$*.txt
+# Any other environment is made of the requirements of its name.
+.venv-%/installed: requirements/%.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
-.venv-bench/installed: requirements/bench.txt
-	$(PYTHON) -m venv --clear .venv-bench
-	.venv-bench/bin/python -m pip install --quiet --requirement requirements/bench.txt
-	touch $@
-
-.PRECIOUS: .venv-spark-%/installed
+.PRECIOUS: .venv-%/installed

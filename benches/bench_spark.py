@@ -7,6 +7,7 @@ that take turns, so that a slow minute of the machine hits every way alike. Neit
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -39,7 +40,7 @@ WHOLE = (
 PRUNED = f"data array<struct<{ROW}>>, es bigint, ts bigint, type string"
 
 
-def session():
+def session(**more):
     builder = SparkSession.builder.master("local[2]").appName("towpath benches")
     settings = {
         "spark.ui.enabled": "false",
@@ -47,6 +48,7 @@ def session():
         "spark.driver.memory": "4g",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.files.maxPartitionBytes": "8m",  # several tasks a core, so neither core waits long for the other
+        **more,
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -142,30 +144,39 @@ def verify(frame):
         assert got == wanted, f"{name} decoded {got}, not {wanted}"
 
 
-def cpu_seconds():
-    """CPU time of the JVM and of all Python workers, living or reaped. The driver itself only waits."""
-    java = python = 0.0
+def processes():
+    """CPU seconds of the JVM and of each living Python worker. The driver itself only waits."""
+    found = {}
     for process in psutil.Process().children(recursive=True):
-        try:
-            times, name = process.cpu_times(), process.name()
-        except psutil.NoSuchProcess:
-            continue  # its parent has its time by now
-        spent = times.user + times.system + times.children_user + times.children_system
-        if "java" in name:
-            java += times.user + times.system
-        else:
-            python += spent
-    return java, python
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            found[process.pid, process.create_time(), process.name()] = times.user + times.system
+    return found
 
 
 def run_once(frame):
-    java, python = cpu_seconds()
+    """What a run takes. One in which workers began or ended is run again: Spark ends those that had nothing to do for a minute,
+    which depends on the ways before this one, and to begin costs more than a second, which only the ways in Python pay.
+    """
+    figures, steady = run_timed(frame)
+    return figures if steady else run_timed(frame)[0]
+
+
+def run_timed(frame):
+    """The figures, and whether the processes stayed the same.
+
+    They are differences of each process, not of sums: pyspark's daemon ignores its children's end, so nobody keeps the time
+    of a worker that is gone, and a sum would fall by all that it ever took. One that Spark ends has been idle.
+    """
+    before = processes()
     start = time.perf_counter()
     frame.write.format("noop").mode("overwrite").save()
     wall = time.perf_counter() - start
-    java_after, python_after = cpu_seconds()
-    jvm, workers = java_after - java, python_after - python
-    return {"wall": wall, "cpu": jvm + workers, "jvm": jvm, "workers": workers}
+    after = processes()
+    spent = {process: seconds - before.get(process, 0) for process, seconds in after.items()}
+    jvm = sum(seconds for (_, _, name), seconds in spent.items() if "java" in name)
+    workers = sum(spent.values()) - jvm
+    return {"wall": wall, "cpu": jvm + workers, "jvm": jvm, "workers": workers}, before.keys() == after.keys()
 
 
 def measure(ways, rounds):

@@ -1,20 +1,23 @@
 //! From events to a record batch: which rows, which columns, and what to do with the bad ones.
 
+use std::ops::Range;
+
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray};
-use arrow_schema::{DataType, FieldRef, Fields};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{CellFault, SlotRow, Slots, ValueOptions};
+use crate::columns::{CellFault, Forecast, SlotRow, Slots, ValueOptions};
 use crate::decoder::Metrics;
-use crate::envelope::{Builder, Outcome, Surroundings};
+use crate::envelope::{Builder, Outcome, Rows};
 use crate::error::{Error, Fault, Kind};
-use crate::event::{Envelope, Events, Image, Op, Quirks, Row, Value, Wants, Writes};
-use crate::images::{Latest, Map, Table, fill_slots};
+use crate::event::{Envelope, Events, Image, Op, Quirks, Source, Value, Wants, Writes};
+use crate::images::{Images, Latest, Map, Table, fill_slots};
 use crate::keys::KeyId;
-use crate::layout::{EnvelopeField, KeyMoves, Layout, OutRow, map_type};
+use crate::layout::{EnvelopeField, KeyMoves, Layout, POSTIMAGE, PREIMAGE, RowImages, map_type};
 use crate::mysql::forms;
 use crate::mysql::types::Declared;
 use crate::options::{Filter, Mode, Options};
+use crate::template::Template;
 
 /// What to build, worked out once from the options.
 pub(crate) struct Plan {
@@ -23,11 +26,13 @@ pub(crate) struct Plan {
     /// The table's columns, if a schema is given.
     pub table: Option<Fields>,
     pub fields: Vec<EnvelopeField>,
+    /// The same as a bit for each.
+    asked: u32,
     pub wants: Wants,
     pub filter: Filter,
-    missing_is_error: bool,
+    pub missing_is_error: bool,
     /// By column of the table.
-    value_options: Vec<ValueOptions>,
+    pub value_options: Vec<ValueOptions>,
 }
 
 impl Plan {
@@ -40,6 +45,7 @@ impl Plan {
             value_options: value_options(options, table.as_ref())?,
             wants: Wants { every_cell: false, images: false, types: false, forms: false },
             filter: Filter::new(options)?,
+            asked: fields.iter().fold(0, |asked, field| asked | 1 << *field as u32),
             missing_is_error: options.missing_is_error,
             table,
             fields,
@@ -68,18 +74,21 @@ impl Plan {
         self.table.as_ref().map_or_else(|| map_type(DataType::Utf8), |table| DataType::Struct(table.clone()))
     }
 
-    fn image(&self) -> Result<ImageColumns, String> {
-        let Some(table) = &self.table else { return Ok(ImageColumns::Map(Box::new(Map::new()))) };
-        Ok(ImageColumns::Table(Table::new(table, &self.value_options)?))
+    /// Columns for one image.
+    pub fn image(&self) -> Result<Images, String> {
+        let Some(table) = &self.table else { return Ok(Images::Map(Map::new())) };
+        Ok(Images::Table(Table::new(table, &self.value_options)?))
     }
 
-    /// Columns for the two images of the `change` layout, or for the one of the others.
-    fn images(&self) -> Result<[ImageColumns; 2], String> {
+    /// Columns for the images, by their places: see [`OUT_BEFORE`] and those behind it.
+    fn images(&self) -> Result<[Images; 5], String> {
+        let image = |is_needed| if is_needed { self.image() } else { Ok(Images::None) };
         if self.layout != Layout::Change {
-            return Ok([self.image()?, ImageColumns::None]);
+            return Ok([self.image()?, Images::None, self.image()?, self.image()?, Images::None]);
         }
-        let asked = |field| if self.fields.contains(&field) { self.image() } else { Ok(ImageColumns::None) };
-        Ok([asked(EnvelopeField::Before)?, asked(EnvelopeField::After)?])
+        let (before, after) = (self.asks(EnvelopeField::Before), self.asks(EnvelopeField::After));
+        let is_base = before && !after && self.table.is_some();
+        Ok([image(before)?, image(after)?, Images::None, image(is_base)?, Images::None])
     }
 
     /// Brings values in Kafka Connect's forms into MySQL's. One that cannot be is null, with a fault.
@@ -105,8 +114,9 @@ impl Plan {
     }
 
     /// Whether an envelope column is put out.
+    #[inline]
     pub fn asks(&self, field: EnvelopeField) -> bool {
-        self.fields.contains(&field)
+        self.asked & 1 << field as u32 != 0
     }
 }
 
@@ -166,23 +176,72 @@ impl Bodies<'_> {
     }
 }
 
-enum ImageColumns {
-    None,
-    Table(Table),
-    Map(Box<Map>),
+/// One row of the output, whose images are in their columns already.
+pub(crate) struct OutRow {
+    /// Index of the message in the input.
+    pub message: usize,
+    /// Index of the change in its message.
+    pub index: usize,
+    pub op: Op,
+    /// `op`, `_change_type` or `_op`.
+    pub word: &'static str,
+    pub told: Told,
+    pub error: Option<Box<Error>>,
+    /// The columns that an update changed: a part of [`Batch::changed`].
+    pub changed: Option<Range<usize>>,
+    /// The schema's columns that its images lack: a part of [`Batch::missing`].
+    pub missing: Range<usize>,
+    /// In which order the message declares its types, if it is not that of its block: a part of [`Batch::types`].
+    pub types: Range<usize>,
 }
+
+/// Where the envelope of a row is.
+#[derive(Clone, Copy)]
+pub(crate) enum Told {
+    /// The message could not be read.
+    Nowhere,
+    /// In [`Events::envelopes`].
+    Event(usize),
+    /// In a template, but for its source, which is in [`Events::sources`].
+    Template { template: usize, source: usize },
+}
+
+/// The images before, in the `change` layout, or the table's rows, in the others.
+pub(crate) const OUT_BEFORE: usize = 0;
+/// The images after, in the `change` layout.
+pub(crate) const OUT_AFTER: usize = 1;
+/// Rows of the message that is being read that are put out later or elsewhere.
+pub(crate) const ASIDE_BEFORE: usize = 2;
+pub(crate) const ASIDE_AFTER: usize = 3;
+/// For rows that nobody asks for.
+pub(crate) const NOWHERE: usize = 4;
 
 /// A record batch that is being built.
 pub(crate) struct Batch<'p> {
-    plan: &'p Plan,
-    images: [ImageColumns; 2],
+    pub plan: &'p Plan,
+    pub images: [Images; 5],
     builders: Vec<(EnvelopeField, Option<Builder>)>,
+    /// The rows of the chunk of messages that is being read: those whose images have been appended.
+    pub rows: Vec<OutRow>,
+    pub changed: Vec<KeyId>,
+    pub missing: Vec<usize>,
+    types: Vec<usize>,
+    /// How many of the events' rows were appended.
+    appended: usize,
     /// For each row, the message it came from.
     origins: Vec<u64>,
     /// For each row, whether it stays; only where some do not.
     stays: Vec<bool>,
-    metrics: Metrics,
+    pub metrics: Metrics,
     last_passed: Option<(String, String, bool)>,
+}
+
+/// What the rows of a chunk are compared with; kept from run to run of messages, as it grows with the names that are known.
+#[derive(Default)]
+pub(crate) struct Scratch<'a> {
+    moves: KeyMoves<'a>,
+    before: Latest<'a>,
+    after: Latest<'a>,
 }
 
 /// A finished batch, before the kept columns of the input are added.
@@ -194,6 +253,9 @@ pub(crate) struct Finished {
     pub metrics: Metrics,
 }
 
+/// Some rows of events that give rows of the output: each by its number, with its word and its images.
+type Taken = Vec<(usize, &'static str, RowImages)>;
+
 impl<'p> Batch<'p> {
     pub fn new(plan: &'p Plan) -> Result<Self, String> {
         let builders = plan.fields.iter().map(|field| (*field, Builder::new(*field))).collect();
@@ -201,6 +263,11 @@ impl<'p> Batch<'p> {
             plan,
             images: plan.images()?,
             builders,
+            rows: Vec::new(),
+            changed: Vec::new(),
+            missing: Vec::new(),
+            types: Vec::new(),
+            appended: 0,
             origins: Vec::new(),
             stays: Vec::new(),
             metrics: Metrics::default(),
@@ -208,38 +275,67 @@ impl<'p> Batch<'p> {
         })
     }
 
-    /// Appends what a chunk of messages said. Fails with the first bad row in mode `FAILFAST`.
-    pub fn append(&mut self, events: &mut Events<'_, '_, '_>, bodies: &Bodies<'_>, input: &Input<'_>) -> Result<(), Error> {
-        let out = self.out_rows(events);
-        let mut errors: Vec<Option<Error>> = out.iter().map(|out| unreadable(out, events)).collect();
-        let missing = self.append_images(&out, events, bodies, &mut errors);
-        if self.plan.mode == Mode::FailFast
-            && let Some(error) = errors.iter_mut().find_map(Option::take)
-        {
-            return Err(error);
+    /// Appends what the events have said since the last time: all but their envelopes. Fails with the first bad row in mode
+    /// `FAILFAST`.
+    pub fn append<'a>(&mut self, events: &mut Events<'a, '_, '_>, scratch: &mut Scratch<'a>, bodies: &Bodies<'_>) -> Result<(), Error> {
+        if self.appended == events.rows.len() {
+            return Ok(());
         }
-        self.count(&out, &errors, events);
-        self.append_envelopes(&out, &errors, &missing, events, input);
+        let taken = self.take_rows(events, scratch);
+        self.appended = events.rows.len();
+        let first = self.rows.len() - taken.len();
+        self.append_images(first, &taken, events, scratch, bodies);
+        let rows = self.rows.get_mut(first..).unwrap_or_default();
+        if self.plan.mode == Mode::FailFast
+            && let Some(error) = rows.iter_mut().find_map(|row| row.error.take())
+        {
+            return Err(*error);
+        }
+        for error in rows.iter().filter_map(|row| row.error.as_ref()) {
+            *self.metrics.errors.entry(error.kind.name()).or_default() += 1;
+        }
+        if self.plan.mode == Mode::DropMalformed {
+            self.drop_bad(first, &taken);
+        }
+        if self.plan.asks(EnvelopeField::Changed) {
+            self.note_changes(first, &taken, events, scratch);
+        }
         Ok(())
     }
 
     /// The output's rows, without those of other tables.
-    fn out_rows(&mut self, events: &Events<'_, '_, '_>) -> Vec<OutRow> {
-        let mut out = Vec::with_capacity(events.rows.len());
-        let mut keys = KeyMoves::new(self.plan.layout, events);
-        for (index, row) in events.rows.iter().enumerate() {
+    fn take_rows<'a>(&mut self, events: &mut Events<'a, '_, '_>, scratch: &mut Scratch<'a>) -> Taken {
+        let mut taken = Vec::new();
+        for index in self.appended..events.rows.len() {
+            let Some(row) = events.rows.get(index) else { break };
             let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
             if envelope.is_none_or(|envelope| self.passes(envelope)) {
-                self.plan.layout.rows(index, row, events, &mut keys, &mut out);
+                self.plan.layout.rows(row, events, &mut scratch.moves, &mut |word, images| taken.push((index, word, images)));
             } else {
                 self.metrics.filtered += 1;
             }
         }
-        out
+        for (index, word, _) in &taken {
+            let Some(row) = events.rows.get_mut(*index) else { continue };
+            // Only one row of the output is of an event that could not be read.
+            let error = row.fault.take().map(|fault| Box::new(fault.into_error(row.dialect, None, row.message)));
+            self.rows.push(OutRow {
+                message: row.message,
+                index: row.index,
+                op: row.op,
+                word,
+                told: row.envelope.map_or(Told::Nowhere, Told::Event),
+                error,
+                changed: None,
+                missing: 0..0,
+                types: 0..0,
+            });
+        }
+        taken
     }
 
     /// The filter, remembered for the last table because it is usually the next one too.
-    fn passes(&mut self, envelope: &Envelope<'_>) -> bool {
+    pub fn passes(&mut self, envelope: &Envelope<'_>) -> bool {
         if self.plan.filter.is_open() {
             return true;
         }
@@ -256,174 +352,169 @@ impl<'p> Batch<'p> {
         passes
     }
 
-    /// Appends both images of every row, and returns the columns that each row's images lack.
-    fn append_images(
+    /// Whether anybody wants to know which columns a row's images lack.
+    pub fn wants_missing(&self) -> bool {
+        self.plan.missing_is_error || self.plan.asks(EnvelopeField::MissingColumns)
+    }
+
+    /// Appends both images of the rows from `first` on.
+    fn append_images<'a>(
         &mut self,
-        out: &[OutRow],
-        events: &Events<'_, '_, '_>,
+        first: usize,
+        taken: &Taken,
+        events: &Events<'a, '_, '_>,
+        scratch: &mut Scratch<'a>,
         bodies: &Bodies<'_>,
-        errors: &mut [Option<Error>],
-    ) -> Vec<Vec<usize>> {
-        let wants_missing = self.plan.missing_is_error || self.plan.asks(EnvelopeField::MissingColumns);
-        let mut missing = vec![Vec::new(); if wants_missing { out.len() } else { 0 }];
-        let rows = slot_rows(out, events);
+    ) {
+        let wants_missing = self.wants_missing();
+        let mut missing = vec![Vec::new(); if wants_missing { taken.len() } else { 0 }];
+        let rows: Vec<SlotRow> = taken.iter().map(|(row, ..)| slot_row(*row, events)).collect();
         let has_forms = rows.iter().any(|row| row.quirks.writes == Writes::Connect);
         let (mut values, mut written, mut faults) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, columns) in self.images.iter_mut().enumerate() {
-            let images: Vec<Option<&Image>> = out.iter().map(|row| row.images.get(at)?.as_ref()).collect();
+        for (at, columns) in self.images.iter_mut().take(2).enumerate() {
+            let images: Vec<Option<&Image>> = taken.iter().map(|(_, _, images)| images.get(at)?.as_ref()).collect();
             let width = self.plan.table.as_ref().map_or(0, |table| table.len());
-            if matches!(columns, ImageColumns::Table(_)) || wants_missing {
+            if matches!(columns, Images::Table(_)) || wants_missing {
                 fill_slots(&mut values, width, &images, events);
                 note_missing(&values, width, &mut missing);
             }
             // Errors tell where a value stands as it is written.
-            if has_forms && matches!(columns, ImageColumns::Table(_)) {
+            if has_forms && matches!(columns, Images::Table(_)) {
                 written.clone_from(&values);
                 self.plan.undo_forms(&mut values, &rows, events, &mut faults);
             }
             match columns {
-                ImageColumns::None => {}
-                ImageColumns::Table(table) => {
+                Images::None => {}
+                Images::Table(table) => {
                     let slots = Slots { values: &values, width, rows: &rows, types: events.types, options: &self.plan.value_options };
                     table.extend(&slots, images.iter().map(Option::is_some), &mut faults);
                 }
-                ImageColumns::Map(map) => map.extend(&images, events, &mut faults),
+                Images::Map(map) => map.extend(&images, &mut scratch.after, events, &mut faults),
             }
             for CellFault { row, column, fault } in faults.drain(..) {
-                let Some((out, error)) = out.get(row).zip(errors.get_mut(row)) else { continue };
-                error.get_or_insert_with(|| {
+                let Some(((index, word, images), out)) = taken.get(row).zip(self.rows.get_mut(first + row)) else { continue };
+                if out.error.is_none() {
                     let name = column.and_then(|column| self.plan.table.as_ref()?.get(column)).map(|field| field.name().clone());
                     let values = if has_forms { &written } else { &values };
                     let value = column.and_then(|column| values.get(row * width + column));
-                    cell_error(fault, at, name, value, out, events, bodies)
-                });
+                    let side = side(at, word, images);
+                    out.error = Some(Box::new(cell_error(fault, side, name, value, *index, events, bodies)));
+                }
             }
         }
-        if self.plan.missing_is_error {
-            self.refuse_missing(&missing, out, events, errors);
-        }
-        missing
-    }
-
-    fn refuse_missing(&self, missing: &[Vec<usize>], out: &[OutRow], events: &Events<'_, '_, '_>, errors: &mut [Option<Error>]) {
-        for ((columns, out), error) in missing.iter().zip(out).zip(errors) {
-            let field = columns.first().and_then(|column| self.plan.table.as_ref()?.get(*column));
-            if let (Some(field), None) = (field, &error) {
+        for ((row, columns), (index, _, images)) in self.rows.iter_mut().skip(first).zip(&missing).zip(taken) {
+            let start = self.missing.len();
+            self.missing.extend(columns);
+            row.missing = start..self.missing.len();
+            let field = columns.first().filter(|_| self.plan.missing_is_error).and_then(|column| self.plan.table.as_ref()?.get(*column));
+            if let (Some(field), None) = (field, &row.error) {
                 let fault = Fault::new(Kind::Missing, "the message does not carry this column");
-                let at = usize::from(out.images[1].is_some());
-                *error = Some(cell_error(fault, at, Some(field.name().clone()), None, out, events, &Bodies { first: 0, texts: &[] }));
+                let side = if images[1].is_some() { "after" } else { side(0, row.word, images) };
+                row.error = Some(Box::new(cell_error(fault, side, Some(field.name().clone()), None, *index, events, bodies)));
             }
         }
     }
 
-    /// Counts the rows and their errors; in mode `DROPMALFORMED`, marks the bad ones.
-    fn count(&mut self, out: &[OutRow], errors: &[Option<Error>], events: &Events<'_, '_, '_>) {
-        for error in errors.iter().flatten() {
-            *self.metrics.errors.entry(error.kind.name()).or_default() += 1;
-        }
-        if self.plan.mode != Mode::DropMalformed {
-            return;
-        }
-        let mut bad = vec![false; events.rows.len()];
-        for (out, _) in out.iter().zip(errors).filter(|(_, error)| error.is_some()) {
-            if let Some(bad) = bad.get_mut(out.row) {
-                self.metrics.dropped += u64::from(!std::mem::replace(bad, true));
-            }
-        }
-        self.stays.extend(out.iter().map(|out| bad.get(out.row) == Some(&false)));
+    /// In mode `DROPMALFORMED`, marks the bad rows, with the others of their changes.
+    fn drop_bad(&mut self, first: usize, taken: &Taken) {
+        let rows = self.rows.get(first..).unwrap_or_default();
+        let mut bad: Vec<usize> = taken.iter().zip(rows).filter(|(_, row)| row.error.is_some()).map(|((index, ..), _)| *index).collect();
+        bad.dedup();
+        self.metrics.dropped += bad.len() as u64;
+        self.stays.extend(taken.iter().map(|(index, ..)| bad.binary_search(index).is_err()));
     }
 
-    fn append_envelopes(
-        &mut self,
-        out: &[OutRow],
-        errors: &[Option<Error>],
-        missing: &[Vec<usize>],
-        events: &Events<'_, '_, '_>,
-        input: &Input<'_>,
-    ) {
-        let changed = if self.plan.asks(EnvelopeField::Changed) { changed_columns(out, events) } else { Vec::new() };
-        let mut rows = Vec::with_capacity(out.len());
-        for (at, out) in out.iter().enumerate() {
-            let Some(row) = events.rows.get(out.row) else { continue };
-            let error = errors.get(at).and_then(Option::as_ref);
-            let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
-            rows.push(Outcome {
-                out,
-                row,
-                envelope,
-                error,
-                corrupt: error.and_then(|_| *input.messages.get(row.message)?),
-                changed: changed.get(at).and_then(Option::as_deref),
-                missing: missing.get(at).filter(|missing| !missing.is_empty()).map(Vec::as_slice),
-                sequence: sequence(out, row, envelope, input),
-            });
-            self.origins.push(row.message as u64);
+    /// For each update, notes the columns whose value differs between its images.
+    fn note_changes<'a>(&mut self, first: usize, taken: &Taken, events: &Events<'a, '_, '_>, scratch: &mut Scratch<'a>) {
+        let Scratch { before, after, .. } = scratch;
+        for ((index, ..), out) in taken.iter().zip(self.rows.iter_mut().skip(first)) {
+            let row = events.rows.get(*index).filter(|row| row.op == Op::Update);
+            let Some((old, new)) = row.and_then(|row| row.before.as_ref().zip(row.after.as_ref())) else { continue };
+            before.overlay(old, events);
+            after.overlay(new, events);
+            let start = self.changed.len();
+            let differs = |key: &KeyId| !before.value(*key).same(&after.value(*key));
+            let only_before = before.order().filter(|key| matches!(after.value(*key), Value::Missing));
+            self.changed.extend(after.order().chain(only_before).filter(differs));
+            out.changed = Some(start..self.changed.len());
         }
+    }
+
+    /// Appends the envelopes of all rows of the chunk.
+    pub fn end_chunk(&mut self, events: &Events<'_, '_, '_>, templates: &[Template], input: &Input<'_>) {
         let columns = self.plan.table.as_deref().unwrap_or_default();
-        let around = Surroundings { events, columns };
+        let rows: Vec<Outcome<'_, '_>> = self.rows.iter().map(|row| Outcome::new(row, events, templates, input)).collect();
+        let rows = Rows::new(rows, events, columns, [&self.missing, &self.types], &self.changed, input);
         for (_, builder) in &mut self.builders {
-            if let Some(builder) = builder {
-                builder.extend(&rows, &around);
-            }
+            builder.iter_mut().for_each(|builder| builder.extend(&rows));
+        }
+        self.origins.extend(self.rows.iter().map(|row| row.message as u64));
+        self.rows.clear();
+        self.changed.clear();
+        self.missing.clear();
+        self.types.clear();
+        self.appended = 0;
+    }
+
+    /// Makes room for so many more bytes of messages, after the first so many.
+    pub fn reserve(&mut self, read: usize, left: usize) {
+        let columns = self.plan.table.as_ref().map_or(2, |table| table.len()).max(1);
+        // Rows take about as much room as their text, and a column may have most of it.
+        let forecast = Forecast { times: left as f64 * 1.1 / read.max(1) as f64, most: left.saturating_mul(4) / columns };
+        self.images.iter_mut().for_each(|images| images.reserve(forecast));
+    }
+
+    /// Keeps the order in which a message declares its types, if anybody asks for them.
+    pub fn note_types(&mut self, order: &[usize]) -> Range<usize> {
+        let start = self.types.len();
+        if self.plan.asks(EnvelopeField::ColumnTypes) {
+            self.types.extend_from_slice(order);
+        }
+        start..self.types.len()
+    }
+
+    /// Marks rows that cannot be bad as ones that stay.
+    pub fn keep_rows(&mut self, count: usize) {
+        if self.plan.mode == Mode::DropMalformed {
+            self.stays.resize(self.stays.len() + count, true);
         }
     }
 
     /// The columns in the layout's order.
-    pub fn finish(mut self, messages: usize) -> Finished {
+    pub fn finish(mut self, messages: usize) -> Result<Finished, ArrowError> {
         let mut columns = Vec::new();
         let leading = self.plan.leading();
         for (at, (field, builder)) in self.builders.iter_mut().enumerate() {
             if at == leading && self.plan.layout != Layout::Change {
-                columns.extend(self.images[0].finish_columns());
+                columns.extend(self.images[0].finish_columns()?);
             }
             columns.push(match builder {
-                Some(builder) => builder.finish(),
-                None => self.images[usize::from(*field == EnvelopeField::After)].finish_struct(),
+                Some(builder) => builder.finish()?,
+                None => self.images[usize::from(*field == EnvelopeField::After)].finish_struct()?,
             });
         }
         if self.builders.len() <= leading && self.plan.layout != Layout::Change {
-            columns.extend(self.images[0].finish_columns());
+            columns.extend(self.images[0].finish_columns()?);
         }
         let stays = (self.plan.mode == Mode::DropMalformed).then(|| BooleanArray::from(std::mem::take(&mut self.stays)));
         self.metrics.messages = messages as u64;
         self.metrics.rows = stays.as_ref().map_or(self.origins.len(), BooleanArray::true_count) as u64;
-        Finished { columns, origins: self.origins, stays, metrics: self.metrics }
+        Ok(Finished { columns, origins: self.origins, stays, metrics: self.metrics })
     }
 }
 
-impl ImageColumns {
-    fn finish_struct(&mut self) -> ArrayRef {
-        match self {
-            ImageColumns::Table(table) => table.finish_struct(),
-            ImageColumns::Map(map) => map.finish(),
-            ImageColumns::None => Map::new().finish(),
-        }
-    }
-
-    fn finish_columns(&mut self) -> Vec<ArrayRef> {
-        match self {
-            ImageColumns::Table(table) => table.finish_columns(),
-            _ => Vec::new(),
-        }
-    }
+/// Which image a row's columns are of. The layouts with one image put the before image of a delete or of an update's first half
+/// there.
+fn side(at: usize, word: &str, images: &RowImages) -> &'static str {
+    if at == 0 && (images[1].is_some() || word == "delete" || word == PREIMAGE) { "before" } else { "after" }
 }
 
 /// For rows without an envelope, which have no values.
 static NO_QUIRKS: Quirks = Quirks { dialect: "", declares_lengths: false, writes: Writes::Text };
 
-fn slot_rows(out: &[OutRow], events: &Events<'_, '_, '_>) -> Vec<SlotRow> {
-    let row = |out: &OutRow| {
-        let envelope = events.envelopes.get(events.rows.get(out.row)?.envelope?)?;
-        Some(SlotRow { quirks: envelope.quirks, types: envelope.types })
-    };
-    out.iter().map(|out| row(out).unwrap_or(SlotRow { quirks: &NO_QUIRKS, types: None })).collect()
-}
-
-/// The error of a message that could not be read.
-fn unreadable(out: &OutRow, events: &mut Events<'_, '_, '_>) -> Option<Error> {
-    let row = events.rows.get_mut(out.row)?;
-    let fault = row.fault.take()?;
-    Some(fault.into_error(row.dialect, None, row.message))
+fn slot_row(row: usize, events: &Events<'_, '_, '_>) -> SlotRow {
+    let envelope = events.rows.get(row).and_then(|row| events.envelopes.get(row.envelope?));
+    envelope.map_or(SlotRow { quirks: &NO_QUIRKS, types: None }, |envelope| SlotRow { quirks: envelope.quirks, types: envelope.types })
 }
 
 /// Adds the columns that are missing from each row to what is known of them, in the schema's order.
@@ -440,51 +531,34 @@ fn note_missing(values: &[Value<'_>], width: usize, missing: &mut [Vec<usize>]) 
 /// The error of one value: image, column and byte are known here.
 fn cell_error(
     fault: Fault,
-    at: usize,
+    side: &str,
     column: Option<String>,
     value: Option<&Value<'_>>,
-    out: &OutRow,
+    row: usize,
     events: &Events<'_, '_, '_>,
     bodies: &Bodies<'_>,
 ) -> Error {
-    let row = events.rows.get(out.row);
+    let row = events.rows.get(row);
     let message = row.map_or(0, |row| row.message);
-    // The layouts with one image put the before image of a delete or of an update's first half there.
-    let is_before = at == 0 && (out.images[1].is_some() || matches!(out.word, "delete" | "update_preimage"));
     let fault = match &column {
         Some(name) => fault.within(name),
         None => fault,
     };
-    let fault = fault.within(if is_before { "before" } else { "after" });
     let byte = value.and_then(|value| bodies.byte(message, value.bytes()));
-    let mut error = fault.into_error(row.map_or("", |row| row.dialect), column, message);
+    let mut error = fault.within(side).into_error(row.map_or("", |row| row.dialect), column, message);
     error.byte = byte;
     error
 }
 
-/// For each update, the columns whose value differs between its images.
-fn changed_columns(out: &[OutRow], events: &Events<'_, '_, '_>) -> Vec<Option<Vec<KeyId>>> {
-    let (mut before, mut after) = (Latest::new(events.keys.len()), Latest::new(events.keys.len()));
-    let mut changed = |out: &OutRow| {
-        let row = events.rows.get(out.row).filter(|row| row.op == Op::Update)?;
-        before.overlay(row.before.as_ref()?, events);
-        after.overlay(row.after.as_ref()?, events);
-        let differs = |key: &KeyId| !before.value(*key).same(&after.value(*key));
-        let only_before = before.order().filter(|key| matches!(after.value(*key), Value::Missing));
-        Some(after.order().chain(only_before).filter(differs).collect())
-    };
-    out.iter().map(&mut changed).collect()
-}
-
 /// What orders the changes of a key: TiDB's commit time, else Kafka's offset, else the time and place of the message.
-fn sequence(out: &OutRow, row: &Row, envelope: Option<&Envelope<'_>>, input: &Input<'_>) -> [i64; 3] {
+pub(crate) fn sequence(row: &OutRow, source: Option<&Source<'_>>, input: &Input<'_>) -> [i64; 3] {
     let place = row.message as i64;
     let offset = input.offset(row.message);
-    let second_half = row.op == Op::Update && matches!(out.word, "insert" | "update_postimage");
+    let second_half = row.op == Op::Update && (row.word == "insert" || row.word == POSTIMAGE);
     let within = row.index as i64 * 2 + i64::from(second_half);
-    match (envelope.and_then(|envelope| envelope.source.commit_ts), offset) {
+    match (source.and_then(|source| source.commit_ts), offset) {
         (Some(commit_ts), offset) => [commit_ts, offset.unwrap_or(place), within],
         (None, Some(offset)) => [offset, 0, within],
-        (None, None) => [envelope.and_then(|envelope| envelope.event_time).unwrap_or(0), place, within],
+        (None, None) => [source.and_then(|source| source.event_time).unwrap_or(0), place, within],
     }
 }

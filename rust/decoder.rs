@@ -11,7 +11,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray,
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use bumpalo::Bump;
 
-use crate::batch::{Batch, Bodies, Finished, Input, Plan};
+use crate::batch::{Batch, Bodies, Finished, Input, Plan, Scratch};
 use crate::dialect::{self, Dialect, Read, Reading, Variant, Wire, begins_like_json};
 use crate::error::{Error, Fault, Kind, Result};
 use crate::event::{Events, Extent, Known, Op, Value};
@@ -20,6 +20,7 @@ use crate::keys::{ColumnNames, Keys, Quoting};
 use crate::layout::{EnvelopeField, Layout};
 use crate::mysql::types::{Declared, Types};
 use crate::options::{DialectOptions, Options};
+use crate::template::{Incoming, Templates};
 use crate::wire::claim_check;
 use crate::wire::compression::{Compression, expand};
 
@@ -128,6 +129,92 @@ impl Body<'_> {
     }
 }
 
+/// What is done with the messages of a chunk.
+trait ReadChunk {
+    /// The names and declared types that were met before mean nothing any more.
+    fn forget(&mut self) {}
+
+    fn read<'a>(
+        &mut self,
+        messages: &'a [Body<'_>],
+        input: &Input<'a>,
+        events: &mut Events<'a, '_, '_>,
+        bodies: &Bodies<'_>,
+    ) -> Result<(), DecodeError>;
+}
+
+/// Reads every message into events.
+struct EachChunk<'r, F> {
+    decoder: &'r Decoder,
+    chunk: F,
+}
+
+impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ReadChunk for EachChunk<'_, F> {
+    fn read<'a>(
+        &mut self,
+        messages: &'a [Body<'_>],
+        input: &Input<'a>,
+        events: &mut Events<'a, '_, '_>,
+        bodies: &Bodies<'_>,
+    ) -> Result<(), DecodeError> {
+        for (index, body) in messages.iter().enumerate() {
+            events.begin(bodies.first + index);
+            self.decoder.read(body, input.key(bodies.first + index), events);
+        }
+        (self.chunk)(events)
+    }
+}
+
+/// Reads messages into a batch: by a template if there is one, else into events first.
+struct Run<'r> {
+    decoder: &'r Decoder,
+    batch: Batch<'r>,
+    templates: Templates,
+}
+
+impl ReadChunk for Run<'_> {
+    fn forget(&mut self) {
+        self.templates.clear();
+    }
+
+    fn read<'a>(
+        &mut self,
+        messages: &'a [Body<'_>],
+        input: &Input<'a>,
+        events: &mut Events<'a, '_, '_>,
+        bodies: &Bodies<'_>,
+    ) -> Result<(), DecodeError> {
+        let mut scratch = Scratch::default();
+        for (index, body) in messages.iter().enumerate() {
+            let index = bodies.first + index;
+            let key = input.key(index);
+            let message = self.decoder.incoming(body, key, index);
+            if let Some(message) = &message
+                && self.templates.is_ready()
+                && let Some(dialect) = self.decoder.dialect.or_else(|| self.templates.dialect(message.text))
+            {
+                self.batch.append(events, &mut scratch, bodies)?;
+                if self.templates.read(message, dialect, &mut self.batch, events) {
+                    continue;
+                }
+            }
+            events.begin(index);
+            let dialect = self.decoder.read(body, key, events);
+            if let (Some(message), Some(dialect)) = (&message, dialect) {
+                self.templates.learn(message, dialect, &mut self.batch, events);
+            }
+        }
+        self.batch.append(events, &mut scratch, bodies)?;
+        self.batch.end_chunk(events, &self.templates.list, input);
+        if bodies.first == 0 {
+            let size = |messages: &[Option<&[u8]>]| messages.iter().flatten().map(|message| message.len()).sum();
+            let (read, left) = input.messages.split_at_checked(messages.len()).unwrap_or_default();
+            self.batch.reserve(size(read), size(left));
+        }
+        Ok(())
+    }
+}
+
 impl Decoder {
     /// Checks the options; an unknown name or type says what is allowed.
     pub fn new(options: Options) -> Result<Self, String> {
@@ -174,10 +261,10 @@ impl Decoder {
     /// Where the messages are stored that were too large for Kafka: the index of each that only names the place, and the place.
     pub fn claim_checks(&self, values: &dyn Array) -> Result<Vec<(usize, String)>, DecodeError> {
         let mut found = Vec::new();
-        self.read_all(&self.input(values)?, |events, _| {
+        self.each_chunk(&self.input(values)?, |events| {
             for row in &events.rows {
                 let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
-                if let Some(place) = envelope.and_then(|envelope| envelope.source.claim_check.as_deref()) {
+                if let Some(place) = envelope.and_then(|envelope| envelope.claim_check.as_deref()) {
                     found.push((row.message, place.to_owned()));
                 }
             }
@@ -202,17 +289,13 @@ impl Decoder {
     }
 
     fn run(&self, input: &Input<'_>) -> Result<Finished, DecodeError> {
-        let mut batch = Batch::new(&self.plan)?;
-        self.read_all(input, |events, bodies| Ok(batch.append(events, bodies, input)?))?;
-        Ok(batch.finish(input.messages.len()))
+        let mut run = Run { decoder: self, batch: Batch::new(&self.plan)?, templates: Templates::new() };
+        self.read_all(input, &mut run)?;
+        Ok(run.batch.finish(input.messages.len())?)
     }
 
     /// Reads the messages, chunk by chunk.
-    fn read_all(
-        &self,
-        input: &Input<'_>,
-        mut chunk: impl FnMut(&mut Events<'_, '_, '_>, &Bodies<'_>) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
+    fn read_all(&self, input: &Input<'_>, reader: &mut impl ReadChunk) -> Result<(), DecodeError> {
         let mut keys = Keys::new(&self.columns, self.variant(self.dialect).quoting);
         let mut fields: Vec<Keys<'_>> = self.envelopes.iter().map(|names| Keys::new(names, Quoting::None)).collect();
         let mut types = Types::new(self.plan.asks(EnvelopeField::ColumnTypes));
@@ -220,20 +303,19 @@ impl Decoder {
         let mut at = 0;
         while at < input.messages.len() {
             let bodies = self.bodies(input, at);
-            types.trim(keys.trim());
+            let forgotten = keys.trim();
+            if types.trim(forgotten) {
+                reader.forget();
+            }
             for fields in &mut fields {
                 fields.trim();
             }
             let known = Known { keys: &mut keys, fields: &mut fields, types: &mut types };
             let arena = Bump::new();
             let mut events = Events::new(known, &arena, self.plan.wants, self.dialect_name(), extent);
-            for (index, body) in bodies.iter().enumerate() {
-                events.begin(at + index);
-                self.read(body, input.key(at + index), &mut events);
-            }
             let texts: Vec<&[u8]> = bodies.iter().map(Body::bytes).collect();
+            reader.read(&bodies, input, &mut events, &Bodies { first: at, texts: &texts })?;
             extent = events.extent();
-            chunk(&mut events, &Bodies { first: at, texts: &texts })?;
             at += bodies.len();
         }
         Ok(())
@@ -245,8 +327,8 @@ impl Decoder {
         values: &dyn Array,
         mut found: impl FnMut(&str, &Declared, &Value<'_>) -> Result<(), String>,
     ) -> Result<(), DecodeError> {
-        self.read_all(&self.input(values)?, |events, _| {
-            let mut latest = Latest::new(events.keys.len());
+        self.each_chunk(&self.input(values)?, |events| {
+            let mut latest = Latest::default();
             for row in events.rows.iter().filter(|row| row.op.is_row_change()) {
                 let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
                 let passes = self
@@ -263,6 +345,15 @@ impl Decoder {
             }
             Ok(())
         })
+    }
+
+    /// Reads all messages into events, and calls `chunk` with those of each chunk.
+    fn each_chunk(
+        &self,
+        input: &Input<'_>,
+        chunk: impl FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        self.read_all(input, &mut EachChunk { decoder: self, chunk })
     }
 
     /// The next messages, expanded, up to a chunk's size.
@@ -294,22 +385,21 @@ impl Decoder {
         expanded.unwrap_or_else(|fault| Body::Broken(Cell::new(Some(fault))))
     }
 
-    fn read<'a>(&self, body: &'a Body<'_>, key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>) {
+    /// Reads a message into events, and returns its dialect if it could be read.
+    fn read<'a>(&self, body: &'a Body<'_>, key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>) -> Option<&'static Dialect> {
         let outcome = match body {
             Body::Tombstone => {
                 events.plain(Op::Tombstone, None);
-                return;
+                return None;
             }
             Body::Bytes(bytes) => self.read_bytes(bytes, key, events),
             Body::Stored(stored) => self.read_bytes(&stored.value, stored.key.as_deref().or(key), events),
-            Body::Broken(fault) => fault.take().map_or(Ok(()), Err),
+            Body::Broken(fault) => fault.take().map_or_else(|| Err(Fault::new(Kind::Compression, "is broken")), Err),
         };
-        if let Err(fault) = outcome {
-            events.unreadable(fault);
-        }
+        outcome.map_err(|fault| events.unreadable(fault)).ok()
     }
 
-    fn read_bytes<'a>(&self, bytes: &'a [u8], key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn read_bytes<'a>(&self, bytes: &'a [u8], key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>) -> Result<&'static Dialect> {
         let dialect = self.dialect.or_else(|| dialect::detect(bytes)).ok_or_else(|| dialect::undetected(bytes))?;
         let variant = self.variant(Some(dialect));
         let reading = Reading { variant, lenient: self.options.lenient, key, options: &self.dialect_options };
@@ -317,7 +407,18 @@ impl Decoder {
         match dialect.read {
             Read::Text(read) => read(utf8(bytes)?, &reading, events),
             Read::Bytes(read) => read(bytes, &reading, events),
-        }
+        }?;
+        Ok(dialect)
+    }
+
+    /// A message that may be one of a template.
+    fn incoming<'a>(&self, body: &'a Body<'_>, key: Option<&'a [u8]>, index: usize) -> Option<Incoming<'a>> {
+        let bytes = match body {
+            Body::Bytes(bytes) if self.options.templates && self.dialect.is_none_or(|dialect| dialect.template.is_some()) => bytes,
+            _ => return None,
+        };
+        let text = simdutf8::basic::from_utf8(bytes).ok()?;
+        text.starts_with('{').then_some(Incoming { text, key, index, lenient: self.options.lenient })
     }
 
     fn variant(&self, dialect: Option<&Dialect>) -> Variant {

@@ -3,59 +3,132 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    BinaryBuilder, BooleanBuilder, Int32Builder, Int64Builder, ListBuilder, NullBufferBuilder, StringBuilder, TimestampMicrosecondBuilder,
-};
-use arrow_array::{ArrayRef, MapArray, StructArray};
-use arrow_buffer::OffsetBuffer;
-use arrow_schema::{DataType, FieldRef, Fields};
+use arrow_array::builder::StringBuilder;
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, MapArray, PrimitiveArray, StringArray, StructArray};
+use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use hashbrown::HashMap;
 
-use crate::error::Error;
-use crate::event::{Envelope, Events, Op, Row, Value};
-use crate::keys::{KeyId, Keys};
-use crate::layout::{EnvelopeField, OutRow, error_fields, list_item, map_entries, map_fields, sequence_fields, source_fields};
+use crate::batch::{Input, OutRow, Told, sequence};
+use crate::columns::{Bytes, Nulls};
+use crate::event::{Envelope, Events, Op, Source, Value};
+use crate::keys::KeyId;
+use crate::layout::{EnvelopeField, error_fields, list_item, map_entries, map_fields, sequence_fields, source_fields};
+use crate::template::Template;
 use crate::wire::json::Cursor;
 
 /// One row of the output with all that its envelope columns need.
 pub(crate) struct Outcome<'r, 'a> {
-    pub out: &'r OutRow,
-    pub row: &'r Row,
+    pub row: &'r OutRow,
     pub envelope: Option<&'r Envelope<'a>>,
-    pub error: Option<&'r Error>,
+    pub source: Option<&'r Source<'a>>,
+    pub primary_key: Option<&'r [KeyId]>,
     /// The whole message, where the row has an error.
     pub corrupt: Option<&'r [u8]>,
-    pub changed: Option<&'r [KeyId]>,
-    pub missing: Option<&'r [usize]>,
-    /// See [`sequence_fields`].
-    pub sequence: [i64; 3],
 }
 
-/// How a column's value is found: by one small function each.
-type TextOf = for<'r> fn(&'r Outcome<'_, '_>) -> Option<&'r str>;
-type NumberOf = fn(&Outcome<'_, '_>) -> Option<i64>;
-type NamesOf = for<'r> fn(&Outcome<'r, '_>, &'r Surroundings<'_, '_, '_, '_>) -> Option<Vec<&'r str>>;
+impl<'r, 'a> Outcome<'r, 'a> {
+    pub fn new(row: &'r OutRow, events: &'r Events<'a, '_, '_>, templates: &'r [Template], input: &Input<'r>) -> Self {
+        let corrupt = row.error.as_ref().and_then(|_| *input.messages.get(row.message)?);
+        match row.told {
+            Told::Nowhere => Outcome { row, envelope: None, source: None, primary_key: None, corrupt },
+            Told::Event(envelope) => {
+                let envelope = events.envelopes.get(envelope);
+                let primary_key = envelope.and_then(|envelope| events.names.get(envelope.primary_key.clone()?));
+                Outcome { row, envelope, source: envelope.map(|envelope| &envelope.source), primary_key, corrupt }
+            }
+            Told::Template { template, source } => {
+                let template = templates.get(template);
+                let envelope = template.map(|template| &template.envelope);
+                let primary_key = template.and_then(|template| template.primary_key.as_deref());
+                Outcome { row, envelope, source: events.sources.get(source), primary_key, corrupt }
+            }
+        }
+    }
+}
 
-/// What names in a row's lists and maps refer to.
-pub(crate) struct Surroundings<'e, 'a, 's, 'k> {
-    pub events: &'e Events<'a, 's, 'k>,
-    pub columns: &'e [FieldRef],
+/// How a column's value is found, by one small function each: in what a row is, or in its envelope, which is the same for many rows
+/// on end.
+#[derive(Clone, Copy)]
+pub(crate) enum Of<T> {
+    Row(for<'r> fn(&'r Outcome<'_, '_>) -> Option<T>),
+    Envelope(for<'r> fn(&'r Envelope<'_>) -> Option<T>),
+}
+
+/// The same for text, which is borrowed.
+#[derive(Clone, Copy)]
+pub(crate) enum TextOf {
+    Row(for<'r> fn(&'r Outcome<'_, '_>) -> Option<&'r str>),
+    Envelope(for<'r> fn(&'r Envelope<'_>) -> Option<&'r str>),
+}
+
+/// The rows whose envelopes are appended.
+pub(crate) struct Rows<'e, 'a, 's, 'k> {
+    rows: Vec<Outcome<'e, 'a>>,
+    /// Rows on end that have the same envelope, by the first of them, and how many they are.
+    runs: Vec<(usize, usize)>,
+    has_errors: bool,
+    events: &'e Events<'a, 's, 'k>,
+    columns: &'e [FieldRef],
+    /// See [`OutRow::changed`], [`OutRow::missing`] and [`OutRow::types`].
+    changed: &'e [KeyId],
+    missing: &'e [usize],
+    types: &'e [usize],
+    input: &'e Input<'e>,
+}
+
+impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
+    pub fn new(
+        rows: Vec<Outcome<'e, 'a>>,
+        events: &'e Events<'a, 's, 'k>,
+        columns: &'e [FieldRef],
+        [missing, types]: [&'e [usize]; 2],
+        changed: &'e [KeyId],
+        input: &'e Input<'e>,
+    ) -> Self {
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        let is_same = |one: &Outcome<'_, '_>, other: &Outcome<'_, '_>| match (one.envelope, other.envelope) {
+            (Some(first), Some(second)) => std::ptr::eq(first, second) && one.row.types.is_empty() && other.row.types.is_empty(),
+            (None, None) => true,
+            _ => false,
+        };
+        for (at, row) in rows.iter().enumerate() {
+            match runs.last_mut() {
+                Some((first, count)) if rows.get(*first).is_some_and(|first| is_same(first, row)) => *count += 1,
+                _ => runs.push((at, 1)),
+            }
+        }
+        let has_errors = rows.iter().any(|row| row.row.error.is_some());
+        Rows { rows, runs, has_errors, events, columns, changed, missing, types, input }
+    }
+
+    /// The rows on end that have the same envelope: the first of them, and how many they are.
+    fn runs(&self) -> impl Iterator<Item = (&Outcome<'e, 'a>, usize)> {
+        self.runs.iter().filter_map(|(first, count)| Some((self.rows.get(*first)?, *count)))
+    }
+
+    fn names(&self, keys: &[KeyId]) -> impl Iterator<Item = &str> {
+        keys.iter().map(|key| self.events.keys.name(*key))
+    }
 }
 
 /// An envelope column that is being built.
 pub(crate) enum Builder {
-    Text(TextOf, StringBuilder),
-    Number(NumberOf, Int64Builder),
-    Index(NumberOf, Int32Builder),
-    Time(NumberOf, TimestampMicrosecondBuilder),
-    Flag(fn(&Outcome<'_, '_>) -> Option<bool>, BooleanBuilder),
-    Bytes(BinaryBuilder),
-    Names(NamesOf, ListBuilder<StringBuilder>),
-    Types(MapBuilder<StringBuilder>),
-    Jdbc(MapBuilder<Int32Builder>),
-    Sequence(Vec<Int64Builder>),
-    /// Fields, and which rows have the struct at all.
-    Struct(Vec<Builder>, fn(&Outcome<'_, '_>) -> bool, Fields, NullBufferBuilder),
+    Text(TextOf, Bytes<i32>),
+    Number(Of<i64>, Numbers<Int64Type>),
+    Index(Numbers<Int32Type>),
+    Time(Of<i64>, Numbers<TimestampMicrosecondType>),
+    Flag(Of<bool>, Vec<bool>, Nulls),
+    Corrupt(Bytes<i32>),
+    PrimaryKey(Lists),
+    Changed(Lists),
+    Missing(Lists),
+    Types(Maps<StringBuilder>),
+    Jdbc(Maps<Numbers<Int32Type>>),
+    Sequence([Numbers<Int64Type>; 3]),
+    Source(Vec<Builder>, Presence),
+    Error(Vec<Builder>, Presence),
 }
 
 impl Builder {
@@ -63,209 +136,412 @@ impl Builder {
     pub fn new(field: EnvelopeField) -> Option<Self> {
         use EnvelopeField as F;
         Some(match field {
-            F::Op => text(|r| Some(r.out.word)),
-            F::Database => text(|r| r.envelope?.database.as_deref()),
-            F::Schema => text(|r| r.envelope?.schema.as_deref()),
-            F::Table => text(|r| r.envelope?.table.as_deref()),
-            F::Sql => text(|r| r.envelope?.sql.as_deref()),
-            F::TableChanges => text(|r| r.envelope?.table_changes),
-            F::EventTime => time(|r| r.envelope?.event_time),
-            F::ProducedTime => time(|r| r.envelope?.produced_time),
-            F::Row => Builder::Index(|r| (r.row.op != Op::Error).then_some(r.row.index as i64), Int32Builder::new()),
-            F::PrimaryKey => names(primary_key),
-            F::Changed => names(|r, around| Some(r.changed?.iter().map(|key| around.events.keys.name(*key)).collect())),
-            F::MissingColumns => {
-                names(|r, around| Some(r.missing?.iter().filter_map(|at| around.columns.get(*at)).map(|f| f.name().as_str()).collect()))
-            }
-            F::ColumnTypes => Builder::Types(MapBuilder::new(DataType::Utf8)),
-            F::JdbcTypes => Builder::Jdbc(MapBuilder::new(DataType::Int32)),
-            F::Source => Builder::Struct(source(), |r| r.envelope.is_some(), source_fields(), NullBufferBuilder::new(0)),
-            F::Sequence => Builder::Sequence(vec![Int64Builder::new(), Int64Builder::new(), Int64Builder::new()]),
-            F::Error => Builder::Struct(error(), |r| r.error.is_some(), error_fields(), NullBufferBuilder::new(0)),
-            F::CorruptRecord => Builder::Bytes(BinaryBuilder::new()),
+            F::Op => text(TextOf::Row(|r| Some(r.row.word))),
+            F::Database => text(TextOf::Envelope(|e| e.database.as_deref())),
+            F::Schema => text(TextOf::Envelope(|e| e.schema.as_deref())),
+            F::Table => text(TextOf::Envelope(|e| e.table.as_deref())),
+            F::Sql => text(TextOf::Envelope(|e| e.sql.as_deref())),
+            F::TableChanges => text(TextOf::Envelope(|e| e.table_changes.as_deref())),
+            F::EventTime => Builder::Time(Of::Row(|r| r.source?.event_time), Numbers::default()),
+            F::ProducedTime => Builder::Time(Of::Row(|r| r.source?.produced_time), Numbers::default()),
+            F::Row => Builder::Index(Numbers::default()),
+            F::PrimaryKey => Builder::PrimaryKey(Lists::default()),
+            F::Changed => Builder::Changed(Lists::default()),
+            F::MissingColumns => Builder::Missing(Lists::default()),
+            F::ColumnTypes => Builder::Types(Maps::default()),
+            F::JdbcTypes => Builder::Jdbc(Maps::default()),
+            F::Source => Builder::Source(source(), Presence::default()),
+            F::Sequence => Builder::Sequence(Default::default()),
+            F::Error => Builder::Error(error(), Presence::default()),
+            F::CorruptRecord => Builder::Corrupt(Bytes::default()),
             F::Before | F::After => return None,
         })
     }
 
     /// Appends one value for each row.
-    pub fn extend(&mut self, rows: &[Outcome<'_, '_>], around: &Surroundings<'_, '_, '_, '_>) {
+    pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         match self {
-            Builder::Text(get, builder) => rows.iter().for_each(|row| append_text(builder, get(row))),
-            Builder::Number(get, builder) => rows.iter().for_each(|row| builder.append_option(get(row))),
-            Builder::Index(get, builder) => rows.iter().for_each(|row| builder.append_option(get(row).map(|n| n as i32))),
-            Builder::Time(get, builder) => rows.iter().for_each(|row| builder.append_option(get(row))),
-            Builder::Flag(get, builder) => rows.iter().for_each(|row| builder.append_option(get(row))),
-            Builder::Bytes(builder) => rows.iter().for_each(|row| append_bytes(builder, row.corrupt)),
-            Builder::Names(get, builder) => rows.iter().for_each(|row| append_names(builder, get(row, around))),
-            Builder::Types(map) => rows.iter().for_each(|row| append_types(map, row, around.events)),
-            Builder::Jdbc(map) => rows.iter().for_each(|row| append_jdbc(map, row, around.events.keys)),
-            Builder::Sequence(parts) => {
-                for (at, part) in parts.iter_mut().enumerate() {
-                    rows.iter().for_each(|row| part.append_option(row.sequence.get(at).copied()));
+            Builder::Text(TextOf::Row(get), bytes) => rows.rows.iter().for_each(|row| push_text(bytes, get(row), 1)),
+            Builder::Text(TextOf::Envelope(get), bytes) => {
+                rows.runs().for_each(|(row, count)| push_text(bytes, row.envelope.and_then(*get), count))
+            }
+            Builder::Number(of, numbers) => numbers.extend(*of, rows),
+            Builder::Time(of, numbers) => numbers.extend(*of, rows),
+            Builder::Index(numbers) => {
+                let index = |row: &Outcome<'_, '_>| (row.row.op != Op::Error).then_some(row.row.index as i32);
+                rows.rows.iter().for_each(|row| numbers.push(index(row)));
+            }
+            Builder::Flag(of, values, nulls) => extend_flags(*of, values, nulls, rows),
+            Builder::Corrupt(bytes) if !rows.has_errors => bytes.push_nulls(rows.rows.len()),
+            Builder::Corrupt(bytes) => rows.rows.iter().for_each(|row| push_bytes(bytes, row.corrupt)),
+            Builder::PrimaryKey(lists) => {
+                for (row, count) in rows.runs() {
+                    (0..count).for_each(|_| lists.push(row.primary_key.map(|keys| rows.names(keys))));
                 }
             }
-            Builder::Struct(fields, present, _, nulls) => {
-                fields.iter_mut().for_each(|field| field.extend(rows, around));
-                rows.iter().for_each(|row| nulls.append(present(row)));
+            Builder::Changed(lists) => {
+                for row in &rows.rows {
+                    lists.push(row.row.changed.clone().and_then(|part| rows.changed.get(part)).map(|keys| rows.names(keys)));
+                }
+            }
+            Builder::Missing(lists) => {
+                for row in &rows.rows {
+                    let missing = rows.missing.get(row.row.missing.clone()).filter(|missing| !missing.is_empty());
+                    let names =
+                        missing.map(|missing| missing.iter().filter_map(|at| rows.columns.get(*at)).map(|field| field.name().as_str()));
+                    lists.push(names);
+                }
+            }
+            Builder::Types(maps) => maps.extend_types(rows),
+            Builder::Jdbc(maps) => maps.extend_jdbc(rows),
+            Builder::Sequence(parts) => {
+                for row in &rows.rows {
+                    let sequence = sequence(row.row, row.source, rows.input);
+                    parts.iter_mut().zip(sequence).for_each(|(part, number)| part.push(Some(number)));
+                }
+            }
+            Builder::Source(fields, presence) => {
+                fields.iter_mut().for_each(|field| field.extend(rows));
+                rows.runs().for_each(|(row, count)| presence.push(row.envelope.is_some(), count));
+            }
+            Builder::Error(fields, presence) => {
+                fields.iter_mut().for_each(|field| field.extend(rows));
+                rows.rows.iter().for_each(|row| presence.push(row.row.error.is_some(), 1));
             }
         }
     }
 
     /// Takes what was built.
-    pub fn finish(&mut self) -> ArrayRef {
+    pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         match self {
-            Builder::Text(_, builder) => Arc::new(builder.finish()),
-            Builder::Number(_, builder) => Arc::new(builder.finish()),
-            Builder::Index(_, builder) => Arc::new(builder.finish()),
-            Builder::Time(_, builder) => Arc::new(builder.finish()),
-            Builder::Flag(_, builder) => Arc::new(builder.finish()),
-            Builder::Bytes(builder) => Arc::new(builder.finish()),
-            Builder::Names(_, builder) => Arc::new(builder.finish()),
-            Builder::Types(map) => {
-                let values = Arc::new(map.values.finish());
-                map.finish(values)
+            Builder::Text(_, bytes) => bytes.finish_text(None),
+            Builder::Number(_, numbers) => numbers.finish(),
+            Builder::Index(numbers) => numbers.finish(),
+            Builder::Time(_, numbers) => Ok(Arc::new(numbers.take()?.with_timezone("UTC"))),
+            Builder::Flag(_, values, nulls) => {
+                let nulls = nulls.finish(values.len());
+                Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(std::mem::take(values)), nulls)))
             }
-            Builder::Jdbc(map) => {
-                let values = Arc::new(map.values.finish());
-                map.finish(values)
+            Builder::Corrupt(bytes) => bytes.finish_binary(None),
+            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
+            Builder::Types(maps) => {
+                let values = Arc::new(maps.values.finish());
+                maps.finish(DataType::Utf8, values)
+            }
+            Builder::Jdbc(maps) => {
+                let values = maps.values.finish()?;
+                maps.finish(DataType::Int32, values)
             }
             Builder::Sequence(parts) => {
-                let arrays = parts.iter_mut().map(|part| Arc::new(part.finish()) as ArrayRef).collect();
-                Arc::new(StructArray::new(sequence_fields(), arrays, None))
+                let arrays = parts.iter_mut().map(Numbers::finish).collect::<Result<_, _>>()?;
+                Ok(Arc::new(StructArray::try_new(sequence_fields(), arrays, None)?))
             }
-            Builder::Struct(builders, _, fields, nulls) => {
-                let arrays = builders.iter_mut().map(Builder::finish).collect();
-                Arc::new(StructArray::new(fields.clone(), arrays, nulls.finish()))
-            }
+            Builder::Source(builders, presence) => finish_struct(source_fields(), builders, presence),
+            Builder::Error(builders, presence) => finish_struct(error_fields(), builders, presence),
         }
     }
 }
 
-fn text(get: TextOf) -> Builder {
-    Builder::Text(get, StringBuilder::new())
+fn text(of: TextOf) -> Builder {
+    Builder::Text(of, Bytes::default())
 }
 
-fn number(get: NumberOf) -> Builder {
-    Builder::Number(get, Int64Builder::new())
-}
-
-fn time(get: NumberOf) -> Builder {
-    Builder::Time(get, TimestampMicrosecondBuilder::new().with_timezone("UTC"))
-}
-
-fn names(get: NamesOf) -> Builder {
-    Builder::Names(get, ListBuilder::new(StringBuilder::new()).with_field(list_item()))
+fn number(of: Of<i64>) -> Builder {
+    Builder::Number(of, Numbers::default())
 }
 
 /// In the order of [`source_fields`].
 fn source() -> Vec<Builder> {
     vec![
-        text(|r| Some(r.envelope?.quirks.dialect)),
-        text(|r| r.envelope?.source.operation.as_deref()),
-        text(|r| r.envelope?.source.connector.as_deref()),
-        number(|r| r.envelope?.source.message_id),
-        number(|r| r.envelope?.source.server_id),
-        text(|r| r.envelope?.source.file.as_deref()),
-        number(|r| r.envelope?.source.position),
-        text(|r| r.envelope?.source.gtid.as_deref()),
-        text(|r| r.envelope?.source.transaction_id.as_deref()),
-        number(|r| r.envelope?.source.commit_ts),
-        number(|r| r.envelope?.source.watermark_ts),
-        Builder::Flag(|r| r.envelope?.source.handle_key_only, BooleanBuilder::new()),
-        text(|r| r.envelope?.source.claim_check.as_deref()),
-        text(|r| r.envelope?.source.version.as_deref()),
+        text(TextOf::Envelope(|e| Some(e.quirks.dialect))),
+        text(TextOf::Row(|r| r.source?.operation.as_deref())),
+        text(TextOf::Envelope(|e| e.connector.as_deref())),
+        number(Of::Row(|r| r.source?.message_id)),
+        number(Of::Envelope(|e| e.server_id)),
+        text(TextOf::Row(|r| r.source?.file.as_deref())),
+        number(Of::Row(|r| r.source?.position)),
+        text(TextOf::Row(|r| r.source?.gtid.as_deref())),
+        text(TextOf::Row(|r| r.source?.transaction_id.as_deref())),
+        number(Of::Row(|r| r.source?.commit_ts)),
+        number(Of::Row(|r| r.source?.watermark_ts)),
+        Builder::Flag(Of::Envelope(|e| e.handle_key_only), Vec::new(), Nulls::default()),
+        text(TextOf::Envelope(|e| e.claim_check.as_deref())),
+        text(TextOf::Envelope(|e| e.version.as_deref())),
     ]
 }
 
 /// In the order of [`error_fields`].
 fn error() -> Vec<Builder> {
     vec![
-        text(|r| Some(r.error?.kind.name())),
-        text(|r| Some(&r.error?.message)),
-        text(|r| r.error?.column.as_deref()),
-        number(|r| r.error?.byte.map(|byte| byte as i64)),
+        text(TextOf::Row(|r| Some(r.row.error.as_ref()?.kind.name()))),
+        text(TextOf::Row(|r| Some(&r.row.error.as_ref()?.message))),
+        text(TextOf::Row(|r| r.row.error.as_ref()?.column.as_deref())),
+        number(Of::Row(|r| r.row.error.as_ref()?.byte.map(|byte| byte as i64))),
     ]
 }
 
-fn primary_key<'r>(row: &Outcome<'r, '_>, around: &'r Surroundings<'_, '_, '_, '_>) -> Option<Vec<&'r str>> {
-    let names = around.events.names.get(row.envelope?.primary_key.clone()?)?;
-    Some(names.iter().map(|key| around.events.keys.name(*key)).collect())
+fn finish_struct(fields: Fields, builders: &mut [Builder], presence: &mut Presence) -> Result<ArrayRef, ArrowError> {
+    let arrays = builders.iter_mut().map(Builder::finish).collect::<Result<_, _>>()?;
+    Ok(Arc::new(StructArray::try_new(fields, arrays, presence.finish())?))
 }
 
-/// Whether a string or binary array of 32-bit offsets has room for more. What it has no room for is null: the row's message
-/// is too large for any column of its batch.
-fn has_room(held: usize, more: usize) -> bool {
-    held.saturating_add(more) <= i32::MAX as usize
+/// Appends the same text so many times. What a batch has no room for is null: the row's message is too large for any column of it.
+#[inline]
+fn push_text(bytes: &mut Bytes<i32>, text: Option<&str>, count: usize) {
+    match text {
+        Some(text) => (0..count).for_each(|_| push_bytes(bytes, Some(text.as_bytes()))),
+        None => bytes.push_nulls(count),
+    }
 }
 
-fn append_text(builder: &mut StringBuilder, text: Option<&str>) {
-    builder.append_option(text.filter(|text| has_room(builder.values_slice().len(), text.len())));
+#[inline]
+fn push_bytes(bytes: &mut Bytes<i32>, value: Option<&[u8]>) {
+    if value.is_none_or(|value| bytes.push(value).is_err()) {
+        bytes.push_nulls(1);
+    }
 }
 
-fn append_bytes(builder: &mut BinaryBuilder, bytes: Option<&[u8]>) {
-    builder.append_option(bytes.filter(|bytes| has_room(builder.values_slice().len(), bytes.len())));
+fn extend_flags(of: Of<bool>, values: &mut Vec<bool>, nulls: &mut Nulls, rows: &Rows<'_, '_, '_, '_>) {
+    let mut push = |flag: Option<bool>, count: usize| {
+        if flag.is_none() {
+            nulls.push(values.len(), count);
+        }
+        values.resize(values.len() + count, flag.unwrap_or_default());
+    };
+    match of {
+        Of::Row(get) => rows.rows.iter().for_each(|row| push(get(row), 1)),
+        Of::Envelope(get) => rows.runs().for_each(|(row, count)| push(row.envelope.and_then(get), count)),
+    }
 }
 
-fn append_names(builder: &mut ListBuilder<StringBuilder>, names: Option<Vec<&str>>) {
-    let Some(names) = names else { return builder.append_null() };
-    names.into_iter().for_each(|name| append_text(builder.values(), Some(name)));
-    builder.append(true);
+/// Numbers of which some are null.
+pub(crate) struct Numbers<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    nulls: Nulls,
 }
 
-/// A map from names.
-pub(crate) struct MapBuilder<V> {
+impl<T: ArrowPrimitiveType> Default for Numbers<T> {
+    fn default() -> Self {
+        Numbers { values: Vec::new(), nulls: Nulls::default() }
+    }
+}
+
+impl<T: ArrowPrimitiveType> Numbers<T> {
+    #[inline]
+    fn push(&mut self, value: Option<T::Native>) {
+        if value.is_none() {
+            self.nulls.push(self.values.len(), 1);
+        }
+        self.values.push(value.unwrap_or_default());
+    }
+
+    fn push_same(&mut self, value: Option<T::Native>, count: usize) {
+        if value.is_none() {
+            self.nulls.push(self.values.len(), count);
+        }
+        self.values.resize(self.values.len() + count, value.unwrap_or_default());
+    }
+
+    fn extend(&mut self, of: Of<T::Native>, rows: &Rows<'_, '_, '_, '_>) {
+        match of {
+            Of::Row(get) => rows.rows.iter().for_each(|row| self.push(get(row))),
+            Of::Envelope(get) => rows.runs().for_each(|(row, count)| self.push_same(row.envelope.and_then(get), count)),
+        }
+    }
+
+    fn take(&mut self) -> Result<PrimitiveArray<T>, ArrowError> {
+        let values = std::mem::take(&mut self.values);
+        let nulls = self.nulls.finish(values.len());
+        PrimitiveArray::try_new(values.into(), nulls)
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(self.take()?))
+    }
+}
+
+/// Which rows of a struct are not null.
+#[derive(Default)]
+pub(crate) struct Presence {
+    rows: usize,
+    nulls: Nulls,
+}
+
+impl Presence {
+    #[inline]
+    fn push(&mut self, is_present: bool, count: usize) {
+        if !is_present {
+            self.nulls.push(self.rows, count);
+        }
+        self.rows += count;
+    }
+
+    fn finish(&mut self) -> Option<NullBuffer> {
+        self.nulls.finish(std::mem::take(&mut self.rows))
+    }
+}
+
+/// Where the values of lists or maps end, and which are null.
+struct Ends {
+    ends: Vec<i32>,
+    nulls: Nulls,
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        Ends { ends: vec![0], nulls: Nulls::default() }
+    }
+}
+
+impl Ends {
+    #[inline]
+    fn push(&mut self, end: usize, is_present: bool) {
+        if !is_present {
+            self.nulls.push(self.ends.len() - 1, 1);
+        }
+        self.ends.push(i32::try_from(end).unwrap_or(i32::MAX));
+    }
+
+    fn take(&mut self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
+        let Ends { ends, mut nulls } = std::mem::take(self);
+        let nulls = nulls.finish(ends.len() - 1);
+        (OffsetBuffer::new(ends.into()), nulls)
+    }
+}
+
+/// Lists of names.
+#[derive(Default)]
+pub(crate) struct Lists {
+    names: Bytes<i32>,
+    ends: Ends,
+}
+
+impl Lists {
+    fn push<'n>(&mut self, names: Option<impl Iterator<Item = &'n str>>) {
+        let is_present = names.is_some();
+        names.into_iter().flatten().for_each(|name| push_bytes(&mut self.names, Some(name.as_bytes())));
+        self.ends.push(self.names.len(), is_present);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        let (ends, nulls) = self.ends.take();
+        Ok(Arc::new(ListArray::try_new(list_item(), ends, self.names.finish_text(None)?, nulls)?))
+    }
+}
+
+/// Maps from names. Rows on end have the same one, so that it is made once and then appended as a whole.
+#[derive(Default)]
+pub(crate) struct Maps<V> {
     keys: StringBuilder,
     values: V,
-    ends: Vec<i32>,
-    nulls: NullBufferBuilder,
-    value_type: DataType,
+    entries: usize,
+    ends: Ends,
 }
 
-impl<V: Default> MapBuilder<V> {
-    fn new(value_type: DataType) -> Self {
-        MapBuilder { keys: StringBuilder::new(), values: V::default(), ends: vec![0], nulls: NullBufferBuilder::new(0), value_type }
-    }
-
-    fn close(&mut self, present: bool) {
-        self.ends.push(i32::try_from(self.keys_len()).unwrap_or(i32::MAX));
-        self.nulls.append(present);
-    }
-
-    fn keys_len(&self) -> usize {
-        self.keys.offsets_slice().len() - 1
-    }
-
-    fn finish(&mut self, values: ArrayRef) -> ArrayRef {
-        let arrays: Vec<ArrayRef> = vec![Arc::new(self.keys.finish()), values];
-        let ends = OffsetBuffer::new(std::mem::replace(&mut self.ends, vec![0]).into());
-        let entries = StructArray::new(map_fields(self.value_type.clone()), arrays, None);
-        Arc::new(MapArray::new(map_entries(self.value_type.clone()), ends, entries, self.nulls.finish(), false))
-    }
-}
-
-fn append_types(map: &mut MapBuilder<StringBuilder>, row: &Outcome<'_, '_>, events: &Events<'_, '_, '_>) {
-    let block = row.envelope.and_then(|envelope| events.types.block(envelope.types?));
-    for (key, id) in block.map_or(&[][..], |block| &block.entries) {
-        let declared = events.types.declared(*id).map_or("", |declared| &declared.text);
-        let name = events.keys.name(*key);
-        if has_room(map.keys.values_slice().len(), name.len()) && has_room(map.values.values_slice().len(), declared.len()) {
-            map.keys.append_value(name);
-            map.values.append_value(declared);
+impl Maps<StringBuilder> {
+    /// Appends a name and its declared type.
+    fn push(&mut self, (key, id): &(KeyId, usize), rows: &Rows<'_, '_, '_, '_>) {
+        let name = rows.events.keys.name(*key);
+        let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
+        let fits = |builder: &StringBuilder, text: &str| builder.values_slice().len().saturating_add(text.len()) <= i32::MAX as usize;
+        if fits(&self.keys, name) && fits(&self.values, declared) {
+            self.keys.append_value(name);
+            self.values.append_value(declared);
+            self.entries += 1;
         }
     }
-    map.close(block.is_some());
 }
 
-fn append_jdbc(map: &mut MapBuilder<Int32Builder>, row: &Outcome<'_, '_>, keys: &Keys<'_>) {
-    let object = row.envelope.and_then(|envelope| envelope.jdbc_types);
-    for (name, number) in object.map(jdbc_types).unwrap_or_default() {
-        let name = keys.unquoted(&name);
-        if has_room(map.keys.values_slice().len(), name.len()) {
-            map.keys.append_value(name);
-            map.values.append_option(number);
+/// Whether strings can be appended to others.
+fn has_room(builder: &StringBuilder, more: &StringArray) -> bool {
+    builder.values_slice().len().saturating_add(more.value_data().len()) <= i32::MAX as usize
+}
+
+/// The entries of a row.
+#[derive(Default)]
+struct Entries {
+    keys: StringBuilder,
+    values: StringBuilder,
+}
+
+impl<V> Maps<V> {
+    /// Appends a map for each of some rows; `append` appends its values, unless there is no room for them.
+    fn extend(&mut self, keys: Option<&StringArray>, rows: usize, mut append: impl FnMut(&mut V) -> bool) {
+        for _ in 0..rows {
+            // What a batch has no room for is left out: the row's message is too large for any column of it.
+            if let Some(keys) = keys
+                && has_room(&self.keys, keys)
+                && append(&mut self.values)
+                && self.keys.append_array(keys).is_ok()
+            {
+                self.entries += keys.len();
+            }
+            self.ends.push(self.entries, keys.is_some());
         }
     }
-    map.close(object.is_some());
+
+    fn finish(&mut self, value_type: DataType, values: ArrayRef) -> Result<ArrayRef, ArrowError> {
+        let keys: ArrayRef = Arc::new(self.keys.finish());
+        self.entries = 0;
+        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![keys, values], None)?;
+        let (ends, nulls) = self.ends.take();
+        Ok(Arc::new(MapArray::try_new(map_entries(value_type), ends, entries, nulls, false)?))
+    }
+}
+
+impl Maps<StringBuilder> {
+    /// Appends the declared types of each row.
+    fn extend_types(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+        for (row, count) in rows.runs() {
+            let block = row.envelope.and_then(|envelope| rows.events.types.block(envelope.types?));
+            let Some(block) = block else {
+                self.extend(None, count, |_| true);
+                continue;
+            };
+            if let Some(order) = rows.types.get(row.row.types.clone()).filter(|order| !order.is_empty()) {
+                order.iter().filter_map(|at| block.entries.get(*at)).for_each(|entry| self.push(entry, rows));
+                self.ends.push(self.entries, true);
+                continue;
+            }
+            let mut found = Entries::default();
+            block.entries.iter().for_each(|entry| found.push(entry, rows));
+            let (keys, values) = (found.keys.finish(), found.values.finish());
+            self.extend(Some(&keys), count, |builder| has_room(builder, &values) && builder.append_array(&values).is_ok());
+        }
+    }
+}
+
+impl Entries {
+    fn push(&mut self, (key, id): &(KeyId, usize), rows: &Rows<'_, '_, '_, '_>) {
+        let name = rows.events.keys.name(*key);
+        let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
+        self.keys.append_value(name);
+        self.values.append_value(declared);
+    }
+}
+
+impl Maps<Numbers<Int32Type>> {
+    /// Appends the JDBC types of each row. Their text is read once for the rows that share it.
+    fn extend_jdbc(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+        let mut last: Option<(&str, StringArray, Vec<Option<i32>>)> = None;
+        for (row, count) in rows.runs() {
+            let Some(object) = row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref()) else {
+                self.extend(None, count, |_| true);
+                continue;
+            };
+            if last.as_ref().is_none_or(|(known, ..)| *known != object) {
+                let (names, numbers): (Vec<_>, Vec<_>) = jdbc_types(object).into_iter().unzip();
+                let names: StringArray = names.iter().map(|name| Some(rows.events.keys.unquoted(name))).collect();
+                last = Some((object, names, numbers));
+            }
+            if let Some((_, names, numbers)) = &last {
+                self.extend(Some(names), count, |values| {
+                    numbers.iter().for_each(|number| values.push(*number));
+                    true
+                });
+            }
+        }
+    }
 }
 
 /// The members of an object that was checked when the message was read; where a name stands twice, the later number counts.

@@ -239,7 +239,7 @@ pub(crate) enum Writes {
 }
 
 /// What a message says of itself and of all its rows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Envelope<'a> {
     pub quirks: &'static Quirks,
     pub database: Option<Cow<'a, str>>,
@@ -247,36 +247,36 @@ pub(crate) struct Envelope<'a> {
     pub table: Option<Cow<'a, str>>,
     /// Within [`Events::names`].
     pub primary_key: Option<Range<usize>>,
+    pub sql: Option<Cow<'a, str>>,
+    /// JSON text.
+    pub table_changes: Option<Cow<'a, str>>,
+    /// Which block of declared types, see [`Types`].
+    pub types: Option<usize>,
+    /// JSON text: an object of numbers.
+    pub jdbc_types: Option<Cow<'a, str>>,
+    pub connector: Option<Cow<'a, str>>,
+    pub version: Option<Cow<'a, str>>,
+    pub server_id: Option<i64>,
+    pub handle_key_only: Option<bool>,
+    pub claim_check: Option<Cow<'a, str>>,
+    pub source: Source<'a>,
+}
+
+/// Where and when a change comes from: what differs from message to message of a table. What a dialect lacks is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Source<'a> {
+    pub operation: Option<Cow<'a, str>>,
     /// Microseconds since 1970.
     pub event_time: Option<i64>,
     /// Microseconds since 1970.
     pub produced_time: Option<i64>,
-    pub sql: Option<Cow<'a, str>>,
-    /// JSON text.
-    pub table_changes: Option<&'a str>,
-    /// Which block of declared types, see [`Types`].
-    pub types: Option<usize>,
-    /// JSON text: an object of numbers.
-    pub jdbc_types: Option<&'a str>,
-    pub source: Source<'a>,
-}
-
-/// Where a message comes from; what a dialect lacks is `None`.
-#[derive(Debug, Default)]
-pub(crate) struct Source<'a> {
-    pub operation: Option<Cow<'a, str>>,
-    pub connector: Option<Cow<'a, str>>,
     pub message_id: Option<i64>,
-    pub server_id: Option<i64>,
     pub file: Option<Cow<'a, str>>,
     pub position: Option<i64>,
     pub gtid: Option<Cow<'a, str>>,
     pub transaction_id: Option<Cow<'a, str>>,
     pub commit_ts: Option<i64>,
     pub watermark_ts: Option<i64>,
-    pub handle_key_only: Option<bool>,
-    pub claim_check: Option<Cow<'a, str>>,
-    pub version: Option<Cow<'a, str>>,
 }
 
 impl Envelope<'_> {
@@ -288,13 +288,37 @@ impl Envelope<'_> {
             schema: None,
             table: None,
             primary_key: None,
-            event_time: None,
-            produced_time: None,
             sql: None,
             table_changes: None,
             types: None,
             jdbc_types: None,
+            connector: None,
+            version: None,
+            server_id: None,
+            handle_key_only: None,
+            claim_check: None,
             source: Source::default(),
+        }
+    }
+
+    /// What holds for other messages too, out of the message's lifetime: all but the source, and the key, whose names are the
+    /// chunk's.
+    pub fn shared(&self) -> Envelope<'static> {
+        let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(|text| Cow::Owned(text.to_owned()));
+        Envelope {
+            database: owned(&self.database),
+            schema: owned(&self.schema),
+            table: owned(&self.table),
+            sql: owned(&self.sql),
+            table_changes: owned(&self.table_changes),
+            types: self.types,
+            jdbc_types: owned(&self.jdbc_types),
+            connector: owned(&self.connector),
+            version: owned(&self.version),
+            server_id: self.server_id,
+            handle_key_only: self.handle_key_only,
+            claim_check: owned(&self.claim_check),
+            ..Envelope::empty(self.quirks)
         }
     }
 }
@@ -402,6 +426,8 @@ pub(crate) struct Events<'a, 's, 'k> {
     pub twins: Vec<(&'a [u8], Value<'a>)>,
     pub names: Vec<KeyId>,
     pub envelopes: Vec<Envelope<'a>>,
+    /// Of messages that were read by a template.
+    pub sources: Vec<Source<'a>>,
     pub rows: Vec<Row>,
     /// Room for what has to be made from the message, such as text of another charset.
     pub arena: &'a Bump,
@@ -424,6 +450,7 @@ pub(crate) struct Extent {
     cells: usize,
     names: usize,
     envelopes: usize,
+    sources: usize,
     rows: usize,
 }
 
@@ -450,6 +477,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             twins: Vec::new(),
             names: Vec::with_capacity(expected.names),
             envelopes: Vec::with_capacity(expected.envelopes),
+            sources: Vec::with_capacity(expected.sources),
             rows: Vec::with_capacity(expected.rows),
             arena,
             repeats: [""; REPEATS],
@@ -462,13 +490,19 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     }
 
     pub fn extent(&self) -> Extent {
-        Extent { cells: self.cells.len(), names: self.names.len(), envelopes: self.envelopes.len(), rows: self.rows.len() }
+        Extent {
+            cells: self.cells.len(),
+            names: self.names.len(),
+            envelopes: self.envelopes.len(),
+            sources: self.sources.len(),
+            rows: self.rows.len(),
+        }
     }
 
     /// An object, or null, that is usually the same for the same columns.
-    pub fn read_repeated(&mut self, cursor: &mut Cursor<'a>, first_cell: usize) -> Result<Option<&'a str>> {
+    pub fn read_repeated(&mut self, cursor: &mut Cursor<'a>, first_cell: usize) -> Result<Option<Cow<'a, str>>> {
         let hint = self.last_key(first_cell) % REPEATS;
-        cursor.repeated(self.repeats.get_mut(hint).unwrap_or(&mut ""))
+        Ok(cursor.repeated(self.repeats.get_mut(hint).unwrap_or(&mut ""))?.map(Cow::Borrowed))
     }
 
     /// The columns that were listed last for a table of this name, or for another one that shares its place.

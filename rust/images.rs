@@ -2,22 +2,100 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{NullBufferBuilder, StringBuilder};
 use arrow_array::{ArrayRef, MapArray, StructArray};
-use arrow_buffer::OffsetBuffer;
-use arrow_schema::{DataType, FieldRef, Fields};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{CellFault, Column, Slots, ValueOptions, column};
-use crate::error::{Fault, Kind, Result};
+use crate::columns::{Bytes, CellFault, Column, Forecast, Nulls, Slots, ValueOptions, column};
+use crate::error::Result;
 use crate::event::{Events, Image, Value};
 use crate::keys::KeyId;
 use crate::layout::{map_entries, map_fields};
 
+/// The columns of one image.
+pub(crate) enum Images {
+    /// The image is not asked for.
+    None,
+    Table(Table),
+    Map(Map),
+}
+
+impl Images {
+    /// How many rows were appended; of an image that is not asked for, none.
+    pub fn rows(&self) -> usize {
+        match self {
+            Images::None => 0,
+            Images::Table(table) => table.rows,
+            Images::Map(map) => map.ends.len() - 1,
+        }
+    }
+
+    /// Appends rows without the image.
+    #[inline]
+    pub fn push_nulls(&mut self, count: usize) {
+        match self {
+            Images::None => {}
+            Images::Table(table) => table.push_nulls(count),
+            Images::Map(map) => (0..count).for_each(|_| map.end_row(false)),
+        }
+    }
+
+    /// Takes back what stands behind the first `rows`, a row that is half filled too.
+    pub fn truncate(&mut self, rows: usize) {
+        match self {
+            Images::None => {}
+            Images::Table(table) => table.truncate(rows),
+            Images::Map(map) => map.truncate(rows),
+        }
+    }
+
+    /// Makes room for what is to come.
+    pub fn reserve(&mut self, forecast: Forecast) {
+        match self {
+            Images::None => {}
+            Images::Table(table) => table.columns.iter_mut().for_each(|column| column.reserve(forecast)),
+            Images::Map(map) => {
+                map.keys.reserve(forecast);
+                map.values.reserve(forecast);
+            }
+        }
+    }
+
+    /// Appends a row of other images of the same table, if they have it.
+    pub fn copy_row(&mut self, other: &Images, row: usize) {
+        if let (Images::Table(table), Images::Table(other)) = (self, other)
+            && row < other.rows
+        {
+            table.copy_row(other, row);
+        }
+    }
+
+    /// The images as one column.
+    pub fn finish_struct(&mut self) -> Result<ArrayRef, ArrowError> {
+        match self {
+            Images::Table(table) => table.finish_struct(),
+            Images::Map(map) => map.finish(),
+            Images::None => Map::new().finish(),
+        }
+    }
+
+    /// The table's columns, side by side.
+    pub fn finish_columns(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
+        match self {
+            Images::Table(table) => table.finish_parts().map(|(columns, _)| columns),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
 /// The table's columns of one image.
 pub(crate) struct Table {
     fields: Fields,
-    columns: Vec<Box<dyn Column>>,
-    nulls: NullBufferBuilder,
+    pub columns: Vec<Box<dyn Column>>,
+    nulls: Nulls,
+    rows: usize,
+    /// How many rows the columns have: null rows are added to them only before the next one that is not null.
+    filled: usize,
 }
 
 impl Table {
@@ -25,30 +103,79 @@ impl Table {
         let made = fields.iter().zip(options);
         let made =
             made.map(|(field, options)| column(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name())));
-        Ok(Table { fields: fields.clone(), columns: made.collect::<Result<_, _>>()?, nulls: NullBufferBuilder::new(0) })
+        let columns = made.collect::<Result<_, _>>()?;
+        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, filled: 0 })
+    }
+
+    fn push_nulls(&mut self, count: usize) {
+        self.nulls.push(self.rows, count);
+        self.rows += count;
+    }
+
+    /// Brings the columns up to the null rows before the next one.
+    #[inline]
+    pub fn begin_row(&mut self) {
+        if self.filled < self.rows {
+            self.columns.iter_mut().for_each(|column| column.pad(self.rows - self.filled));
+            self.filled = self.rows;
+        }
+    }
+
+    /// Ends a row for which each column was given one value.
+    #[inline]
+    pub fn end_row(&mut self) {
+        self.rows += 1;
+        self.filled += 1;
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.columns.iter_mut().for_each(|column| column.truncate(rows));
+        self.nulls.truncate(rows);
+        self.rows = self.rows.min(rows);
+        self.filled = self.filled.min(rows);
+    }
+
+    /// Appends a row of another table of the same columns.
+    fn copy_row(&mut self, other: &Table, row: usize) {
+        if other.nulls.contains(row) {
+            return self.push_nulls(1);
+        }
+        self.begin_row();
+        self.columns.iter_mut().zip(&other.columns).for_each(|(column, other)| column.copy(other.as_ref(), row));
+        self.end_row();
     }
 
     /// Appends rows of slots; `present` tells which of them have the image.
     pub fn extend(&mut self, slots: &Slots<'_, '_>, present: impl Iterator<Item = bool>, faults: &mut Vec<CellFault>) {
-        present.for_each(|present| self.nulls.append(present));
+        self.begin_row();
+        for present in present {
+            if !present {
+                self.nulls.push(self.rows, 1);
+            }
+            self.rows += 1;
+        }
+        self.filled = self.rows;
         for (index, column) in self.columns.iter_mut().enumerate() {
             column.extend(slots, index, faults);
         }
     }
 
-    /// The columns, side by side.
-    pub fn finish_columns(&mut self) -> Vec<ArrayRef> {
-        self.columns.iter_mut().map(|column| column.finish()).collect()
+    /// The columns, and which rows are null.
+    fn finish_parts(&mut self) -> Result<(Vec<ArrayRef>, Option<NullBuffer>), ArrowError> {
+        self.begin_row();
+        self.filled = 0;
+        let nulls = self.nulls.finish(std::mem::take(&mut self.rows));
+        let columns = self.columns.iter_mut().map(|column| column.finish(nulls.as_ref())).collect::<Result<_, _>>()?;
+        Ok((columns, nulls))
     }
 
-    /// The columns, as one struct.
-    pub fn finish_struct(&mut self) -> ArrayRef {
-        let columns = self.finish_columns();
-        let nulls = self.nulls.finish();
+    fn finish_struct(&mut self) -> Result<ArrayRef, ArrowError> {
+        let rows = self.rows;
+        let (columns, nulls) = self.finish_parts()?;
         if self.fields.is_empty() {
-            return Arc::new(StructArray::new_empty_fields(nulls.as_ref().map_or(0, |nulls| nulls.len()), nulls));
+            return Ok(Arc::new(StructArray::new_empty_fields(rows, nulls)));
         }
-        Arc::new(StructArray::new(self.fields.clone(), columns, nulls))
+        Ok(Arc::new(StructArray::try_new(self.fields.clone(), columns, nulls)?))
     }
 }
 
@@ -76,10 +203,10 @@ pub(crate) fn fill_slots<'a>(slots: &mut Vec<Value<'a>>, width: usize, images: &
 
 /// An image as a map of names to text.
 pub(crate) struct Map {
-    keys: StringBuilder,
-    values: StringBuilder,
+    pub keys: Bytes<i32>,
+    pub values: Bytes<i32>,
     ends: Vec<i32>,
-    nulls: NullBufferBuilder,
+    nulls: Nulls,
     entries: FieldRef,
     fields: Fields,
 }
@@ -87,18 +214,23 @@ pub(crate) struct Map {
 impl Map {
     pub fn new() -> Self {
         Map {
-            keys: StringBuilder::new(),
-            values: StringBuilder::new(),
+            keys: Bytes::default(),
+            values: Bytes::default(),
             ends: vec![0],
-            nulls: NullBufferBuilder::new(0),
+            nulls: Nulls::default(),
             entries: map_entries(DataType::Utf8),
             fields: map_fields(DataType::Utf8),
         }
     }
 
     /// Appends the image of each row.
-    pub fn extend<'a>(&mut self, images: &[Option<&Image>], events: &Events<'a, '_, '_>, faults: &mut Vec<CellFault>) {
-        let mut latest = Latest::new(events.keys.len());
+    pub fn extend<'a>(
+        &mut self,
+        images: &[Option<&Image>],
+        latest: &mut Latest<'a>,
+        events: &Events<'a, '_, '_>,
+        faults: &mut Vec<CellFault>,
+    ) {
         for (row, image) in images.iter().enumerate() {
             if let Some(image) = image {
                 latest.overlay(image, events);
@@ -108,35 +240,57 @@ impl Map {
                     }
                 }
             }
-            self.nulls.append(image.is_some());
-            self.ends.push((self.keys.offsets_slice().len() - 1) as i32);
+            self.end_row(image.is_some());
         }
     }
 
-    fn push(&mut self, name: &str, value: &Value<'_>) -> Result<()> {
-        const LIMIT: usize = i32::MAX as usize;
-        let held = self.values.values_slice().len().max(self.keys.values_slice().len());
-        if held + value.raw().len() + name.len() > LIMIT {
-            return Err(Fault::new(Kind::Size, format!("the batch's values would exceed {LIMIT} bytes; decode fewer messages at once")));
+    /// Appends a name and its value. A value that has no text is null, with the reason; one that does not fit is left out.
+    #[inline]
+    pub fn push(&mut self, name: &str, value: &Value<'_>) -> Result<()> {
+        self.keys.push(name.as_bytes())?;
+        if value.is_null() {
+            self.values.push_nulls(1);
+            return Ok(());
         }
-        let text = value.text();
-        self.keys.append_value(name);
-        match (&text, value.is_null()) {
-            (Ok(text), false) => self.values.append_value(text),
-            _ => self.values.append_null(),
-        }
-        text.map(drop)
+        let held = self.values.len();
+        let pushed = match value {
+            Value::Escaped(raw) => self.values.push_unescaped(raw),
+            other => other.text().and_then(|text| self.values.push(text.as_bytes())),
+        };
+        pushed.inspect_err(|_| {
+            debug_assert_eq!(held, self.values.len());
+            self.values.push_nulls(1);
+        })
     }
 
-    pub fn finish(&mut self) -> ArrayRef {
-        let arrays: Vec<ArrayRef> = vec![Arc::new(self.keys.finish()), Arc::new(self.values.finish())];
+    /// Ends a row, which has the names since the last one, or is null.
+    #[inline]
+    pub fn end_row(&mut self, valid: bool) {
+        if !valid {
+            self.nulls.push(self.ends.len() - 1, 1);
+        }
+        self.ends.push(self.keys.len() as i32);
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.ends.truncate(rows + 1);
+        self.nulls.truncate(rows);
+        let entries = self.ends.last().and_then(|end| usize::try_from(*end).ok()).unwrap_or(0);
+        self.keys.truncate(entries);
+        self.values.truncate(entries);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        let arrays = vec![self.keys.finish_text(None)?, self.values.finish_text(None)?];
         let ends = OffsetBuffer::new(std::mem::replace(&mut self.ends, vec![0]).into());
-        let entries = StructArray::new(self.fields.clone(), arrays, None);
-        Arc::new(MapArray::new(self.entries.clone(), ends, entries, self.nulls.finish(), false))
+        let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;
+        let nulls = self.nulls.finish(ends.len() - 1);
+        Ok(Arc::new(MapArray::try_new(self.entries.clone(), ends, entries, nulls, false)?))
     }
 }
 
 /// The cells of an image by name: where a name stands twice, the later value at the place of the first.
+#[derive(Default)]
 pub(crate) struct Latest<'a> {
     /// By key: the image that wrote it last, and what it wrote.
     values: Vec<(u32, Value<'a>)>,
@@ -145,12 +299,11 @@ pub(crate) struct Latest<'a> {
 }
 
 impl<'a> Latest<'a> {
-    pub fn new(keys: usize) -> Self {
-        Latest { values: vec![(0, Value::Missing); keys], order: Vec::new(), image: 0 }
-    }
-
     /// Forgets the image before and takes this one.
     pub fn overlay(&mut self, image: &Image, events: &Events<'a, '_, '_>) {
+        if self.values.len() < events.keys.len() {
+            self.values.resize(events.keys.len(), (0, Value::Missing));
+        }
         self.image += 1;
         self.order.clear();
         for (key, value) in image.cells().filter_map(|cell| events.cells.get(cell)) {

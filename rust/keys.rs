@@ -53,7 +53,7 @@ const NEAR: usize = 256;
 
 /// Tells most names of a table apart, by their length and three of their bytes.
 #[inline]
-fn fingerprint(name: &[u8]) -> usize {
+pub(crate) fn fingerprint(name: &[u8]) -> usize {
     let byte = |at: usize| name.get(at).map_or(0, |byte| usize::from(*byte));
     let length = name.len();
     (length ^ byte(length / 2) << 1 ^ byte(length.wrapping_sub(1)) << 3 ^ byte(length.wrapping_sub(2)) << 5) % NEAR

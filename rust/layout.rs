@@ -124,19 +124,24 @@ impl Layout {
         all.filter(|field| !refused.contains(field)).collect()
     }
 
-    /// The rows that an event's row gives.
-    pub(crate) fn rows<'a>(self, row: usize, event: &Row, events: &Events<'a, '_, '_>, keys: &mut KeyMoves<'a>, out: &mut Vec<OutRow>) {
+    /// The rows that an event's row gives: the word of each, and its images.
+    pub(crate) fn rows<'a>(
+        self,
+        event: &Row,
+        events: &Events<'a, '_, '_>,
+        keys: &mut KeyMoves<'a>,
+        push: &mut impl FnMut(&'static str, RowImages),
+    ) {
         let (before, after) = (event.before.clone(), event.after.clone());
-        let mut push = |word: &'static str, images: [Option<Image>; 2]| out.push(OutRow { row, word, images });
         match (self, event.op) {
             (Layout::Change, op) => push(op.name(), [before, after]),
             (_, Op::Error) => push("error", [None, None]),
             (Layout::Changelog, Op::Update) => {
                 // Without a before image there is no preimage to tell of.
                 if before.is_some() {
-                    push("update_preimage", [before, None]);
+                    push(PREIMAGE, [before, None]);
                 }
-                push("update_postimage", [after, None]);
+                push(POSTIMAGE, [after, None]);
             }
             (Layout::Upsert, Op::Update) if keys.moves(event, events) => {
                 push("delete", [before, None]);
@@ -151,29 +156,21 @@ impl Layout {
     }
 }
 
-/// One row of the output, before its columns are built.
-pub(crate) struct OutRow {
-    /// Within [`Events::rows`].
-    pub row: usize,
-    /// `op`, `_change_type` or `_op`.
-    pub word: &'static str,
-    /// Before and after in the `change` layout; the row itself in the others.
-    pub images: [Option<Image>; 2],
-}
+/// The two rows of an update in the `changelog` layout.
+pub(crate) const PREIMAGE: &str = "update_preimage";
+pub(crate) const POSTIMAGE: &str = "update_postimage";
+
+/// The images of a row: before and after in the `change` layout; the row itself in the others.
+pub(crate) type RowImages = [Option<Image>; 2];
 
 /// Tells which updates change the primary key.
+#[derive(Default)]
 pub(crate) struct KeyMoves<'a> {
     before: Latest<'a>,
     after: Latest<'a>,
 }
 
 impl<'a> KeyMoves<'a> {
-    /// Only the `upsert` layout asks for them.
-    pub fn new(layout: Layout, events: &Events<'a, '_, '_>) -> Self {
-        let keys = if layout == Layout::Upsert { events.keys.len() } else { 0 };
-        KeyMoves { before: Latest::new(keys), after: Latest::new(keys) }
-    }
-
     fn moves(&mut self, row: &Row, events: &Events<'a, '_, '_>) -> bool {
         let (Some(before), Some(after)) = (&row.before, &row.after) else { return false };
         let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));

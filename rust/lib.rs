@@ -1,7 +1,7 @@
 //! MySQL change-data-capture messages to Arrow record batches: every cell equals the database's own value.
 //!
 //! Data flows one way, and the modules stand in that order: [`wire`] knows how bytes are encoded and no vendor;
-//! [`dialect`] knows what a vendor's envelope means; [`event`] is the one form that all dialects speak; [`mysql`] knows what
+//! [`template`] reads messages that resemble an earlier one, [`dialect`] all others, and knows what a vendor's envelope means; [`event`] is the one form that all dialects speak; [`mysql`] knows what
 //! MySQL declares and how its text becomes a value; [`columns`] puts values into Arrow arrays, [`images`] and [`envelope`]
 //! columns into rows, [`batch`] rows into a batch; [`decoder`] is what users call.
 //!
@@ -21,6 +21,7 @@
 mod wire;
 
 mod dialect;
+mod template;
 
 mod event;
 mod keys;

@@ -11,18 +11,23 @@ mod debezium_json;
 mod dts_avro;
 mod maxwell_json;
 mod river_json;
+mod scaling;
+
+pub use scaling::{AXES, scaled};
 
 const SEED: u64 = 20261121;
 pub const FINGERPRINT: u64 = 0xB942_E107_D0F7_D9B9;
 
 /// The shapes, by name: see [`shape`] for what each is.
-pub const SHAPES: [&str; 14] = [
+pub const SHAPES: [&str; 16] = [
     "wide",
     "narrow",
     "update",
     "tables",
     "shuffled",
     "ticdc",
+    "fallback-tenth",
+    "fallback-all",
     "cloudcanal",
     "debezium",
     "debezium-schema",
@@ -192,6 +197,8 @@ struct Column {
     make: fn(&mut Random) -> String,
     /// Per cent of updates that change it.
     updated: u64,
+    /// Text of so many bytes in place of what `make` makes, unless 0.
+    bytes: usize,
 }
 
 impl Column {
@@ -199,10 +206,14 @@ impl Column {
     fn base_type(&self) -> &'static str {
         self.mysql_type.split('(').next().unwrap_or_default()
     }
+
+    fn cell(&self, random: &mut Random) -> String {
+        if self.bytes > 0 { quoted(scaling::text(random, self.bytes)) } else { (self.make)(random) }
+    }
 }
 
 fn column(name: impl Into<String>, mysql_type: &'static str, jdbc_type: i32, make: fn(&mut Random) -> String, updated: u64) -> Column {
-    Column { name: name.into(), mysql_type, jdbc_type, make, updated }
+    Column { name: name.into(), mysql_type, jdbc_type, make, updated, bytes: 0 }
 }
 
 fn wide_columns() -> Vec<Column> {
@@ -270,6 +281,8 @@ type Write = fn(&mut Binlog<'_>) -> Vec<Vec<u8>>;
 type Writer = (&'static str, Write);
 
 const CANAL: Writer = ("canal-json", canal_json::canal);
+const TENTH_SPACED: Writer = ("canal-json", canal_json::tenth_spaced);
+const SPACED: Writer = ("canal-json", canal_json::spaced);
 const TICDC: Writer = ("canal-json", canal_json::ticdc);
 const CLOUDCANAL: Writer = ("cloudcanal-json", cloudcanal_json::write);
 const DEBEZIUM: Writer = ("debezium-json", debezium_json::without_schema);
@@ -289,28 +302,37 @@ struct Shape {
     updates: u64,
     shuffled: bool,
     ticdc: bool,
+    /// Rows a statement; none leaves it to chance.
+    rows: Option<usize>,
+}
+
+impl Shape {
+    fn new(tables: Vec<Table>, writers: Vec<Writer>) -> Shape {
+        Shape { tables, writers, inserts: 70, updates: 20, shuffled: false, ticdc: false, rows: None }
+    }
 }
 
 fn shape(name: &str) -> Shape {
-    let of = |tables, writers| Shape { tables, writers, inserts: 70, updates: 20, shuffled: false, ticdc: false };
-    let canal = |tables| of(tables, vec![CANAL]);
-    let orders_by = |writer| of(exact_orders(), vec![writer]);
+    let canal = |tables| Shape::new(tables, vec![CANAL]);
+    let orders_by = |writer| Shape::new(exact_orders(), vec![writer]);
     match name {
         "wide" => canal(orders()),
         "narrow" => canal(narrow()),
         "update" => Shape { inserts: 10, updates: 80, ..canal(orders()) },
         "tables" => canal((0..10).map(tenth).collect()),
         "shuffled" => Shape { shuffled: true, ..canal(orders()) },
-        "ticdc" => Shape { ticdc: true, ..of(ticdc_orders(), vec![TICDC]) },
+        "ticdc" => Shape { ticdc: true, ..Shape::new(ticdc_orders(), vec![TICDC]) },
+        "fallback-tenth" => Shape::new(orders(), vec![TENTH_SPACED]),
+        "fallback-all" => Shape::new(orders(), vec![SPACED]),
         "cloudcanal" => orders_by(CLOUDCANAL),
         "debezium" => orders_by(DEBEZIUM),
         "debezium-schema" => orders_by(DEBEZIUM_SCHEMA),
         "dts" => orders_by(DTS),
         "maxwell" => orders_by(MAXWELL),
-        "protobuf" => of(orders(), vec![PROTOBUF]),
+        "protobuf" => Shape::new(orders(), vec![PROTOBUF]),
         "river" => orders_by(RIVER),
-        "mixed" => of(exact_orders(), vec![CANAL, CLOUDCANAL, DEBEZIUM, DEBEZIUM_SCHEMA, DTS, MAXWELL, PROTOBUF, RIVER]),
-        _ => panic!("no such shape: {name}"),
+        "mixed" => Shape::new(exact_orders(), vec![CANAL, CLOUDCANAL, DEBEZIUM, DEBEZIUM_SCHEMA, DTS, MAXWELL, PROTOBUF, RIVER]),
+        _ => scaling::shape(name).unwrap_or_else(|| panic!("no such shape: {name}")),
     }
 }
 
@@ -405,13 +427,13 @@ fn operation(random: &mut Random, shape: &Shape) -> &'static str {
 
 fn rows(random: &mut Random, shape: &Shape, table: &Table, kind: &str) -> Vec<Row> {
     let mut changed = vec![false; table.columns.len()];
-    let count = if shape.ticdc { 1 } else { row_count(random) };
+    let count = if shape.ticdc { 1 } else { shape.rows.unwrap_or_else(|| row_count(random)) };
     (0..count).map(|_| row(random, shape, table, kind, &mut changed)).collect()
 }
 
 fn row(random: &mut Random, shape: &Shape, table: &Table, kind: &str, changed: &mut [bool]) -> Row {
     let everything = vec![true; table.columns.len()];
-    let cells: Vec<String> = table.columns.iter().map(|column| (column.make)(random)).collect();
+    let cells: Vec<String> = table.columns.iter().map(|column| column.cell(random)).collect();
     let data = Image::new(random, shape, cells, &everything);
     match kind {
         "INSERT" => Row { before: None, after: Some(data) },
@@ -430,7 +452,7 @@ fn cells_before(random: &mut Random, table: &Table, cells: &[String], changed: &
     for (index, column) in table.columns.iter().enumerate() {
         if random.percent(column.updated) {
             changed[index] = true;
-            before[index] = (column.make)(random);
+            before[index] = column.cell(random);
         }
     }
     before
@@ -555,6 +577,14 @@ impl Corpus {
             messages.extend(write(&mut binlog).into_iter().map(|bytes| Message { dialect, bytes }));
         }
         Corpus { messages, truth: binlog.truth }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.messages.iter().map(|message| message.bytes.len()).sum()
+    }
+
+    pub fn mean_bytes(&self) -> usize {
+        self.bytes() / self.messages.len()
     }
 }
 

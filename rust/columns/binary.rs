@@ -1,14 +1,17 @@
 //! Bytes, and geometries.
 
+use std::any::Any;
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, GenericBinaryBuilder, Int32Builder, NullBufferBuilder};
-use arrow_array::{ArrayRef, OffsetSizeTrait, StructArray};
-use arrow_schema::{DataType, Fields};
+use arrow_array::{ArrayRef, Int32Array, OffsetSizeTrait, StructArray};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{ArrowError, DataType, Fields};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Context, Family, check_size, refused};
+use super::bytes::Bytes;
+use super::nulls::Nulls;
+use super::{Column, Context, Forecast, refused};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Unread, Value, Writes};
 use crate::mysql::number::{Refusal, integer};
@@ -17,18 +20,13 @@ use crate::mysql::types::{Base, Declared, Form};
 /// Length of the SRID that MySQL stores before a geometry's WKB.
 const SRID_LENGTH: usize = 4;
 
+#[derive(Default)]
 pub(super) struct Binaries<O: OffsetSizeTrait> {
-    builder: GenericBinaryBuilder<O>,
+    bytes: Bytes<O>,
     scratch: Vec<u8>,
 }
 
-impl<O: OffsetSizeTrait> Default for Binaries<O> {
-    fn default() -> Self {
-        Binaries { builder: GenericBinaryBuilder::new(), scratch: Vec::new() }
-    }
-}
-
-impl<O: OffsetSizeTrait> Family for Binaries<O> {
+impl<O: OffsetSizeTrait> Binaries<O> {
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         self.scratch.clear();
         let declared = context.declared();
@@ -38,17 +36,49 @@ impl<O: OffsetSizeTrait> Family for Binaries<O> {
         let is_geometry = is_stored && declared.is_some_and(|declared| declared.base == Base::Geometry);
         let start = if is_geometry { SRID_LENGTH } else { 0 };
         let bytes = self.scratch.get(start..).ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
-        check_size::<O>(self.builder.values_slice().len(), bytes.len())?;
-        self.builder.append_value(bytes);
-        Ok(())
+        self.bytes.push(bytes)
+    }
+}
+
+impl<O: OffsetSizeTrait> Column for Binaries<O> {
+    /// Bytes are never written as they are.
+    fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
+        None
     }
 
-    fn push_null(&mut self) {
-        self.builder.append_null();
+    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        if value.is_null() {
+            self.bytes.push_nulls(1);
+            return Ok(());
+        }
+        self.push(value, context).inspect_err(|_| self.bytes.push_nulls(1))
     }
 
-    fn take(&mut self) -> ArrayRef {
-        Arc::new(self.builder.finish())
+    fn push_nulls(&mut self, count: usize) {
+        self.bytes.push_nulls(count);
+    }
+
+    fn copy(&mut self, other: &dyn Column, row: usize) {
+        match (other as &dyn Any).downcast_ref::<Self>() {
+            Some(other) => self.bytes.copy(&other.bytes, row),
+            None => self.bytes.push_nulls(1),
+        }
+    }
+
+    fn reserve(&mut self, forecast: Forecast) {
+        self.bytes.reserve(forecast);
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.bytes.truncate(rows);
+    }
+
+    fn pad(&mut self, count: usize) {
+        self.bytes.pad(count);
+    }
+
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        self.bytes.finish_binary(parent)
     }
 }
 
@@ -135,20 +165,17 @@ pub(super) fn is_geometry(fields: &Fields) -> bool {
 /// Geometries with their SRID.
 pub(super) struct Geometries {
     fields: Fields,
-    srids: Int32Builder,
-    wkbs: BinaryBuilder,
-    nulls: NullBufferBuilder,
+    srids: Vec<i32>,
+    wkbs: Bytes<i32>,
+    nulls: Nulls,
     scratch: Vec<u8>,
 }
 
 impl Geometries {
     pub fn new(fields: Fields) -> Self {
-        let (srids, wkbs) = (Int32Builder::new(), BinaryBuilder::new());
-        Geometries { fields, srids, wkbs, nulls: NullBufferBuilder::new(0), scratch: Vec::new() }
+        Geometries { fields, srids: Vec::new(), wkbs: Bytes::default(), nulls: Nulls::default(), scratch: Vec::new() }
     }
-}
 
-impl Family for Geometries {
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         self.scratch.clear();
         let declared = context.declared();
@@ -157,21 +184,53 @@ impl Family for Geometries {
         }
         bytes_of(value, declared, context, &mut self.scratch)?;
         let (srid, wkb) = self.scratch.split_first_chunk::<SRID_LENGTH>().ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
-        check_size::<i32>(self.wkbs.values_slice().len(), wkb.len())?;
-        self.srids.append_value(i32::from_le_bytes(*srid));
-        self.wkbs.append_value(wkb);
-        self.nulls.append_non_null();
+        self.wkbs.push(wkb)?;
+        self.srids.push(i32::from_le_bytes(*srid));
         Ok(())
     }
+}
 
-    fn push_null(&mut self) {
-        self.srids.append_null();
-        self.wkbs.append_null();
-        self.nulls.append_null();
+impl Column for Geometries {
+    fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
+        None
     }
 
-    fn take(&mut self) -> ArrayRef {
-        let arrays: Vec<ArrayRef> = vec![Arc::new(self.srids.finish()), Arc::new(self.wkbs.finish())];
-        Arc::new(StructArray::new(self.fields.clone(), arrays, self.nulls.finish()))
+    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        if value.is_null() {
+            self.push_nulls(1);
+            return Ok(());
+        }
+        self.push(value, context).inspect_err(|_| self.push_nulls(1))
+    }
+
+    fn push_nulls(&mut self, count: usize) {
+        self.nulls.push(self.srids.len(), count);
+        self.srids.resize(self.srids.len() + count, 0);
+        self.wkbs.push_nulls(count);
+    }
+
+    fn copy(&mut self, other: &dyn Column, row: usize) {
+        let other = (other as &dyn Any).downcast_ref::<Self>().filter(|other| !other.nulls.contains(row));
+        match other.and_then(|other| Some((other, *other.srids.get(row)?))) {
+            Some((other, srid)) => {
+                self.srids.push(srid);
+                self.wkbs.copy(&other.wkbs, row);
+            }
+            None => self.push_nulls(1),
+        }
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.srids.truncate(rows);
+        self.wkbs.truncate(rows);
+        self.nulls.truncate(rows);
+    }
+
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let srids = std::mem::take(&mut self.srids);
+        let nulls = self.nulls.finish_within(srids.len(), parent);
+        let arrays: Vec<ArrayRef> =
+            vec![Arc::new(Int32Array::try_new(srids.into(), nulls.clone())?), self.wkbs.finish_binary(nulls.as_ref())?];
+        Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, nulls)?))
     }
 }

@@ -1,18 +1,22 @@
 //! Booleans: 0 and 1, false and true.
 
+use std::any::Any;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
-use arrow_array::builder::BooleanBuilder;
+use arrow_array::{ArrayRef, BooleanArray};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::ArrowError;
 
-use super::{Context, Family, refused, scalar};
+use super::nulls::Nulls;
+use super::{Column, Context, refused, scalar};
 use crate::error::Result;
 use crate::event::Value;
 use crate::mysql::number::{Refusal, integer};
 
 #[derive(Default)]
 pub(super) struct Booleans {
-    builder: BooleanBuilder,
+    values: Vec<bool>,
+    nulls: Nulls,
 }
 
 fn boolean(text: &str) -> Result<bool, Refusal> {
@@ -29,21 +33,55 @@ fn boolean(text: &str) -> Result<bool, Refusal> {
     }
 }
 
-impl Family for Booleans {
-    fn push(&mut self, value: &Value<'_>, _: &Context<'_>) -> Result<()> {
+impl Booleans {
+    fn push(&mut self, value: Option<bool>) {
+        if value.is_none() {
+            self.nulls.push(self.values.len(), 1);
+        }
+        self.values.push(value.unwrap_or_default());
+    }
+}
+
+impl Column for Booleans {
+    fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
+        const FORMS: [(&[u8], Option<bool>); 5] =
+            [(b"\"0\"", Some(false)), (b"\"1\"", Some(true)), (b"false", Some(false)), (b"true", Some(true)), (b"null", None)];
+        let rest = text.get(at..)?;
+        let (form, value) = FORMS.iter().find(|(form, _)| rest.starts_with(form))?;
+        self.push(*value);
+        Some(at + form.len())
+    }
+
+    fn append(&mut self, value: &Value<'_>, _: &Context<'_>) -> Result<()> {
         let parsed = match value {
-            Value::Bool(raw) => Ok(*raw == "true"),
-            other => scalar(other, boolean)?,
+            Value::Missing | Value::Null => Ok(None),
+            Value::Bool(raw) => Ok(Some(*raw == "true")),
+            other => {
+                scalar(other, boolean).and_then(|parsed| parsed.map(Some).map_err(|refusal| refused(value, refusal, "boolean (0 or 1)")))
+            }
         };
-        self.builder.append_value(parsed.map_err(|refusal| refused(value, refusal, "boolean (0 or 1)"))?);
-        Ok(())
+        self.push(parsed.as_ref().copied().unwrap_or_default());
+        parsed.map(drop)
     }
 
-    fn push_null(&mut self) {
-        self.builder.append_null();
+    fn push_nulls(&mut self, count: usize) {
+        self.nulls.push(self.values.len(), count);
+        self.values.resize(self.values.len() + count, false);
     }
 
-    fn take(&mut self) -> ArrayRef {
-        Arc::new(self.builder.finish())
+    fn copy(&mut self, other: &dyn Column, row: usize) {
+        let other = (other as &dyn Any).downcast_ref::<Self>().filter(|other| !other.nulls.contains(row));
+        self.push(other.and_then(|other| other.values.get(row)).copied());
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.values.truncate(rows);
+        self.nulls.truncate(rows);
+    }
+
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let values = std::mem::take(&mut self.values);
+        let nulls = self.nulls.finish_within(values.len(), parent);
+        Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)))
     }
 }

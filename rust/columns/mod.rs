@@ -1,20 +1,26 @@
 //! From values to Arrow arrays: one small file for each family of Arrow types.
 //!
-//! A [`Column`] takes the values of a whole chunk of messages, so that the choice of type is made once and not for each cell.
+//! A [`Column`] is filled in two ways: it reads a JSON value where it is written, or it appends a value that was read before.
+//! Both end in the same conversions. What was appended can be copied and taken back, as a row may be filled before its message
+//! is known to be right.
 
 mod binary;
 mod boolean;
+mod bytes;
 mod decimal;
 mod nested;
+mod nulls;
 mod number;
 mod primitive;
 mod temporal;
 mod text;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
-use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Quirks, Value, Writes};
@@ -22,6 +28,8 @@ use crate::mysql::forms::Modes;
 use crate::mysql::number::Refusal;
 use crate::mysql::types::{Declared, Types};
 use crate::mysql::zone::Zone;
+pub(crate) use bytes::Bytes;
+pub(crate) use nulls::Nulls;
 
 /// What to make of a zero date where the column cannot hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +72,19 @@ pub(crate) struct SlotRow {
 /// What is known about one value beside itself.
 pub(crate) struct Context<'c> {
     types: &'c Types,
-    row: &'c SlotRow,
+    row: SlotRow,
     column: Option<usize>,
     /// The type that the user names for messages that declare none.
     named: Option<&'c Declared>,
 }
 
 impl<'c> Context<'c> {
+    /// What is known about the values of a column whose rows are alike; `named` is the type that the user names for messages that
+    /// declare none.
+    pub fn of_column(types: &'c Types, quirks: &'static Quirks, block: Option<usize>, column: usize, named: Option<&'c Declared>) -> Self {
+        Context { types, row: SlotRow { quirks, types: block }, column: Some(column), named }
+    }
+
     /// The declared type of the value's column.
     #[inline]
     pub fn declared(&self) -> Option<&'c Declared> {
@@ -100,6 +114,23 @@ impl<'c> Context<'c> {
     }
 }
 
+/// What is to come, as far as the messages so far tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forecast {
+    /// How many times as much as there is now.
+    pub times: f64,
+    /// The most that a column makes room for, in bytes: the messages so far may have been of another kind.
+    pub most: usize,
+}
+
+impl Forecast {
+    /// Makes room in a vector.
+    pub fn reserve<T>(self, values: &mut Vec<T>) {
+        let expected = (values.len() as f64 * self.times) as usize;
+        values.reserve(expected.min(self.most / size_of::<T>().max(1)));
+    }
+}
+
 /// A value that could not be converted; its cell is null.
 pub(crate) struct CellFault {
     /// Row of the slots.
@@ -110,12 +141,38 @@ pub(crate) struct CellFault {
 }
 
 /// A column that is being built.
-pub(crate) trait Column: Send {
+pub(crate) trait Column: Any + Send {
+    /// Reads the JSON value at `at` and appends it, if it is written in the usual way. Returns where it ends; on `None` the column
+    /// is as it was.
+    fn read(&mut self, text: &[u8], at: usize) -> Option<usize>;
+
+    /// Whether [`Column::read`] reads what [`Column::append`] would append in such surroundings.
+    fn reads(&self, _: &Context<'_>) -> bool {
+        true
+    }
+
     /// Appends one value, or null and the reason why it cannot be converted.
     fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()>;
 
-    /// Takes what was built.
-    fn finish(&mut self) -> ArrayRef;
+    /// Appends so many nulls.
+    fn push_nulls(&mut self, count: usize);
+
+    /// Appends values for so many rows of a struct that is null as a whole, which [`Column::finish`] is told of.
+    fn pad(&mut self, count: usize) {
+        self.push_nulls(count);
+    }
+
+    /// Appends a value of another column of the same type.
+    fn copy(&mut self, other: &dyn Column, row: usize);
+
+    /// Takes back what stands behind the first `rows` values.
+    fn truncate(&mut self, rows: usize);
+
+    /// Makes room for what is to come.
+    fn reserve(&mut self, _: Forecast) {}
+
+    /// Takes what was built. Where the struct that it is in is null, `parent`, it is null too.
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError>;
 
     /// Appends column `column` of the slots. Compiled for each family, so that the loop knows its `append`.
     fn extend(&mut self, slots: &Slots<'_, '_>, column: usize, faults: &mut Vec<CellFault>) {
@@ -132,30 +189,9 @@ pub(crate) trait Column: Send {
 fn cells<'e, 'a>(slots: &'e Slots<'e, 'a>, column: usize) -> impl Iterator<Item = (&'e Value<'a>, Context<'e>)> {
     let named = slots.options.get(column).and_then(|options| options.declared.as_deref());
     let rows = slots.values.chunks_exact(slots.width.max(1)).zip(slots.rows);
-    rows.filter_map(move |(values, row)| Some((values.get(column)?, Context { types: slots.types, row, column: Some(column), named })))
-}
-
-/// A family of variable-length types without inner columns.
-trait Family: Send {
-    /// Appends a value that is not null, or leaves the column as it is.
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()>;
-    fn push_null(&mut self);
-    fn take(&mut self) -> ArrayRef;
-}
-
-impl<F: Family> Column for F {
-    #[inline]
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        if value.is_null() {
-            self.push_null();
-            return Ok(());
-        }
-        self.push(value, context).inspect_err(|_| self.push_null())
-    }
-
-    fn finish(&mut self) -> ArrayRef {
-        self.take()
-    }
+    rows.filter_map(move |(values, row)| {
+        Some((values.get(column)?, Context { types: slots.types, row: *row, column: Some(column), named }))
+    })
 }
 
 /// The column for a type, or which types there are.
@@ -262,15 +298,4 @@ fn scalar<T>(value: &Value<'_>, convert: impl Fn(&str) -> Result<T, Refusal>) ->
         Value::Single(_) | Value::Double(_) => Ok(convert(&value.text()?)),
         _ => Ok(Err(Refusal::Type)),
     }
-}
-
-/// Fails where a variable-length array of 32-bit offsets would grow too large.
-#[inline]
-fn check_size<O: arrow_array::OffsetSizeTrait>(held: usize, more: usize) -> Result<()> {
-    const LIMIT: usize = i32::MAX as usize;
-    if !O::IS_LARGE && held.saturating_add(more) > LIMIT {
-        let what = format!("the batch's values would exceed {LIMIT} bytes; decode fewer messages at once, or ask a large type");
-        return Err(Fault::new(Kind::Size, what));
-    }
-    Ok(())
 }

@@ -3,16 +3,19 @@
 //! A JSON value is read as a whole before any of it is appended, so that a child column never has more or fewer values
 //! than its parent says.
 
+use std::any::Any;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::builder::{NullBufferBuilder, StringBuilder};
 use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
-use arrow_buffer::OffsetBuffer;
-use arrow_schema::{DataType, FieldRef, Fields};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use hashbrown::HashMap;
 
-use super::{Column, Context, ValueOptions, check_size, column, refused};
+use super::bytes::Bytes;
+use super::nulls::Nulls;
+use super::{Column, Context, ValueOptions, column, refused};
 use crate::error::{Fault, Kind, Result};
 use crate::event::Value;
 use crate::mysql::number::Refusal;
@@ -43,47 +46,73 @@ fn append_all<'v, 'a: 'v>(child: &mut dyn Column, values: impl Iterator<Item = &
     outcome
 }
 
-/// Ends of the values of a list or map.
-struct Offsets(Vec<i32>);
+/// Where the values of a list or map end, and which are null.
+struct Ends {
+    ends: Vec<i32>,
+    nulls: Nulls,
+}
 
-impl Offsets {
+impl Ends {
     fn new() -> Self {
-        Offsets(vec![0])
+        Ends { ends: vec![0], nulls: Nulls::default() }
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len() - 1
     }
 
     fn last(&self) -> i32 {
-        self.0.last().copied().unwrap_or(0)
+        self.ends.last().copied().unwrap_or(0)
     }
 
-    fn push(&mut self, end: i32) {
-        self.0.push(end);
-    }
-
-    /// Adds a value with `length` elements, if they can be counted.
-    fn extend(&mut self, length: usize) -> Result<()> {
+    /// Where a value with so many elements would end, if they can be counted.
+    fn after(&self, length: usize) -> Result<i32> {
         let end = i32::try_from(length).ok().and_then(|length| self.last().checked_add(length));
-        self.push(end.ok_or_else(|| {
-            Fault::new(Kind::Size, format!("the batch's elements would exceed {}; decode fewer messages at once", i32::MAX))
-        })?);
-        Ok(())
+        end.ok_or_else(|| Fault::new(Kind::Size, format!("the batch's elements would exceed {}; decode fewer messages at once", i32::MAX)))
     }
 
-    fn take(&mut self) -> OffsetBuffer<i32> {
-        OffsetBuffer::new(std::mem::replace(&mut self.0, vec![0]).into())
+    fn push(&mut self, end: i32, valid: bool) {
+        if !valid {
+            self.nulls.push(self.len(), 1);
+        }
+        self.ends.push(end);
+    }
+
+    fn push_nulls(&mut self, count: usize) {
+        self.nulls.push(self.len(), count);
+        self.ends.resize(self.ends.len() + count, self.last());
+    }
+
+    /// The elements of a value that is not null.
+    fn get(&self, row: usize) -> Option<Range<usize>> {
+        let place = |at: usize| self.ends.get(at).and_then(|end| usize::try_from(*end).ok());
+        if self.nulls.contains(row) { None } else { Some(place(row)?..place(row + 1)?) }
+    }
+
+    /// Forgets the values from `rows` on, and returns how many elements are left.
+    fn truncate(&mut self, rows: usize) -> usize {
+        self.ends.truncate(rows + 1);
+        self.nulls.truncate(rows);
+        usize::try_from(self.last()).unwrap_or(0)
+    }
+
+    fn take(&mut self, parent: Option<&NullBuffer>) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
+        let nulls = self.nulls.finish_within(self.len(), parent);
+        let ends = std::mem::replace(&mut self.ends, vec![0]);
+        (OffsetBuffer::new(ends.into()), nulls)
     }
 }
 
 pub(super) struct Lists {
     item: FieldRef,
     child: Box<dyn Column>,
-    offsets: Offsets,
-    nulls: NullBufferBuilder,
+    ends: Ends,
 }
 
 impl Lists {
     pub fn new(item: FieldRef, options: &ValueOptions) -> Result<Self, String> {
         let child = column(item.data_type(), options)?;
-        Ok(Lists { item, child, offsets: Offsets::new(), nulls: NullBufferBuilder::new(0) })
+        Ok(Lists { item, child, ends: Ends::new() })
     }
 }
 
@@ -97,34 +126,51 @@ fn elements<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Value<'a>>> {
 }
 
 impl Column for Lists {
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        if value.is_null() {
-            self.push_null();
-            return Ok(());
-        }
-        self.push(value, context).inspect_err(|_| self.push_null())?
+    fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
+        None
     }
 
-    fn finish(&mut self) -> ArrayRef {
-        Arc::new(ListArray::new(self.item.clone(), self.offsets.take(), self.child.finish(), self.nulls.finish()))
+    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        if value.is_null() {
+            self.ends.push_nulls(1);
+            return Ok(());
+        }
+        self.push(value, context).inspect_err(|_| self.ends.push_nulls(1))?
+    }
+
+    fn push_nulls(&mut self, count: usize) {
+        self.ends.push_nulls(count);
+    }
+
+    fn copy(&mut self, other: &dyn Column, row: usize) {
+        let other = (other as &dyn Any).downcast_ref::<Self>();
+        let Some((other, elements)) = other.and_then(|other| Some((other, other.ends.get(row)?))) else { return self.push_nulls(1) };
+        let Ok(end) = self.ends.after(elements.len()) else { return self.push_nulls(1) };
+        elements.for_each(|element| self.child.copy(other.child.as_ref(), element));
+        self.ends.push(end, true);
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        let elements = self.ends.truncate(rows);
+        self.child.truncate(elements);
+    }
+
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let (ends, nulls) = self.ends.take(parent);
+        Ok(Arc::new(ListArray::try_new(self.item.clone(), ends, self.child.finish(None)?, nulls)?))
     }
 }
 
 impl Lists {
-    fn push_null(&mut self) {
-        self.offsets.push(self.offsets.last());
-        self.nulls.append_null();
-    }
-
     /// The outer result tells whether anything was appended, the inner one whether all of it could be converted. If not,
     /// the elements stay where they are, behind a null.
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<Result<()>> {
-        let outcome = with_json(value, "JSON array", |cursor| {
+        let (end, outcome) = with_json(value, "JSON array", |cursor| {
             let values = elements(cursor)?;
-            self.offsets.extend(values.len())?;
-            Ok(append_all(self.child.as_mut(), values.iter(), context))
+            let end = self.ends.after(values.len())?;
+            Ok((end, append_all(self.child.as_mut(), values.iter(), context)))
         })?;
-        self.nulls.append(outcome.is_ok());
+        self.ends.push(end, outcome.is_ok());
         Ok(outcome)
     }
 }
@@ -133,13 +179,17 @@ impl Lists {
 pub(super) struct Structs {
     fields: Fields,
     children: Vec<Box<dyn Column>>,
-    nulls: NullBufferBuilder,
+    nulls: Nulls,
+    rows: usize,
 }
 
 impl Structs {
     pub fn new(fields: Fields, options: &ValueOptions) -> Result<Self, String> {
+        if fields.is_empty() {
+            return Err("a struct needs at least one field".into());
+        }
         let children = fields.iter().map(|field| column(field.data_type(), options)).collect::<Result<_, _>>()?;
-        Ok(Structs { fields, children, nulls: NullBufferBuilder::new(0) })
+        Ok(Structs { fields, children, nulls: Nulls::default(), rows: 0 })
     }
 
     fn members<'a>(&self, cursor: &mut Cursor<'a>) -> Result<Vec<Value<'a>>> {
@@ -164,11 +214,11 @@ impl Structs {
         outcome
     }
 
-    fn push_null(&mut self, context: &Context<'_>) {
-        let nulls = vec![Value::Null; self.fields.len()];
-        // Nulls can always be appended.
-        drop(self.append_members(&nulls, context));
-        self.nulls.append_null();
+    fn end(&mut self, valid: bool) {
+        if !valid {
+            self.nulls.push(self.rows, 1);
+        }
+        self.rows += 1;
     }
 
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<Result<()>> {
@@ -176,23 +226,47 @@ impl Structs {
             let values = self.members(cursor)?;
             Ok(self.append_members(&values, context))
         })?;
-        self.nulls.append(outcome.is_ok());
+        self.end(outcome.is_ok());
         Ok(outcome)
     }
 }
 
 impl Column for Structs {
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        if value.is_null() {
-            self.push_null(context);
-            return Ok(());
-        }
-        self.push(value, context).inspect_err(|_| self.push_null(context))?
+    fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
+        None
     }
 
-    fn finish(&mut self) -> ArrayRef {
-        let arrays = self.children.iter_mut().map(|child| child.finish()).collect();
-        Arc::new(StructArray::new(self.fields.clone(), arrays, self.nulls.finish()))
+    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        if value.is_null() {
+            self.push_nulls(1);
+            return Ok(());
+        }
+        self.push(value, context).inspect_err(|_| self.push_nulls(1))?
+    }
+
+    fn push_nulls(&mut self, count: usize) {
+        self.children.iter_mut().for_each(|child| child.push_nulls(count));
+        self.nulls.push(self.rows, count);
+        self.rows += count;
+    }
+
+    fn copy(&mut self, other: &dyn Column, row: usize) {
+        let other = (other as &dyn Any).downcast_ref::<Self>().filter(|other| !other.nulls.contains(row));
+        let Some(other) = other else { return self.push_nulls(1) };
+        self.children.iter_mut().zip(&other.children).for_each(|(child, other)| child.copy(other.as_ref(), row));
+        self.end(true);
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.children.iter_mut().for_each(|child| child.truncate(rows));
+        self.nulls.truncate(rows);
+        self.rows = rows.min(self.rows);
+    }
+
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let nulls = self.nulls.finish_within(std::mem::take(&mut self.rows), parent);
+        let arrays = self.children.iter_mut().map(|child| child.finish(nulls.as_ref())).collect::<Result<_, _>>()?;
+        Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, nulls)?))
     }
 }
 
@@ -200,10 +274,9 @@ impl Column for Structs {
 pub(super) struct Maps {
     entries: FieldRef,
     fields: Fields,
-    keys: StringBuilder,
+    keys: Bytes<i32>,
     values: Box<dyn Column>,
-    offsets: Offsets,
-    nulls: NullBufferBuilder,
+    ends: Ends,
 }
 
 impl Maps {
@@ -218,24 +291,19 @@ impl Maps {
             return Err(format!("a map's keys must be strings, not {}", super::spell(key.data_type())));
         }
         let values = column(value.data_type(), options)?;
-        Ok(Maps { entries, keys: StringBuilder::new(), values, offsets: Offsets::new(), nulls: NullBufferBuilder::new(0), fields })
-    }
-
-    fn push_null(&mut self) {
-        self.offsets.push(self.offsets.last());
-        self.nulls.append_null();
+        Ok(Maps { entries, keys: Bytes::default(), values, ends: Ends::new(), fields })
     }
 
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<Result<()>> {
-        let outcome = with_json(value, "JSON object", |cursor| {
+        let (end, outcome) = with_json(value, "JSON object", |cursor| {
             let members = members(cursor)?;
-            let bytes = members.iter().map(|(key, _)| key.len()).sum();
-            check_size::<i32>(self.keys.values_slice().len(), bytes)?;
-            self.offsets.extend(members.len())?;
-            members.iter().for_each(|(key, _)| self.keys.append_value(key));
-            Ok(append_all(self.values.as_mut(), members.iter().map(|(_, value)| value), context))
+            let end = self.ends.after(members.len())?;
+            let held = self.keys.len();
+            let keys = members.iter().try_for_each(|(key, _)| self.keys.push(key.as_bytes()));
+            keys.inspect_err(|_| self.keys.truncate(held))?;
+            Ok((end, append_all(self.values.as_mut(), members.iter().map(|(_, value)| value), context)))
         })?;
-        self.nulls.append(outcome.is_ok());
+        self.ends.push(end, outcome.is_ok());
         Ok(outcome)
     }
 }
@@ -258,17 +326,43 @@ fn members<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<(Cow<'a, str>, Value<'a>)>
 }
 
 impl Column for Maps {
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        if value.is_null() {
-            self.push_null();
-            return Ok(());
-        }
-        self.push(value, context).inspect_err(|_| self.push_null())?
+    fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
+        None
     }
 
-    fn finish(&mut self) -> ArrayRef {
-        let arrays: Vec<ArrayRef> = vec![Arc::new(self.keys.finish()), self.values.finish()];
-        let entries = StructArray::new(self.fields.clone(), arrays, None);
-        Arc::new(MapArray::new(self.entries.clone(), self.offsets.take(), entries, self.nulls.finish(), false))
+    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        if value.is_null() {
+            self.ends.push_nulls(1);
+            return Ok(());
+        }
+        self.push(value, context).inspect_err(|_| self.ends.push_nulls(1))?
+    }
+
+    fn push_nulls(&mut self, count: usize) {
+        self.ends.push_nulls(count);
+    }
+
+    fn copy(&mut self, other: &dyn Column, row: usize) {
+        let other = (other as &dyn Any).downcast_ref::<Self>();
+        let Some((other, entries)) = other.and_then(|other| Some((other, other.ends.get(row)?))) else { return self.push_nulls(1) };
+        let Ok(end) = self.ends.after(entries.len()) else { return self.push_nulls(1) };
+        for entry in entries {
+            self.keys.copy(&other.keys, entry);
+            self.values.copy(other.values.as_ref(), entry);
+        }
+        self.ends.push(end, true);
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        let entries = self.ends.truncate(rows);
+        self.keys.truncate(entries);
+        self.values.truncate(entries);
+    }
+
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let arrays = vec![self.keys.finish_text(None)?, self.values.finish(None)?];
+        let (ends, nulls) = self.ends.take(parent);
+        let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;
+        Ok(Arc::new(MapArray::try_new(self.entries.clone(), ends, entries, nulls, false)?))
     }
 }

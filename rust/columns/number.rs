@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::types::{ArrowPrimitiveType, Int64Type};
 
-use super::primitive::primitives;
-use super::{Column, ValueOptions, refused, scalar, spell};
+use super::primitive::{Convert, primitives};
+use super::{Column, Context, ValueOptions, refused, scalar, spell};
+use crate::error::Result;
 use crate::event::Value;
-use crate::mysql::number::{Refusal, float, integer, short_integer};
+use crate::mysql::number::{Refusal, float, integer, integer_prefix, short_integer};
 use crate::mysql::temporal::time_of;
 use crate::mysql::types::{Base, Declared};
 
@@ -18,20 +19,46 @@ where
     T: ArrowPrimitiveType,
     T::Native: TryFrom<i128> + TryFrom<i64>,
 {
-    let labels: Arc<[String]> = options.labels.clone();
-    primitives::<T, _>(T::DATA_TYPE, move |value: &Value<'_>, context: &super::Context<'_>| {
-        let is_list = || context.declared().is_some_and(|declared| matches!(declared.base, Base::Enum | Base::Set));
-        let is_label = context.is_label(value) && is_list();
+    primitives::<T, _>(T::DATA_TYPE, Integers { labels: options.labels.clone() })
+}
+
+struct Integers {
+    labels: Arc<[String]>,
+}
+
+fn is_list(context: &Context<'_>) -> bool {
+    context.declared().is_some_and(|declared| matches!(declared.base, Base::Enum | Base::Set))
+}
+
+impl<T> Convert<T> for Integers
+where
+    T: ArrowPrimitiveType,
+    T::Native: TryFrom<i128> + TryFrom<i64>,
+{
+    const IS_NUMBER: bool = true;
+
+    #[inline(always)]
+    fn prefix(&self, text: &[u8]) -> Option<(T::Native, usize)> {
+        let (value, length) = integer_prefix(text)?;
+        Some((T::Native::try_from(value).ok()?, length))
+    }
+
+    fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>> {
+        let is_label = context.is_label(value) && is_list(context);
         let written = if is_label { Err(Refusal::Type) } else { scalar(value, narrowed::<T::Native>)? };
         let parsed = match written {
-            Err(Refusal::Type) => match stands_for(value, context.declared(), &labels, T::DATA_TYPE == Int64Type::DATA_TYPE) {
+            Err(Refusal::Type) => match stands_for(value, context.declared(), &self.labels, T::DATA_TYPE == Int64Type::DATA_TYPE) {
                 Some(integer) => T::Native::try_from(integer).map_err(|_| Refusal::Range),
                 None => Err(Refusal::Type),
             },
             other => other,
         };
         parsed.map(Some).map_err(|refusal| refused(value, refusal, &spell(&T::DATA_TYPE)))
-    })
+    }
+
+    fn reads(&self, context: &Context<'_>) -> bool {
+        !is_list(context)
+    }
 }
 
 #[inline(always)]
@@ -81,14 +108,36 @@ where
     T: ArrowPrimitiveType,
     T::Native: FromStr + Into<f64> + Nearest,
 {
-    primitives::<T, _>(T::DATA_TYPE, |value: &Value<'_>, _: &super::Context<'_>| {
+    primitives::<T, _>(T::DATA_TYPE, Floats)
+}
+
+struct Floats;
+
+impl<T> Convert<T> for Floats
+where
+    T: ArrowPrimitiveType,
+    T::Native: FromStr + Into<f64> + Nearest,
+{
+    const IS_NUMBER: bool = true;
+
+    fn prefix(&self, text: &[u8]) -> Option<(T::Native, usize)> {
+        let length = text.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'))?;
+        let written = std::str::from_utf8(text.get(..length)?).ok()?;
+        // A point without digits behind it is none of JSON's numbers, which `float` does not mind.
+        if written.contains(".e") || written.contains(".E") {
+            return None;
+        }
+        float(written).ok().map(|value| (value, length))
+    }
+
+    fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<T::Native>> {
         let parsed = match value {
             Value::Single(single) => nearest(f64::from(*single)),
             Value::Double(double) => nearest(*double),
             written => scalar(written, float::<T::Native>)?,
         };
         parsed.map(Some).map_err(|refusal| refused(value, refusal, &spell(&T::DATA_TYPE)))
-    })
+    }
 }
 
 /// A number that is the nearest of its kind to any double.

@@ -1,52 +1,38 @@
 //! Strings.
 
+use std::any::Any;
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow_array::builder::GenericStringBuilder;
 use arrow_array::{ArrayRef, OffsetSizeTrait};
+use arrow_buffer::NullBuffer;
+use arrow_schema::ArrowError;
 
 use super::binary::bytes_of;
+use super::bytes::Bytes;
 use super::number::labels;
-use super::{Context, Family, ValueOptions, ZeroDate, check_size};
+use super::{Column, Context, Forecast, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Value, Writes};
 use crate::mysql::number::integer;
 use crate::mysql::temporal::Written;
 use crate::mysql::types::{Base, Declared};
-use crate::wire::json::{Cursor, unescape};
+use crate::wire::json::Cursor;
 
 pub(super) struct Texts<O: OffsetSizeTrait> {
-    builder: GenericStringBuilder<O>,
+    bytes: Bytes<O>,
     labels: Arc<[String]>,
     zero_date: ZeroDate,
 }
 
 impl<O: OffsetSizeTrait> Texts<O> {
     pub fn new(options: &ValueOptions) -> Self {
-        Texts { builder: GenericStringBuilder::new(), labels: options.labels.clone(), zero_date: options.zero_date }
+        Texts { bytes: Bytes::default(), labels: options.labels.clone(), zero_date: options.zero_date }
     }
 
     #[inline]
-    fn append(&mut self, text: &str) -> Result<()> {
-        check_size::<O>(self.builder.values_slice().len(), text.len())?;
-        self.builder.append_value(text);
-        Ok(())
-    }
-
-    /// The text of a JSON string, decoded in place.
-    fn append_escaped(&mut self, raw: &str) -> Result<()> {
-        check_size::<O>(self.builder.values_slice().len(), raw.len())?;
-        // Decoded as a whole first: a builder cannot take back what a fault leaves half-written.
-        if raw.contains("\\u") {
-            let text = Value::Escaped(raw).text()?;
-            self.builder.append_value(text);
-            return Ok(());
-        }
-        unescape(raw, |piece| self.builder.write_str(piece).unwrap_or_default())?;
-        self.builder.append_value("");
-        Ok(())
+    fn push_text(&mut self, text: &str) -> Result<()> {
+        self.bytes.push(text.as_bytes())
     }
 
     /// A value whose declared type says that it is not just text.
@@ -54,18 +40,18 @@ impl<O: OffsetSizeTrait> Texts<O> {
         let text = value.text()?;
         let named = self.labels.clone();
         match declared.base {
-            Base::Enum | Base::Set if context.is_label(value) => self.append(&text),
-            Base::Set if matches!(value, Value::Nested(_)) => self.append(&members(&text)?),
-            Base::Enum => self.append(&label_of(&text, labels(Some(declared), &named))?),
-            Base::Set => self.append(&labels_of(&text, labels(Some(declared), &named))?),
+            Base::Enum | Base::Set if context.is_label(value) => self.push_text(&text),
+            Base::Set if matches!(value, Value::Nested(_)) => self.push_text(&members(&text)?),
+            Base::Enum => self.push_text(&label_of(&text, labels(Some(declared), &named))?),
+            Base::Set => self.push_text(&labels_of(&text, labels(Some(declared), &named))?),
             Base::Binary | Base::Blob => {
                 let mut bytes = Vec::new();
                 bytes_of(value, Some(declared), context, &mut bytes)?;
                 let text = String::from_utf8(bytes).map_err(|_| not_utf8(&text))?;
-                self.append(&text)
+                self.push_text(&text)
             }
             // A string of JSON, which was taken out of its quotes.
-            Base::Json => self.append(&format!("\"{}\"", value.raw())),
+            Base::Json => self.push_text(&format!("\"{}\"", value.raw())),
             _ => self.append_date(&text),
         }
     }
@@ -75,10 +61,10 @@ impl<O: OffsetSizeTrait> Texts<O> {
     fn append_undeclared(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         let (text, named) = (value.text()?, self.labels.clone());
         if context.is_label(value) {
-            return self.append(&text);
+            return self.push_text(&text);
         }
         if let Value::Nested(_) = value {
-            return self.append(&members(&text)?);
+            return self.push_text(&members(&text)?);
         }
         match (label_of(&text, &named), labels_of(&text, &named)) {
             (Ok(label), Ok(labels)) if label != labels => {
@@ -86,8 +72,8 @@ impl<O: OffsetSizeTrait> Texts<O> {
                     format!("{text:?} is {label:?} of an enum but {labels:?} of a set, and the message does not declare which it is");
                 Err(Fault::new(Kind::Type, what))
             }
-            (Ok(label), _) => self.append(&label),
-            (Err(_), labels) => self.append(&labels?),
+            (Ok(label), _) => self.push_text(&label),
+            (Err(_), labels) => self.push_text(&labels?),
         }
     }
 
@@ -95,11 +81,11 @@ impl<O: OffsetSizeTrait> Texts<O> {
         let is_zero = Written::parse(text).is_ok_and(|date| date.is_zero());
         match self.zero_date {
             ZeroDate::Null if is_zero => {
-                self.builder.append_null();
+                self.bytes.push_nulls(1);
                 Ok(())
             }
             ZeroDate::Error if is_zero => Err(Fault::new(Kind::Range, format!("{text:?} is a zero date"))),
-            _ => self.append(text),
+            _ => self.push_text(text),
         }
     }
 }
@@ -154,12 +140,17 @@ fn unknown(text: &str, labels: &[String]) -> Fault {
     Fault::new(Kind::Range, format!("{text:?} names none of the {} declared members", labels.len()))
 }
 
-impl<O: OffsetSizeTrait> Family for Texts<O> {
+/// Whether a value has to be looked at by its column's declared type.
+fn is_declared(declared: &Declared, writes: Writes) -> bool {
+    matters(declared) || declared.base == Base::Json && writes == Writes::Base64AndJson
+}
+
+impl<O: OffsetSizeTrait> Texts<O> {
     #[inline]
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         let declared = context.declared();
         if let Value::Bytes(bytes) = value {
-            return self.append(std::str::from_utf8(bytes).map_err(|_| not_utf8(&value.text().unwrap_or_default()))?);
+            return self.push_text(std::str::from_utf8(bytes).map_err(|_| not_utf8(&value.text().unwrap_or_default()))?);
         }
         let is_json_string = || context.writes() == Writes::Base64AndJson && context.is_label(value);
         if let Some(declared) = declared.filter(|declared| matters(declared) || declared.base == Base::Json && is_json_string()) {
@@ -167,17 +158,67 @@ impl<O: OffsetSizeTrait> Family for Texts<O> {
         }
         match value {
             _ if declared.is_none() && !self.labels.is_empty() => self.append_undeclared(value, context),
-            Value::Escaped(raw) => self.append_escaped(raw),
-            Value::Text(raw) | Value::Number(raw) | Value::Bool(raw) | Value::Nested(raw) => self.append(raw),
-            other => self.append(&other.text()?),
+            Value::Escaped(raw) => self.bytes.push_unescaped(raw),
+            Value::Text(raw) | Value::Number(raw) | Value::Bool(raw) | Value::Nested(raw) => self.push_text(raw),
+            other => self.push_text(&other.text()?),
+        }
+    }
+}
+
+impl<O: OffsetSizeTrait> Column for Texts<O> {
+    #[inline]
+    fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
+        match text.get(at)? {
+            b'"' => self.bytes.read(text, at + 1).map(|quote| quote + 1),
+            b'n' if text.get(at..)?.starts_with(b"null") => {
+                self.bytes.push_nulls(1);
+                Some(at + 4)
+            }
+            _ => None,
         }
     }
 
-    fn push_null(&mut self) {
-        self.builder.append_null();
+    fn reads(&self, context: &Context<'_>) -> bool {
+        match context.declared() {
+            Some(declared) => !is_declared(declared, context.writes()),
+            None => self.labels.is_empty(),
+        }
     }
 
-    fn take(&mut self) -> ArrayRef {
-        Arc::new(self.builder.finish())
+    #[inline]
+    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        if value.is_null() {
+            self.bytes.push_nulls(1);
+            return Ok(());
+        }
+        self.push(value, context).inspect_err(|_| self.bytes.push_nulls(1))
+    }
+
+    fn push_nulls(&mut self, count: usize) {
+        self.bytes.push_nulls(count);
+    }
+
+    #[inline]
+    fn copy(&mut self, other: &dyn Column, row: usize) {
+        match (other as &dyn Any).downcast_ref::<Self>() {
+            Some(other) => self.bytes.copy(&other.bytes, row),
+            None => self.bytes.push_nulls(1),
+        }
+    }
+
+    fn reserve(&mut self, forecast: Forecast) {
+        self.bytes.reserve(forecast);
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.bytes.truncate(rows);
+    }
+
+    fn pad(&mut self, count: usize) {
+        self.bytes.pad(count);
+    }
+
+    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        self.bytes.finish_text(parent)
     }
 }

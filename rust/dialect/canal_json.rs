@@ -18,6 +18,7 @@ use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, Writes};
 use crate::keys::{KeyId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
+use crate::template::{Before, Hole, Place, Spec};
 use crate::wire::framing;
 use crate::wire::json::{Cursor, Text};
 
@@ -38,6 +39,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     ]),
     variant,
     read: Read::Text(read),
+    template: Some(&TEMPLATE),
 };
 
 /// The words of `type`, as they stand in JSON.
@@ -74,6 +76,36 @@ fn variant(name: &str) -> Variant {
         TICDC => Variant { quirks: &TIDB, quoting: Quoting::None },
         _ => Variant { quirks: &CANAL, quoting: Quoting::Backticks },
     }
+}
+
+static TEMPLATE: Spec = Spec {
+    holes: &[
+        ("data", Hole::After),
+        ("old", Hole::Before),
+        ("type", Hole::Operation),
+        ("es", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
+        ("ts", Hole::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
+        ("id", Hole::Integer(|source, number| source.message_id = Some(number))),
+        ("gtid", Hole::Text(gtid)),
+        ("mysqlType", Hole::Types),
+        ("_tidb.commitTs", Hole::Integer(|source, number| source.commit_ts = Some(number))),
+    ],
+    table: Place::Either(128),
+    op: row_op,
+    ends_with_op: true,
+    before: Before::Changes,
+    has_arrays: true,
+    empty_is_null: false,
+    key_names: None,
+};
+
+fn gtid<'a>(source: &mut Source<'a>, gtid: &'a str) -> bool {
+    source.gtid = Some(Cow::Borrowed(gtid)).filter(|gtid| !gtid.is_empty());
+    true
+}
+
+fn row_op(word: &str) -> Option<Op> {
+    Some(op_of(word, false)).filter(|op| op.is_row_change())
 }
 
 /// The envelope's fields, in canal's order.
@@ -201,8 +233,8 @@ impl<'a> Message<'a> {
             Field::Database => envelope.database = cursor.optional_text()?,
             Field::Table => envelope.table = cursor.optional_text()?,
             Field::Type => envelope.source.operation = cursor.optional_text()?,
-            Field::Es => envelope.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
-            Field::Ts => envelope.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Field::Es => envelope.source.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Field::Ts => envelope.source.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
             Field::Id => envelope.source.message_id = cursor.optional_integer()?,
             Field::Gtid => envelope.source.gtid = cursor.optional_text()?.filter(|gtid| !gtid.is_empty()),
             Field::Sql => envelope.sql = cursor.optional_text()?,
@@ -210,8 +242,8 @@ impl<'a> Message<'a> {
             Field::PkNames => envelope.primary_key = events.read_names(cursor)?,
             Field::MysqlType => envelope.types = events.read_types(cursor, self.first_cell)?,
             Field::SqlType => envelope.jdbc_types = events.read_repeated(cursor, self.first_cell)?,
-            Field::TableChanges => envelope.table_changes = cursor.optional_nested()?,
-            Field::Tidb => self.is_tidb = tidb(cursor, &mut envelope.source)?,
+            Field::TableChanges => envelope.table_changes = cursor.optional_nested()?.map(Cow::Borrowed),
+            Field::Tidb => self.is_tidb = tidb(cursor, envelope)?,
         }
         Ok(())
     }
@@ -309,26 +341,27 @@ fn row_images(op: Op, data: Option<Cells>, old: Option<Cells>) -> Result<(Option
 }
 
 /// `_tidb`; false for null.
-fn tidb<'a>(cursor: &mut Cursor<'a>, source: &mut Source<'a>) -> Result<bool> {
+fn tidb<'a>(cursor: &mut Cursor<'a>, envelope: &mut Envelope<'a>) -> Result<bool> {
     match cursor.peek() {
         Some(b'n') => return cursor.null().map(|()| false),
         Some(b'{') => {}
         _ => return Err(cursor.wrong_type("an object or null")),
     }
-    (source.commit_ts, source.watermark_ts, source.handle_key_only, source.claim_check) = (None, None, None, None);
+    (envelope.source.commit_ts, envelope.source.watermark_ts) = (None, None);
+    (envelope.handle_key_only, envelope.claim_check) = (None, None);
     let mut members = cursor.object()?;
     while let Some(key) = cursor.next_key(&mut members)? {
-        tidb_field(key, cursor, source).map_err(|fault| fault.within(key.raw))?;
+        tidb_field(key, cursor, envelope).map_err(|fault| fault.within(key.raw))?;
     }
     Ok(true)
 }
 
-fn tidb_field<'a>(key: Text<'a>, cursor: &mut Cursor<'a>, source: &mut Source<'a>) -> Result<()> {
+fn tidb_field<'a>(key: Text<'a>, cursor: &mut Cursor<'a>, envelope: &mut Envelope<'a>) -> Result<()> {
     match &*key.decode()? {
-        "commitTs" => source.commit_ts = cursor.optional_integer()?,
-        "watermarkTs" => source.watermark_ts = cursor.optional_integer()?,
-        "onlyHandleKey" => source.handle_key_only = cursor.optional_bool()?,
-        "claimCheckLocation" => source.claim_check = cursor.optional_text()?,
+        "commitTs" => envelope.source.commit_ts = cursor.optional_integer()?,
+        "watermarkTs" => envelope.source.watermark_ts = cursor.optional_integer()?,
+        "onlyHandleKey" => envelope.handle_key_only = cursor.optional_bool()?,
+        "claimCheckLocation" => envelope.claim_check = cursor.optional_text()?,
         _ => cursor.skip()?,
     }
     Ok(())

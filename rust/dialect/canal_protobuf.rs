@@ -37,6 +37,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     marks: Marks::Bytes(is_canal),
     variant,
     read: Read::Bytes(read),
+    template: None,
 };
 
 const NAME: &str = "canal-protobuf";
@@ -465,20 +466,20 @@ impl<'a> Header<'a> {
         let (quirks, quoting) =
             if self.file.is_empty() { (&TIDB, Quoting::None) } else { (reading.variant.quirks, reading.variant.quoting) };
         let source = Source {
+            event_time: self.event_time,
             operation: Some(operation),
-            connector: Some(word(&SOURCE_TYPES, self.source_type)),
-            server_id: self.server_id,
             file: not_empty(self.file),
             position: self.position,
             gtid: not_empty(self.gtid),
             transaction_id: transaction.and_then(not_empty),
-            version: self.version.map(version),
             ..Source::default()
         };
         Envelope {
             database: Some(quoting.undo(self.database)),
             table: Some(quoting.undo(self.table)),
-            event_time: self.event_time,
+            connector: Some(word(&SOURCE_TYPES, self.source_type)),
+            server_id: self.server_id,
+            version: self.version.map(version),
             source,
             ..Envelope::empty(quirks)
         }
@@ -605,7 +606,7 @@ impl<'a> Change<'a> {
         if let (true, Some(row)) = (op.is_row_change(), &self.last_row) {
             let described = row.describe(&images, events)?;
             (envelope.types, envelope.primary_key) = (described.types, described.primary_key);
-            envelope.jdbc_types = Some(described.jdbc_types);
+            envelope.jdbc_types = Some(described.jdbc_types.into());
         }
         let envelope = events.envelope(envelope);
         if !op.is_row_change() || is_statement {

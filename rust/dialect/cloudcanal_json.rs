@@ -8,11 +8,14 @@
 //!
 //! Older messages call `isDdl` `ddl`, and leave out members that are null.
 
+use std::borrow::Cow;
+
 use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Writes};
 use crate::keys::{KeyId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
+use crate::template::{Before, Hole, Place, Spec};
 use crate::wire::framing;
 use crate::wire::json::Cursor;
 
@@ -35,6 +38,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     ]),
     variant,
     read: Read::Text(read),
+    template: Some(&TEMPLATE),
 };
 
 const NAME: &str = "cloudcanal-json";
@@ -43,6 +47,34 @@ static CLOUDCANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, writ
 
 fn variant(_: &str) -> Variant {
     Variant { quirks: &CLOUDCANAL, quoting: Quoting::None }
+}
+
+static TEMPLATE: Spec = Spec {
+    holes: &[
+        ("data", Hole::After),
+        ("before", Hole::Before),
+        ("action", Hole::Operation),
+        ("bid", Hole::Integer(|source, number| source.message_id = Some(number))),
+        ("execTs", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
+        ("sendTs", Hole::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
+        ("dbValType", Hole::Types),
+    ],
+    table: Place::Either(128),
+    op: row_op,
+    ends_with_op: false,
+    before: Before::Row,
+    has_arrays: true,
+    empty_is_null: false,
+    key_names: None,
+};
+
+fn row_op(word: &str) -> Option<Op> {
+    match word {
+        "INSERT" => Some(Op::Insert),
+        "UPDATE" => Some(Op::Update),
+        "DELETE" => Some(Op::Delete),
+        _ => None,
+    }
 }
 
 /// The envelope's fields.
@@ -124,7 +156,7 @@ impl Field {
 /// A message as far as it is read.
 struct Message<'a> {
     envelope: Envelope<'a>,
-    entry_type: Option<std::borrow::Cow<'a, str>>,
+    entry_type: Option<Cow<'a, str>>,
     is_ddl: bool,
     data: std::ops::Range<usize>,
     before: std::ops::Range<usize>,
@@ -174,11 +206,11 @@ impl<'a> Message<'a> {
             Field::JdbcType => envelope.jdbc_types = events.read_repeated(cursor, self.first_cell)?,
             Field::IsDdl | Field::Ddl => self.is_ddl |= cursor.optional_bool()?.unwrap_or(false),
             Field::EntryType => self.entry_type = cursor.optional_text()?,
-            Field::ExecTs => envelope.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
-            Field::SendTs => envelope.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Field::ExecTs => envelope.source.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Field::SendTs => envelope.source.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
             Field::Pks => envelope.primary_key = events.read_names(cursor)?,
             Field::Sql => envelope.sql = cursor.optional_text()?,
-            Field::TableChanges => envelope.table_changes = cursor.optional_nested()?,
+            Field::TableChanges => envelope.table_changes = cursor.optional_nested()?.map(Cow::Borrowed),
         }
         Ok(())
     }

@@ -16,10 +16,11 @@ use std::borrow::Cow;
 
 use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Value, Writes};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, Value, Writes};
 use crate::keys::{KeyId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
 use crate::mysql::types::{Base, Declared, Form};
+use crate::template::{Before, Hole, Place, Spec};
 use crate::wire::framing;
 use crate::wire::json::{Cursor, Text};
 
@@ -47,6 +48,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     ]),
     variant,
     read: Read::Text(read),
+    template: Some(&TEMPLATE),
 };
 
 const NAME: &str = "debezium-json";
@@ -55,6 +57,86 @@ static DEBEZIUM: Quirks = Quirks { dialect: NAME, declares_lengths: false, write
 
 fn variant(_: &str) -> Variant {
     Variant { quirks: &DEBEZIUM, quoting: Quoting::None }
+}
+
+static TEMPLATE: Spec = Spec {
+    holes: &[
+        ("before", Hole::Before),
+        ("after", Hole::After),
+        ("op", Hole::Operation),
+        ("ts_ms", Hole::Integer(|source, number| finest(&mut source.produced_time, number, 1000))),
+        ("ts_us", Hole::Integer(|source, number| finest(&mut source.produced_time, number, 1))),
+        ("ts_ns", Hole::Any),
+        ("transaction.id", Hole::Text(transaction)),
+        ("transaction.total_order", Hole::Any),
+        ("transaction.data_collection_order", Hole::Any),
+        ("source.ts_ms", Hole::Integer(|source, number| finest(&mut source.event_time, number, 1000))),
+        ("source.ts_us", Hole::Integer(|source, number| finest(&mut source.event_time, number, 1))),
+        ("source.ts_ns", Hole::Any),
+        ("source.snapshot", Hole::Any),
+        ("source.sequence", Hole::Any),
+        ("source.row", Hole::Any),
+        ("source.thread", Hole::Any),
+        ("source.query", Hole::Any),
+        ("source.gtid", Hole::Text(gtid)),
+        ("source.file", Hole::Text(file)),
+        ("source.pos", Hole::Integer(|source, number| source.position = Some(number))),
+        ("payload.before", Hole::Before),
+        ("payload.after", Hole::After),
+        ("payload.op", Hole::Operation),
+        ("payload.ts_ms", Hole::Integer(|source, number| finest(&mut source.produced_time, number, 1000))),
+        ("payload.ts_us", Hole::Integer(|source, number| finest(&mut source.produced_time, number, 1))),
+        ("payload.ts_ns", Hole::Any),
+        ("payload.transaction.id", Hole::Text(transaction)),
+        ("payload.transaction.total_order", Hole::Any),
+        ("payload.transaction.data_collection_order", Hole::Any),
+        ("payload.source.ts_ms", Hole::Integer(|source, number| finest(&mut source.event_time, number, 1000))),
+        ("payload.source.ts_us", Hole::Integer(|source, number| finest(&mut source.event_time, number, 1))),
+        ("payload.source.ts_ns", Hole::Any),
+        ("payload.source.snapshot", Hole::Any),
+        ("payload.source.sequence", Hole::Any),
+        ("payload.source.row", Hole::Any),
+        ("payload.source.thread", Hole::Any),
+        ("payload.source.query", Hole::Any),
+        ("payload.source.gtid", Hole::Text(gtid)),
+        ("payload.source.file", Hole::Text(file)),
+        ("payload.source.pos", Hole::Integer(|source, number| source.position = Some(number))),
+    ],
+    table: Place::Tail(640),
+    op: row_op,
+    ends_with_op: false,
+    before: Before::Row,
+    has_arrays: false,
+    empty_is_null: true,
+    key_names: Some(|key, events| {
+        let names = key_names(key, events)?;
+        events.names.get(names).map(<[KeyId]>::to_vec)
+    }),
+};
+
+fn row_op(word: &str) -> Option<Op> {
+    match word {
+        "c" | "i" => Some(Op::Insert),
+        "u" => Some(Op::Update),
+        "d" => Some(Op::Delete),
+        "r" => Some(Op::Snapshot),
+        _ => None,
+    }
+}
+
+fn transaction<'a>(source: &mut Source<'a>, id: &'a str) -> bool {
+    source.transaction_id = Some(Cow::Borrowed(id));
+    true
+}
+
+fn gtid<'a>(source: &mut Source<'a>, gtid: &'a str) -> bool {
+    source.gtid = Some(Cow::Borrowed(gtid));
+    true
+}
+
+fn file<'a>(source: &mut Source<'a>, file: &'a str) -> bool {
+    source.file = Some(Cow::Borrowed(file));
+    true
 }
 
 /// Fields of the payload, of its `source`, `transaction` and of the wrapper around it.
@@ -293,12 +375,12 @@ impl<'a> Message<'a> {
             Field::Source => return self.nested(cursor, events, Self::source_member),
             Field::Transaction => return self.nested(cursor, events, Self::transaction_member),
             Field::Op => envelope.source.operation = cursor.optional_text()?,
-            Field::TsMs => produced(&mut envelope.produced_time, cursor, 1000)?,
-            Field::TsUs => produced(&mut envelope.produced_time, cursor, 1)?,
+            Field::TsMs => produced(&mut envelope.source.produced_time, cursor, 1000)?,
+            Field::TsUs => produced(&mut envelope.source.produced_time, cursor, 1)?,
             Field::DatabaseName => or(&mut envelope.database, cursor.optional_text()?),
             Field::SchemaName => or(&mut envelope.schema, cursor.optional_text()?),
             Field::Ddl => envelope.sql = cursor.optional_text()?,
-            Field::TableChanges => envelope.table_changes = cursor.optional_nested()?,
+            Field::TableChanges => envelope.table_changes = cursor.optional_nested()?.map(Cow::Borrowed),
             Field::Status => self.status = cursor.optional_text()?,
             Field::Id => envelope.source.transaction_id = cursor.optional_text()?,
             _ => cursor.skip()?,
@@ -340,14 +422,14 @@ impl<'a> Message<'a> {
     fn source_member(&mut self, field: Field, cursor: &mut Cursor<'a>, _: &mut Events<'a, '_, '_>) -> Result<()> {
         let envelope = &mut self.envelope;
         match field {
-            Field::Version => envelope.source.version = cursor.optional_text()?,
-            Field::Connector => envelope.source.connector = cursor.optional_text()?,
-            Field::TsMs => produced(&mut envelope.event_time, cursor, 1000)?,
-            Field::TsUs => produced(&mut envelope.event_time, cursor, 1)?,
+            Field::Version => envelope.version = cursor.optional_text()?,
+            Field::Connector => envelope.connector = cursor.optional_text()?,
+            Field::TsMs => produced(&mut envelope.source.event_time, cursor, 1000)?,
+            Field::TsUs => produced(&mut envelope.source.event_time, cursor, 1)?,
             Field::Db => envelope.database = cursor.optional_text()?,
             Field::Schema => envelope.schema = cursor.optional_text()?,
             Field::Table => envelope.table = cursor.optional_text()?,
-            Field::ServerId => envelope.source.server_id = cursor.optional_integer()?,
+            Field::ServerId => envelope.server_id = cursor.optional_integer()?,
             Field::Gtid => envelope.source.gtid = cursor.optional_text()?,
             Field::File => envelope.source.file = cursor.optional_text()?,
             Field::Pos => envelope.source.position = cursor.optional_integer()?,
@@ -394,11 +476,11 @@ impl<'a> Message<'a> {
             "file" => envelope.source.file = text,
             "pos" => envelope.source.position = number,
             "gtid" => envelope.source.gtid = text,
-            "server_id" => envelope.source.server_id = number,
-            "connector" => envelope.source.connector = text,
-            "version" => envelope.source.version = text,
-            "ts_ms" if of_source => envelope.event_time = number.and_then(micros_of_epoch),
-            "ts_ms" => envelope.produced_time = number.and_then(micros_of_epoch),
+            "server_id" => envelope.server_id = number,
+            "connector" => envelope.connector = text,
+            "version" => envelope.version = text,
+            "ts_ms" if of_source => envelope.source.event_time = number.and_then(micros_of_epoch),
+            "ts_ms" => envelope.source.produced_time = number.and_then(micros_of_epoch),
             _ => {}
         }
         Ok(())
@@ -458,8 +540,8 @@ impl<'a> Message<'a> {
         }
         // A heartbeat has a time and nothing else.
         let says_more = self.others || self.status.is_some() || self.before.is_some() || self.after.is_some();
-        let names_more = self.envelope.database.is_some() || self.envelope.table.is_some() || self.envelope.event_time.is_some();
-        if says_more || names_more || self.envelope.produced_time.is_none() {
+        let names_more = self.envelope.database.is_some() || self.envelope.table.is_some() || self.envelope.source.event_time.is_some();
+        if says_more || names_more || self.envelope.source.produced_time.is_none() {
             return Err(Fault::new(Kind::Envelope, "is missing").within("op"));
         }
         Ok(Op::Heartbeat)
@@ -480,11 +562,17 @@ impl<'a> Message<'a> {
 
 /// The finest of several times: `units` are microseconds each.
 fn produced(time: &mut Option<i64>, cursor: &mut Cursor<'_>, unit: i64) -> Result<()> {
-    let found = cursor.optional_integer()?.filter(|number| *number != 0).and_then(|number| number.checked_mul(unit));
+    if let Some(number) = cursor.optional_integer()? {
+        finest(time, number, unit);
+    }
+    Ok(())
+}
+
+fn finest(time: &mut Option<i64>, number: i64, unit: i64) {
+    let found = Some(number).filter(|number| *number != 0).and_then(|number| number.checked_mul(unit));
     if unit == 1 || time.is_none() {
         *time = found.or(*time);
     }
-    Ok(())
 }
 
 fn or<'a>(known: &mut Option<Cow<'a, str>>, found: Option<Cow<'a, str>>) {

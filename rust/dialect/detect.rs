@@ -51,6 +51,11 @@ static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> = L
     marks
 });
 
+/// Whether members of this name tell another dialect.
+pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
+    MARKS.get(name).is_some_and(|marks| marks.iter().any(|(_, of)| of.name != dialect.name))
+}
+
 /// The dialect that a message is written in.
 pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
     let by_members = if begins_like_json(message) { simdutf8::basic::from_utf8(message).ok().and_then(by_members) } else { None };

@@ -47,6 +47,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     marks: Marks::Bytes(|bytes| PUBLISHED.as_ref().is_some_and(|plan| plan.fits(bytes))),
     variant: |_| Variant { quirks: &QUIRKS, quoting: Quoting::None },
     read: Read::Bytes(read),
+    template: None,
 };
 
 static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Typed };
@@ -157,7 +158,6 @@ impl<'a, 'p> Record<'a, 'p> {
 
     fn head(&mut self, head: Head, written: &'p Choice<Written>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let (reader, envelope) = (&mut self.reader, &mut self.envelope);
-        let source = &mut envelope.source;
         match head {
             Head::ObjectName => {
                 let name = written.bytes(reader)?.unwrap_or_default();
@@ -168,15 +168,15 @@ impl<'a, 'p> Record<'a, 'p> {
                 }
                 [envelope.database, envelope.schema, envelope.table] = self.list.names.map(|name| name.map(Cow::Borrowed));
             }
-            Head::Id => source.message_id = written.number(reader)?,
-            Head::Timestamp => envelope.event_time = written.number(reader)?.and_then(micros),
-            Head::Position => place(text(written, reader)?.unwrap_or_default(), source),
-            Head::Transaction => source.transaction_id = text(written, reader)?.filter(|id| !id.is_empty()).map(Cow::Borrowed),
-            Head::Connector => source.connector = Some(word(written.word(reader)?, &[("MySQL", ())]).1),
-            Head::Version => source.version = text(written, reader)?.map(Cow::Borrowed),
+            Head::Id => envelope.source.message_id = written.number(reader)?,
+            Head::Timestamp => envelope.source.event_time = written.number(reader)?.and_then(micros),
+            Head::Position => place(text(written, reader)?.unwrap_or_default(), &mut envelope.source),
+            Head::Transaction => envelope.source.transaction_id = text(written, reader)?.filter(|id| !id.is_empty()).map(Cow::Borrowed),
+            Head::Connector => envelope.connector = Some(word(written.word(reader)?, &[("MySQL", ())]).1),
+            Head::Version => envelope.version = text(written, reader)?.map(Cow::Borrowed),
             Head::Operation => {
                 let (op, operation) = word(written.word(reader)?, &OPERATIONS);
-                (self.op, source.operation) = (op.unwrap_or(Op::Other), Some(operation));
+                (self.op, envelope.source.operation) = (op.unwrap_or(Op::Other), Some(operation));
             }
         }
         Ok(())
@@ -196,7 +196,7 @@ impl<'a, 'p> Record<'a, 'p> {
             last = written.number(reader)?;
             Ok(())
         })?;
-        self.envelope.produced_time = last.and_then(micros).or(self.envelope.produced_time);
+        self.envelope.source.produced_time = last.and_then(micros).or(self.envelope.source.produced_time);
         Ok(())
     }
 
@@ -209,10 +209,10 @@ impl<'a, 'p> Record<'a, 'p> {
             match name {
                 b"pk_uk_info" => keys = Some(reader.utf8(value)?),
                 b"GTID" => envelope.source.gtid = Some(reader.utf8(value)?.into()),
-                b"server_id" => envelope.source.server_id = reader.utf8(value)?.parse().ok(),
+                b"server_id" => envelope.server_id = reader.utf8(value)?.parse().ok(),
                 // When DTS read the change; what the last stage says, if any does, is nearer to the message.
                 b"readerThroughoutTime" => {
-                    envelope.produced_time = envelope.produced_time.or(reader.utf8(value)?.parse().ok().and_then(micros));
+                    envelope.source.produced_time = envelope.source.produced_time.or(reader.utf8(value)?.parse().ok().and_then(micros));
                 }
                 _ => {}
             }

@@ -13,9 +13,10 @@ use std::borrow::Cow;
 
 use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Writes};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, Writes};
 use crate::keys::{KeyId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
+use crate::template::{Before, Hole, Place, Spec};
 use crate::wire::framing;
 use crate::wire::json::Cursor;
 
@@ -36,6 +37,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     ]),
     variant,
     read: Read::Text(read),
+    template: Some(&TEMPLATE),
 };
 
 const NAME: &str = "maxwell-json";
@@ -62,6 +64,47 @@ static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: W
 
 fn variant(_: &str) -> Variant {
     Variant { quirks: &MAXWELL, quoting: Quoting::None }
+}
+
+static TEMPLATE: Spec = Spec {
+    holes: &[
+        ("type", Hole::Operation),
+        ("ts", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
+        ("xid", Hole::Integer(|source, number| source.transaction_id = Some(Cow::Owned(number.to_string())))),
+        ("commit", Hole::Any),
+        ("gtid", Hole::Text(gtid)),
+        ("position", Hole::Text(place)),
+        ("data", Hole::After),
+        ("old", Hole::Before),
+    ],
+    table: Place::Head(160),
+    op: row_op,
+    ends_with_op: false,
+    before: Before::Changes,
+    has_arrays: false,
+    empty_is_null: false,
+    key_names: None,
+};
+
+fn gtid<'a>(source: &mut Source<'a>, gtid: &'a str) -> bool {
+    source.gtid = Some(Cow::Borrowed(gtid));
+    true
+}
+
+/// `file:offset`; what is not of that form (a GTID set) is no place.
+fn place<'a>(source: &mut Source<'a>, text: &'a str) -> bool {
+    let Some((file, Ok(offset))) = text.rsplit_once(':').map(|(file, offset)| (file, offset.parse())) else { return false };
+    (source.file, source.position) = (Some(Cow::Borrowed(file)), Some(offset));
+    true
+}
+
+fn row_op(word: &str) -> Option<Op> {
+    match word {
+        "insert" => Some(Op::Insert),
+        "update" => Some(Op::Update),
+        "delete" => Some(Op::Delete),
+        _ => None,
+    }
 }
 
 /// The message's fields.
@@ -169,11 +212,11 @@ impl<'a> Message<'a> {
             Field::Database => envelope.database = cursor.optional_text()?,
             Field::Table => envelope.table = cursor.optional_text()?,
             Field::Type => envelope.source.operation = cursor.optional_text()?,
-            Field::Ts => envelope.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Field::Ts => envelope.source.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
             Field::Xid => envelope.source.transaction_id = cursor.optional_integer()?.map(|xid| Cow::Owned(xid.to_string())),
             Field::Gtid => envelope.source.gtid = cursor.optional_text()?,
             Field::Position => self.position(cursor)?,
-            Field::ServerId => envelope.source.server_id = cursor.optional_integer()?,
+            Field::ServerId => envelope.server_id = cursor.optional_integer()?,
             Field::Commit => {
                 self.has_commit = true;
                 cursor.skip()?;
@@ -182,18 +225,14 @@ impl<'a> Message<'a> {
             Field::Data => self.data = row(cursor, events)?,
             Field::Old => self.old = row(cursor, events)?,
             Field::Sql => envelope.sql = cursor.optional_text()?,
-            Field::Def => envelope.table_changes = cursor.optional_nested()?,
+            Field::Def => envelope.table_changes = cursor.optional_nested()?.map(Cow::Borrowed),
         }
         Ok(())
     }
 
-    /// `file:offset`; what is not of that form (a GTID set) is no place.
     fn position(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         let Some(Cow::Borrowed(text)) = cursor.optional_text()? else { return Ok(()) };
-        if let Some((file, Ok(offset))) = text.rsplit_once(':').map(|(file, offset)| (file, offset.parse())) {
-            self.envelope.source.file = Some(file.into());
-            self.envelope.source.position = Some(offset);
-        }
+        place(&mut self.envelope.source, text);
         Ok(())
     }
 
@@ -217,7 +256,7 @@ impl<'a> Message<'a> {
             && source.transaction_id.is_none()
             && source.file.is_none()
             && source.gtid.is_none()
-            && source.server_id.is_none()
+            && self.envelope.server_id.is_none()
     }
 
     fn op(&self) -> Result<Op> {

@@ -14,8 +14,9 @@ use crate::error::Result;
 use crate::event::{Events, Quirks, Writes};
 use crate::keys::Quoting;
 use crate::options::DialectOptions;
+use crate::template::Spec;
 
-pub(crate) use detect::{Mark, detect, undetected};
+pub(crate) use detect::{Mark, detect, is_mark_of_other, undetected};
 pub(crate) use dts_avro::Plan as WriterSchema;
 
 /// How messages of a dialect are written on the wire.
@@ -64,6 +65,8 @@ pub struct Dialect {
     /// How the dialect of this name or alias writes values.
     pub(crate) variant: fn(&str) -> Variant,
     pub(crate) read: Read,
+    /// What differs from message to message of a table, where messages may be read by templates.
+    pub(crate) template: Option<&'static Spec>,
 }
 
 /// What only one dialect's messages have.

@@ -30,6 +30,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     marks: Marks::Members(&[Mark::Name("binlog"), Mark::Name("canalTime"), Mark::Begins("columns", b'['), Mark::Begins("event", b'"')]),
     variant,
     read: Read::Text(read),
+    template: None,
 };
 
 const NAME: &str = "river-json";
@@ -134,8 +135,8 @@ impl<'a> Message<'a> {
         let envelope = &mut self.envelope;
         match field {
             Some(Field::Binlog) => self.binlog(cursor)?,
-            Some(Field::Time) => envelope.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
-            Some(Field::CanalTime) => envelope.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Some(Field::Time) => envelope.source.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
+            Some(Field::CanalTime) => envelope.source.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
             Some(Field::Db) => envelope.database = cursor.optional_text()?,
             Some(Field::Table) => envelope.table = cursor.optional_text()?,
             Some(Field::Event) => envelope.source.operation = cursor.optional_text()?,

@@ -34,6 +34,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     marks: Marks::Bytes(detect),
     variant,
     read: Read::Bytes(read),
+    template: None,
 };
 
 const NAME: &str = "ticdc-open";
@@ -118,11 +119,11 @@ fn text(bytes: &[u8]) -> Result<&str> {
 
 fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut envelope = Envelope::empty(reading.variant.quirks);
-    envelope.event_time = head.ts.map(physical);
+    envelope.source.event_time = head.ts.map(physical);
     envelope.database = head.database;
     envelope.table = head.table;
-    envelope.source.handle_key_only = head.keys_only;
-    envelope.source.claim_check = head.claim_check;
+    envelope.handle_key_only = head.keys_only;
+    envelope.claim_check = head.claim_check;
     let body = if body.is_empty() { Body::default() } else { Body::read(text(body)?, reading.lenient, events)? };
     let image = |cells: Option<Cells>| cells.map(Image::whole);
     let (op, before, after) = match (head.kind, body.update, body.delete) {

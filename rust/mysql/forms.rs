@@ -131,12 +131,23 @@ fn undo_any<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Resul
 impl Column<'_> {
     /// Whether every value is written as MySQL prints it.
     #[inline]
-    fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         match (self.declared, self.named) {
             (Some(declared), _) => declared.form == Form::Plain && (declared.base != Base::Unknown || !self.asks_bytes()),
             (None, Some(_)) => false,
             (None, None) => matches!(self.asked, DataType::Utf8 | DataType::LargeUtf8 | DataType::Boolean),
         }
+    }
+
+    /// Whether every number is written as MySQL prints it.
+    pub fn has_plain_numbers(&self) -> bool {
+        matches!(self.form(&Value::Number("1")), Ok(Form::Plain))
+    }
+
+    /// Whether text is what a column of timestamps reads as it is: with its zone, if it has one.
+    pub fn has_zoned_text(&self) -> bool {
+        let is_zoned = matches!(self.form(&Value::Text("")), Ok(Form::Zoned));
+        is_zoned && matches!(self.asked, DataType::Timestamp(..))
     }
 
     fn form(&self, value: &Value<'_>) -> Result<Form> {

@@ -21,24 +21,75 @@ pub(crate) fn integer(text: &str) -> Result<i128, Refusal> {
     Ok(if negative { -magnitude } else { magnitude })
 }
 
-/// An integer of at most 18 digits, which is nearly every one; `None` for all other text.
+/// An integer that fits 64 bits, which is nearly every one; `None` for all other text.
 #[inline]
 pub(crate) fn short_integer(text: &str) -> Option<i64> {
-    let (negative, digits) = sign(text.as_bytes());
-    if digits.is_empty() || digits.len() > 18 {
-        return None;
-    }
-    let mut value = 0i64;
-    for byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value * 10 + i64::from(digit);
-    }
-    Some(if negative { -value } else { value })
+    let (value, length) = integer_prefix(&with_room::<32>(text.as_bytes())?)?;
+    (length == text.len()).then_some(value)
 }
 
+/// Bytes with zeros behind them: what begins with a number is read block by block, and past its end. `None` where there would be
+/// fewer than eight zeros.
+#[inline]
+pub(crate) fn with_room<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    let mut room = [0; N];
+    room.get_mut(..bytes.len()).filter(|_| bytes.len() + 8 <= N)?.copy_from_slice(bytes);
+    Some(room)
+}
+
+/// The integer that bytes begin with, and its length: an optional minus, then as many digits as 64 bits hold. At least eight bytes
+/// have to follow it.
+#[inline(always)]
+pub(crate) fn integer_prefix(bytes: &[u8]) -> Option<(i64, usize)> {
+    let (negative, unsigned) = sign(bytes);
+    let (magnitude, length) = digits(unsigned)?;
+    let value = i64::try_from(magnitude).ok()?;
+    match (negative, length) {
+        (_, 0) => None,
+        (true, length) => Some((-value, length + 1)),
+        (false, length) => Some((value, length)),
+    }
+}
+
+/// The digits that bytes begin with, which may be none: their value, and how many they are. `None` for more than 19, the most that
+/// 64 bits hold, or where fewer than eight bytes follow.
+#[inline(always)]
+pub(crate) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
+    let (value, count) = eight_digits(*bytes.first_chunk()?);
+    if count < 8 { Some((value, count)) } else { more_digits(value, bytes.get(8..)?) }
+}
+
+/// What follows the first eight digits.
+#[inline]
+fn more_digits(first: u64, bytes: &[u8]) -> Option<(u64, usize)> {
+    let (second, count) = eight_digits(*bytes.first_chunk()?);
+    let value = first * POWERS.get(count)?.unsigned_abs() + second;
+    if count < 8 {
+        return Some((value, 8 + count));
+    }
+    let (third, count) = eight_digits(*bytes.get(8..)?.first_chunk()?);
+    if count <= 3 { Some((value * POWERS.get(count)?.unsigned_abs() + third, 16 + count)) } else { None }
+}
+
+/// Up to eight digits at once: the bytes are the lanes of one integer.
+#[inline(always)]
+fn eight_digits(bytes: [u8; 8]) -> (u64, usize) {
+    let lanes = u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030;
+    // The highest bit of each lane that is beyond 9; the lowest of them is right whatever the lanes above carry.
+    let others = (lanes.wrapping_add(0x7676_7676_7676_7676) | lanes) & 0x8080_8080_8080_8080;
+    let count = (others.trailing_zeros() / 8) as usize;
+    if count == 0 {
+        return (0, 0);
+    }
+    // The first digit goes to the lane that counts most, zeros before it; then neighbours are joined, thrice.
+    let lanes = lanes << (64 - 8 * count);
+    let pairs = lanes.wrapping_mul(10).wrapping_add(lanes >> 8);
+    let low = (pairs & 0x0000_00FF_0000_00FF).wrapping_mul(0x000F_4240_0000_0064);
+    let high = (pairs >> 16 & 0x0000_00FF_0000_00FF).wrapping_mul(0x0000_2710_0000_0001);
+    (low.wrapping_add(high) >> 32, count)
+}
+
+#[inline(always)]
 fn sign(text: &[u8]) -> (bool, &[u8]) {
     match text {
         [b'-', digits @ ..] => (true, digits),
@@ -117,30 +168,30 @@ impl From64 for i256 {
 /// The usual form: at most 18 digits in all, no exponent, not more fraction digits than the scale.
 #[inline]
 fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Option<i64> {
-    let (negative, digits) = sign(text);
+    let (value, length) = decimal_prefix(&with_room::<32>(text)?, precision, scale)?;
+    (length == text.len()).then_some(value)
+}
+
+/// The decimal of the usual form that bytes begin with, and its length.
+#[inline(always)]
+pub(crate) fn decimal_prefix(bytes: &[u8], precision: u8, scale: i8) -> Option<(i64, usize)> {
+    let (negative, unsigned) = sign(bytes);
     let scale = usize::try_from(scale).ok()?;
-    if digits.is_empty() || digits.len() + scale > 18 {
+    let (whole, whole_digits) = digits(unsigned).filter(|(_, count)| *count > 0)?;
+    let (fraction, fraction_digits) = match unsigned.get(whole_digits) {
+        Some(b'.') => digits(unsigned.get(whole_digits + 1..)?).filter(|(_, count)| *count > 0)?,
+        _ => (0, 0),
+    };
+    if whole_digits + scale > 18 {
         return None;
     }
-    let (mut value, mut point) = (0i64, None);
-    for (index, byte) in digits.iter().enumerate() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit <= 9 {
-            value = value * 10 + i64::from(digit);
-        } else if *byte == b'.' && point.is_none() && index > 0 {
-            point = Some(index + 1);
-        } else {
-            return None;
-        }
+    let zeros = scale.checked_sub(fraction_digits)?;
+    let value = whole as i64 * POWERS.get(scale)? + fraction as i64 * POWERS.get(zeros)?;
+    if POWERS.get(usize::from(precision)).is_some_and(|limit| value >= *limit) {
+        return None;
     }
-    let fraction = match point {
-        Some(start) if start == digits.len() => return None,
-        Some(start) => digits.len() - start,
-        None => 0,
-    };
-    let value = value * POWERS.get(scale.checked_sub(fraction)?)?;
-    let fits = POWERS.get(usize::from(precision)).is_none_or(|limit| value < *limit);
-    fits.then_some(if negative { -value } else { value })
+    let length = usize::from(negative) + whole_digits + if fraction_digits > 0 { 1 + fraction_digits } else { 0 };
+    Some((if negative { -value } else { value }, length))
 }
 
 const POWERS: [i64; 19] = {

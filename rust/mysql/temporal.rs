@@ -1,6 +1,6 @@
 //! Dates and times in MySQL's fixed layouts. Libraries refuse `0000-00-00` and `-838:59:59`, so these are read here.
 
-use crate::mysql::number::Refusal;
+use crate::mysql::number::{Refusal, digits, with_room};
 
 /// A date, with or without a time of day, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +24,25 @@ impl Written {
     /// Reads `2021-01-31`, `2021-01-31 12:00:00.123456`, and both in ISO's form with `T` and `Z` or `+08:00`.
     #[inline]
     pub fn parse(text: &str) -> Result<Written, Refusal> {
-        let bytes = text.as_bytes();
-        let date: &[u8; 10] = bytes.first_chunk().ok_or(Refusal::Type)?;
-        if date[4] != b'-' || date[7] != b'-' {
-            return Err(Refusal::Type);
+        // No date is longer than 35 bytes.
+        let room = with_room::<48>(text.as_bytes()).ok_or(Refusal::Type)?;
+        let (mut written, length) = Written::prefix(&room)?;
+        let rest = text.as_bytes().get(length..).unwrap_or_default();
+        if !rest.is_empty() {
+            written.offset = if written.has_time && written.offset.is_none() { offset(rest)? } else { return Err(Refusal::Type) };
         }
+        Ok(written)
+    }
+
+    /// The date or date and time that bytes begin with, and its length; a zone behind it other than `Z` is left.
+    #[inline(always)]
+    pub fn prefix(bytes: &[u8]) -> Result<(Written, usize), Refusal> {
+        let [century, decade, rest @ ..]: [u8; 10] = *bytes.first_chunk().ok_or(Refusal::Type)?;
+        let [year, _, _, month, _, _, day, _] = pairs(rest, *b"00-00-00")?;
         let mut written = Written {
-            year: pair(date[0], date[1])? as u16 * 100 + pair(date[2], date[3])? as u16,
-            month: pair(date[5], date[6])?,
-            day: pair(date[8], date[9])?,
+            year: u16::from(pair(century, decade)?) * 100 + u16::from(year),
+            month,
+            day,
             hour: 0,
             minute: 0,
             second: 0,
@@ -40,46 +50,45 @@ impl Written {
             offset: None,
             has_time: false,
         };
-        let rest = bytes.get(10..).unwrap_or_default();
-        if !rest.is_empty() {
-            written.read_time(rest)?;
+        let Some(b' ' | b'T') = bytes.get(10) else { return Ok((written, 10)) };
+        let length = 11 + written.read_time(bytes.get(11..).unwrap_or_default())?;
+        if bytes.get(length) == Some(&b'Z') {
+            written.offset = Some(0);
+            return Ok((written, length + 1));
         }
-        Ok(written)
+        Ok((written, length))
     }
 
-    /// `rest` is what follows the date, with its separator.
-    #[inline]
-    fn read_time(&mut self, rest: &[u8]) -> Result<(), Refusal> {
-        let time: &[u8; 9] = rest.first_chunk().ok_or(Refusal::Type)?;
-        if !matches!(time[0], b' ' | b'T') || time[3] != b':' || time[6] != b':' {
-            return Err(Refusal::Type);
-        }
-        self.hour = pair(time[1], time[2])?;
-        self.minute = pair(time[4], time[5])?;
-        self.second = pair(time[7], time[8])?;
+    /// Reads the time of day that follows the date and its separator, and returns its length.
+    #[inline(always)]
+    fn read_time(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
+        let [hour, _, _, minute, _, _, second, _] = pairs(*rest.first_chunk().ok_or(Refusal::Type)?, *b"00:00:00")?;
+        (self.hour, self.minute, self.second) = (hour, minute, second);
         self.has_time = true;
-        let (nanos, rest) = fraction(rest.get(9..).unwrap_or_default())?;
-        self.nanos = nanos;
-        self.offset = offset(rest)?;
-        Ok(())
+        match rest.get(8) {
+            Some(b'.') => {
+                let (nanos, length) = fraction_digits(rest.get(9..).unwrap_or_default())?;
+                self.nanos = nanos;
+                Ok(9 + length)
+            }
+            _ => Ok(8),
+        }
     }
 
     /// Whether MySQL would call this a zero date, in whole or in part.
-    #[inline]
+    #[inline(always)]
     pub fn is_zero(&self) -> bool {
         self.year == 0 || self.month == 0 || self.day == 0
     }
 
     /// Days since 1970. A date that the calendar lacks is out of range.
-    #[inline]
+    #[inline(always)]
     pub fn days(&self) -> Result<i32, Refusal> {
-        let in_calendar =
-            self.year > 0 && (1..=12).contains(&self.month) && self.day > 0 && self.day <= days_in_month(self.year, self.month);
-        if in_calendar { Ok(days_from_civil(self.year, self.month, self.day)) } else { Err(Refusal::Range) }
+        days_from_civil(self.year, self.month, self.day).ok_or(Refusal::Range)
     }
 
     /// Seconds since 1970 on the clock that was written, without its fraction.
-    #[inline]
+    #[inline(always)]
     pub fn seconds(&self) -> Result<i64, Refusal> {
         if self.hour > 23 || self.minute > 59 || self.second > 59 {
             return Err(Refusal::Range);
@@ -89,23 +98,42 @@ impl Written {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn pair(tens: u8, ones: u8) -> Result<u8, Refusal> {
     let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
     if tens > 9 || ones > 9 { Err(Refusal::Type) } else { Ok(tens * 10 + ones) }
 }
 
+/// The numbers of two digits that begin at each byte of a text with signs between them. All bytes are checked and joined at once, as
+/// lanes of one integer. `form` has a zero for each digit, and the signs in their places.
+#[inline(always)]
+fn pairs(text: [u8; 8], form: [u8; 8]) -> Result<[u8; 8], Refusal> {
+    // What carries a lane into its highest bit: of a digit more than 9, of a sign more than 0.
+    let carry = u64::from_le_bytes(form.map(|byte| if byte == b'0' { 0x76 } else { 0x7F }));
+    let lanes = u64::from_le_bytes(text) ^ u64::from_le_bytes(form);
+    if (lanes.wrapping_add(carry) | lanes) & 0x8080_8080_8080_8080 != 0 {
+        return Err(Refusal::Type);
+    }
+    Ok(lanes.wrapping_mul(10).wrapping_add(lanes >> 8).to_le_bytes())
+}
+
 /// Nanoseconds of `.123456`, and what follows.
 #[inline]
 fn fraction(text: &[u8]) -> Result<(u32, &[u8]), Refusal> {
-    let Some(digits) = text.strip_prefix(b".") else { return Ok((0, text)) };
-    let count = digits.iter().take_while(|b| b.is_ascii_digit()).count();
-    let (digits, rest) = digits.split_at_checked(count).unwrap_or((digits, &[]));
-    if count == 0 || count > 9 {
-        return Err(Refusal::Type);
+    let Some(rest) = text.strip_prefix(b".") else { return Ok((0, text)) };
+    let (nanos, count) = fraction_digits(rest)?;
+    Ok((nanos, rest.get(count..).unwrap_or_default()))
+}
+
+/// Nanoseconds of the digits behind a point, and how many these are.
+#[inline(always)]
+fn fraction_digits(bytes: &[u8]) -> Result<(u32, usize), Refusal> {
+    const UNITS: [u32; 10] = [0, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
+    let (value, count) = digits(bytes).ok_or(Refusal::Type)?;
+    match UNITS.get(count) {
+        Some(unit) if count > 0 => Ok((value as u32 * unit, count)),
+        _ => Err(Refusal::Type),
     }
-    let nanos = digits.iter().fold(0, |n, d| n * 10 + u32::from(d - b'0')) * 10u32.pow(9 - count as u32);
-    Ok((nanos, rest))
 }
 
 fn offset(text: &[u8]) -> Result<Option<i32>, Refusal> {
@@ -124,49 +152,84 @@ fn offset(text: &[u8]) -> Result<Option<i32>, Refusal> {
     }
 }
 
-fn days_in_month(year: u16, month: u8) -> u8 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
-        2 => 28,
-        _ => 31,
+/// Days from 1970-01-01 in the proleptic Gregorian calendar, if it has the date.
+#[inline(always)]
+fn days_from_civil(year: u16, month: u8, day: u8) -> Option<i32> {
+    /// How many days a month has, and how many the months before it.
+    const MONTHS: [(u8, u16); 16] = [
+        (0, 0),
+        (31, 0),
+        (28, 31),
+        (31, 59),
+        (30, 90),
+        (31, 120),
+        (30, 151),
+        (31, 181),
+        (31, 212),
+        (30, 243),
+        (31, 273),
+        (30, 304),
+        (31, 334),
+        (0, 0),
+        (0, 0),
+        (0, 0),
+    ];
+    let before = u32::from(year).checked_sub(1)?;
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let (length, months) = *MONTHS.get(usize::from(month))?;
+    if day == 0 || day > length + u8::from(is_leap && month == 2) {
+        return None;
     }
-}
-
-/// Days from 1970-01-01 in the proleptic Gregorian calendar. Years are counted from March, so that the leap day is
-/// the last of its year.
-#[inline]
-fn days_from_civil(year: u16, month: u8, day: u8) -> i32 {
-    let (year, month) = if month > 2 { (i32::from(year), i32::from(month) - 3) } else { (i32::from(year) - 1, i32::from(month) + 9) };
-    let day_of_year = (153 * month + 2) / 5 + i32::from(day) - 1;
-    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
+    let of_year = u32::from(months) + u32::from(is_leap && month > 2) + u32::from(day);
+    Some((before * 365 + before / 4 - before / 100 + before / 400 + of_year) as i32 - 719_163)
 }
 
 /// Microseconds of a TIME: `12:00:00`, `-838:59:59.000000`.
 #[inline]
 pub(crate) fn time_of(text: &str) -> Result<i64, Refusal> {
-    let (negative, clock) = match text.as_bytes() {
-        [b'-', rest @ ..] => (true, rest),
-        rest => (false, rest),
-    };
-    let colon = clock.iter().position(|b| *b == b':').filter(|at| (2..=3).contains(at)).ok_or(Refusal::Type)?;
-    let (hours, rest) = clock.split_at_checked(colon).ok_or(Refusal::Type)?;
-    let hours =
-        hours.iter().try_fold(0i64, |n, b| if b.is_ascii_digit() { Ok(n * 10 + i64::from(b - b'0')) } else { Err(Refusal::Type) })?;
-    let clock: &[u8; 6] = rest.first_chunk().ok_or(Refusal::Type)?;
-    if clock[3] != b':' {
-        return Err(Refusal::Type);
+    let room = with_room::<32>(text.as_bytes()).ok_or(Refusal::Type)?;
+    let (time, length) = WrittenTime::prefix(&room)?;
+    if length == text.len() { time.micros() } else { Err(Refusal::Type) }
+}
+
+/// A TIME, as it is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrittenTime {
+    negative: bool,
+    hours: u64,
+    minutes: u8,
+    seconds: u8,
+    nanos: u32,
+}
+
+impl WrittenTime {
+    /// The TIME that bytes begin with, and its length.
+    #[inline]
+    pub fn prefix(bytes: &[u8]) -> Result<(WrittenTime, usize), Refusal> {
+        let negative = bytes.first() == Some(&b'-');
+        let clock = bytes.get(usize::from(negative)..).unwrap_or_default();
+        let (hours, count) = digits(clock).filter(|(_, count)| matches!(count, 2 | 3)).ok_or(Refusal::Type)?;
+        let rest = clock.get(count..).unwrap_or_default();
+        let [c0, m0, m1, c1, s0, s1]: [u8; 6] = *rest.first_chunk().ok_or(Refusal::Type)?;
+        if (c0, c1) != (b':', b':') {
+            return Err(Refusal::Type);
+        }
+        let behind = rest.get(6..).unwrap_or_default();
+        let (nanos, after) = fraction(behind)?;
+        let time = WrittenTime { negative, hours, minutes: pair(m0, m1)?, seconds: pair(s0, s1)?, nanos };
+        Ok((time, bytes.len() - after.len()))
     }
-    let (minutes, seconds) = (pair(clock[1], clock[2])?, pair(clock[4], clock[5])?);
-    let (nanos, rest) = fraction(rest.get(6..).unwrap_or_default())?;
-    if !rest.is_empty() {
-        return Err(Refusal::Type);
+
+    /// Microseconds, if MySQL has such a TIME.
+    #[inline]
+    pub fn micros(self) -> Result<i64, Refusal> {
+        let WrittenTime { negative, hours, minutes, seconds, nanos } = self;
+        if hours > 838 || minutes > 59 || seconds > 59 || !nanos.is_multiple_of(1000) {
+            return Err(Refusal::Range);
+        }
+        let micros = ((hours as i64 * 60 + i64::from(minutes)) * 60 + i64::from(seconds)) * 1_000_000 + i64::from(nanos / 1000);
+        Ok(if negative { -micros } else { micros })
     }
-    if hours > 838 || minutes > 59 || seconds > 59 || nanos % 1000 != 0 {
-        return Err(Refusal::Range);
-    }
-    let micros = ((hours * 60 + i64::from(minutes)) * 60 + i64::from(seconds)) * 1_000_000 + i64::from(nanos / 1000);
-    Ok(if negative { -micros } else { micros })
 }
 
 /// A DATE as MySQL prints it, from days since 1970.

@@ -331,11 +331,13 @@ impl Types {
         Types { keep_entries, ..Types::default() }
     }
 
-    /// Forgets everything if it has become too much, or if the names' numbers are no longer what they were.
-    pub fn trim(&mut self, names_forgotten: bool) {
-        if names_forgotten || self.blocks.len() > Self::MOST || self.schemas.parts.len() > Schemas::MOST {
+    /// Forgets everything if it has become too much, or if the names' numbers are no longer what they were, and tells so.
+    pub fn trim(&mut self, names_forgotten: bool) -> bool {
+        let is_forgotten = names_forgotten || self.blocks.len() > Self::MOST || self.schemas.parts.len() > Schemas::MOST;
+        if is_forgotten {
             *self = Types::new(self.keep_entries);
         }
+        is_forgotten
     }
 
     pub fn block(&self, block: usize) -> Option<&Block> {

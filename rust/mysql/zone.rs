@@ -30,6 +30,7 @@ impl Zone {
 
     /// The instant of a clock in this zone, both in seconds since 1970. A clock that a change of offset skips or
     /// repeats is no instant, so it is out of range.
+    #[inline]
     pub fn instant(&self, clock: i64) -> Result<i64, Refusal> {
         match self {
             Zone::Utc => Ok(clock),
@@ -42,6 +43,7 @@ impl Zone {
     }
 
     /// The clock in this zone at an instant, both in seconds since 1970.
+    #[inline]
     pub fn clock(&self, instant: i64) -> Result<i64, Refusal> {
         match self {
             Zone::Utc => Ok(instant),

@@ -58,6 +58,12 @@ impl<'a> Cursor<'a> {
         Cursor { text, at: 0, lenient }
     }
 
+    /// A reader of `text` from a character on.
+    #[inline]
+    pub fn starting(text: &'a str, at: usize, lenient: bool) -> Self {
+        Cursor { text, at, lenient }
+    }
+
     /// The byte that is read next.
     #[inline]
     pub fn at(&self) -> usize {
@@ -495,6 +501,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Whether two values, each as it is written, stand for the same text; null is the same only as null.
+pub(crate) fn same_values(one: &str, other: &str) -> bool {
+    let value = |text| Cursor::new(text, true).value();
+    one == other || matches!((value(one), value(other)), (Ok(one), Ok(other)) if one.same(&other))
+}
+
 /// A text as it stands in JSON.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
@@ -512,22 +524,39 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Which bytes of a block are quotes, backslashes or control characters: a bit for each.
 #[inline(always)]
-fn special_in(block: &[u8; 16]) -> u32 {
+pub(crate) fn special_in(block: &[u8; 16]) -> u32 {
     let block = u8x16::new(*block);
     let control = block.min(u8x16::splat(0x1F)).simd_eq(block);
     (block.simd_eq(u8x16::splat(b'"')) | block.simd_eq(u8x16::splat(b'\\')) | control).to_bitmask()
 }
 
+/// The 16 bytes from `at` on; zeros stand for those behind the end. None at the end.
+#[inline(always)]
+pub(crate) fn block_at(bytes: &[u8], at: usize) -> Option<[u8; 16]> {
+    let rest = bytes.get(at..)?;
+    match rest.first_chunk::<16>() {
+        Some(block) => Some(*block),
+        None => last_block(bytes, rest.len()),
+    }
+}
+
+/// The last bytes, fewer than 16.
+#[cold]
+fn last_block(bytes: &[u8], length: usize) -> Option<[u8; 16]> {
+    let missing = 16usize.checked_sub(length).filter(|_| length > 0)?;
+    Some((u128::from_le_bytes(*bytes.last_chunk()?) >> (8 * missing)).to_le_bytes())
+}
+
 /// Index of the first quote, backslash or control character at or behind `from`; the text's length if there is none.
 #[inline]
-fn special(bytes: &[u8], from: usize) -> usize {
+pub(crate) fn special(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
-    while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
-        let hits = special_in(block);
+    while let Some([low, high]) = bytes.get(at..).and_then(|rest| rest.as_chunks::<16>().0.first_chunk::<2>()) {
+        let hits = special_in(low) | special_in(high) << 16;
         if hits != 0 {
             return at + hits.trailing_zeros() as usize;
         }
-        at += 16;
+        at += 32;
     }
     let tail = bytes.get(at..).unwrap_or_default();
     at + tail.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20).unwrap_or(tail.len())

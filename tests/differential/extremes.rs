@@ -105,3 +105,52 @@ fn threads_share_a_decoder() {
         }
     });
 }
+
+/// Values that are nearly what a template expects, each between messages that are.
+#[test]
+fn nearly_right_values_are_read_alike() {
+    let right = r#""name":"n","id":1,"total":1.5,"placed_at":"2021-01-01 00:00:00""#;
+    let (types, good) = (r#""id":"int""#, |row: &str| canal("orders", row, r#""id":"int""#));
+    let rows = [
+        ("1.5", "1.e5"),
+        ("1.5", "1.E5"),
+        ("1.5", "01.5"),
+        ("1.5", "1."),
+        ("1.5", ".5"),
+        ("1.5", "-"),
+        ("1.5", "1e"),
+        (":1,", ":01,"),
+        (":1,", ":-0,"),
+        (":1,", ":1.0,"),
+        (":1,", ":1e0,"),
+        (":1,", ":9223372036854775808,"),
+        (":1,", ":-9223372036854775808,"),
+        (":1,", ":12345678901234567890,"),
+        (":1,", ":nul,"),
+        (":1,", ":tru,"),
+        ("00:00:00", "00:00:60"),
+        ("00:00:00", "24:00:00"),
+        ("00:00:00", "00:00:00Z"),
+        ("00:00:00", "00:00:00ZZ"),
+        ("00:00:00", "00:00:00."),
+        ("00:00:00", "00:00:00.1234567890"),
+        ("2021-01-01", "2021-02-29"),
+        ("2021-01-01", "0000-00-00"),
+        ("2021-01-01", "2021-01-0a"),
+    ];
+    let mut messages = vec![good(right), good(right), good(right)];
+    for (from, to) in rows {
+        messages.extend([good(&right.replace(from, to)), good(right)]);
+    }
+    let text = |message: &Message| String::from_utf8(message.value.clone().unwrap()).unwrap();
+    let types = format!("{{{types}}}");
+    for odd in ["5", "[]", "null", "\"\"", "[5]", "true"] {
+        messages.extend([message(text(&good(right)).replace(&types, odd)), good(right)]);
+    }
+    every_way("canal-json", &messages);
+    let numbers = |ddl: &str| Options { schema: Some(TableSchema::Ddl(ddl.into())), dialect: "canal-json".into(), ..Options::default() };
+    agree(numbers("id double, total double, placed_at timestamp"), &messages);
+    agree(numbers("id tinyint, total decimal(38,10), placed_at date"), &messages);
+    // Nobody asks for types here.
+    agree(Options { fields: Some(vec!["op".into(), "after".into()]), ..numbers("total decimal(10,2)") }, &messages);
+}

@@ -37,7 +37,6 @@ fn types() -> Vec<(String, String)> {
 }
 
 #[test]
-#[ignore = "until templates exist"]
 fn canal_json_is_templated() {
     most_are_templated(Producer::Canal);
     most_are_templated(Producer::TencentCanal);
@@ -46,26 +45,22 @@ fn canal_json_is_templated() {
 
 /// Types in another order each time.
 #[test]
-#[ignore = "until templates exist"]
 fn canal_json_of_ticdc_is_templated() {
     most_are_templated(Producer::TicdcCanal);
 }
 
 #[test]
-#[ignore = "until templates exist"]
 fn cloudcanal_json_is_templated() {
     most_are_templated(Producer::Cloudcanal);
 }
 
 #[test]
-#[ignore = "until templates exist"]
 fn maxwell_json_is_templated() {
     most_are_templated(Producer::Maxwell);
     most_are_templated(Producer::TicdcMaxwell);
 }
 
 #[test]
-#[ignore = "until templates exist"]
 fn debezium_json_is_templated() {
     most_are_templated(Producer::Debezium);
     most_are_templated(Producer::DebeziumSchema);
@@ -73,13 +68,13 @@ fn debezium_json_is_templated() {
 }
 
 #[test]
-#[ignore = "until templates exist"]
+#[ignore = "no templates yet"]
 fn debezium_json_without_envelope_is_templated() {
     most_are_templated(Producer::DebeziumFlat);
 }
 
 #[test]
-#[ignore = "until templates exist"]
+#[ignore = "no templates yet"]
 fn river_json_is_templated() {
     most_are_templated(Producer::River);
 }

@@ -32,6 +32,12 @@ import org.apache.flink.util.Collector;
  * nothing runs beside. Prints one JSON line: MB/s of each round after the warm-up, and sums that show what was decoded.
  */
 public final class JvmPeers {
+    /** Messages, however small the corpus: compilers need that many until the figures stay, or the peers look too slow. */
+    private static final int WARM_UP = 800_000;
+
+    /** Messages: a process's CPU time goes in steps of 10 ms, so a short round says little. */
+    private static final int ROUND = 200_000;
+
     /** Decodes one message and feeds what it made to the sums. */
     interface Peer {
         void decode(byte[] message, Sums sums) throws IOException;
@@ -208,10 +214,18 @@ public final class JvmPeers {
                 .getProcessCpuTime();
     }
 
+    /** How often a corpus is decoded until at least so many messages were. */
+    static int passes(List<byte[]> messages, int least) {
+        return (least + messages.size() - 1) / messages.size();
+    }
+
     static double megabytesPerSecond(List<byte[]> messages, Peer peer, long bytes) throws IOException {
+        int passes = passes(messages, ROUND);
         long start = cpuNanos();
-        decode(messages, peer);
-        return bytes * 1e3 / (cpuNanos() - start);
+        for (int pass = 0; pass < passes; pass++) {
+            decode(messages, peer);
+        }
+        return passes * bytes * 1e3 / (cpuNanos() - start);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -219,7 +233,7 @@ public final class JvmPeers {
         List<byte[]> messages = messages(Path.of(arguments[1]));
         long bytes = messages.stream().mapToLong(message -> message.length).sum();
         Sums sums = decode(messages, peer);
-        for (int warmUp = 0; warmUp < 3; warmUp++) {
+        for (int pass = passes(messages, WARM_UP); pass > 0; pass--) {
             decode(messages, peer);
         }
         List<String> rounds = new ArrayList<>();

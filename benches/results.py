@@ -1,0 +1,251 @@
+"""The parts' last figures, and RESULTS.md out of them."""
+
+import json
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import corpus
+from targets import ROWS
+
+ROOT = Path(__file__).resolve().parents[1]
+FIGURES = corpus.CACHE / "figures"
+NOTES = """\
+- The peers do less. simd-json's tape and `IgnoredAny` decode nothing; derived and prost's structs and apache-avro's
+  values keep text; the Python peers, `from_json` and orjson give the row of `data` only, fastavro that of the after
+  image. towpath, Flink and fastjson2 typed give both images whole. towpath's figures are of `op`, `before`, `after`,
+  `event_time` (in Python and Spark `produced_time` too), with every rule of the contract in force.
+- Every Python and Spark peer's output was compared with towpath's before it was timed, fastavro's with what its records
+  were made of, the JVM peers' sums with the corpus. In the Rust bench towpath, prost and apache-avro had to find every
+  row of the corpus and its sums first, towpath with no error.
+- All messages are of the same kind of rows, of 12 columns but for narrow. A message of canal-json and cloudcanal-json is
+  a statement of 1.2 rows, a canal-protobuf packet about eight of them with the marks of their transactions, a message of
+  TiCDC and of the other dialects one row, as their producers write it. MB/s are of the wire's bytes, so figures of two
+  dialects do not compare: Debezium's schema makes a message five times as long.
+- A message falls back when no template reads it, but the ordinary reader. In two shapes messages are made to: the
+  members of their envelope have white space before their values, each time of another length.
+- `auto` and the dialect's name are both towpath: the ratio is what it costs to find each message's dialect. In the
+  mixed corpus they take turns, Debezium with and without its schema; its peer is a decoder for each, with its messages.
+- Flink 1.20 takes a column for null in a before image when another row of the message names it in its `old`, and for
+  unchanged when it was null: such cells are wrong there, and not compared.
+- Rust, Python and JVM figures are CPU time of one decoding thread; the JVM's is of the process, with the serial
+  collector, after warm-up. Spark's `cpu` is of the JVM and all its Python workers. `wall` and the two threads suffer
+  when the machine has other work.
+- The Rust bench decodes one batch of 10,000 messages (1,250 packets) again and again. Python and the JVM go through the
+  whole corpus, Python in batches of 10,000.
+- Instructions and misses are callgrind's: those of three runs over 2,000 messages less those of one, so that start-up is
+  out. Its data cache is the same on every machine: 32 KiB in 8 ways, lines of 64 bytes; misses are of reads and writes.
+- Memory is of one batch of 10,000 messages. Allocated is the sum of all that was asked for, used again or not; the peak is
+  Linux's, of three decodes after each other, less what was resident before, which is the program and the batch.
+- Kafka's part has a broker on the same machine (4 partitions, lz4), whose CPU time is not counted, and Spark 4.0, the others
+  the newest Spark. Spark 4.0 spends about 0.2 s of CPU on each Python task before it begins, newer ones next to none: as
+  much for identity as for towpath, and with four tasks most of what small topics cost.
+"""
+ROUNDS = """\
+A ratio is the median of the ratios of single rounds, and in a round every way runs once, so that a slow moment of the machine
+hits all of them. It need not be the quotient of the two figures beside it, which are medians of their own.
+
+- Rust: in one process each way reads the batch once in each round, every second round in the reverse order; several
+  processes, as some are slower than others throughout.
+- Python: a round is a process that runs each bench once. For the JVM's peers, a process of each and one of towpath.
+- Spark, its data source and Kafka: each way once in each round, in one session.
+
+A part begins when the machine's load average is below {limit}. Its figures are marked `busy` when it was told not to wait. What
+is counted (instructions, misses, messages that fall back, memory) does not depend on that.
+"""
+SCALING = """\
+![CPU time and instructions an input byte, as one size grows](plots/scaling.svg)
+
+Synthetic canal-json of which one size grows. An exponent is the slope of a straight line through the logarithms of what a
+message costs and of its bytes: 1 means that a byte costs the same in small messages and in large ones. Below 1 it is
+the fixed cost of a message that large ones share. One line through all sizes hides what grows faster only at the end, where
+the fixed cost at the beginning makes up for it: so the three largest sizes have an exponent of their own, and that is the
+one that says how it goes on. Messages of few tables and of many have the same bytes, so there it is the slope over
+the number of tables, and 0 means that their number does not matter.
+"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a part measured under one name: a sample a round."""
+
+    samples: list
+    busy: bool
+
+
+def load(names):
+    """The last figures of the parts, by the parts' names."""
+    return {name: json.loads(path(name).read_text()) for name in names if path(name).exists()}
+
+
+def save(name, content):
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    path(name).write_text(json.dumps(content, indent=1))
+
+
+def path(name):
+    return FIGURES / f"{name}.json"
+
+
+def figures_of(parts):
+    return {
+        name: Figure(samples, part.get("busy", False))
+        for part in parts.values()
+        for name, samples in part["figures"].items()
+    }
+
+
+# The table.
+
+
+def number(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def spread(samples, unit=""):
+    """The median, and lowest and highest where there are several."""
+    text = number(statistics.median(samples))
+    if len(samples) > 1:
+        text += f" ({number(min(samples))}-{number(max(samples))})"
+    return f"{text} {unit}".strip()
+
+
+def ratio(row, figures):
+    """The median of the rounds' ratios."""
+    ours = figures[row.ours].samples
+    if row.theirs is None:
+        return statistics.median(ours)
+    rounds = zip(ours, figures[row.theirs].samples, strict=True)
+    less_is_better = row.unit == "s"
+    return statistics.median(b / a if less_is_better and not row.cost else a / b for a, b in rounds)
+
+
+def verdict(row, value):
+    def reached(target):
+        return value <= target if row.cost else value >= target
+
+    if row.goal is not None and reached(row.goal):
+        return "goal"
+    if row.must is not None and reached(row.must):
+        return "must"
+    return "" if row.must is None and row.goal is None else "not yet"
+
+
+def shown(target):
+    return "" if target is None else f"{target:,}"
+
+
+def table_line(row, figures):
+    targets = f"{shown(row.must)} | {shown(row.goal)}"
+    names = [name for name in (row.ours, row.theirs) if name]
+    if any(name not in figures for name in names):
+        return f"| {row.title} | | | not measured | {targets} | |"
+    value = ratio(row, figures)
+    theirs = spread(figures[row.theirs].samples, row.unit) if row.theirs else ""
+    busy = any(figures[name].busy for name in names)
+    cells = [row.title, spread(figures[row.ours].samples, row.unit), theirs, number(value) if row.theirs else ""]
+    return f"| {' | '.join(cells)} | {targets} | {'busy' if busy else verdict(row, value)} |"
+
+
+def table(figures, rows=ROWS):
+    head = ["| what | towpath | peer | ratio | must | goal | reached |", "|---|---|---|---|---|---|---|"]
+    return "\n".join(head + [table_line(row, figures) for row in rows])
+
+
+def other_figures(figures):
+    named = {name for row in ROWS for name in (row.ours, row.theirs)}
+    lines = [f"| {name} | {spread(figure.samples)} |" for name, figure in figures.items() if name not in named]
+    return "\n".join(["| what | median (lowest-highest) |", "|---|---|", *lines])
+
+
+# The machine.
+
+
+def processor():
+    about = Path("/proc/cpuinfo")
+    models = re.findall(r"model name\s*: (.+)", about.read_text()) if about.exists() else []
+    return f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
+
+
+def first_line(command):
+    if shutil.which(command[0]) is None:
+        return f"no {command[0]}"
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return (result.stdout or result.stderr).splitlines()[0]
+
+
+def versions():
+    packages = ["towpath", "pyarrow", "orjson", "polars", "duckdb", "fastavro", "pyspark"]
+    python = [f"{name} {metadata.version(name)}" for name in packages if installed(name)]
+    tools = [first_line(["rustc", "--version"]), first_line(["java", "-version"])]
+    crates = "simd-json|serde_json|prost|apache-avro|criterion|arrow-array"
+    locked = re.findall(rf'name = "({crates})"\nversion = "(.+)"', (ROOT / "Cargo.lock").read_text())
+    jvm = ["Flink 1.20.1", "fastjson2 2.0.31"]  # as peers/jvm/pom.xml says
+    kafka = ["for Kafka pyspark 4.0.0"]  # as requirements/bench-kafka.txt says
+    return ", ".join([f"Python {platform.python_version()}", *python, *tools, *map(" ".join, locked), *jvm, *kafka])
+
+
+def installed(name):
+    try:
+        return bool(metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def dates(parts):
+    return "\n".join(map(date, parts, parts.values()))
+
+
+def date(name, part):
+    text = f"- {name}: {part['date']}, --count {part['count']}"
+    if "load" in part:
+        text += ", load average {:.1f} before and {:.1f} after".format(*part["load"])
+    if part.get("busy"):
+        text += ": **busy**"
+    if "missing" in part:
+        text += f"; left out: {part['missing']}"
+    if "refused" in part:
+        text += f"; not measured again: {part['refused']}"
+    return text
+
+
+def report(parts, limit):
+    figures = figures_of(parts)
+    return f"""\
+# Results
+
+Written by `make bench`, which calls `python benches/run.py`; parts of it run alone, as `python benches/run.py rust spark`.
+Medians, lowest and highest in brackets. Of MB/s more is better, of seconds and of everything that is counted less. `must`
+and `goal` are the project's targets.
+
+{table(figures)}
+
+## How the ratios are made
+
+{ROUNDS.format(limit=limit)}
+## Scaling
+
+{SCALING}
+## Other figures
+
+MB/s; Spark's in seconds over twice as many messages, memory in MiB, scaling in nanoseconds and instructions an input byte.
+
+{other_figures(figures)}
+
+## Notes
+
+{NOTES}
+## Machine and versions
+
+{processor()}
+
+{versions()}
+
+{dates(parts)}
+"""

@@ -1,0 +1,229 @@
+//! Which template a message may be one of, and when it is worth to make another.
+
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use super::learn::learn;
+use super::message::{Incoming, Room};
+use super::{Place, Template};
+use crate::batch::{Batch, NOWHERE};
+use crate::dialect::Dialect;
+use crate::event::{Events, Source};
+
+/// The templates of a call, found by the name of the table, or of what stands in its place.
+#[derive(Default)]
+pub(crate) struct Templates {
+    pub list: Vec<Template>,
+    /// By a hash of dialect and table: the templates of a table, the one that was met last first. Several tables may share a slot.
+    slots: Vec<Slot>,
+    /// In `auto`: the dialect of the last message that began with these bytes.
+    heads: Vec<(u64, &'static Dialect)>,
+    room: Room,
+    /// How far from the end of the last message its table's name began.
+    distance: usize,
+    /// How many templates may be made: each of them costs as much as reading a message or two.
+    credit: usize,
+    /// How many messages were of no template, less those that were.
+    misses: u32,
+    /// How many messages are not tried.
+    pause: u32,
+}
+
+/// Some templates of a table differ in what their messages lack.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// Numbers of templates, from 1.
+    templates: [u16; Slot::MOST],
+    /// Whether a message of such a table was met: the first one makes no template, as there may be no other.
+    is_known: bool,
+}
+
+impl Slot {
+    const MOST: usize = 4;
+
+    /// Moves a template to the front.
+    fn touch(&mut self, at: usize) {
+        if let Some(recent) = self.templates.get_mut(..=at) {
+            recent.rotate_right(1);
+        }
+    }
+}
+
+const SLOTS: usize = 1 << 12;
+/// How many templates are made before any has been of use.
+const FIRST_CREDIT: usize = 64;
+/// How many messages more than not may be of no template before others are not tried.
+const MOST_MISSES: u32 = 16;
+/// How many messages are not tried then.
+const PAUSE: u32 = 100;
+/// How many templates are kept.
+const MOST_TEMPLATES: usize = 1 << 14;
+
+impl Templates {
+    pub fn new() -> Self {
+        Templates { credit: FIRST_CREDIT, slots: vec![Slot::default(); SLOTS], ..Templates::default() }
+    }
+
+    /// Forgets all templates: what they refer to is gone.
+    pub fn clear(&mut self) {
+        *self = Templates::new();
+    }
+
+    /// The dialect of messages that begin like this one, where the user names none.
+    pub fn dialect(&self, text: &str) -> Option<&'static Dialect> {
+        let head = head(text)?;
+        self.heads.iter().find(|(known, _)| *known == head).map(|(_, dialect)| *dialect)
+    }
+
+    /// Whether a message is worth a try.
+    pub fn is_ready(&mut self) -> bool {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return false;
+        }
+        !self.list.is_empty()
+    }
+
+    /// Reads a message by a template, if it is one of any. If not, nothing has changed.
+    pub fn read<'a>(
+        &mut self,
+        message: &Incoming<'a>,
+        dialect: &'static Dialect,
+        batch: &mut Batch<'_>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> bool {
+        let slot = self.slot(message.text, dialect);
+        let Some(templates) = self.slots.get(slot).map(|slot| slot.templates) else { return false };
+        let rows = [0, 1].map(|image| batch.images.get(image).map_or(0, |images| images.rows()));
+        for (at, number) in templates.iter().enumerate().filter(|(_, number)| **number > 0) {
+            let number = usize::from(*number) - 1;
+            let Some(template) = self.list.get(number) else { continue };
+            if template.read(number, message, batch, events, &mut self.room).is_some() {
+                self.hit(slot, at);
+                batch.metrics.templated += 1;
+                return true;
+            }
+            take_back(rows, batch);
+        }
+        self.misses += 1;
+        if self.misses >= MOST_MISSES {
+            (self.misses, self.pause) = (MOST_MISSES / 2, PAUSE);
+        }
+        false
+    }
+
+    fn hit(&mut self, slot: usize, at: usize) {
+        self.misses = self.misses.saturating_sub(1);
+        self.credit += 1;
+        if at > 0 {
+            self.slots.get_mut(slot).into_iter().for_each(|slot| slot.touch(at));
+        }
+    }
+
+    /// Makes a template of the message that the ordinary reader has just read, if it is worth it.
+    pub fn learn<'a>(&mut self, message: &Incoming<'a>, dialect: &'static Dialect, batch: &mut Batch<'_>, events: &mut Events<'a, '_, '_>) {
+        if dialect.template.is_none() || !message.text.starts_with('{') {
+            return;
+        }
+        let slot = self.slot(message.text, dialect);
+        let is_first = self.list.is_empty();
+        let Some(known) = self.slots.get_mut(slot) else { return };
+        let is_known = std::mem::replace(&mut known.is_known, true);
+        // Eight messages pay for a template.
+        if !(is_first || is_known) || self.credit < 8 || self.list.len() >= MOST_TEMPLATES {
+            return;
+        }
+        self.credit -= 8;
+        let Some(row) = events.rows.last().filter(|row| row.fault.is_none() && row.op.is_row_change()) else { return };
+        let (op, Some(envelope)) = (row.op, row.envelope.and_then(|envelope| events.envelopes.get(envelope)).cloned()) else { return };
+        let count = row.index + 1;
+        let passes = batch.passes(&envelope);
+        let Some(mut template) = learn(message.text, dialect, &envelope, batch.plan, &batch.images, events) else { return };
+        // Nobody asks for the rows of this reading, which is to find what the other one has found.
+        events.sources.push(Source::default());
+        let found = template.walk(message, batch, events, &mut self.room);
+        let source = events.sources.pop();
+        if found != Some(op) || source.as_ref() != Some(&envelope.source) || self.room.count() != count {
+            return;
+        }
+        template.passes = passes;
+        self.add(slot, template);
+        if let Some(head) = head(message.text).filter(|head| self.heads.iter().all(|(known, _)| known != head)) {
+            self.heads.push((head, dialect));
+        }
+    }
+
+    fn add(&mut self, slot: usize, template: Template) {
+        self.list.push(template);
+        let Ok(number) = u16::try_from(self.list.len()) else { return };
+        if let Some(slot) = self.slots.get_mut(slot) {
+            slot.templates.rotate_right(1);
+            slot.templates[0] = number;
+        }
+    }
+}
+
+/// Takes back what a message has left in the images.
+fn take_back(rows: [usize; 2], batch: &mut Batch<'_>) {
+    for (at, images) in batch.images.iter_mut().enumerate().take(NOWHERE) {
+        images.truncate(rows.get(at).copied().unwrap_or(0));
+    }
+}
+
+/// The first bytes of a message.
+fn head(text: &str) -> Option<u64> {
+    text.as_bytes().first_chunk::<8>().map(|head| u64::from_le_bytes(*head))
+}
+
+impl Templates {
+    /// The slot of a message's table.
+    fn slot(&mut self, text: &str, dialect: &'static Dialect) -> usize {
+        let bytes = text.as_bytes();
+        let name = self.name_as_before(bytes).or_else(|| {
+            let name = dialect.template.and_then(|spec| spec.table.name(bytes))?;
+            self.distance = bytes.len() - name;
+            Some(name)
+        });
+        let name = name.and_then(|name| bytes.get(name..)).unwrap_or_default();
+        // No name is told from others by more than its first 64 bytes.
+        let name = name.get(..64).unwrap_or(name);
+        let length = name.iter().position(|byte| *byte == b'"').unwrap_or(name.len());
+        let hash = name
+            .get(..length)
+            .unwrap_or_default()
+            .iter()
+            .fold(dialect.name.len() as u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        (hash >> 40) as usize % SLOTS
+    }
+
+    /// Where the table's name begins, if that is as far from the message's end as it was last time.
+    #[inline]
+    fn name_as_before(&self, bytes: &[u8]) -> Option<usize> {
+        let name = bytes.len().checked_sub(self.distance)?;
+        bytes.get(..name)?.ends_with(MEMBER).then_some(name)
+    }
+}
+
+/// What stands before the table's name, in all of these dialects.
+const MEMBER: &[u8] = b"\"table\":\"";
+static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MEMBER));
+
+impl Place {
+    /// Where the table's name begins.
+    fn name(self, bytes: &[u8]) -> Option<usize> {
+        let head = |length| name_in(bytes, 0, length);
+        let tail = |length| name_in(bytes, bytes.len().saturating_sub(length), length);
+        match self {
+            Place::Head(length) => head(length),
+            Place::Tail(length) => tail(length),
+            Place::Either(length) => tail(length).or_else(|| head(length)),
+        }
+    }
+}
+
+/// Where the table's name begins within a part of a message.
+fn name_in(bytes: &[u8], start: usize, length: usize) -> Option<usize> {
+    let window = bytes.get(start..bytes.len().min(start + length))?;
+    FINDER.find(window).map(|at| start + at + MEMBER.len())
+}

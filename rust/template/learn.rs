@@ -1,0 +1,182 @@
+//! Making a template of a message.
+
+use super::row::{Cell, Literal, Names, RowPlan};
+use super::{Hole, Part, Spec, Template};
+use crate::batch::Plan;
+use crate::dialect::{Dialect, is_mark_of_other};
+use crate::event::{Envelope, Events};
+use crate::images::Images;
+use crate::keys::KeyId;
+use crate::wire::json::{Cursor, Text};
+
+/// What is cut out of a message.
+struct Cut<'t> {
+    text: &'t str,
+    spec: &'static Spec,
+    dialect: &'static Dialect,
+    /// Whether declared types are asked for; else their order does not matter.
+    wants_types: bool,
+    parts: Vec<Part>,
+    /// Where the bytes begin that belong to the next part.
+    from: usize,
+    row: Option<&'t str>,
+    types: (&'t str, Vec<Literal>),
+}
+
+/// How deep the members are nested that holes can be in.
+const MOST_LEVELS: u32 = 4;
+
+/// The template of a message that the ordinary reader has read, with the envelope that it found. Its table is not asked for yet.
+pub(super) fn learn(
+    text: &str,
+    dialect: &'static Dialect,
+    envelope: &Envelope<'_>,
+    plan: &Plan,
+    images: &[Images],
+    events: &mut Events<'_, '_, '_>,
+) -> Option<Template> {
+    let spec = dialect.template?;
+    let wants_types = events.wants.types;
+    let mut cut = Cut { text, spec, dialect, wants_types, parts: Vec::new(), from: 0, row: None, types: ("", Vec::new()) };
+    let mut cursor = Cursor::new(text, false);
+    cut.object(&mut cursor, "", MOST_LEVELS)?;
+    let tail = text.get(cut.from..cursor.at())?.as_bytes().into();
+    let row = row_plan(cut.row?, envelope, plan, images, events)?;
+    let (whole, types) = cut.types;
+    let names = envelope.primary_key.clone().and_then(|names| events.names.get(names));
+    Some(Template {
+        spec,
+        parts: cut.parts,
+        tail,
+        row,
+        types: (whole.as_bytes().into(), Names::new(types.into_iter().map(|literal| (literal, ())).collect())),
+        envelope: envelope.shared(),
+        primary_key: names.map(Into::into),
+        passes: false,
+    })
+}
+
+impl<'t> Cut<'t> {
+    /// Cuts an object whose members have this path before their names.
+    fn object(&mut self, cursor: &mut Cursor<'t>, path: &str, levels: u32) -> Option<()> {
+        let mut seen = Vec::new();
+        let mut members = cursor.object().ok()?;
+        while let Some(name) = cursor.next_key(&mut members).ok()? {
+            // A name that stands twice, or is written in another way, is for the ordinary reader.
+            if name.escaped || seen.contains(&name.raw) {
+                return None;
+            }
+            seen.push(name.raw);
+            self.member(cursor, &format!("{path}{}", name.raw), name.raw, levels)?;
+        }
+        Some(())
+    }
+
+    fn member(&mut self, cursor: &mut Cursor<'t>, path: &str, name: &str, levels: u32) -> Option<()> {
+        let first = cursor.peek()?;
+        let hole = self.spec.holes.iter().find(|(of, _)| *of == path).map(|(_, hole)| *hole);
+        match hole {
+            Some(Hole::Types) if first == b'{' && self.wants_types => self.types(cursor),
+            Some(Hole::Types | Hole::Object) if first == b'{' => self.hole(cursor, Hole::Object),
+            Some(hole @ (Hole::After | Hole::Before)) => self.rows(cursor, hole),
+            Some(hole @ (Hole::Operation | Hole::Text(_))) if first == b'"' => self.hole(cursor, hole),
+            Some(hole @ Hole::Integer(_)) if first.is_ascii_digit() || first == b'-' => self.hole(cursor, hole),
+            Some(Hole::Any) => self.hole(cursor, Hole::Any),
+            // Null, or what the ordinary reader takes for null: others may have it too.
+            Some(_) => cursor.skip().ok(),
+            None if first == b'{' && levels > 0 && self.has_holes(path) => self.object(cursor, &format!("{path}."), levels - 1),
+            // Only of the outermost members is it known which of them nobody reads.
+            None if path != name || self.dialect.fields.contains(&name) || is_mark_of_other(name, self.dialect) => cursor.skip().ok(),
+            None => self.hole(cursor, Hole::Any),
+        }
+    }
+
+    /// Whether an object has holes within.
+    fn has_holes(&self, path: &str) -> bool {
+        self.spec.holes.iter().any(|(of, _)| of.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+    }
+
+    /// Ends the bytes before a hole, and steps over what stands in it.
+    fn hole(&mut self, cursor: &mut Cursor<'t>, hole: Hole) -> Option<()> {
+        cursor.peek();
+        let literal = self.text.get(self.from..cursor.at())?.as_bytes().into();
+        self.parts.push(Part { literal, hole });
+        cursor.skip().ok()?;
+        self.from = cursor.at();
+        Some(())
+    }
+
+    /// A hole of rows; the first row of the message tells the names.
+    fn rows(&mut self, cursor: &mut Cursor<'t>, hole: Hole) -> Option<()> {
+        cursor.peek();
+        let start = cursor.at();
+        self.hole(cursor, hole)?;
+        let rows = self.text.get(start..self.from)?;
+        let mut first = Cursor::new(rows, false);
+        if first.peek() == Some(b'[') {
+            let mut elements = first.array().ok()?;
+            if !first.next_element(&mut elements).ok()? {
+                return Some(());
+            }
+        }
+        if first.peek() == Some(b'{') {
+            let start = first.at();
+            first.skip().ok()?;
+            // Rows after the change have every name.
+            if self.row.is_none() || matches!(hole, Hole::After) {
+                self.row = rows.get(start..first.at());
+            }
+        }
+        Some(())
+    }
+
+    /// A hole of declared types. The type belongs to what is compared.
+    fn types(&mut self, cursor: &mut Cursor<'t>) -> Option<()> {
+        let mut inner = cursor.clone();
+        inner.peek();
+        let start_of_all = inner.at();
+        self.hole(cursor, Hole::Types)?;
+        let (whole, literals) = &mut self.types;
+        *whole = self.text.get(start_of_all..self.from)?;
+        literals.clear();
+        let mut members = inner.object().ok()?;
+        let mut start = inner.at();
+        while let Some(name) = inner.next_key(&mut members).ok()? {
+            inner.skip().ok()?;
+            let written = self.text.get(start..inner.at())?;
+            literals.push(Literal::new(written.trim_start_matches(',').as_bytes(), name.raw.len()));
+            start = inner.at();
+        }
+        (!literals.is_empty()).then_some(())
+    }
+}
+
+/// The names of a row, with the columns that they are.
+fn row_plan(row: &str, envelope: &Envelope<'_>, plan: &Plan, images: &[Images], events: &mut Events<'_, '_, '_>) -> Option<RowPlan> {
+    let mut cells: Vec<(Literal, Cell)> = Vec::new();
+    let mut cursor = Cursor::new(row, true);
+    let mut members = cursor.object().ok()?;
+    while cursor.next_member(&mut members).ok()? {
+        cursor.peek();
+        let start = cursor.at();
+        let name = cursor.key().ok()?;
+        cells.push((Literal::new(cursor.since(start).as_bytes(), name.raw.len()), cell(name, events)?));
+        cursor.skip().ok()?;
+    }
+    let width = plan.table.as_ref().map_or(0, |table| table.len());
+    let has = |column: usize| cells.iter().filter(|(_, cell)| cell.column == Some(column)).count();
+    // Two names of one column, and one name written in two ways, are for the ordinary reader.
+    let ids: std::collections::HashSet<KeyId> = cells.iter().map(|(_, cell)| cell.id).collect();
+    if cells.is_empty() || ids.len() < cells.len() || (0..width).any(|column| has(column) > 1) {
+        return None;
+    }
+    let absent = (0..width).filter(|column| has(*column) == 0).collect();
+    let mut found = RowPlan { cells: Names::new(cells), absent, quirks: envelope.quirks, types: envelope.types };
+    found.note_readers(plan, images, events);
+    Some(found)
+}
+
+fn cell(name: Text<'_>, events: &mut Events<'_, '_, '_>) -> Option<Cell> {
+    let id = events.keys.intern(name).ok()?;
+    Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), reads_text: false, reads_numbers: false })
+}

@@ -1,0 +1,106 @@
+//! Messages that resemble an earlier one are compared with it instead of parsed.
+//!
+//! The messages of a table differ in their rows and in a few members. A [`Template`] is one message that the ordinary reader has
+//! read, cut into the bytes between what differs, and the holes. A message whose bytes are those of a template gives its
+//! rows straight to the columns, each value converted where it is written.
+//!
+//! A template may only say yes. Whatever it does not expect (another order, white space, an escape in a name, a value that its
+//! column refuses) takes back what was written, and the ordinary reader reads the message: errors and rare forms have one
+//! place where they are understood.
+
+mod cache;
+mod learn;
+mod message;
+mod row;
+
+use crate::event::{Envelope, Events, Op, Source};
+use crate::keys::KeyId;
+
+pub(crate) use cache::Templates;
+pub(crate) use message::Incoming;
+use row::RowPlan;
+
+/// What a dialect says of its messages for templates of them.
+pub(crate) struct Spec {
+    /// The members whose values differ from message to message, by their path.
+    pub holes: &'static [(&'static str, Hole)],
+    /// Where the table's name is written, roughly: templates are found by it.
+    pub table: Place,
+    /// The row change that a word stands for.
+    pub op: fn(&str) -> Option<Op>,
+    /// The word at the end of a message, if `data` stands before the operation.
+    pub ends_with_op: bool,
+    pub before: Before,
+    /// Whether rows may stand in an array; else there is one, or none.
+    pub has_arrays: bool,
+    /// Whether an object without members stands for no row.
+    pub empty_is_null: bool,
+    /// The columns that a message's key names, where the key of a table comes from there.
+    pub key_names: Option<KeyNames>,
+}
+
+/// The columns that a message's key names.
+pub(crate) type KeyNames = fn(&[u8], &mut Events<'_, '_, '_>) -> Option<Vec<KeyId>>;
+
+/// What the image before an update carries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// What changed; it is merged onto the image after the update.
+    Changes,
+    /// The whole row.
+    Row,
+}
+
+/// The part of a message that has the name of its table.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// So many bytes at the beginning.
+    Head(usize),
+    /// So many bytes at the end.
+    Tail(usize),
+    /// So many bytes at the end, or at the beginning if they do not have it.
+    Either(usize),
+}
+
+/// A value that differs from message to message.
+#[derive(Clone, Copy)]
+pub(crate) enum Hole {
+    /// Rows after the change; of a delete, those that are gone, unless they are in the other hole.
+    After,
+    /// Rows before the change.
+    Before,
+    /// The word for what happened.
+    Operation,
+    /// An integer.
+    Integer(for<'a> fn(&mut Source<'a>, i64)),
+    /// Text, if it is accepted.
+    Text(for<'a> fn(&mut Source<'a>, &'a str) -> bool),
+    /// An object of names and declared types, which may stand in any order.
+    Types,
+    /// An object that nobody asks for.
+    Object,
+    /// Anything: nobody asks for it.
+    Any,
+}
+
+/// A message of a table, without what differs in others.
+pub(crate) struct Template {
+    spec: &'static Spec,
+    parts: Vec<Part>,
+    /// The bytes behind the last hole.
+    tail: Box<[u8]>,
+    row: RowPlan,
+    /// The declared types, where they may stand in any order: all of them as they were written, and each with its name.
+    types: (Box<[u8]>, row::Names<()>),
+    /// What the message says of itself, but for its source.
+    pub envelope: Envelope<'static>,
+    pub primary_key: Option<Box<[KeyId]>>,
+    /// Whether the table is asked for.
+    passes: bool,
+}
+
+/// Bytes, and the hole behind them.
+struct Part {
+    literal: Box<[u8]>,
+    hole: Hole,
+}

@@ -1,0 +1,471 @@
+//! Row images: their names in the order in which they stood, and what is done with the value of each.
+
+use hashbrown::HashMap;
+
+use crate::columns::{Column, Context};
+use crate::event::{Events, Quirks};
+use crate::images::{Images, Map, Table};
+use crate::keys::{KeyId, fingerprint};
+use crate::mysql::forms;
+use crate::mysql::types::Types;
+use crate::wire::json::{self, Cursor};
+use bumpalo::Bump;
+
+use crate::batch::Plan;
+
+/// A name as it stands in JSON, with its quotes and what follows them in every message: `"id":`.
+pub(super) struct Literal {
+    bytes: Box<[u8]>,
+    /// The first 16 bytes, and which of their bits count: one comparison in place of a call.
+    head: u128,
+    mask: u128,
+    /// How many bytes the name has between its quotes.
+    name: usize,
+}
+
+impl Literal {
+    pub fn new(bytes: &[u8], name: usize) -> Self {
+        let mut head = [0; 16];
+        let length = bytes.len().min(16);
+        head.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        let mask = if length == 16 { u128::MAX } else { (1 << (8 * length)) - 1 };
+        Literal { bytes: bytes.into(), head: u128::from_le_bytes(head), mask, name }
+    }
+
+    /// Where the value begins, if the literal stands at `at`.
+    #[inline(always)]
+    fn eat(&self, text: &[u8], at: usize) -> Option<usize> {
+        let rest = text.get(at..)?;
+        let is_here = match rest.first_chunk::<16>() {
+            Some(block) if u128::from_le_bytes(*block) & self.mask != self.head => false,
+            Some(_) if self.bytes.len() <= 16 => true,
+            _ => rest.starts_with(&self.bytes),
+        };
+        is_here.then_some(at + self.bytes.len())
+    }
+
+    /// The name, escapes and all.
+    fn raw(&self) -> &[u8] {
+        self.bytes.get(1..=self.name).unwrap_or_default()
+    }
+}
+
+/// Names that usually stand in this order, with what is known of each.
+pub(super) struct Names<T> {
+    entries: Vec<Entry<T>>,
+    /// By the name's [`fingerprint`], and by the name where another one has the same.
+    near: Vec<u16>,
+    by_name: HashMap<Box<[u8]>, usize>,
+}
+
+struct Entry<T> {
+    literal: Literal,
+    of: T,
+}
+
+impl<T> Names<T> {
+    pub fn new(entries: Vec<(Literal, T)>) -> Self {
+        let entries: Vec<Entry<T>> = entries.into_iter().map(|(literal, of)| Entry { literal, of }).collect();
+        let mut near = vec![u16::MAX; 256];
+        let mut by_name = HashMap::new();
+        for (index, Entry { literal, .. }) in entries.iter().enumerate() {
+            if let (Some(slot), Ok(index)) = (near.get_mut(fingerprint(literal.raw())), u16::try_from(index)) {
+                *slot = index;
+            }
+            by_name.insert(literal.raw().into(), index);
+        }
+        Names { entries, near, by_name }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().map(|entry| &entry.of)
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().map(|entry| &mut entry.of)
+    }
+
+    pub fn get(&self, index: usize) -> Option<&T> {
+        self.entries.get(index).map(|entry| &entry.of)
+    }
+
+    /// The name at `at`, usually the `expected` one, and where its value begins.
+    #[inline]
+    fn find(&self, text: &[u8], at: usize, expected: usize) -> Option<(usize, &T, usize)> {
+        if let Some(entry) = self.entries.get(expected)
+            && let Some(value) = entry.literal.eat(text, at)
+        {
+            return Some((expected, &entry.of, value));
+        }
+        let (name, _) = plain_string(text, at)?;
+        let near = usize::from(*self.near.get(fingerprint(name))?);
+        let index = match self.entries.get(near) {
+            Some(entry) if entry.literal.raw() == name => near,
+            _ => *self.by_name.get(name)?,
+        };
+        let entry = self.entries.get(index)?;
+        Some((index, &entry.of, entry.literal.eat(text, at)?))
+    }
+
+    /// Walks through an object of these names, of which each may stand at most once.
+    #[inline(always)]
+    pub fn walk(&self, text: &[u8], at: usize, seen: &mut Seen, members: &mut impl Members<T>) -> Option<Walked> {
+        let mut at = if text.get(at) == Some(&b'{') { at + 1 } else { return None };
+        for (index, entry) in self.entries.iter().enumerate() {
+            let Some(value) = entry.literal.eat(text, at) else { return self.walk_any(text, at, index, seen, members) };
+            at = members.read(index, &entry.of, value)?;
+            match text.get(at)? {
+                b',' => at += 1,
+                b'}' if index + 1 == self.entries.len() => {
+                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: true });
+                }
+                b'}' => {
+                    seen.begin(self.entries.len(), index + 1);
+                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: false });
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// The rest of an object whose first names were those that were expected.
+    #[inline(never)]
+    fn walk_any(&self, text: &[u8], mut at: usize, from: usize, seen: &mut Seen, members: &mut impl Members<T>) -> Option<Walked> {
+        seen.begin(self.entries.len(), from);
+        if from == 0 && text.get(at) == Some(&b'}') {
+            return Some(Walked { end: at + 1, is_ordered: true, is_complete: false });
+        }
+        let (mut expected, mut count) = (from, from);
+        loop {
+            let (index, of, value) = self.find(text, at, expected)?;
+            if !seen.mark(index) {
+                return None;
+            }
+            at = members.read(index, of, value)?;
+            (expected, count) = (index + 1, count + 1);
+            match text.get(at)? {
+                b',' => at += 1,
+                b'}' => {
+                    let is_complete = count == self.entries.len();
+                    return Some(Walked { end: at + 1, is_ordered: false, is_complete });
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// What is done with the members of an object.
+pub(super) trait Members<T> {
+    /// Reads the value at `at` of the name with this index, and returns where it ends.
+    fn read(&mut self, index: usize, of: &T, at: usize) -> Option<usize>;
+}
+
+/// Names without values, as these are part of what was compared; their order is noted.
+pub(super) struct Order<'o>(pub &'o mut Vec<usize>);
+
+impl Members<()> for Order<'_> {
+    #[inline(always)]
+    fn read(&mut self, index: usize, (): &(), at: usize) -> Option<usize> {
+        self.0.push(index);
+        Some(at)
+    }
+}
+
+/// Steps over the values of a row.
+struct Skip<'v, 'e, 'a> {
+    env: &'v Env<'e, 'a>,
+    spans: Option<&'v mut Vec<Span>>,
+}
+
+impl Members<Cell> for Skip<'_, '_, '_> {
+    #[inline(always)]
+    fn read(&mut self, index: usize, _: &Cell, at: usize) -> Option<usize> {
+        let end = self.env.skip(at)?;
+        note(&mut self.spans, index, at, end);
+        Some(end)
+    }
+}
+
+/// Appends the values of a row to their columns.
+struct ToTable<'v, 'e, 'a> {
+    plan: &'v RowPlan,
+    columns: &'v mut [Box<dyn Column>],
+    env: &'v Env<'e, 'a>,
+    spans: Option<&'v mut Vec<Span>>,
+}
+
+impl Members<Cell> for ToTable<'_, '_, '_> {
+    #[inline(always)]
+    fn read(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
+        let end = self.plan.cell(cell, at, self.columns, self.env)?;
+        note(&mut self.spans, index, at, end);
+        Some(end)
+    }
+}
+
+/// Appends the names and values of a row to a map.
+struct ToMap<'v, 'e, 'a> {
+    plan: &'v RowPlan,
+    map: &'v mut Map,
+    env: &'v Env<'e, 'a>,
+    spans: Option<&'v mut Vec<Span>>,
+}
+
+impl Members<Cell> for ToMap<'_, '_, '_> {
+    #[inline(always)]
+    fn read(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
+        let end = self.plan.entry(cell, at, self.map, self.env)?;
+        note(&mut self.spans, index, at, end);
+        Some(end)
+    }
+}
+
+/// What an object was found to be.
+#[derive(Clone, Copy)]
+pub(super) struct Walked {
+    pub end: usize,
+    pub is_ordered: bool,
+    pub is_complete: bool,
+}
+
+/// Which names an object has; only of one that is not complete and in order.
+#[derive(Default)]
+pub(super) struct Seen(Vec<bool>);
+
+impl Seen {
+    fn begin(&mut self, length: usize, seen: usize) {
+        self.0.clear();
+        self.0.resize(seen, true);
+        self.0.resize(length, false);
+    }
+
+    /// False if the name was marked before.
+    fn mark(&mut self, index: usize) -> bool {
+        self.0.get_mut(index).is_some_and(|seen| !std::mem::replace(seen, true))
+    }
+
+    fn has(&self, index: usize) -> bool {
+        self.0.get(index) == Some(&true)
+    }
+}
+
+/// The characters of the string without escapes that begins at `at`, and where it ends.
+#[inline]
+pub(super) fn plain_string(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    if text.get(at) != Some(&b'"') {
+        return None;
+    }
+    let start = at + 1;
+    let special = json::special_in(&json::block_at(text, start)?);
+    let end = if special != 0 { start + special.trailing_zeros() as usize } else { json::special(text, start + 16) };
+    if text.get(end) == Some(&b'"') { Some((text.get(start..end)?, end + 1)) } else { None }
+}
+
+/// The rows of a table: which column of the output each of their names is, and how it gets its values.
+pub(super) struct RowPlan {
+    pub cells: Names<Cell>,
+    /// The asked columns that the rows do not have.
+    pub absent: Vec<usize>,
+    pub quirks: &'static Quirks,
+    pub types: Option<usize>,
+}
+
+/// A name of a row.
+pub(super) struct Cell {
+    pub id: KeyId,
+    /// Without escapes and quoting.
+    pub name: Box<str>,
+    /// Which of the asked columns it is.
+    pub column: Option<usize>,
+    /// Whether the column reads its values where they are written: those in quotes, and others.
+    pub reads_text: bool,
+    pub reads_numbers: bool,
+}
+
+/// What values are converted with.
+pub(super) struct Env<'e, 'a> {
+    pub text: &'a str,
+    pub lenient: bool,
+    pub plan: &'e Plan,
+    pub types: &'e Types,
+    pub arena: &'a Bump,
+}
+
+impl<'a> Env<'_, 'a> {
+    /// Steps over a value whose syntax is right.
+    #[inline]
+    pub fn skip(&self, at: usize) -> Option<usize> {
+        let mut cursor = Cursor::starting(self.text, at, self.lenient);
+        cursor.skip().ok()?;
+        Some(cursor.at())
+    }
+}
+
+/// Where the value of a name is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Span {
+    pub cell: usize,
+    pub start: usize,
+    pub end: usize,
+}
+
+impl RowPlan {
+    /// What conversions depend on, of one column.
+    fn context<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Context<'c> {
+        let named = env.plan.value_options.get(column).and_then(|options| options.declared.as_deref());
+        Context::of_column(env.types, self.quirks, self.types, column, named)
+    }
+
+    /// Finds out which columns read their values where they are written.
+    pub fn note_readers(&mut self, plan: &Plan, images: &[Images], events: &Events<'_, '_, '_>) {
+        let tables = images.iter().find_map(|images| if let Images::Table(table) = images { Some(table) } else { None });
+        let Some(table) = tables else { return };
+        let env = Env { text: "", lenient: false, plan, types: events.types, arena: events.arena };
+        let reads = |cell: &Cell| {
+            let (index, column) = cell.column.and_then(|index| Some((index, table.columns.get(index)?)))?;
+            let reads = column.reads(&self.context(index, &env));
+            let (text, numbers) = match self.connect(index, &env) {
+                Some(form) => (form.is_plain() || form.has_zoned_text(), form.is_plain() || form.has_plain_numbers()),
+                None => (true, true),
+            };
+            Some((reads && text, reads && numbers))
+        };
+        let readers: Vec<(bool, bool)> = self.cells.iter().map(|cell| reads(cell).unwrap_or_default()).collect();
+        for (cell, (text, numbers)) in self.cells.iter_mut().zip(readers) {
+            (cell.reads_text, cell.reads_numbers) = (text, numbers);
+        }
+    }
+
+    /// How Kafka Connect writes a column, if the dialect writes as it does.
+    fn connect<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Option<forms::Column<'c>> {
+        if self.quirks.writes != crate::event::Writes::Connect {
+            return None;
+        }
+        let options = env.plan.value_options.get(column)?;
+        let declared = self.types.and_then(|block| env.types.of_column(block, column));
+        let asked = env.plan.table.as_ref()?.get(column)?.data_type();
+        Some(forms::Column { declared, named: options.declared.as_deref(), asked, modes: options.modes })
+    }
+
+    /// Appends the value at `at` to its column, if it is one that is asked for, and returns where it ends.
+    #[inline(always)]
+    fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn Column>], env: &Env<'_, '_>) -> Option<usize> {
+        let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
+        let text = env.text.as_bytes();
+        let is_read = if text.get(at) == Some(&b'"') { cell.reads_text } else { cell.reads_numbers };
+        let read = if is_read { column.read(text, at) } else { None };
+        read.or_else(|| self.convert(cell, column.as_mut(), at, env))
+    }
+
+    /// A value that is not written in the usual way.
+    #[inline(never)]
+    fn convert(&self, cell: &Cell, column: &mut dyn Column, at: usize, env: &Env<'_, '_>) -> Option<usize> {
+        let index = cell.column?;
+        let mut cursor = Cursor::starting(env.text, at, env.lenient);
+        let value = cursor.value().ok()?;
+        let value = match self.connect(index, env) {
+            Some(form) => forms::undo(value, &form, env.arena).ok()?,
+            None => value,
+        };
+        column.append(&value, &self.context(index, env)).ok()?;
+        Some(cursor.at())
+    }
+
+    /// Steps over a row and notes where its values are.
+    pub fn skip(&self, at: usize, seen: &mut Seen, env: &Env<'_, '_>, spans: Option<&mut Vec<Span>>) -> Option<Walked> {
+        self.cells.walk(env.text.as_bytes(), at, seen, &mut Skip { env, spans })
+    }
+
+    /// Appends a row to the table. What it lacks is null.
+    pub fn read(&self, at: usize, table: &mut Table, seen: &mut Seen, env: &Env<'_, '_>, spans: Option<&mut Vec<Span>>) -> Option<Walked> {
+        table.begin_row();
+        let mut values = ToTable { plan: self, columns: &mut table.columns, env, spans };
+        let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut values)?;
+        for column in self.lacking(walked, seen) {
+            table.columns.get_mut(column)?.push_nulls(1);
+        }
+        table.end_row();
+        Some(walked)
+    }
+
+    /// The asked columns that a row lacks.
+    pub fn lacking<'s>(&'s self, walked: Walked, seen: &'s Seen) -> impl Iterator<Item = usize> + 's {
+        let cells = self.cells.iter().enumerate().filter(move |_| !walked.is_complete);
+        let unseen = cells.filter(|(index, _)| !seen.has(*index)).filter_map(|(_, cell)| cell.column);
+        self.absent.iter().copied().chain(unseen)
+    }
+
+    /// Appends a row of which only some values are written here: the others are those of a row of another table.
+    pub fn merge(&self, at: usize, table: &mut Table, base: (&Table, usize), buffers: &mut Merge, env: &Env<'_, '_>) -> Option<Walked> {
+        table.begin_row();
+        let Merge { seen, written, spans } = buffers;
+        let mut values = ToTable { plan: self, columns: &mut table.columns, env, spans: Some(spans) };
+        let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut values)?;
+        written.clear();
+        written.resize(table.columns.len(), false);
+        for column in spans.iter().filter_map(|span| self.cells.get(span.cell)?.column) {
+            written.get_mut(column).into_iter().for_each(|written| *written = true);
+        }
+        let (other, row) = base;
+        let unwritten = table.columns.iter_mut().zip(&other.columns).zip(written).filter(|(_, written)| !**written);
+        unwritten.for_each(|((column, other), _)| column.copy(other.as_ref(), row));
+        table.end_row();
+        Some(walked)
+    }
+
+    /// Appends a row to a map: the values of the row after the change, but for those that are written here.
+    pub fn merge_map(&self, at: usize, map: &mut Map, after: &[Span], buffers: &mut Merge, env: &Env<'_, '_>) -> Option<Walked> {
+        let walked = self.skip(at, &mut buffers.seen, env, Some(&mut buffers.spans))?;
+        for span in after {
+            let changed = buffers.spans.iter().find(|changed| changed.cell == span.cell);
+            self.entry(self.cells.get(span.cell)?, changed.unwrap_or(span).start, map, env)?;
+        }
+        map.end_row(true);
+        Some(walked)
+    }
+
+    /// Appends a row to a map.
+    pub fn read_map(&self, at: usize, map: &mut Map, seen: &mut Seen, env: &Env<'_, '_>, spans: Option<&mut Vec<Span>>) -> Option<Walked> {
+        let mut values = ToMap { plan: self, map, env, spans };
+        let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut values)?;
+        map.end_row(true);
+        Some(walked)
+    }
+
+    /// Appends a name and the value at `at` to a map, and returns where it ends.
+    #[inline]
+    fn entry(&self, cell: &Cell, at: usize, map: &mut Map, env: &Env<'_, '_>) -> Option<usize> {
+        let name = &cell.name;
+        let text = env.text.as_bytes();
+        if text.get(at) == Some(&b'"') {
+            map.keys.push(name.as_bytes()).ok()?;
+            if let Some(quote) = map.values.read(text, at + 1) {
+                return Some(quote + 1);
+            }
+            map.keys.truncate(map.keys.len() - 1);
+        }
+        let mut cursor = Cursor::starting(env.text, at, env.lenient);
+        let value = cursor.value().ok()?;
+        map.push(name, &value).ok()?;
+        Some(cursor.at())
+    }
+}
+
+#[inline(always)]
+fn note(spans: &mut Option<&mut Vec<Span>>, cell: usize, start: usize, end: usize) {
+    if let Some(spans) = spans {
+        spans.push(Span { cell, start, end });
+    }
+}
+
+/// Room for merging rows.
+#[derive(Default)]
+pub(super) struct Merge {
+    pub seen: Seen,
+    /// Which columns of the row have been given a value.
+    written: Vec<bool>,
+    /// Where the row's own values are written.
+    pub spans: Vec<Span>,
+}
