@@ -248,19 +248,18 @@ impl Map {
     #[inline]
     pub fn push(&mut self, name: &str, value: &Value<'_>) -> Result<()> {
         self.keys.push(name.as_bytes())?;
-        if value.is_null() {
-            self.values.push_nulls(1);
-            return Ok(());
+        self.push_value(value).inspect_err(|_| self.values.push_nulls(1))
+    }
+
+    /// Appends a value, whose name is appended too.
+    #[inline]
+    pub fn push_value(&mut self, value: &Value<'_>) -> Result<()> {
+        match value {
+            Value::Missing | Value::Null => self.values.push_nulls(1),
+            Value::Escaped(raw) => self.values.push_unescaped(raw)?,
+            other => self.values.push(other.text()?.as_bytes())?,
         }
-        let held = self.values.len();
-        let pushed = match value {
-            Value::Escaped(raw) => self.values.push_unescaped(raw),
-            other => other.text().and_then(|text| self.values.push(text.as_bytes())),
-        };
-        pushed.inspect_err(|_| {
-            debug_assert_eq!(held, self.values.len());
-            self.values.push_nulls(1);
-        })
+        Ok(())
     }
 
     /// Ends a row, which has the names since the last one, or is null.

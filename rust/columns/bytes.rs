@@ -50,6 +50,15 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         Ok(())
     }
 
+    /// Appends several values at once, which end at these places of `values`.
+    pub fn push_all(&mut self, values: &[u8], ends: &[usize]) -> Result<()> {
+        self.check_room(values.len())?;
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(values);
+        self.ends.extend(ends.iter().map(|end| O::usize_as(start + end)));
+        Ok(())
+    }
+
     /// Appends the text of a JSON string that has escapes.
     pub fn push_unescaped(&mut self, raw: &str) -> Result<()> {
         self.check_room(raw.len())?;

@@ -22,9 +22,9 @@ pub(crate) struct Templates {
     room: Room,
     /// How far from the end of the last message its table's name began.
     distance: usize,
-    /// How many templates may be made: each of them costs as much as reading a message or two.
+    /// What may be spent on templates, in [`COST`]s.
     credit: usize,
-    /// How many messages were of no template, less those that were.
+    /// How many messages were none of their table's templates, less those that were.
     misses: u32,
     /// How many messages are not tried.
     pause: u32,
@@ -37,22 +37,33 @@ struct Slot {
     templates: [u16; Slot::MOST],
     /// Whether a message of such a table was met: the first one makes no template, as there may be no other.
     is_known: bool,
+    /// How many templates were made, less those that were of use.
+    idle: u8,
 }
 
 impl Slot {
     const MOST: usize = 4;
+    /// How many templates may have been of no use before no more are made.
+    const MOST_IDLE: u8 = 8;
 
     /// Moves a template to the front.
     fn touch(&mut self, at: usize) {
+        if at == 0 {
+            return;
+        }
         if let Some(recent) = self.templates.get_mut(..=at) {
             recent.rotate_right(1);
         }
     }
 }
 
-const SLOTS: usize = 1 << 12;
-/// How many templates are made before any has been of use.
-const FIRST_CREDIT: usize = 64;
+const SLOTS: usize = 1 << 10;
+/// What a template costs: as much as two or three messages take without one, so that one of 32 adds a tenth at the most.
+const COST: usize = 32;
+/// What may be spent at first.
+const FIRST_CREDIT: usize = 8 * COST;
+/// What a message that a template has read adds to what may be spent; any other adds one.
+const GAIN: usize = 4;
 /// How many messages more than not may be of no template before others are not tried.
 const MOST_MISSES: u32 = 16;
 /// How many messages are not tried then.
@@ -96,9 +107,11 @@ impl Templates {
         let slot = self.slot(message.text, dialect);
         let Some(templates) = self.slots.get(slot).map(|slot| slot.templates) else { return false };
         let rows = [0, 1].map(|image| batch.images.get(image).map_or(0, |images| images.rows()));
-        for (at, number) in templates.iter().enumerate().filter(|(_, number)| **number > 0) {
-            let number = usize::from(*number) - 1;
+        let mut is_tried = false;
+        for (at, number) in templates.iter().enumerate() {
+            let Some(number) = usize::from(*number).checked_sub(1) else { continue };
             let Some(template) = self.list.get(number) else { continue };
+            is_tried = true;
             if template.read(number, message, batch, events, &mut self.room).is_some() {
                 self.hit(slot, at);
                 batch.metrics.templated += 1;
@@ -106,7 +119,7 @@ impl Templates {
             }
             take_back(rows, batch);
         }
-        self.misses += 1;
+        self.misses += u32::from(is_tried);
         if self.misses >= MOST_MISSES {
             (self.misses, self.pause) = (MOST_MISSES / 2, PAUSE);
         }
@@ -115,9 +128,10 @@ impl Templates {
 
     fn hit(&mut self, slot: usize, at: usize) {
         self.misses = self.misses.saturating_sub(1);
-        self.credit += 1;
-        if at > 0 {
-            self.slots.get_mut(slot).into_iter().for_each(|slot| slot.touch(at));
+        self.credit += GAIN;
+        if let Some(slot) = self.slots.get_mut(slot) {
+            slot.idle = slot.idle.saturating_sub(1);
+            slot.touch(at);
         }
     }
 
@@ -126,15 +140,17 @@ impl Templates {
         if dialect.template.is_none() || !message.text.starts_with('{') {
             return;
         }
+        self.credit += 1;
         let slot = self.slot(message.text, dialect);
         let is_first = self.list.is_empty();
         let Some(known) = self.slots.get_mut(slot) else { return };
         let is_known = std::mem::replace(&mut known.is_known, true);
-        // Eight messages pay for a template.
-        if !(is_first || is_known) || self.credit < 8 || self.list.len() >= MOST_TEMPLATES {
+        let is_worth_it = (is_first || is_known) && known.idle < Slot::MOST_IDLE;
+        if !is_worth_it || self.credit < COST || self.list.len() >= MOST_TEMPLATES {
             return;
         }
-        self.credit -= 8;
+        known.idle += 1;
+        self.credit -= COST;
         let Some(row) = events.rows.last().filter(|row| row.fault.is_none() && row.op.is_row_change()) else { return };
         let (op, Some(envelope)) = (row.op, row.envelope.and_then(|envelope| events.envelopes.get(envelope)).cloned()) else { return };
         let count = row.index + 1;

@@ -1,12 +1,13 @@
 //! Making a template of a message.
 
+use hashbrown::HashSet;
+
 use super::row::{Cell, Literal, Names, RowPlan};
 use super::{Hole, Part, Spec, Template};
 use crate::batch::Plan;
 use crate::dialect::{Dialect, is_mark_of_other};
 use crate::event::{Envelope, Events};
 use crate::images::Images;
-use crate::keys::KeyId;
 use crate::wire::json::{Cursor, Text};
 
 /// What is cut out of a message.
@@ -59,14 +60,13 @@ pub(super) fn learn(
 impl<'t> Cut<'t> {
     /// Cuts an object whose members have this path before their names.
     fn object(&mut self, cursor: &mut Cursor<'t>, path: &str, levels: u32) -> Option<()> {
-        let mut seen = Vec::new();
+        let mut seen = HashSet::new();
         let mut members = cursor.object().ok()?;
         while let Some(name) = cursor.next_key(&mut members).ok()? {
             // A name that stands twice, or is written in another way, is for the ordinary reader.
-            if name.escaped || seen.contains(&name.raw) {
+            if name.escaped || !seen.insert(name.raw) {
                 return None;
             }
-            seen.push(name.raw);
             self.member(cursor, &format!("{path}{}", name.raw), name.raw, levels)?;
         }
         Some(())
@@ -141,7 +141,11 @@ impl<'t> Cut<'t> {
         literals.clear();
         let mut members = inner.object().ok()?;
         let mut start = inner.at();
+        let mut seen = HashSet::new();
         while let Some(name) = inner.next_key(&mut members).ok()? {
+            if name.escaped || !seen.insert(name.raw) {
+                return None;
+            }
             inner.skip().ok()?;
             let written = self.text.get(start..inner.at())?;
             literals.push(Literal::new(written.trim_start_matches(',').as_bytes(), name.raw.len()));
@@ -163,15 +167,18 @@ fn row_plan(row: &str, envelope: &Envelope<'_>, plan: &Plan, images: &[Images], 
         cells.push((Literal::new(cursor.since(start).as_bytes(), name.raw.len()), cell(name, events)?));
         cursor.skip().ok()?;
     }
-    let width = plan.table.as_ref().map_or(0, |table| table.len());
-    let has = |column: usize| cells.iter().filter(|(_, cell)| cell.column == Some(column)).count();
+    let mut columns = vec![0; plan.table.as_ref().map_or(0, |table| table.len())];
+    let mut ids = HashSet::new();
+    for (_, cell) in &cells {
+        ids.insert(cell.id);
+        cell.column.and_then(|column| columns.get_mut(column)).into_iter().for_each(|count| *count += 1);
+    }
     // Two names of one column, and one name written in two ways, are for the ordinary reader.
-    let ids: std::collections::HashSet<KeyId> = cells.iter().map(|(_, cell)| cell.id).collect();
-    if cells.is_empty() || ids.len() < cells.len() || (0..width).any(|column| has(column) > 1) {
+    if cells.is_empty() || ids.len() < cells.len() || columns.iter().any(|count| *count > 1) {
         return None;
     }
-    let absent = (0..width).filter(|column| has(*column) == 0).collect();
-    let mut found = RowPlan { cells: Names::new(cells), absent, quirks: envelope.quirks, types: envelope.types };
+    let absent = columns.iter().enumerate().filter(|(_, count)| **count == 0).map(|(column, _)| column).collect();
+    let mut found = RowPlan::new(cells, absent, envelope.quirks, envelope.types);
     found.note_readers(plan, images, events);
     Some(found)
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::row::{Env, Merge, Order, RowPlan, Seen, Span, Walked, plain_string};
+use super::row::{Env, Merge, Order, RowPlan, Seen, Span, Walked, by_cell, plain_string};
 use super::{Before, Hole, Part, Template};
 use crate::batch::{ASIDE_AFTER, ASIDE_BEFORE, Batch, NOWHERE, OUT_AFTER, OUT_BEFORE, OutRow, Told};
 use crate::event::{Events, Op, Source};
@@ -127,6 +127,8 @@ struct Reading<'r, 'p, 'a> {
     has_data: bool,
     /// Where changes are that wait for the rows that they are merged onto.
     waiting: Option<usize>,
+    /// Whether the changes were whole rows, and read before the rows that they would have been merged onto.
+    is_unmerged: bool,
 }
 
 impl Template {
@@ -176,6 +178,7 @@ impl Template {
             source: events.sources.last_mut()?,
             has_data: false,
             waiting: None,
+            is_unmerged: false,
         };
         reading.envelope()?;
         reading.settle()
@@ -285,9 +288,8 @@ impl<'a> Reading<'_, '_, 'a> {
             (_, Some(Op::Delete)) => (OUT_BEFORE, OUT_BEFORE),
             // Changes are merged onto the rows after them, whether these are asked for or not.
             (Layout::Change, _) if self.batch.plan.asks(EnvelopeField::After) => (OUT_BEFORE, OUT_AFTER),
-            (Layout::Change, _) | (Layout::Changelog, Some(Op::Update)) => {
-                (if self.batch.plan.layout == Layout::Change { OUT_BEFORE } else { ASIDE_BEFORE }, ASIDE_AFTER)
-            }
+            (Layout::Change, _) => (OUT_BEFORE, ASIDE_AFTER),
+            (Layout::Changelog, Some(Op::Update)) => (ASIDE_BEFORE, ASIDE_AFTER),
             (Layout::Upsert, Some(Op::Update)) => (NOWHERE, OUT_BEFORE),
             (_, Some(_)) => (OUT_BEFORE, OUT_BEFORE),
             (_, None) => (ASIDE_BEFORE, if has_before { ASIDE_AFTER } else { OUT_BEFORE }),
@@ -337,6 +339,7 @@ impl<'a> Reading<'_, '_, 'a> {
         let rows = &mut self.room.before;
         // The names of a map stand in the order of the rows after the change.
         if end.is_some() && rows.are_complete && (rows.are_ordered || self.batch.plan.table.is_some()) {
+            self.is_unmerged = rows.count > 0;
             return end;
         }
         rows.clear();
@@ -404,8 +407,11 @@ impl<'a> Reading<'_, '_, 'a> {
                 _ => true,
             },
         };
+        // The names of a merged map stand in the order of the rows after the change.
+        let is_map = self.batch.plan.table.is_none();
+        let has_order = !(self.is_unmerged && is_map) || self.room.data.are_ordered && self.room.data.are_complete;
         let lacks = self.batch.plan.missing_is_error && !(self.room.data.missing.all.is_empty() && self.room.before.missing.all.is_empty());
-        (fits && is_routed && !lacks).then_some(op)
+        (fits && is_routed && has_order && !lacks).then_some(op)
     }
 }
 
@@ -485,8 +491,11 @@ impl Read<'_, '_> {
                 before.copy_row(aside_after, row);
             }
         }
-        aside_before.truncate(0);
-        aside_after.truncate(0);
+        for aside in [aside_before, aside_after] {
+            if aside.rows() > 0 {
+                aside.truncate(0);
+            }
+        }
     }
 
     /// Notes the asked columns that the images of a row lack, in the schema's order.
@@ -510,10 +519,8 @@ impl Read<'_, '_> {
     /// Where the value of a name is, before and after the change.
     fn values(&self, row: usize) -> impl Iterator<Item = (Option<Span>, Span)> {
         let (before, after) = (self.room.before.spans.row(row), self.room.data.spans.row(row));
-        after.iter().enumerate().map(|(at, after)| {
-            let same_place = before.get(at).filter(|before| before.cell == after.cell);
-            (same_place.or_else(|| before.iter().find(|before| before.cell == after.cell)).copied(), *after)
-        })
+        let by_cell = by_cell(before);
+        after.iter().map(move |after| (by_cell.get(after.cell).copied().flatten(), *after))
     }
 
     fn differs(&self, before: Span, after: Span) -> bool {

@@ -1,7 +1,9 @@
 //! Row images: their names in the order in which they stood, and what is done with the value of each.
 
+use bumpalo::Bump;
 use hashbrown::HashMap;
 
+use crate::batch::Plan;
 use crate::columns::{Column, Context};
 use crate::event::{Events, Quirks};
 use crate::images::{Images, Map, Table};
@@ -9,9 +11,6 @@ use crate::keys::{KeyId, fingerprint};
 use crate::mysql::forms;
 use crate::mysql::types::Types;
 use crate::wire::json::{self, Cursor};
-use bumpalo::Bump;
-
-use crate::batch::Plan;
 
 /// A name as it stands in JSON, with its quotes and what follows them in every message: `"id":`.
 pub(super) struct Literal {
@@ -211,15 +210,41 @@ struct ToMap<'v, 'e, 'a> {
     map: &'v mut Map,
     env: &'v Env<'e, 'a>,
     spans: Option<&'v mut Vec<Span>>,
+    /// How many values were read, and whether in the usual order: then the names are appended behind the last one.
+    count: usize,
+    is_ordered: bool,
 }
 
 impl Members<Cell> for ToMap<'_, '_, '_> {
     #[inline(always)]
     fn read(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
-        let end = self.plan.entry(cell, at, self.map, self.env)?;
+        if self.is_ordered && index != self.count {
+            self.plan.push_names(self.count, self.map)?;
+            self.is_ordered = false;
+        }
+        let end = push_value(at, self.map, self.env)?;
+        if !self.is_ordered {
+            self.map.keys.push(cell.name.as_bytes()).ok()?;
+        }
+        self.count += 1;
         note(&mut self.spans, index, at, end);
         Some(end)
     }
+}
+
+/// Appends the value at `at` to a map, and returns where it ends.
+#[inline]
+fn push_value(at: usize, map: &mut Map, env: &Env<'_, '_>) -> Option<usize> {
+    let text = env.text.as_bytes();
+    if text.get(at) == Some(&b'"')
+        && let Some(quote) = map.values.read(text, at + 1)
+    {
+        return Some(quote + 1);
+    }
+    let mut cursor = Cursor::starting(env.text, at, env.lenient);
+    let value = cursor.value().ok()?;
+    map.push_value(&value).ok()?;
+    Some(cursor.at())
 }
 
 /// What an object was found to be.
@@ -266,10 +291,12 @@ pub(super) fn plain_string(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
 /// The rows of a table: which column of the output each of their names is, and how it gets its values.
 pub(super) struct RowPlan {
     pub cells: Names<Cell>,
+    /// All names one behind the other, and where each ends.
+    names: (Vec<u8>, Vec<usize>),
     /// The asked columns that the rows do not have.
     pub absent: Vec<usize>,
-    pub quirks: &'static Quirks,
-    pub types: Option<usize>,
+    quirks: &'static Quirks,
+    types: Option<usize>,
 }
 
 /// A name of a row.
@@ -311,7 +338,24 @@ pub(super) struct Span {
     pub end: usize,
 }
 
+/// Where the values of a row are, by the number of their names.
+pub(super) fn by_cell(spans: &[Span]) -> Vec<Option<Span>> {
+    let length = spans.iter().map(|span| span.cell + 1).max().unwrap_or(0);
+    let mut found = vec![None; length];
+    spans.iter().for_each(|span| found.get_mut(span.cell).into_iter().for_each(|place| *place = Some(*span)));
+    found
+}
+
 impl RowPlan {
+    pub fn new(cells: Vec<(Literal, Cell)>, absent: Vec<usize>, quirks: &'static Quirks, types: Option<usize>) -> Self {
+        let mut names = (Vec::new(), Vec::new());
+        for (_, cell) in &cells {
+            names.0.extend_from_slice(cell.name.as_bytes());
+            names.1.push(names.0.len());
+        }
+        RowPlan { cells: Names::new(cells), names, absent, quirks, types }
+    }
+
     /// What conversions depend on, of one column.
     fn context<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Context<'c> {
         let named = env.plan.value_options.get(column).and_then(|options| options.declared.as_deref());
@@ -418,9 +462,15 @@ impl RowPlan {
     /// Appends a row to a map: the values of the row after the change, but for those that are written here.
     pub fn merge_map(&self, at: usize, map: &mut Map, after: &[Span], buffers: &mut Merge, env: &Env<'_, '_>) -> Option<Walked> {
         let walked = self.skip(at, &mut buffers.seen, env, Some(&mut buffers.spans))?;
+        let changed = by_cell(&buffers.spans);
         for span in after {
-            let changed = buffers.spans.iter().find(|changed| changed.cell == span.cell);
-            self.entry(self.cells.get(span.cell)?, changed.unwrap_or(span).start, map, env)?;
+            let changed = changed.get(span.cell).copied().flatten();
+            push_value(changed.unwrap_or(*span).start, map, env)?;
+        }
+        if after.iter().enumerate().all(|(at, span)| span.cell == at) {
+            self.push_names(after.len(), map)?;
+        } else {
+            after.iter().try_for_each(|span| map.keys.push(self.cells.get(span.cell)?.name.as_bytes()).ok())?;
         }
         map.end_row(true);
         Some(walked)
@@ -428,28 +478,21 @@ impl RowPlan {
 
     /// Appends a row to a map.
     pub fn read_map(&self, at: usize, map: &mut Map, seen: &mut Seen, env: &Env<'_, '_>, spans: Option<&mut Vec<Span>>) -> Option<Walked> {
-        let mut values = ToMap { plan: self, map, env, spans };
+        let mut values = ToMap { plan: self, map, env, spans, count: 0, is_ordered: true };
         let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut values)?;
+        let ToMap { map, count, is_ordered, .. } = values;
+        if is_ordered {
+            self.push_names(count, map)?;
+        }
         map.end_row(true);
         Some(walked)
     }
 
-    /// Appends a name and the value at `at` to a map, and returns where it ends.
-    #[inline]
-    fn entry(&self, cell: &Cell, at: usize, map: &mut Map, env: &Env<'_, '_>) -> Option<usize> {
-        let name = &cell.name;
-        let text = env.text.as_bytes();
-        if text.get(at) == Some(&b'"') {
-            map.keys.push(name.as_bytes()).ok()?;
-            if let Some(quote) = map.values.read(text, at + 1) {
-                return Some(quote + 1);
-            }
-            map.keys.truncate(map.keys.len() - 1);
-        }
-        let mut cursor = Cursor::starting(env.text, at, env.lenient);
-        let value = cursor.value().ok()?;
-        map.push(name, &value).ok()?;
-        Some(cursor.at())
+    /// Appends the first names to a map.
+    fn push_names(&self, count: usize, map: &mut Map) -> Option<()> {
+        let (names, ends) = &self.names;
+        let ends = ends.get(..count)?;
+        map.keys.push_all(names.get(..ends.last().copied().unwrap_or(0))?, ends).ok()
     }
 }
 
