@@ -8,6 +8,7 @@ mod batches;
 mod captures;
 mod compare;
 mod extremes;
+mod found;
 mod golden;
 mod json;
 mod mutations;
