@@ -94,6 +94,7 @@ static TEMPLATE: Spec = Spec {
     op: row_op,
     ends_with_op: true,
     before: Before::Changes,
+    has_deletes_in_data: true,
     has_arrays: true,
     empty_is_null: false,
     key_names: None,

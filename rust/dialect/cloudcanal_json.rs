@@ -63,6 +63,7 @@ static TEMPLATE: Spec = Spec {
     op: row_op,
     ends_with_op: false,
     before: Before::Row,
+    has_deletes_in_data: true,
     has_arrays: true,
     empty_is_null: false,
     key_names: None,

@@ -106,6 +106,7 @@ static TEMPLATE: Spec = Spec {
     op: row_op,
     ends_with_op: false,
     before: Before::Row,
+    has_deletes_in_data: false,
     has_arrays: false,
     empty_is_null: true,
     key_names: Some(|key, events| {

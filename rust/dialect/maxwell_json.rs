@@ -81,6 +81,7 @@ static TEMPLATE: Spec = Spec {
     op: row_op,
     ends_with_op: false,
     before: Before::Changes,
+    has_deletes_in_data: true,
     has_arrays: false,
     empty_is_null: false,
     key_names: None,

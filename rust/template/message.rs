@@ -394,7 +394,8 @@ impl<'a> Reading<'_, '_, 'a> {
         let (data, before) = (self.room.data.count, self.room.before.count);
         let layout = self.batch.plan.layout;
         let fits = match op {
-            Op::Delete => (data == 0) != (before == 0),
+            Op::Delete if data > 0 => before == 0 && self.template.spec.has_deletes_in_data,
+            Op::Delete => before > 0,
             Op::Update => data > 0 && (before == data || before == 0),
             _ => data > 0 && before == 0,
         };

@@ -31,6 +31,8 @@ pub(crate) struct Spec {
     /// The word at the end of a message, if `data` stands before the operation.
     pub ends_with_op: bool,
     pub before: Before,
+    /// Whether the row of a delete may stand among those after the change.
+    pub has_deletes_in_data: bool,
     /// Whether rows may stand in an array; else there is one, or none.
     pub has_arrays: bool,
     /// Whether an object without members stands for no row.

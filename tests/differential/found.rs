@@ -55,7 +55,6 @@ fn types_that_are_declared_twice_have_their_order() {
 
 /// The operation says that a row is gone, and there is one behind the change only.
 #[test]
-#[ignore = "a template reads them as deletes"]
 fn deletes_without_a_row_before_are_errors() {
     let change = |op: &str, before: &str, after: &str| {
         format!(r#"{{"op":"{op}","ts_ms":1763000000000,"after":{after},"before":{before},"source":{{"db":"shop","table":"orders"}}}}"#)
