@@ -49,6 +49,8 @@ pub(crate) enum Value<'a> {
     Instant(i64),
     /// A TIME: microseconds.
     Time(i64),
+    /// A DECIMAL times ten to the scale of the column that it is for, within its precision.
+    Unscaled(i64),
     /// A FLOAT.
     Single(f32),
     /// A DOUBLE.
@@ -101,6 +103,7 @@ impl<'a> Value<'a> {
             Value::Date(days) => temporal::print_date(days).into(),
             Value::Clock(micros) | Value::Instant(micros) => temporal::print_clock(micros).into(),
             Value::Time(micros) => temporal::print_time(micros).into(),
+            Value::Unscaled(number) => number.to_string().into(),
             Value::Single(single) => number::print_float(single).into(),
             Value::Double(double) => number::print_float(double).into(),
             Value::Unread(unread) => return Err(unread.fault()),

@@ -78,7 +78,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         let block = json::block_at(text, at)?;
         let special = json::special_in(&block);
         if special == 0 {
-            return self.read_long(text, at, at + block.len());
+            return self.read_long(text, at);
         }
         let length = special.trailing_zeros() as usize;
         if block.get(length) != Some(&b'"') || !self.has_room(block.len()) {
@@ -91,10 +91,10 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         Some(at + length)
     }
 
-    /// A string of which the bytes up to `end` are nothing special.
+    /// A string that is longer than a block.
     #[inline(never)]
-    fn read_long(&mut self, text: &[u8], at: usize, end: usize) -> Option<usize> {
-        let end = json::special(text, end);
+    fn read_long(&mut self, text: &[u8], at: usize) -> Option<usize> {
+        let end = json::special(text, at + 16);
         let string = text.get(at..end).filter(|string| text.get(end) == Some(&b'"') && self.has_room(string.len()))?;
         self.bytes.extend_from_slice(string);
         self.end();

@@ -6,7 +6,7 @@ use super::primitive::{Convert, primitives};
 use super::{Column, Context, refused, scalar};
 use crate::error::Result;
 use crate::event::Value;
-use crate::mysql::number::{From64, Unscaled, decimal, decimal_prefix};
+use crate::mysql::number::{From64, Unscaled, Window, decimal, decimal_prefix};
 
 /// A column of decimals.
 pub(super) fn decimals<T>(precision: u8, scale: i8) -> Result<Box<dyn Column>, String>
@@ -34,13 +34,16 @@ where
     const IS_NUMBER: bool = true;
 
     #[inline(always)]
-    fn prefix(&self, text: &[u8]) -> Option<(T::Native, usize)> {
-        let (unscaled, length) = decimal_prefix(text, self.precision, self.scale)?;
+    fn prefix(&self, window: &Window) -> Option<(T::Native, usize)> {
+        let (unscaled, length) = decimal_prefix(window, self.precision, self.scale)?;
         Some((T::Native::from_i64(unscaled), length))
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<T::Native>> {
         let Decimals { precision, scale } = *self;
+        if let Value::Unscaled(number) = value {
+            return Ok(Some(T::Native::from_i64(*number)));
+        }
         let parsed = scalar(value, |text| decimal::<T::Native>(text, precision, scale))?;
         parsed.map(Some).map_err(|refusal| refused(value, refusal, &format!("decimal({precision},{scale})")))
     }

@@ -9,7 +9,7 @@ use super::primitive::{Convert, primitives};
 use super::{Column, Context, ValueOptions, refused, scalar, spell};
 use crate::error::Result;
 use crate::event::Value;
-use crate::mysql::number::{Refusal, float, integer, integer_prefix, short_integer};
+use crate::mysql::number::{Refusal, Window, float, integer, integer_prefix, short_integer};
 use crate::mysql::temporal::time_of;
 use crate::mysql::types::{Base, Declared};
 
@@ -38,8 +38,8 @@ where
     const IS_NUMBER: bool = true;
 
     #[inline(always)]
-    fn prefix(&self, text: &[u8]) -> Option<(T::Native, usize)> {
-        let (value, length) = integer_prefix(text)?;
+    fn prefix(&self, window: &Window) -> Option<(T::Native, usize)> {
+        let (value, length) = integer_prefix(window)?;
         Some((T::Native::try_from(value).ok()?, length))
     }
 
@@ -120,9 +120,9 @@ where
 {
     const IS_NUMBER: bool = true;
 
-    fn prefix(&self, text: &[u8]) -> Option<(T::Native, usize)> {
-        let length = text.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'))?;
-        let written = std::str::from_utf8(text.get(..length)?).ok()?;
+    fn prefix(&self, window: &Window) -> Option<(T::Native, usize)> {
+        let length = window.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'))?;
+        let written = std::str::from_utf8(window.get(..length)?).ok()?;
         // A point without digits behind it is none of JSON's numbers, which `float` does not mind.
         if written.contains(".e") || written.contains(".E") {
             return None;

@@ -12,14 +12,15 @@ use super::nulls::Nulls;
 use super::{Column, Context, Forecast};
 use crate::error::Result;
 use crate::event::Value;
+use crate::mysql::number::{Window, window_at_end};
 
 /// How a value that is not null becomes a number of Arrow's.
 pub(super) trait Convert<T: ArrowPrimitiveType>: Send + 'static {
     /// Whether JSON may write the values without quotes.
     const IS_NUMBER: bool;
 
-    /// The value that `text` begins with, and its length, if it is written in the usual way. What follows it is not looked at.
-    fn prefix(&self, text: &[u8]) -> Option<(T::Native, usize)>;
+    /// The value that a text begins with, and its length, if it is written in the usual way. What follows it is not looked at.
+    fn prefix(&self, window: &Window) -> Option<(T::Native, usize)>;
 
     /// Any value; `None` where it stands for null after all.
     fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>>;
@@ -63,10 +64,21 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
             self.push(None);
             return Some(at + 4);
         }
-        let (value, length) = self.convert.prefix(rest).filter(|_| C::IS_NUMBER)?;
+        if !C::IS_NUMBER {
+            return None;
+        }
+        let at_end;
+        let window = match rest.first_chunk() {
+            Some(window) => window,
+            None => {
+                at_end = window_at_end(rest);
+                &at_end
+            }
+        };
+        let (value, length) = self.convert.prefix(window)?;
         // JSON's numbers have no zeros before other digits; a fraction or an exponent may follow.
-        let digit = usize::from(rest.first() == Some(&b'-'));
-        let leading_zero = rest.get(digit) == Some(&b'0') && rest.get(digit + 1).is_some_and(u8::is_ascii_digit);
+        let digit = usize::from(window[0] == b'-');
+        let leading_zero = window[digit] == b'0' && window[digit + 1].is_ascii_digit();
         let is_whole = matches!(rest.get(length), Some(b',' | b'}' | b']'));
         if leading_zero || !is_whole {
             return None;
@@ -79,16 +91,21 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
 impl<T: ArrowPrimitiveType, C: Convert<T>> Column for Primitives<T, C> {
     #[inline]
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        if text.get(at)? != &b'"' {
-            return self.read_bare(text, at);
-        }
-        let (value, length) = self.convert.prefix(text.get(at + 1..)?)?;
-        let end = at + 1 + length;
-        if text.get(end) != Some(&b'"') {
+        let Some((b'"', rest)) = text.get(at..)?.split_first() else { return self.read_bare(text, at) };
+        let at_end;
+        let window = match rest.first_chunk() {
+            Some(window) => window,
+            None => {
+                at_end = window_at_end(rest);
+                &at_end
+            }
+        };
+        let (value, length) = self.convert.prefix(window)?;
+        if rest.get(length) != Some(&b'"') {
             return None;
         }
         self.values.push(value);
-        Some(end + 1)
+        Some(at + length + 2)
     }
 
     fn reads(&self, context: &Context<'_>) -> bool {

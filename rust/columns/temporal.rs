@@ -9,7 +9,7 @@ use super::primitive::{Convert, primitives};
 use super::{Column, Context, ValueOptions, ZeroDate, refused, scalar, spell};
 use crate::error::Result;
 use crate::event::Value;
-use crate::mysql::number::Refusal;
+use crate::mysql::number::{Refusal, Window};
 use crate::mysql::temporal::{Written, WrittenTime, time_of};
 use crate::mysql::zone::Zone;
 
@@ -55,8 +55,8 @@ impl Convert<Date32Type> for Dates {
     const IS_NUMBER: bool = false;
 
     #[inline(always)]
-    fn prefix(&self, text: &[u8]) -> Option<(i32, usize)> {
-        let (written, length) = Written::prefix(text).ok()?;
+    fn prefix(&self, window: &Window) -> Option<(i32, usize)> {
+        let (written, length) = Written::prefix(window).ok()?;
         Some((days(&written).ok()?, length))
     }
 
@@ -141,8 +141,8 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
     const IS_NUMBER: bool = false;
 
     #[inline(always)]
-    fn prefix(&self, text: &[u8]) -> Option<(i64, usize)> {
-        let (written, length) = Written::prefix(text).ok()?;
+    fn prefix(&self, window: &Window) -> Option<(i64, usize)> {
+        let (written, length) = Written::prefix(window).ok()?;
         if written.is_zero() {
             return None;
         }
@@ -195,8 +195,8 @@ impl Times {
 impl<T: ArrowPrimitiveType<Native = i64>> Convert<T> for Times {
     const IS_NUMBER: bool = false;
 
-    fn prefix(&self, text: &[u8]) -> Option<(i64, usize)> {
-        let (time, length) = WrittenTime::prefix(text).ok()?;
+    fn prefix(&self, window: &Window) -> Option<(i64, usize)> {
+        let (time, length) = WrittenTime::prefix(window).ok()?;
         Some((time.micros().and_then(|micros| self.units::<T>(micros)).ok()?, length))
     }
 

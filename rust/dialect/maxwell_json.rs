@@ -70,7 +70,7 @@ static TEMPLATE: Spec = Spec {
     holes: &[
         ("type", Hole::Operation),
         ("ts", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
-        ("xid", Hole::Integer(|source, number| source.transaction_id = Some(Cow::Owned(number.to_string())))),
+        ("xid", Hole::Digits(|source, number| source.transaction_id = Some(Cow::Borrowed(number)))),
         ("commit", Hole::Any),
         ("gtid", Hole::Text(gtid)),
         ("position", Hole::Text(place)),

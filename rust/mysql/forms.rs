@@ -11,7 +11,7 @@ use bumpalo::Bump;
 
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::Value;
-use crate::mysql::number::{Refusal, decimal, integer};
+use crate::mysql::number::{Refusal, decimal, fits, integer, short_integer};
 use crate::mysql::temporal::Written;
 use crate::mysql::types::{Base, Declared, Form};
 use crate::wire::json::Cursor;
@@ -373,14 +373,14 @@ fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump)
         Form::Iso => Ok(iso(value, arena)),
         Form::Unsigned => unsigned(value, arena),
         Form::Decimal(scale) => match value {
-            Value::Text(text) => unscaled(&value, text, scale, arena),
+            Value::Text(text) => unscaled(&value, text, scale, column.asked, arena),
             _ => Ok(value),
         },
         Form::DecimalWithoutScale => match value {
             Value::Text(_) => Err(not(&value, "a decimal, as the schema part gives no scale")),
             _ => Ok(value),
         },
-        Form::VariableDecimal => variable_decimal(value, arena),
+        Form::VariableDecimal => variable_decimal(value, column.asked, arena),
         Form::Bits => bits(value, column, arena),
         Form::Latin1 => latin1(&value).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
         Form::Base64 => match value {
@@ -397,7 +397,7 @@ fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump)
 
 /// A number without a fraction.
 fn whole(value: &Value<'_>, digits: &str) -> Result<i64> {
-    digits.parse().map_err(|_| match integer(digits) {
+    short_integer(digits).or_else(|| digits.parse().ok()).ok_or_else(|| match integer(digits) {
         Err(Refusal::Type) => not(value, "a whole number"),
         _ => beyond(value, "64 bits"),
     })
@@ -461,7 +461,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// A decimal from the base64 of its unscaled integer, the most significant byte first.
-fn unscaled<'a>(value: &Value<'_>, text: &str, scale: i32, arena: &'a Bump) -> Result<Value<'a>> {
+fn unscaled<'a>(value: &Value<'_>, text: &str, scale: i32, asked: &DataType, arena: &'a Bump) -> Result<Value<'a>> {
     // More than 256 bits take more than 44 characters.
     let mut buffer = [0; 48];
     let decoded = STANDARD.decode_slice(text, &mut buffer);
@@ -472,7 +472,12 @@ fn unscaled<'a>(value: &Value<'_>, text: &str, scale: i32, arena: &'a Bump) -> R
     };
     let digits = match bytes.len() {
         0 => return Err(not(value, "a decimal")),
-        1..=8 => i64::from_be_bytes(widened(bytes)).to_string(),
+        1..=8 => match (i64::from_be_bytes(widened(bytes)), asked) {
+            (number, DataType::Decimal128(precision, asked)) if scale == i32::from(*asked) && fits(number, *precision) => {
+                return Ok(Value::Unscaled(number));
+            }
+            (number, _) => number.to_string(),
+        },
         9..=16 => i128::from_be_bytes(widened(bytes)).to_string(),
         17..=32 => i256::from_be_bytes(widened(bytes)).to_string(),
         _ => return Err(beyond(value, "a decimal of 256 bits")),
@@ -514,7 +519,7 @@ const ZEROS: &str = match std::str::from_utf8(&[b'0'; 401]) {
 };
 
 /// `{"scale":2,"value":"..."}`.
-fn variable_decimal<'a>(value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {
+fn variable_decimal<'a>(value: Value<'a>, asked: &DataType, arena: &'a Bump) -> Result<Value<'a>> {
     let Value::Nested(object) = value else { return Ok(value) };
     let (mut scale, mut text) = (None, None);
     members(object, |name, member| match (name, member) {
@@ -523,7 +528,7 @@ fn variable_decimal<'a>(value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> 
         _ => {}
     });
     match (scale, text) {
-        (Some(scale), Some(text)) => unscaled(&value, &text, scale, arena),
+        (Some(scale), Some(text)) => unscaled(&value, &text, scale, asked, arena),
         _ => Err(not(&value, "a struct of scale and value")),
     }
 }
@@ -666,7 +671,7 @@ mod tests {
         let decimal = DataType::Decimal128(10, 2);
         assert!(tell(Value::Text("1234"), decimal.clone(), none).is_err_and(|what| what.contains("decimal_handling_mode")));
         assert_eq!(tell(Value::Text("12.34"), decimal.clone(), none), Ok(Value::Text("12.34")));
-        assert_eq!(tell(Value::Text("BNI="), decimal.clone(), none), Ok(Value::Number("12.34")));
+        assert_eq!(tell(Value::Text("BNI="), decimal.clone(), none), Ok(Value::Unscaled(1234)));
         assert_eq!(tell(Value::Text("1234"), decimal, Modes { decimal: Some(DecimalMode::String), ..none }), Ok(Value::Text("1234")));
         let binary = DataType::Binary;
         assert!(tell(Value::Text("abcd"), binary.clone(), none).is_err_and(|what| what.contains("binary_handling_mode")));

@@ -24,31 +24,38 @@ pub(crate) fn integer(text: &str) -> Result<i128, Refusal> {
 /// An integer that fits 64 bits, which is nearly every one; `None` for all other text.
 #[inline]
 pub(crate) fn short_integer(text: &str) -> Option<i64> {
-    let (value, length) = integer_prefix(&with_room::<32>(text.as_bytes())?)?;
+    let (value, length) = integer_prefix(&window_of(text.as_bytes())?)?;
     (length == text.len()).then_some(value)
 }
 
-/// Bytes with zeros behind them: what begins with a number is read block by block, and past its end. `None` where there would be
-/// fewer than eight zeros.
+/// What a number, a date or a time is read from: a fixed length, so that few reads are checked against it. Zeros stand for what is
+/// behind the end of the text.
+pub(crate) type Window = [u8; 32];
+
+/// All of a text, with at least eight zeros behind it; `None` if it is longer.
 #[inline]
-pub(crate) fn with_room<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
-    let mut room = [0; N];
-    room.get_mut(..bytes.len()).filter(|_| bytes.len() + 8 <= N)?.copy_from_slice(bytes);
-    Some(room)
+pub(crate) fn window_of(text: &[u8]) -> Option<Window> {
+    let mut window = [0; 32];
+    window.get_mut(..text.len()).filter(|_| text.len() + 8 <= 32)?.copy_from_slice(text);
+    Some(window)
 }
 
-/// The integer that bytes begin with, and its length: an optional minus, then as many digits as 64 bits hold. At least eight bytes
-/// have to follow it.
+/// The beginning of a text that is shorter than a window, or longer.
+#[cold]
+#[inline(never)]
+pub(crate) fn window_at_end(text: &[u8]) -> Window {
+    let mut window = [0; 32];
+    window.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+    window
+}
+
+/// The integer that a text begins with, and its length: an optional minus, then as many digits as 64 bits hold.
 #[inline(always)]
-pub(crate) fn integer_prefix(bytes: &[u8]) -> Option<(i64, usize)> {
-    let (negative, unsigned) = sign(bytes);
-    let (magnitude, length) = digits(unsigned)?;
-    let value = i64::try_from(magnitude).ok()?;
-    match (negative, length) {
-        (_, 0) => None,
-        (true, length) => Some((-value, length + 1)),
-        (false, length) => Some((value, length)),
-    }
+pub(crate) fn integer_prefix(window: &Window) -> Option<(i64, usize)> {
+    let minus = usize::from(window[0] == b'-');
+    let (magnitude, count) = digits(window.get(minus..)?)?;
+    let value = i64::try_from(magnitude).ok().filter(|_| count > 0)?;
+    Some((if minus == 0 { value } else { -value }, minus + count))
 }
 
 /// The digits that bytes begin with, which may be none: their value, and how many they are. `None` for more than 19, the most that
@@ -57,6 +64,44 @@ pub(crate) fn integer_prefix(bytes: &[u8]) -> Option<(i64, usize)> {
 pub(crate) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
     let (value, count) = eight_digits(*bytes.first_chunk()?);
     if count < 8 { Some((value, count)) } else { more_digits(value, bytes.get(8..)?) }
+}
+
+/// The digits that bytes begin with and how many they are, if they are fewer than 16: a time in milliseconds has 13.
+#[inline(always)]
+pub(crate) fn up_to_15_digits(bytes: &[u8; 16]) -> Option<(u64, usize)> {
+    let (first, second) = (bytes.first_chunk()?, bytes.last_chunk()?);
+    let (value, count) = eight_digits(*first);
+    if count < 8 {
+        return Some((value, count));
+    }
+    let (rest, count) = eight_digits(*second);
+    if count == 8 { None } else { Some((value * POWERS.get(count)?.unsigned_abs() + rest, 8 + count)) }
+}
+
+/// How many digits bytes begin with.
+#[inline]
+pub(crate) fn count_digits(bytes: &[u8]) -> usize {
+    let (blocks, _) = bytes.as_chunks::<8>();
+    for (at, block) in blocks.iter().enumerate() {
+        let others = not_digits(digit_lanes(*block));
+        if others != 0 {
+            return at * 8 + (others.trailing_zeros() / 8) as usize;
+        }
+    }
+    let read = blocks.len() * 8;
+    read + bytes.iter().skip(read).take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// The bytes as the lanes of one integer, digits as their values.
+#[inline(always)]
+fn digit_lanes(bytes: [u8; 8]) -> u64 {
+    u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030
+}
+
+/// The highest bit of each lane that is beyond 9; the lowest of them is right whatever the lanes above carry.
+#[inline(always)]
+fn not_digits(lanes: u64) -> u64 {
+    (lanes.wrapping_add(0x7676_7676_7676_7676) | lanes) & 0x8080_8080_8080_8080
 }
 
 /// What follows the first eight digits.
@@ -74,10 +119,8 @@ fn more_digits(first: u64, bytes: &[u8]) -> Option<(u64, usize)> {
 /// Up to eight digits at once: the bytes are the lanes of one integer.
 #[inline(always)]
 fn eight_digits(bytes: [u8; 8]) -> (u64, usize) {
-    let lanes = u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030;
-    // The highest bit of each lane that is beyond 9; the lowest of them is right whatever the lanes above carry.
-    let others = (lanes.wrapping_add(0x7676_7676_7676_7676) | lanes) & 0x8080_8080_8080_8080;
-    let count = (others.trailing_zeros() / 8) as usize;
+    let lanes = digit_lanes(bytes);
+    let count = (not_digits(lanes).trailing_zeros() / 8) as usize;
     if count == 0 {
         return (0, 0);
     }
@@ -168,14 +211,15 @@ impl From64 for i256 {
 /// The usual form: at most 18 digits in all, no exponent, not more fraction digits than the scale.
 #[inline]
 fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Option<i64> {
-    let (value, length) = decimal_prefix(&with_room::<32>(text)?, precision, scale)?;
+    let (value, length) = decimal_prefix(&window_of(text)?, precision, scale)?;
     (length == text.len()).then_some(value)
 }
 
-/// The decimal of the usual form that bytes begin with, and its length.
+/// The decimal of the usual form that a text begins with, and its length.
 #[inline(always)]
-pub(crate) fn decimal_prefix(bytes: &[u8], precision: u8, scale: i8) -> Option<(i64, usize)> {
-    let (negative, unsigned) = sign(bytes);
+pub(crate) fn decimal_prefix(window: &Window, precision: u8, scale: i8) -> Option<(i64, usize)> {
+    let minus = usize::from(window[0] == b'-');
+    let unsigned = window.get(minus..)?;
     let scale = usize::try_from(scale).ok()?;
     let (whole, whole_digits) = digits(unsigned).filter(|(_, count)| *count > 0)?;
     let (fraction, fraction_digits) = match unsigned.get(whole_digits) {
@@ -190,8 +234,13 @@ pub(crate) fn decimal_prefix(bytes: &[u8], precision: u8, scale: i8) -> Option<(
     if POWERS.get(usize::from(precision)).is_some_and(|limit| value >= *limit) {
         return None;
     }
-    let length = usize::from(negative) + whole_digits + if fraction_digits > 0 { 1 + fraction_digits } else { 0 };
-    Some((if negative { -value } else { value }, length))
+    let length = minus + whole_digits + if fraction_digits > 0 { 1 + fraction_digits } else { 0 };
+    Some((if minus == 0 { value } else { -value }, length))
+}
+
+/// Whether a number has no more digits than the precision.
+pub(crate) fn fits(number: i64, precision: u8) -> bool {
+    POWERS.get(usize::from(precision)).is_none_or(|limit| number.unsigned_abs() < limit.unsigned_abs())
 }
 
 const POWERS: [i64; 19] = {

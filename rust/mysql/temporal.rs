@@ -1,6 +1,6 @@
 //! Dates and times in MySQL's fixed layouts. Libraries refuse `0000-00-00` and `-838:59:59`, so these are read here.
 
-use crate::mysql::number::{Refusal, digits, with_room};
+use crate::mysql::number::{Refusal, Window, digits, window_at_end, window_of};
 
 /// A date, with or without a time of day, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,55 +24,48 @@ impl Written {
     /// Reads `2021-01-31`, `2021-01-31 12:00:00.123456`, and both in ISO's form with `T` and `Z` or `+08:00`.
     #[inline]
     pub fn parse(text: &str) -> Result<Written, Refusal> {
-        // No date is longer than 35 bytes.
-        let room = with_room::<48>(text.as_bytes()).ok_or(Refusal::Type)?;
-        let (mut written, length) = Written::prefix(&room)?;
-        let rest = text.as_bytes().get(length..).unwrap_or_default();
+        let bytes = text.as_bytes();
+        let window = window_of(bytes).unwrap_or_else(|| window_at_end(bytes));
+        let (mut written, length) = Written::prefix(&window)?;
+        let rest = bytes.get(length..).ok_or(Refusal::Type)?;
         if !rest.is_empty() {
             written.offset = if written.has_time && written.offset.is_none() { offset(rest)? } else { return Err(Refusal::Type) };
         }
         Ok(written)
     }
 
-    /// The date or date and time that bytes begin with, and its length; a zone behind it other than `Z` is left.
+    /// The date or date and time that a text begins with, and its length; a zone behind it other than `Z` is left.
     #[inline(always)]
-    pub fn prefix(bytes: &[u8]) -> Result<(Written, usize), Refusal> {
-        let [century, decade, rest @ ..]: [u8; 10] = *bytes.first_chunk().ok_or(Refusal::Type)?;
-        let [year, _, _, month, _, _, day, _] = pairs(rest, *b"00-00-00")?;
-        let mut written = Written {
-            year: u16::from(pair(century, decade)?) * 100 + u16::from(year),
-            month,
-            day,
-            hour: 0,
-            minute: 0,
-            second: 0,
-            nanos: 0,
-            offset: None,
-            has_time: false,
+    pub fn prefix(window: &Window) -> Result<(Written, usize), Refusal> {
+        let [from_year, from_day, from_second, _] = words(window);
+        let [century, _, year, _, _, month, ..] = Pairs::new(from_year, *b"0000-00-", 8).checked()?;
+        // A space stands where ISO 8601 has a `T`, and the other way round.
+        let from_day = match window[10] {
+            b' ' => from_day,
+            b'T' => from_day ^ u64::from(b' ' ^ b'T') << 16,
+            _ => {
+                let [day, ..] = Pairs::new(from_day, *b"00      ", 2).checked()?;
+                return Ok((Written { day, ..Written::midnight(century, year, month) }, 10));
+            }
         };
-        let Some(b' ' | b'T') = bytes.get(10) else { return Ok((written, 10)) };
-        let length = 11 + written.read_time(bytes.get(11..).unwrap_or_default())?;
-        if bytes.get(length) == Some(&b'Z') {
-            written.offset = Some(0);
-            return Ok((written, length + 1));
-        }
-        Ok((written, length))
+        let (days, seconds) = (Pairs::new(from_day, *b"00 00:00", 8), Pairs::new(from_second, *b":00     ", 3));
+        let [[day, _, _, hour, _, _, minute, _], [_, second, ..]] = days.checked_with(seconds)?;
+        let (nanos, fraction) = match window[19] {
+            b'.' => fraction_digits(window.get(20..).unwrap_or_default())?,
+            _ => (0, 0),
+        };
+        let length = if fraction > 0 { 20 + fraction } else { 19 };
+        let is_utc = window.get(length) == Some(&b'Z');
+        let offset = if is_utc { Some(0) } else { None };
+        let date = Written::midnight(century, year, month);
+        Ok((Written { day, hour, minute, second, nanos, offset, has_time: true, ..date }, length + usize::from(is_utc)))
     }
 
-    /// Reads the time of day that follows the date and its separator, and returns its length.
+    /// A month's beginning, but for its day.
     #[inline(always)]
-    fn read_time(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
-        let [hour, _, _, minute, _, _, second, _] = pairs(*rest.first_chunk().ok_or(Refusal::Type)?, *b"00:00:00")?;
-        (self.hour, self.minute, self.second) = (hour, minute, second);
-        self.has_time = true;
-        match rest.get(8) {
-            Some(b'.') => {
-                let (nanos, length) = fraction_digits(rest.get(9..).unwrap_or_default())?;
-                self.nanos = nanos;
-                Ok(9 + length)
-            }
-            _ => Ok(8),
-        }
+    fn midnight(century: u8, year: u8, month: u8) -> Written {
+        let year = u16::from(century) * 100 + u16::from(year);
+        Written { year, month, day: 0, hour: 0, minute: 0, second: 0, nanos: 0, offset: None, has_time: false }
     }
 
     /// Whether MySQL would call this a zero date, in whole or in part.
@@ -104,17 +97,49 @@ fn pair(tens: u8, ones: u8) -> Result<u8, Refusal> {
     if tens > 9 || ones > 9 { Err(Refusal::Type) } else { Ok(tens * 10 + ones) }
 }
 
-/// The numbers of two digits that begin at each byte of a text with signs between them. All bytes are checked and joined at once, as
-/// lanes of one integer. `form` has a zero for each digit, and the signs in their places.
+/// A window as four words.
 #[inline(always)]
-fn pairs(text: [u8; 8], form: [u8; 8]) -> Result<[u8; 8], Refusal> {
-    // What carries a lane into its highest bit: of a digit more than 9, of a sign more than 0.
-    let carry = u64::from_le_bytes(form.map(|byte| if byte == b'0' { 0x76 } else { 0x7F }));
-    let lanes = u64::from_le_bytes(text) ^ u64::from_le_bytes(form);
-    if (lanes.wrapping_add(carry) | lanes) & 0x8080_8080_8080_8080 != 0 {
-        return Err(Refusal::Type);
+fn words(window: &Window) -> [u64; 4] {
+    let (words, _) = window.as_chunks::<8>();
+    let mut all = [0; 4];
+    all.iter_mut().zip(words).for_each(|(to, from)| *to = u64::from_le_bytes(*from));
+    all
+}
+
+/// Eight bytes of digits with signs between them, as the lanes of one integer: all are checked and joined at once.
+#[derive(Clone, Copy)]
+struct Pairs {
+    lanes: u64,
+    /// Lanes whose highest bit is set are not what they should be.
+    wrong: u64,
+}
+
+impl Pairs {
+    /// `form` has a zero for each digit, and the signs in their places; only its first bytes count.
+    #[inline(always)]
+    fn new(text: u64, form: [u8; 8], count: u32) -> Self {
+        // What carries a lane into its highest bit: of a digit more than 9, of a sign more than 0.
+        let carry = u64::from_le_bytes(form.map(|byte| if byte == b'0' { 0x76 } else { 0x7F }));
+        let counts = u64::MAX >> (64 - 8 * count);
+        let lanes = (text ^ u64::from_le_bytes(form)) & counts;
+        Pairs { lanes, wrong: (lanes.wrapping_add(carry) | lanes) & 0x8080_8080_8080_8080 & counts }
     }
-    Ok(lanes.wrapping_mul(10).wrapping_add(lanes >> 8).to_le_bytes())
+
+    /// The numbers of two digits that begin at each byte.
+    #[inline(always)]
+    fn numbers(self) -> [u8; 8] {
+        self.lanes.wrapping_mul(10).wrapping_add(self.lanes >> 8).to_le_bytes()
+    }
+
+    #[inline(always)]
+    fn checked(self) -> Result<[u8; 8], Refusal> {
+        if self.wrong == 0 { Ok(self.numbers()) } else { Err(Refusal::Type) }
+    }
+
+    #[inline(always)]
+    fn checked_with(self, next: Pairs) -> Result<[[u8; 8]; 2], Refusal> {
+        if self.wrong | next.wrong == 0 { Ok([self.numbers(), next.numbers()]) } else { Err(Refusal::Type) }
+    }
 }
 
 /// Nanoseconds of `.123456`, and what follows.
@@ -152,43 +177,36 @@ fn offset(text: &[u8]) -> Result<Option<i32>, Refusal> {
     }
 }
 
-/// Days from 1970-01-01 in the proleptic Gregorian calendar, if it has the date.
+/// Days from 1970-01-01 in the proleptic Gregorian calendar, if it has the date. With a year that begins in March the leap day is
+/// its last: the formulas are those of Neri and Schneider, "Euclidean affine functions" (2022).
 #[inline(always)]
 fn days_from_civil(year: u16, month: u8, day: u8) -> Option<i32> {
-    /// How many days a month has, and how many the months before it.
-    const MONTHS: [(u8, u16); 16] = [
-        (0, 0),
-        (31, 0),
-        (28, 31),
-        (31, 59),
-        (30, 90),
-        (31, 120),
-        (30, 151),
-        (31, 181),
-        (31, 212),
-        (30, 243),
-        (31, 273),
-        (30, 304),
-        (31, 334),
-        (0, 0),
-        (0, 0),
-        (0, 0),
-    ];
-    let before = u32::from(year).checked_sub(1)?;
-    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let (length, months) = *MONTHS.get(usize::from(month))?;
-    if day == 0 || day > length + u8::from(is_leap && month == 2) {
+    let (year, month, day) = (u32::from(year), u32::from(month), u32::from(day));
+    let is_date = year > 0 && (1..=12).contains(&month) && day > 0 && (day <= 28 || day <= days_in_month(year, month));
+    if !is_date {
         return None;
     }
-    let of_year = u32::from(months) + u32::from(is_leap && month > 2) + u32::from(day);
-    Some((before * 365 + before / 4 - before / 100 + before / 400 + of_year) as i32 - 719_163)
+    let begins_before = month <= 2;
+    let (year, month) = if begins_before { (year - 1, month + 12) } else { (year, month) };
+    let century = year / 100;
+    let days = year * 1461 / 4 - century + century / 4 + (979 * month - 2919) / 32 + day;
+    Some(days as i32 - 719_469)
+}
+
+fn days_in_month(year: u32, month: u32) -> u32 {
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    match month {
+        2 => 28 + u32::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
 }
 
 /// Microseconds of a TIME: `12:00:00`, `-838:59:59.000000`.
 #[inline]
 pub(crate) fn time_of(text: &str) -> Result<i64, Refusal> {
-    let room = with_room::<32>(text.as_bytes()).ok_or(Refusal::Type)?;
-    let (time, length) = WrittenTime::prefix(&room)?;
+    let window = window_of(text.as_bytes()).ok_or(Refusal::Type)?;
+    let (time, length) = WrittenTime::prefix(&window)?;
     if length == text.len() { time.micros() } else { Err(Refusal::Type) }
 }
 
@@ -203,9 +221,9 @@ pub(crate) struct WrittenTime {
 }
 
 impl WrittenTime {
-    /// The TIME that bytes begin with, and its length.
+    /// The TIME that a text begins with, and its length.
     #[inline]
-    pub fn prefix(bytes: &[u8]) -> Result<(WrittenTime, usize), Refusal> {
+    pub fn prefix(bytes: &Window) -> Result<(WrittenTime, usize), Refusal> {
         let negative = bytes.first() == Some(&b'-');
         let clock = bytes.get(usize::from(negative)..).unwrap_or_default();
         let (hours, count) = digits(clock).filter(|(_, count)| matches!(count, 2 | 3)).ok_or(Refusal::Type)?;

@@ -10,6 +10,7 @@ use super::{Place, Template};
 use crate::batch::{Batch, NOWHERE};
 use crate::dialect::Dialect;
 use crate::event::{Events, Source};
+use crate::wire::json;
 
 /// The templates of a call, found by the name of the table, or of what stands in its place.
 #[derive(Default)]
@@ -37,12 +38,12 @@ struct Slot {
     templates: [u16; Slot::MOST],
     /// Whether a message of such a table was met: the first one makes no template, as there may be no other.
     is_known: bool,
-    /// How many templates were made, less those that were of use.
+    /// How many templates were made, or tried to be, less those that have read a message.
     idle: u8,
 }
 
 impl Slot {
-    const MOST: usize = 4;
+    const MOST: usize = 6;
     /// How many templates may have been of no use before no more are made.
     const MOST_IDLE: u8 = 8;
 
@@ -110,10 +111,11 @@ impl Templates {
         let mut is_tried = false;
         for (at, number) in templates.iter().enumerate() {
             let Some(number) = usize::from(*number).checked_sub(1) else { continue };
-            let Some(template) = self.list.get(number) else { continue };
+            let Some(template) = self.list.get_mut(number) else { continue };
             is_tried = true;
             if template.read(number, message, batch, events, &mut self.room).is_some() {
-                self.hit(slot, at);
+                let is_first_use = !std::mem::replace(&mut template.is_of_use, true);
+                self.hit(slot, at, is_first_use);
                 batch.metrics.templated += 1;
                 return true;
             }
@@ -126,11 +128,11 @@ impl Templates {
         false
     }
 
-    fn hit(&mut self, slot: usize, at: usize) {
+    fn hit(&mut self, slot: usize, at: usize, is_first_use: bool) {
         self.misses = self.misses.saturating_sub(1);
         self.credit += GAIN;
         if let Some(slot) = self.slots.get_mut(slot) {
-            slot.idle = slot.idle.saturating_sub(1);
+            slot.idle = slot.idle.saturating_sub(u8::from(is_first_use));
             slot.touch(at);
         }
     }
@@ -155,7 +157,7 @@ impl Templates {
         let (op, Some(envelope)) = (row.op, row.envelope.and_then(|envelope| events.envelopes.get(envelope)).cloned()) else { return };
         let count = row.index + 1;
         let passes = batch.passes(&envelope);
-        let Some(mut template) = learn(message.text, dialect, &envelope, batch.plan, &batch.images, events) else { return };
+        let Some(mut template) = learn(message.text, dialect, op, &envelope, batch.plan, &batch.images, events) else { return };
         // Nobody asks for the rows of this reading, which is to find what the other one has found.
         events.sources.push(Source::default());
         let found = template.walk(message, batch, events, &mut self.room);
@@ -202,15 +204,7 @@ impl Templates {
             Some(name)
         });
         let name = name.and_then(|name| bytes.get(name..)).unwrap_or_default();
-        // No name is told from others by more than its first 64 bytes.
-        let name = name.get(..64).unwrap_or(name);
-        let length = name.iter().position(|byte| *byte == b'"').unwrap_or(name.len());
-        let hash = name
-            .get(..length)
-            .unwrap_or_default()
-            .iter()
-            .fold(dialect.name.len() as u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        (hash >> 40) as usize % SLOTS
+        (hash(name, dialect.name.len() as u64) >> 40) as usize % SLOTS
     }
 
     /// Where the table's name begins, if that is as far from the message's end as it was last time.
@@ -219,6 +213,25 @@ impl Templates {
         let name = bytes.len().checked_sub(self.distance)?;
         bytes.get(..name)?.ends_with(MEMBER).then_some(name)
     }
+}
+
+/// A hash of the bytes before the first quote, block by block.
+#[inline]
+fn hash(name: &[u8], mut hash: u64) -> u64 {
+    /// No name is distinguished from others by more than its first 64 bytes.
+    const MOST_BLOCKS: usize = 4;
+    let (blocks, _) = name.as_chunks::<16>();
+    for block in blocks.iter().take(MOST_BLOCKS) {
+        let special = json::special_in(block);
+        let bits = if special == 0 { u128::MAX } else { (1 << (8 * special.trailing_zeros())) - 1 };
+        let lanes = u128::from_le_bytes(*block) & bits;
+        hash = (hash ^ lanes as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ (lanes >> 64) as u64;
+        hash = hash.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        if special != 0 {
+            break;
+        }
+    }
+    hash
 }
 
 /// What stands before the table's name, in all of these dialects.

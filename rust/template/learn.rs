@@ -2,11 +2,11 @@
 
 use hashbrown::HashSet;
 
-use super::row::{Cell, Literal, Names, RowPlan};
-use super::{Hole, Part, Spec, Template};
+use super::row::{Cell, Exact, Literal, Names, Reads, RowPlan};
+use super::{Before, Hole, Part, Spec, Template};
 use crate::batch::Plan;
 use crate::dialect::{Dialect, is_mark_of_other};
-use crate::event::{Envelope, Events};
+use crate::event::{Envelope, Events, Op};
 use crate::images::Images;
 use crate::wire::json::{Cursor, Text};
 
@@ -21,6 +21,8 @@ struct Cut<'t> {
     /// Where the bytes begin that belong to the next part.
     from: usize,
     row: Option<&'t str>,
+    /// Whether there are rows before the change.
+    has_before: bool,
     types: (&'t str, Vec<Literal>),
 }
 
@@ -31,6 +33,7 @@ const MOST_LEVELS: u32 = 4;
 pub(super) fn learn(
     text: &str,
     dialect: &'static Dialect,
+    op: Op,
     envelope: &Envelope<'_>,
     plan: &Plan,
     images: &[Images],
@@ -38,11 +41,13 @@ pub(super) fn learn(
 ) -> Option<Template> {
     let spec = dialect.template?;
     let wants_types = events.wants.types;
-    let mut cut = Cut { text, spec, dialect, wants_types, parts: Vec::new(), from: 0, row: None, types: ("", Vec::new()) };
+    let mut cut =
+        Cut { text, spec, dialect, wants_types, parts: Vec::new(), from: 0, row: None, has_before: false, types: ("", Vec::new()) };
     let mut cursor = Cursor::new(text, false);
     cut.object(&mut cursor, "", MOST_LEVELS)?;
-    let tail = text.get(cut.from..cursor.at())?.as_bytes().into();
+    let tail = Exact::new(text.get(cut.from..cursor.at())?.as_bytes());
     let row = row_plan(cut.row?, envelope, plan, images, events)?;
+    let are_updates = cut.are_updates(op);
     let (whole, types) = cut.types;
     let names = envelope.primary_key.clone().and_then(|names| events.names.get(names));
     Some(Template {
@@ -50,10 +55,12 @@ pub(super) fn learn(
         parts: cut.parts,
         tail,
         row,
-        types: (whole.as_bytes().into(), Names::new(types.into_iter().map(|literal| (literal, ())).collect())),
+        types: (Exact::new(whole.as_bytes()), Names::new(types.into_iter().map(|literal| (literal, ())).collect())),
         envelope: envelope.shared(),
         primary_key: names.map(Into::into),
         passes: false,
+        are_updates,
+        is_of_use: false,
     })
 }
 
@@ -80,7 +87,7 @@ impl<'t> Cut<'t> {
             Some(Hole::Types | Hole::Object) if first == b'{' => self.hole(cursor, Hole::Object),
             Some(hole @ (Hole::After | Hole::Before)) => self.rows(cursor, hole),
             Some(hole @ (Hole::Operation | Hole::Text(_))) if first == b'"' => self.hole(cursor, hole),
-            Some(hole @ Hole::Integer(_)) if first.is_ascii_digit() || first == b'-' => self.hole(cursor, hole),
+            Some(hole @ (Hole::Integer(_) | Hole::Digits(_))) if first.is_ascii_digit() || first == b'-' => self.hole(cursor, hole),
             Some(Hole::Any) => self.hole(cursor, Hole::Any),
             // Null, or what the ordinary reader takes for null: others may have it too.
             Some(_) => cursor.skip().ok(),
@@ -91,6 +98,16 @@ impl<'t> Cut<'t> {
         }
     }
 
+    /// Whether the messages that have these members are updates, if that is known before their rows are read: some producers have a
+    /// member for what changed in updates only.
+    fn are_updates(&self, op: Op) -> Option<bool> {
+        let at = |wanted: fn(&Hole) -> bool| self.parts.iter().position(|part| wanted(&part.hole));
+        let rows = at(|hole| matches!(hole, Hole::After | Hole::Before))?;
+        let is_known = at(|hole| matches!(hole, Hole::Operation))? < rows && self.spec.before == Before::Changes;
+        let has_place = at(|hole| matches!(hole, Hole::Before)).is_some();
+        (is_known && (self.has_before || !has_place)).then_some(op == Op::Update)
+    }
+
     /// Whether an object has holes within.
     fn has_holes(&self, path: &str) -> bool {
         self.spec.holes.iter().any(|(of, _)| of.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
@@ -99,7 +116,7 @@ impl<'t> Cut<'t> {
     /// Ends the bytes before a hole, and steps over what stands in it.
     fn hole(&mut self, cursor: &mut Cursor<'t>, hole: Hole) -> Option<()> {
         cursor.peek();
-        let literal = self.text.get(self.from..cursor.at())?.as_bytes().into();
+        let literal = Exact::new(self.text.get(self.from..cursor.at())?.as_bytes());
         self.parts.push(Part { literal, hole });
         cursor.skip().ok()?;
         self.from = cursor.at();
@@ -122,6 +139,7 @@ impl<'t> Cut<'t> {
         if first.peek() == Some(b'{') {
             let start = first.at();
             first.skip().ok()?;
+            self.has_before |= matches!(hole, Hole::Before);
             // Rows after the change have every name.
             if self.row.is_none() || matches!(hole, Hole::After) {
                 self.row = rows.get(start..first.at());
@@ -148,7 +166,7 @@ impl<'t> Cut<'t> {
             }
             inner.skip().ok()?;
             let written = self.text.get(start..inner.at())?;
-            literals.push(Literal::new(written.trim_start_matches(',').as_bytes(), name.raw.len()));
+            literals.push(Literal::new(literals.len(), written.trim_start_matches(','), name.raw.len()));
             start = inner.at();
         }
         (!literals.is_empty()).then_some(())
@@ -164,7 +182,7 @@ fn row_plan(row: &str, envelope: &Envelope<'_>, plan: &Plan, images: &[Images], 
         cursor.peek();
         let start = cursor.at();
         let name = cursor.key().ok()?;
-        cells.push((Literal::new(cursor.since(start).as_bytes(), name.raw.len()), cell(name, events)?));
+        cells.push((Literal::new(cells.len(), cursor.since(start), name.raw.len()), cell(name, events)?));
         cursor.skip().ok()?;
     }
     let mut columns = vec![0; plan.table.as_ref().map_or(0, |table| table.len())];
@@ -185,5 +203,5 @@ fn row_plan(row: &str, envelope: &Envelope<'_>, plan: &Plan, images: &[Images], 
 
 fn cell(name: Text<'_>, events: &mut Events<'_, '_, '_>) -> Option<Cell> {
     let id = events.keys.intern(name).ok()?;
-    Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), reads_text: false, reads_numbers: false })
+    Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), reads: Reads::None })
 }

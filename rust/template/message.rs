@@ -9,7 +9,7 @@ use crate::event::{Events, Op, Source};
 use crate::images::Images;
 use crate::keys::KeyId;
 use crate::layout::{EnvelopeField, Layout, POSTIMAGE, PREIMAGE};
-use crate::mysql::number::{integer_prefix, with_room};
+use crate::mysql::number::{integer_prefix, up_to_15_digits, window_at_end};
 use crate::wire::json::same_values;
 
 /// A message that may be one of a template.
@@ -200,8 +200,8 @@ impl Template {
     /// The declared types, in any order: each of them once, and no other.
     fn types(&self, text: &str, at: usize, seen: &mut Seen, order: &mut Vec<usize>) -> Option<usize> {
         let (whole, each) = &self.types;
-        if text.as_bytes().get(at..)?.starts_with(whole) {
-            return Some(at + whole.len());
+        if let Some(end) = whole.eat(text.as_bytes(), at) {
+            return Some(end);
         }
         // A type is part of its literal, so that nothing is left to step over.
         let walked = each.walk(text.as_bytes(), at, seen, &mut Order(order))?;
@@ -213,19 +213,14 @@ impl<'a> Reading<'_, '_, 'a> {
     /// Compares the message with the template, hole by hole.
     fn envelope(&mut self) -> Option<()> {
         let template = self.template;
+        let text = self.env.text.as_bytes();
         let mut at = 0;
         for Part { literal, hole } in &template.parts {
-            at = self.hole(*hole, self.eat(at, literal)?)?;
+            at = self.hole(*hole, literal.eat(text, at)?)?;
         }
-        at = self.eat(at, &template.tail)?;
-        let rest = self.env.text.as_bytes().get(at..)?;
+        at = template.tail.eat(text, at)?;
+        let rest = text.get(at..)?;
         rest.iter().all(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).then_some(())
-    }
-
-    /// Where the literal ends, if it stands at `at`.
-    #[inline]
-    fn eat(&self, at: usize, literal: &[u8]) -> Option<usize> {
-        self.env.text.as_bytes().get(at..)?.starts_with(literal).then_some(at + literal.len())
     }
 
     #[inline]
@@ -237,13 +232,22 @@ impl<'a> Reading<'_, '_, 'a> {
                 set(self.source, number);
                 Some(end)
             }
+            Hole::Digits(set) => {
+                let (number, end) = integer(text.as_bytes(), at)?;
+                set(self.source, text.get(at..end).filter(|_| number > 0)?);
+                Some(end)
+            }
             Hole::Text(set) => {
                 let (word, end) = plain_text(text, at)?;
                 set(self.source, word).then_some(end)
             }
             Hole::Operation => {
                 let (word, end) = plain_text(text, at)?;
-                self.op = Some((self.template.spec.op)(word)?);
+                let op = (self.template.spec.op)(word)?;
+                if self.template.are_updates.is_some_and(|are_updates| are_updates != (op == Op::Update)) {
+                    return None;
+                }
+                self.op = Some(op);
                 self.source.operation = Some(Cow::Borrowed(word));
                 Some(end)
             }
@@ -274,7 +278,7 @@ impl<'a> Reading<'_, '_, 'a> {
                     }
                 }
             }
-            _ => self.eat(at, b"null"),
+            _ => bytes.get(at..)?.starts_with(b"null").then_some(at + 4),
         }
     }
 
@@ -372,6 +376,7 @@ impl<'a> Reading<'_, '_, 'a> {
                 template.row.merge(at, table, (base, row), merge, env)
             }
             Ok([Images::Map(map), _]) => template.row.merge_map(at, map, after.spans.row(row), merge, env),
+            Ok([Images::None, _]) => template.row.skip(at, &mut merge.seen, env, Some(&mut merge.spans)),
             _ if target == NOWHERE => template.row.skip(at, &mut merge.seen, env, Some(&mut merge.spans)),
             _ => None,
         }?;
@@ -570,11 +575,24 @@ fn words(op: Op, layout: Layout, has_before: bool) -> impl Iterator<Item = (&'st
 #[inline]
 fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
     let rest = text.get(at..)?;
-    let (number, length) = integer_prefix(rest).or_else(|| integer_prefix(&with_room::<32>(rest)?))?;
-    // No zeros before other digits. What follows is compared with the literal behind the hole, so it is no fraction.
-    let digits = if number < 0 || rest.first() == Some(&b'-') { length - 1 } else { length };
-    let leading_zero = rest.get(length - digits) == Some(&b'0') && digits > 1;
-    (!leading_zero).then_some((number, at + length))
+    match rest.first_chunk().and_then(up_to_15_digits) {
+        // What follows is compared with the literal behind the hole, so it is no fraction.
+        Some((number, length)) if length > 0 && rest.first() != Some(&b'0') => Some((number as i64, at + length)),
+        _ => other_integer(rest).map(|(number, length)| (number, at + length)),
+    }
+}
+
+/// Zero, and integers that are negative, long, or near the end of the message.
+#[inline(never)]
+fn other_integer(rest: &[u8]) -> Option<(i64, usize)> {
+    let (number, length) = match rest.first_chunk() {
+        Some(window) => integer_prefix(window)?,
+        None => integer_prefix(&window_at_end(rest))?,
+    };
+    // No zeros before other digits.
+    let digits = rest.get(usize::from(rest.first() == Some(&b'-'))..length)?;
+    let leading_zero = digits.first() == Some(&b'0') && digits.len() > 1;
+    (!leading_zero).then_some((number, length))
 }
 
 /// The text at `at`, without its quotes, if it has no escapes, and where it ends.

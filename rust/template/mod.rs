@@ -18,7 +18,7 @@ use crate::keys::KeyId;
 
 pub(crate) use cache::Templates;
 pub(crate) use message::Incoming;
-use row::RowPlan;
+use row::{Exact, RowPlan};
 
 /// What a dialect says of its messages for templates of them.
 pub(crate) struct Spec {
@@ -73,6 +73,8 @@ pub(crate) enum Hole {
     Before,
     /// The word for what happened.
     Operation,
+    /// An integer, as it is written.
+    Digits(for<'a> fn(&mut Source<'a>, &'a str)),
     /// An integer.
     Integer(for<'a> fn(&mut Source<'a>, i64)),
     /// Text, if it is accepted.
@@ -90,19 +92,23 @@ pub(crate) struct Template {
     spec: &'static Spec,
     parts: Vec<Part>,
     /// The bytes behind the last hole.
-    tail: Box<[u8]>,
+    tail: Exact,
     row: RowPlan,
     /// The declared types, where they may stand in any order: all of them as they were written, and each with its name.
-    types: (Box<[u8]>, row::Names<()>),
+    types: (Exact, row::Names<()>),
     /// What the message says of itself, but for its source.
     pub envelope: Envelope<'static>,
     pub primary_key: Option<Box<[KeyId]>>,
     /// Whether the table is asked for.
     passes: bool,
+    /// Whether its messages are updates, or are none, where they say so before their rows and have not the same members.
+    are_updates: Option<bool>,
+    /// Whether it has read a message.
+    is_of_use: bool,
 }
 
 /// Bytes, and the hole behind them.
 struct Part {
-    literal: Box<[u8]>,
+    literal: Exact,
     hole: Hole,
 }

@@ -12,28 +12,26 @@ use crate::mysql::forms;
 use crate::mysql::types::Types;
 use crate::wire::json::{self, Cursor};
 
-/// A name as it stands in JSON, with its quotes and what follows them in every message: `"id":`.
-pub(super) struct Literal {
+/// Bytes that a message is compared with.
+pub(super) struct Exact {
     bytes: Box<[u8]>,
     /// The first 16 bytes, and which of their bits count: one comparison in place of a call.
     head: u128,
     mask: u128,
-    /// How many bytes the name has between its quotes.
-    name: usize,
 }
 
-impl Literal {
-    pub fn new(bytes: &[u8], name: usize) -> Self {
+impl Exact {
+    pub fn new(bytes: &[u8]) -> Self {
         let mut head = [0; 16];
         let length = bytes.len().min(16);
         head.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         let mask = if length == 16 { u128::MAX } else { (1 << (8 * length)) - 1 };
-        Literal { bytes: bytes.into(), head: u128::from_le_bytes(head), mask, name }
+        Exact { bytes: bytes.into(), head: u128::from_le_bytes(head), mask }
     }
 
-    /// Where the value begins, if the literal stands at `at`.
+    /// Where the bytes end, if they stand at `at`.
     #[inline(always)]
-    fn eat(&self, text: &[u8], at: usize) -> Option<usize> {
+    pub fn eat(&self, text: &[u8], at: usize) -> Option<usize> {
         let rest = text.get(at..)?;
         let is_here = match rest.first_chunk::<16>() {
             Some(block) if u128::from_le_bytes(*block) & self.mask != self.head => false,
@@ -43,9 +41,37 @@ impl Literal {
         is_here.then_some(at + self.bytes.len())
     }
 
+    /// The same without the first of them.
+    #[inline(always)]
+    fn eat_rest(&self, text: &[u8], at: usize) -> Option<usize> {
+        let rest = text.get(at..)?;
+        let is_here = match rest.first_chunk::<16>() {
+            Some(block) if u128::from_le_bytes(*block) & self.mask >> 8 != self.head >> 8 => false,
+            Some(_) if self.bytes.len() <= 16 => true,
+            _ => rest.starts_with(self.bytes.get(1..)?),
+        };
+        is_here.then_some(at + self.bytes.len() - 1)
+    }
+}
+
+/// A name as it stands in JSON, with what is before it and behind it in every message: `,"id":`, or `{"id":` of the first one.
+pub(super) struct Literal {
+    written: Exact,
+    /// How many bytes the name has between its quotes.
+    name: usize,
+}
+
+impl Literal {
+    /// Of a name with so many others `before` it; `written` are its bytes with quotes and what follows.
+    pub fn new(before: usize, written: &str, name: usize) -> Self {
+        let separator = if before == 0 { b'{' } else { b',' };
+        let bytes: Vec<u8> = std::iter::once(separator).chain(written.bytes()).collect();
+        Literal { written: Exact::new(&bytes), name }
+    }
+
     /// The name, escapes and all.
     fn raw(&self) -> &[u8] {
-        self.bytes.get(1..=self.name).unwrap_or_default()
+        self.written.bytes.get(2..2 + self.name).unwrap_or_default()
     }
 }
 
@@ -92,7 +118,7 @@ impl<T> Names<T> {
     #[inline]
     fn find(&self, text: &[u8], at: usize, expected: usize) -> Option<(usize, &T, usize)> {
         if let Some(entry) = self.entries.get(expected)
-            && let Some(value) = entry.literal.eat(text, at)
+            && let Some(value) = entry.literal.written.eat_rest(text, at)
         {
             return Some((expected, &entry.of, value));
         }
@@ -103,54 +129,43 @@ impl<T> Names<T> {
             _ => *self.by_name.get(name)?,
         };
         let entry = self.entries.get(index)?;
-        Some((index, &entry.of, entry.literal.eat(text, at)?))
+        Some((index, &entry.of, entry.literal.written.eat_rest(text, at)?))
     }
 
     /// Walks through an object of these names, of which each may stand at most once.
     #[inline(always)]
-    pub fn walk(&self, text: &[u8], at: usize, seen: &mut Seen, members: &mut impl Members<T>) -> Option<Walked> {
-        let mut at = if text.get(at) == Some(&b'{') { at + 1 } else { return None };
+    pub fn walk(&self, text: &[u8], mut at: usize, seen: &mut Seen, members: &mut impl Members<T>) -> Option<Walked> {
         for (index, entry) in self.entries.iter().enumerate() {
-            let Some(value) = entry.literal.eat(text, at) else { return self.walk_any(text, at, index, seen, members) };
+            let Some(value) = entry.literal.written.eat(text, at) else { return self.walk_any(text, at, index, seen, members) };
             at = members.read(index, &entry.of, value)?;
-            match text.get(at)? {
-                b',' => at += 1,
-                b'}' if index + 1 == self.entries.len() => {
-                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: true });
-                }
-                b'}' => {
-                    seen.begin(self.entries.len(), index + 1);
-                    return Some(Walked { end: at + 1, is_ordered: true, is_complete: false });
-                }
-                _ => return None,
-            }
         }
-        None
+        let is_end = text.get(at) == Some(&b'}');
+        is_end.then_some(Walked { end: at + 1, is_ordered: true, is_complete: true })
     }
 
-    /// The rest of an object whose first names were those that were expected.
+    /// The rest of an object, from the separator behind the names that were those that were expected.
     #[inline(never)]
     fn walk_any(&self, text: &[u8], mut at: usize, from: usize, seen: &mut Seen, members: &mut impl Members<T>) -> Option<Walked> {
         seen.begin(self.entries.len(), from);
-        if from == 0 && text.get(at) == Some(&b'}') {
-            return Some(Walked { end: at + 1, is_ordered: true, is_complete: false });
-        }
-        let (mut expected, mut count) = (from, from);
+        let (mut expected, mut count, mut is_ordered) = (from, from, true);
         loop {
-            let (index, of, value) = self.find(text, at, expected)?;
+            let is_end = match text.get(at)? {
+                b'{' if count == 0 => text.get(at + 1) == Some(&b'}'),
+                b',' if count > 0 => false,
+                b'}' => count > 0,
+                _ => return None,
+            };
+            if is_end {
+                let end = at + if count == 0 { 2 } else { 1 };
+                return Some(Walked { end, is_ordered, is_complete: count == self.entries.len() });
+            }
+            let (index, of, value) = self.find(text, at + 1, expected)?;
             if !seen.mark(index) {
                 return None;
             }
+            is_ordered &= index == count;
             at = members.read(index, of, value)?;
             (expected, count) = (index + 1, count + 1);
-            match text.get(at)? {
-                b',' => at += 1,
-                b'}' => {
-                    let is_complete = count == self.entries.len();
-                    return Some(Walked { end: at + 1, is_ordered: false, is_complete });
-                }
-                _ => return None,
-            }
         }
     }
 }
@@ -306,9 +321,19 @@ pub(super) struct Cell {
     pub name: Box<str>,
     /// Which of the asked columns it is.
     pub column: Option<usize>,
-    /// Whether the column reads its values where they are written: those in quotes, and others.
-    pub reads_text: bool,
-    pub reads_numbers: bool,
+    pub reads: Reads,
+}
+
+/// Which values a column reads where they are written.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Reads {
+    #[default]
+    None,
+    /// Those in quotes.
+    Text,
+    /// Those without.
+    Bare,
+    All,
 }
 
 /// What values are converted with.
@@ -370,16 +395,19 @@ impl RowPlan {
         let reads = |cell: &Cell| {
             let (index, column) = cell.column.and_then(|index| Some((index, table.columns.get(index)?)))?;
             let reads = column.reads(&self.context(index, &env));
-            let (text, numbers) = match self.connect(index, &env) {
+            let (text, bare) = match self.connect(index, &env) {
                 Some(form) => (form.is_plain() || form.has_zoned_text(), form.is_plain() || form.has_plain_numbers()),
                 None => (true, true),
             };
-            Some((reads && text, reads && numbers))
+            Some(match (reads && text, reads && bare) {
+                (true, true) => Reads::All,
+                (true, false) => Reads::Text,
+                (false, true) => Reads::Bare,
+                (false, false) => Reads::None,
+            })
         };
-        let readers: Vec<(bool, bool)> = self.cells.iter().map(|cell| reads(cell).unwrap_or_default()).collect();
-        for (cell, (text, numbers)) in self.cells.iter_mut().zip(readers) {
-            (cell.reads_text, cell.reads_numbers) = (text, numbers);
-        }
+        let readers: Vec<Reads> = self.cells.iter().map(|cell| reads(cell).unwrap_or_default()).collect();
+        self.cells.iter_mut().zip(readers).for_each(|(cell, reads)| cell.reads = reads);
     }
 
     /// How Kafka Connect writes a column, if the dialect writes as it does.
@@ -398,7 +426,12 @@ impl RowPlan {
     fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn Column>], env: &Env<'_, '_>) -> Option<usize> {
         let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
         let text = env.text.as_bytes();
-        let is_read = if text.get(at) == Some(&b'"') { cell.reads_text } else { cell.reads_numbers };
+        let is_read = match cell.reads {
+            Reads::All => true,
+            Reads::Text => text.get(at) == Some(&b'"'),
+            Reads::Bare => text.get(at) != Some(&b'"'),
+            Reads::None => false,
+        };
         let read = if is_read { column.read(text, at) } else { None };
         read.or_else(|| self.convert(cell, column.as_mut(), at, env))
     }

@@ -41,10 +41,20 @@ impl Compression {
 const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
 
 /// The message itself; borrowed where it was not compressed. `plain` tells whether bytes begin like a message.
+#[inline]
 pub(crate) fn expand<'a>(bytes: &'a [u8], how: Compression, plain: impl Fn(&[u8]) -> bool) -> Result<Cow<'a, [u8]>> {
     match how {
         Compression::None => Ok(Cow::Borrowed(bytes)),
         Compression::Auto if bytes.is_empty() || plain(bytes) => Ok(Cow::Borrowed(bytes)),
+        _ => decompress(bytes, how, plain),
+    }
+}
+
+/// Out of line: the decompressors' stack frames have 50 KiB, which are probed page by page on each call.
+#[inline(never)]
+fn decompress<'a>(bytes: &'a [u8], how: Compression, plain: impl Fn(&[u8]) -> bool) -> Result<Cow<'a, [u8]>> {
+    match how {
+        Compression::None => Ok(Cow::Borrowed(bytes)),
         Compression::Auto if !bytes.starts_with(&LZ4_MAGIC) => Ok(guess_snappy(bytes, plain)),
         Compression::Auto | Compression::Lz4 => lz4(bytes),
         Compression::Snappy => snappy(bytes),

@@ -10,6 +10,7 @@ use wide::u8x16;
 
 use crate::error::{Fault, Kind, Result};
 use crate::event::Value;
+use crate::mysql::number::count_digits;
 
 /// How deep objects and arrays may be nested.
 pub(crate) const MAX_DEPTH: u32 = 128;
@@ -564,11 +565,7 @@ pub(crate) fn special(bytes: &[u8], from: usize) -> usize {
 
 #[inline]
 fn digits(bytes: &[u8], from: usize) -> usize {
-    let mut at = from;
-    while bytes.get(at).is_some_and(u8::is_ascii_digit) {
-        at += 1;
-    }
-    at
+    from + count_digits(bytes.get(from..).unwrap_or_default())
 }
 
 /// Checks the escape at `at` and returns the index behind it.
