@@ -18,6 +18,7 @@ use crate::template::Spec;
 
 pub(crate) use detect::{Mark, detect, is_mark_of_other, undetected};
 pub(crate) use dts_avro::Plan as WriterSchema;
+pub(crate) use river_json::Was;
 
 /// How messages of a dialect are written on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

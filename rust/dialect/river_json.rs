@@ -13,10 +13,11 @@ use std::borrow::Cow;
 
 use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Envelope, Events, Image, Op, Quirks, Value, Writes};
+use crate::event::{Envelope, Events, Image, Op, Quirks, Source, Value, Writes};
 use crate::keys::{KeyId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
 use crate::mysql::types::{Base, Declared};
+use crate::template::{Before, Hole, Place, Spec};
 use crate::wire::framing;
 use crate::wire::json::{Cursor, Text};
 
@@ -30,7 +31,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     marks: Marks::Members(&[Mark::Name("binlog"), Mark::Name("canalTime"), Mark::Begins("columns", b'['), Mark::Begins("event", b'"')]),
     variant,
     read: Read::Text(read),
-    template: None,
+    template: Some(&TEMPLATE),
 };
 
 const NAME: &str = "river-json";
@@ -39,6 +40,47 @@ static RIVER: Quirks = Quirks { dialect: NAME, declares_lengths: true, writes: W
 
 fn variant(_: &str) -> Variant {
     Variant { quirks: &RIVER, quoting: Quoting::None }
+}
+
+static TEMPLATE: Spec = Spec {
+    holes: &[
+        ("columns", Hole::Columns(may_be_empty)),
+        ("event", Hole::Operation),
+        ("time", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
+        ("canalTime", Hole::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
+        (
+            "binlog",
+            Hole::Text(|source, text| {
+                place(source, text);
+                true
+            }),
+        ),
+    ],
+    table: Place::Head(256),
+    op: row_op,
+    ends_with_op: false,
+    before: Before::Row,
+    has_deletes_in_data: false,
+    has_arrays: false,
+    empty_is_null: false,
+    key_names: None,
+};
+
+fn row_op(word: &str) -> Option<Op> {
+    match word {
+        "i" => Some(Op::Insert),
+        "u" => Some(Op::Update),
+        "d" => Some(Op::Delete),
+        _ => None,
+    }
+}
+
+/// `offset@file`; what is not of that form is no place.
+fn place<'a>(source: &mut Source<'a>, text: &'a str) {
+    if let Some((offset, file)) = text.split_once('@') {
+        source.position = offset.parse().ok();
+        source.file = Some(file.into());
+    }
 }
 
 /// Fields of the message and of each column.
@@ -134,7 +176,11 @@ impl<'a> Message<'a> {
     fn field(&mut self, field: Option<Field>, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let envelope = &mut self.envelope;
         match field {
-            Some(Field::Binlog) => self.binlog(cursor)?,
+            Some(Field::Binlog) => {
+                if let Some(Cow::Borrowed(text)) = cursor.optional_text()? {
+                    place(&mut envelope.source, text);
+                }
+            }
             Some(Field::Time) => envelope.source.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
             Some(Field::CanalTime) => envelope.source.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
             Some(Field::Db) => envelope.database = cursor.optional_text()?,
@@ -153,22 +199,9 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// `offset@file`; what is not of that form is no place.
-    fn binlog(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        let Some(Cow::Borrowed(text)) = cursor.optional_text()? else { return Ok(()) };
-        if let Some((offset, file)) = text.split_once('@') {
-            self.envelope.source.position = offset.parse().ok();
-            self.envelope.source.file = Some(file.into());
-        }
-        Ok(())
-    }
-
     fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = match self.envelope.source.operation.as_deref() {
-            Some("i") => Op::Insert,
-            Some("u") => Op::Update,
-            Some("d") => Op::Delete,
-            Some(_) => Op::Other,
+            Some(word) => row_op(word).unwrap_or(Op::Other),
             None => return Err(Fault::new(Kind::Envelope, "is missing").within("event")),
         };
         if op != Op::Other && self.columns.is_empty() {
@@ -263,18 +296,42 @@ impl<'a> Column<'a> {
         if self.is_null { Value::Null } else { self.value }
     }
 
-    /// What was there before an update: of a column that it did not change, and says so, what is there now.
+    /// What was there before an update.
     fn before(&self) -> Value<'a> {
-        match self.origin {
-            Value::Missing | Value::Null | Value::Text("") if !self.updated => self.after(),
-            Value::Text("") if !self.may_be_empty() => Value::Null,
-            origin => origin,
+        let is_empty = (!self.origin.is_null()).then(|| self.origin == Value::Text(""));
+        match Was::of(is_empty, self.updated, || may_be_empty(self.declared.as_deref())) {
+            Was::AsNow => self.after(),
+            Was::Origin => self.origin,
+            Was::Null => Value::Null,
         }
     }
+}
 
-    /// Whether empty text is a value of the column's type, or only another way to write NULL.
-    fn may_be_empty(&self) -> bool {
-        let base = self.declared.as_deref().map(|declared| Declared::parse(declared).base);
-        base.is_none_or(|base| matches!(base, Base::Text | Base::Binary | Base::Blob | Base::Enum | Base::Set | Base::Unknown))
+/// What a column's value was before an update.
+#[derive(Clone, Copy)]
+pub(crate) enum Was {
+    /// The value that is there now: the update did not change it, and says so.
+    AsNow,
+    Null,
+    /// What `origin_val` says.
+    Origin,
+}
+
+impl Was {
+    /// `is_empty` tells whether `origin_val` is empty text, if there is one.
+    #[inline]
+    pub fn of(is_empty: Option<bool>, updated: bool, may_be_empty: impl FnOnce() -> bool) -> Self {
+        match is_empty {
+            Some(false) => Was::Origin,
+            _ if !updated => Was::AsNow,
+            Some(true) if may_be_empty() => Was::Origin,
+            _ => Was::Null,
+        }
     }
+}
+
+/// Whether empty text is a value of a declared type, or only another way to write NULL.
+fn may_be_empty(declared: Option<&str>) -> bool {
+    let base = declared.map(|declared| Declared::parse(declared).base);
+    base.is_none_or(|base| matches!(base, Base::Text | Base::Binary | Base::Blob | Base::Enum | Base::Set | Base::Unknown))
 }

@@ -2,13 +2,14 @@
 
 use hashbrown::HashSet;
 
-use super::row::{Cell, Exact, Literal, Names, Reads, RowPlan};
-use super::{Before, Hole, Part, Spec, Template};
+use super::elements::Elements;
+use super::row::{Cell, Exact, Literal, Names, RowPlan};
+use super::{Before, Hole, MayBeEmpty, Part, Spec, Template};
 use crate::batch::Plan;
 use crate::dialect::{Dialect, is_mark_of_other};
 use crate::event::{Envelope, Events, Op};
 use crate::images::Images;
-use crate::wire::json::{Cursor, Text};
+use crate::wire::json::Cursor;
 
 /// What is cut out of a message.
 struct Cut<'t> {
@@ -21,6 +22,8 @@ struct Cut<'t> {
     /// Where the bytes begin that belong to the next part.
     from: usize,
     row: Option<&'t str>,
+    /// The columns of the row, where they stand side by side.
+    columns: Option<(&'t str, MayBeEmpty)>,
     /// Whether there are rows before the change.
     has_before: bool,
     types: (&'t str, Vec<Literal>),
@@ -41,12 +44,16 @@ pub(super) fn learn(
 ) -> Option<Template> {
     let spec = dialect.template?;
     let wants_types = events.wants.types;
-    let mut cut =
-        Cut { text, spec, dialect, wants_types, parts: Vec::new(), from: 0, row: None, has_before: false, types: ("", Vec::new()) };
+    let (parts, types) = (Vec::new(), ("", Vec::new()));
+    let mut cut = Cut { text, spec, dialect, wants_types, parts, from: 0, row: None, columns: None, has_before: false, types };
     let mut cursor = Cursor::new(text, false);
     cut.object(&mut cursor, "", MOST_LEVELS)?;
     let tail = Exact::new(text.get(cut.from..cursor.at())?.as_bytes());
-    let row = row_plan(cut.row?, envelope, plan, images, events)?;
+    let (elements, cells) = match cut.columns {
+        Some((columns, may_be_empty)) => Elements::learn(columns, may_be_empty, events)?,
+        None => (Elements::default(), cells(cut.row?, events)?),
+    };
+    let row = row_plan(cells, envelope, plan, images, events)?;
     let are_updates = cut.are_updates(op);
     let (whole, types) = cut.types;
     let names = envelope.primary_key.clone().and_then(|names| events.names.get(names));
@@ -55,6 +62,7 @@ pub(super) fn learn(
         parts: cut.parts,
         tail,
         row,
+        elements,
         types: (Exact::new(whole.as_bytes()), Names::new(types.into_iter().map(|literal| (literal, ())).collect())),
         envelope: envelope.shared(),
         primary_key: names.map(Into::into),
@@ -81,11 +89,17 @@ impl<'t> Cut<'t> {
 
     fn member(&mut self, cursor: &mut Cursor<'t>, path: &str, name: &str, levels: u32) -> Option<()> {
         let first = cursor.peek()?;
+        let start = cursor.at();
         let hole = self.spec.holes.iter().find(|(of, _)| *of == path).map(|(_, hole)| *hole);
         match hole {
             Some(Hole::Types) if first == b'{' && self.wants_types => self.types(cursor),
             Some(Hole::Types | Hole::Object) if first == b'{' => self.hole(cursor, Hole::Object),
             Some(hole @ (Hole::After | Hole::Before)) => self.rows(cursor, hole),
+            Some(hole @ Hole::Columns(may_be_empty)) if first == b'[' => {
+                self.hole(cursor, hole)?;
+                self.columns = Some((self.text.get(start..self.from)?, may_be_empty));
+                Some(())
+            }
             Some(hole @ (Hole::Operation | Hole::Text(_))) if first == b'"' => self.hole(cursor, hole),
             Some(hole @ (Hole::Integer(_) | Hole::Digits(_))) if first.is_ascii_digit() || first == b'-' => self.hole(cursor, hole),
             Some(Hole::Any) => self.hole(cursor, Hole::Any),
@@ -173,8 +187,8 @@ impl<'t> Cut<'t> {
     }
 }
 
-/// The names of a row, with the columns that they are.
-fn row_plan(row: &str, envelope: &Envelope<'_>, plan: &Plan, images: &[Images], events: &mut Events<'_, '_, '_>) -> Option<RowPlan> {
+/// The names of a row.
+fn cells(row: &str, events: &mut Events<'_, '_, '_>) -> Option<Vec<(Literal, Cell)>> {
     let mut cells: Vec<(Literal, Cell)> = Vec::new();
     let mut cursor = Cursor::new(row, true);
     let mut members = cursor.object().ok()?;
@@ -182,9 +196,20 @@ fn row_plan(row: &str, envelope: &Envelope<'_>, plan: &Plan, images: &[Images], 
         cursor.peek();
         let start = cursor.at();
         let name = cursor.key().ok()?;
-        cells.push((Literal::new(cells.len(), cursor.since(start), name.raw.len()), cell(name, events)?));
+        cells.push((Literal::new(cells.len(), cursor.since(start), name.raw.len()), Cell::new(name, events)?));
         cursor.skip().ok()?;
     }
+    Some(cells)
+}
+
+/// The names of a row, with the columns that they are.
+fn row_plan(
+    cells: Vec<(Literal, Cell)>,
+    envelope: &Envelope<'_>,
+    plan: &Plan,
+    images: &[Images],
+    events: &mut Events<'_, '_, '_>,
+) -> Option<RowPlan> {
     let mut columns = vec![0; plan.table.as_ref().map_or(0, |table| table.len())];
     let mut ids = HashSet::new();
     for (_, cell) in &cells {
@@ -199,9 +224,4 @@ fn row_plan(row: &str, envelope: &Envelope<'_>, plan: &Plan, images: &[Images], 
     let mut found = RowPlan::new(cells, absent, envelope.quirks, envelope.types);
     found.note_readers(plan, images, events);
     Some(found)
-}
-
-fn cell(name: Text<'_>, events: &mut Events<'_, '_, '_>) -> Option<Cell> {
-    let id = events.keys.intern(name).ok()?;
-    Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), reads: Reads::None })
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::elements::Side;
 use super::row::{Env, Merge, Order, RowPlan, Seen, Span, Walked, by_cell, plain_string};
 use super::{Before, Hole, Part, Template};
 use crate::batch::{ASIDE_AFTER, ASIDE_BEFORE, Batch, NOWHERE, OUT_AFTER, OUT_BEFORE, OutRow, Told};
@@ -253,6 +254,7 @@ impl<'a> Reading<'_, '_, 'a> {
             }
             Hole::After => self.data(at),
             Hole::Before => self.before(at),
+            Hole::Columns(_) => self.columns(at),
             Hole::Types => self.template.types(text, at, &mut self.room.merge.seen, &mut self.room.types),
             Hole::Object if text.as_bytes().get(at) != Some(&b'{') => None,
             Hole::Object | Hole::Any => self.env.skip(at),
@@ -390,6 +392,34 @@ impl<'a> Reading<'_, '_, 'a> {
             before.missing.all.extend_from_slice(&template.row.absent);
             before.missing.end_row();
         }
+        Some(walked.end)
+    }
+
+    /// A row whose columns stand side by side, with what was there before an update.
+    fn columns(&mut self, at: usize) -> Option<usize> {
+        let op = self.op?;
+        let (before, after) = self.targets();
+        let Reading { template, batch, room, env, wants, .. } = self;
+        let Room { data, before: old, .. } = room;
+        let (images, rows, was) = match op {
+            Op::Delete => (batch.images.get_mut(before)?, old, None),
+            Op::Update if before != after => {
+                let [was, now] = batch.images.get_disjoint_mut([before, after]).ok()?;
+                (now, data, Some((was, old)))
+            }
+            _ => (batch.images.get_mut(after)?, data, None),
+        };
+        let mut now = Side { images, spans: wants.spans.then_some(&mut rows.spans.all) };
+        let walked = match was {
+            Some((images, old)) => {
+                let mut was = Side { images, spans: wants.spans.then_some(&mut old.spans.all) };
+                let walked = template.elements.read(at, &template.row, env, &mut now, Some(&mut was))?;
+                old.end_row(&template.row, walked, *wants);
+                walked
+            }
+            None => template.elements.read(at, &template.row, env, &mut now, None)?,
+        };
+        rows.end_row(&template.row, walked, *wants);
         Some(walked.end)
     }
 

@@ -9,6 +9,7 @@
 //! place where they are understood.
 
 mod cache;
+mod elements;
 mod learn;
 mod message;
 mod row;
@@ -17,6 +18,7 @@ use crate::event::{Envelope, Events, Op, Source};
 use crate::keys::KeyId;
 
 pub(crate) use cache::Templates;
+use elements::Elements;
 pub(crate) use message::Incoming;
 use row::{Exact, RowPlan};
 
@@ -43,6 +45,9 @@ pub(crate) struct Spec {
 
 /// The columns that a message's key names.
 pub(crate) type KeyNames = fn(&[u8], &mut Events<'_, '_, '_>) -> Option<Vec<KeyId>>;
+
+/// Whether empty text is a value of a declared type, or only another way to write NULL.
+pub(crate) type MayBeEmpty = fn(Option<&str>) -> bool;
 
 /// What the image before an update carries.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,6 +76,8 @@ pub(crate) enum Hole {
     After,
     /// Rows before the change.
     Before,
+    /// The columns of one row, side by side, each with what was there before an update: behind the operation.
+    Columns(MayBeEmpty),
     /// The word for what happened.
     Operation,
     /// An integer, as it is written.
@@ -94,6 +101,8 @@ pub(crate) struct Template {
     /// The bytes behind the last hole.
     tail: Exact,
     row: RowPlan,
+    /// The columns of the row, where they stand side by side.
+    elements: Elements,
     /// The declared types, where they may stand in any order: all of them as they were written, and each with its name.
     types: (Exact, row::Names<()>),
     /// What the message says of itself, but for its source.

@@ -10,7 +10,7 @@ use crate::images::{Images, Map, Table};
 use crate::keys::{KeyId, fingerprint};
 use crate::mysql::forms;
 use crate::mysql::types::Types;
-use crate::wire::json::{self, Cursor};
+use crate::wire::json::{self, Cursor, Text};
 
 /// Bytes that a message is compared with.
 pub(super) struct Exact {
@@ -249,7 +249,7 @@ impl Members<Cell> for ToMap<'_, '_, '_> {
 
 /// Appends the value at `at` to a map, and returns where it ends.
 #[inline]
-fn push_value(at: usize, map: &mut Map, env: &Env<'_, '_>) -> Option<usize> {
+pub(super) fn push_value(at: usize, map: &mut Map, env: &Env<'_, '_>) -> Option<usize> {
     let text = env.text.as_bytes();
     if text.get(at) == Some(&b'"')
         && let Some(quote) = map.values.read(text, at + 1)
@@ -322,6 +322,14 @@ pub(super) struct Cell {
     /// Which of the asked columns it is.
     pub column: Option<usize>,
     pub reads: Reads,
+}
+
+impl Cell {
+    /// A name as it stands.
+    pub fn new(name: Text<'_>, events: &mut Events<'_, '_, '_>) -> Option<Self> {
+        let id = events.keys.intern(name).ok()?;
+        Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), reads: Reads::None })
+    }
 }
 
 /// Which values a column reads where they are written.
@@ -423,7 +431,7 @@ impl RowPlan {
 
     /// Appends the value at `at` to its column, if it is one that is asked for, and returns where it ends.
     #[inline(always)]
-    fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn Column>], env: &Env<'_, '_>) -> Option<usize> {
+    pub fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn Column>], env: &Env<'_, '_>) -> Option<usize> {
         let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
         let text = env.text.as_bytes();
         let is_read = match cell.reads {
@@ -522,7 +530,7 @@ impl RowPlan {
     }
 
     /// Appends the first names to a map.
-    fn push_names(&self, count: usize, map: &mut Map) -> Option<()> {
+    pub fn push_names(&self, count: usize, map: &mut Map) -> Option<()> {
         let (names, ends) = &self.names;
         let ends = ends.get(..count)?;
         map.keys.push_all(names.get(..ends.last().copied().unwrap_or(0))?, ends).ok()
@@ -530,7 +538,7 @@ impl RowPlan {
 }
 
 #[inline(always)]
-fn note(spans: &mut Option<&mut Vec<Span>>, cell: usize, start: usize, end: usize) {
+pub(super) fn note(spans: &mut Option<&mut Vec<Span>>, cell: usize, start: usize, end: usize) {
     if let Some(spans) = spans {
         spans.push(Span { cell, start, end });
     }

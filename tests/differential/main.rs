@@ -7,6 +7,7 @@
 mod batches;
 mod captures;
 mod compare;
+mod elements;
 mod extremes;
 mod found;
 mod golden;
