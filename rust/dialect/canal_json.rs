@@ -98,6 +98,7 @@ static TEMPLATE: Spec = Spec {
     has_arrays: true,
     empty_is_null: false,
     key_names: None,
+    flat: None,
 };
 
 fn gtid<'a>(source: &mut Source<'a>, gtid: &'a str) -> bool {

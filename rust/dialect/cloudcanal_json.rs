@@ -67,6 +67,7 @@ static TEMPLATE: Spec = Spec {
     has_arrays: true,
     empty_is_null: false,
     key_names: None,
+    flat: None,
 };
 
 fn row_op(word: &str) -> Option<Op> {

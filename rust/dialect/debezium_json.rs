@@ -20,7 +20,7 @@ use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, Value, Wr
 use crate::keys::{KeyId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
 use crate::mysql::types::{Base, Declared, Form};
-use crate::template::{Before, Hole, Place, Spec};
+use crate::template::{Before, FlatMember, Hole, Place, Spec};
 use crate::wire::framing;
 use crate::wire::json::{Cursor, Text};
 
@@ -113,7 +113,26 @@ static TEMPLATE: Spec = Spec {
         let names = key_names(key, events)?;
         events.names.get(names).map(<[KeyId]>::to_vec)
     }),
+    flat: Some(flat_member),
 };
+
+/// What a member of a flattened row is. By those that an envelope or the wrapper around it may have too, it is not known for one.
+fn flat_member(name: &str) -> FlatMember {
+    let Some((field, of_source)) = added(name) else {
+        return if matches!(name, "before" | "after" | "payload" | "schema") { FlatMember::Unclear } else { FlatMember::Column };
+    };
+    FlatMember::Hole(match field {
+        "op" => Hole::Operation,
+        "deleted" => Hole::Deleted,
+        "file" => Hole::Text(file),
+        "gtid" => Hole::Text(gtid),
+        "pos" => Hole::Integer(|source, number| source.position = Some(number)),
+        "ts_ms" if of_source => Hole::Integer(|source, number| source.event_time = micros_of_epoch(number)),
+        "ts_ms" => Hole::Integer(|source, number| source.produced_time = micros_of_epoch(number)),
+        "db" | "table" | "server_id" | "connector" | "version" => return FlatMember::Same,
+        _ => Hole::Any,
+    })
+}
 
 fn row_op(word: &str) -> Option<Op> {
     match word {

@@ -85,6 +85,7 @@ static TEMPLATE: Spec = Spec {
     has_arrays: false,
     empty_is_null: false,
     key_names: None,
+    flat: None,
 };
 
 fn gtid<'a>(source: &mut Source<'a>, gtid: &'a str) -> bool {

@@ -64,6 +64,7 @@ static TEMPLATE: Spec = Spec {
     has_arrays: false,
     empty_is_null: false,
     key_names: None,
+    flat: None,
 };
 
 fn row_op(word: &str) -> Option<Op> {

@@ -211,7 +211,7 @@ impl Templates {
     #[inline]
     fn name_as_before(&self, bytes: &[u8]) -> Option<usize> {
         let name = bytes.len().checked_sub(self.distance)?;
-        bytes.get(..name)?.ends_with(MEMBER).then_some(name)
+        bytes.get(..name)?.ends_with(END_OF_MEMBER).then_some(name)
     }
 }
 
@@ -237,6 +237,9 @@ fn hash(name: &[u8], mut hash: u64) -> u64 {
 /// What stands before the table's name, in all of these dialects.
 const MEMBER: &[u8] = b"\"table\":\"";
 static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MEMBER));
+/// The same where something stands before the member's name, as in rows without an envelope.
+const END_OF_MEMBER: &[u8] = b"table\":\"";
+static END_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(END_OF_MEMBER));
 
 impl Place {
     /// Where the table's name begins.
@@ -254,5 +257,6 @@ impl Place {
 /// Where the table's name begins within a part of a message.
 fn name_in(bytes: &[u8], start: usize, length: usize) -> Option<usize> {
     let window = bytes.get(start..bytes.len().min(start + length))?;
-    FINDER.find(window).map(|at| start + at + MEMBER.len())
+    let at = FINDER.find(window).map(|at| at + MEMBER.len());
+    at.or_else(|| END_FINDER.find(window).map(|at| at + END_OF_MEMBER.len())).map(|at| start + at)
 }

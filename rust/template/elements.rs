@@ -110,7 +110,7 @@ impl<'t> Learnt<'t> {
 }
 
 /// Where a value is written, and where it ends.
-type Place = (usize, usize);
+pub(super) type Place = (usize, usize);
 
 /// The members that differ, a bit each.
 const VALUE: u8 = 1;
@@ -194,7 +194,7 @@ impl Found {
 
 /// Notes where the value at `at` is, unless it is null, and returns where it ends.
 #[inline]
-fn place(at: usize, found: &mut Option<Place>, env: &Env<'_, '_>) -> Option<usize> {
+pub(super) fn place(at: usize, found: &mut Option<Place>, env: &Env<'_, '_>) -> Option<usize> {
     let text = env.text.as_bytes();
     let end = match plain_string(text, at) {
         Some((_, end)) => end,
@@ -227,14 +227,16 @@ pub(super) struct Side<'i> {
 }
 
 impl Side<'_> {
-    fn begin(&mut self) {
+    /// Begins a row.
+    pub fn begin(&mut self) {
         if let Images::Table(table) = self.images {
             table.begin_row();
         }
     }
 
+    /// Appends a value of the row, or null.
     #[inline]
-    fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), value: Option<Place>, env: &Env<'_, '_>) -> Option<()> {
+    pub fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), value: Option<Place>, env: &Env<'_, '_>) -> Option<()> {
         let (start, end) = value.unwrap_or_default();
         note(&mut self.spans, index, start, end);
         match (&mut *self.images, value) {
@@ -248,7 +250,8 @@ impl Side<'_> {
         Some(())
     }
 
-    fn end(&mut self, plan: &RowPlan) -> Option<()> {
+    /// Ends a row that has each name of the plan.
+    pub fn end(&mut self, plan: &RowPlan) -> Option<()> {
         match self.images {
             Images::None => {}
             Images::Table(table) => {

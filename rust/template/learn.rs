@@ -4,12 +4,12 @@ use hashbrown::HashSet;
 
 use super::elements::Elements;
 use super::row::{Cell, Exact, Literal, Names, RowPlan};
-use super::{Before, Hole, MayBeEmpty, Part, Spec, Template};
+use super::{Before, FlatMember, Hole, MayBeEmpty, Part, Spec, Template};
 use crate::batch::Plan;
 use crate::dialect::{Dialect, is_mark_of_other};
 use crate::event::{Envelope, Events, Op};
 use crate::images::Images;
-use crate::wire::json::Cursor;
+use crate::wire::json::{Cursor, Text};
 
 /// What is cut out of a message.
 struct Cut<'t> {
@@ -24,6 +24,8 @@ struct Cut<'t> {
     row: Option<&'t str>,
     /// The columns of the row, where they stand side by side.
     columns: Option<(&'t str, MayBeEmpty)>,
+    /// The names of the row that the message is itself, each with its colon.
+    flat: Vec<(&'t str, Text<'t>)>,
     /// Whether there are rows before the change.
     has_before: bool,
     types: (&'t str, Vec<Literal>),
@@ -45,12 +47,18 @@ pub(super) fn learn(
     let spec = dialect.template?;
     let wants_types = events.wants.types;
     let (parts, types) = (Vec::new(), ("", Vec::new()));
-    let mut cut = Cut { text, spec, dialect, wants_types, parts, from: 0, row: None, columns: None, has_before: false, types };
+    let mut cut =
+        Cut { text, spec, dialect, wants_types, parts, from: 0, row: None, columns: None, flat: Vec::new(), has_before: false, types };
     let mut cursor = Cursor::new(text, false);
-    cut.object(&mut cursor, "", MOST_LEVELS)?;
+    match spec.flat.filter(|members| is_flat(text, *members)) {
+        Some(members) => cut.flat(&mut cursor, members)?,
+        None => cut.object(&mut cursor, "", MOST_LEVELS)?,
+    }
     let tail = Exact::new(text.get(cut.from..cursor.at())?.as_bytes());
+    let is_flat = !cut.flat.is_empty();
     let (elements, cells) = match cut.columns {
         Some((columns, may_be_empty)) => Elements::learn(columns, may_be_empty, events)?,
+        None if is_flat => (Elements::default(), flat_cells(&cut.flat, events)?),
         None => (Elements::default(), cells(cut.row?, events)?),
     };
     let row = row_plan(cells, envelope, plan, images, events)?;
@@ -63,6 +71,7 @@ pub(super) fn learn(
         tail,
         row,
         elements,
+        is_flat,
         types: (Exact::new(whole.as_bytes()), Names::new(types.into_iter().map(|literal| (literal, ())).collect())),
         envelope: envelope.shared(),
         primary_key: names.map(Into::into),
@@ -83,6 +92,42 @@ impl<'t> Cut<'t> {
                 return None;
             }
             self.member(cursor, &format!("{path}{}", name.raw), name.raw, levels)?;
+        }
+        Some(())
+    }
+
+    /// Cuts a message that is a row itself.
+    fn flat(&mut self, cursor: &mut Cursor<'t>, of: fn(&str) -> FlatMember) -> Option<()> {
+        let mut seen = HashSet::new();
+        let mut members = cursor.object().ok()?;
+        while cursor.next_member(&mut members).ok()? {
+            cursor.peek();
+            let start = cursor.at();
+            let name = cursor.key().ok()?;
+            // A column may be called as what tells another dialect by its value.
+            if name.escaped || !seen.insert(name.raw) || is_mark_of_other(name.raw, self.dialect) {
+                return None;
+            }
+            let written = cursor.since(start);
+            let first = cursor.peek()?;
+            let is_number = first.is_ascii_digit() || first == b'-';
+            match of(name.raw) {
+                FlatMember::Column => {
+                    self.flat.push((written, name));
+                    self.hole(cursor, Hole::Value)?;
+                }
+                FlatMember::Hole(hole @ (Hole::Operation | Hole::Text(_))) if first == b'"' => self.hole(cursor, hole)?,
+                FlatMember::Hole(hole @ Hole::Integer(_)) if is_number => self.hole(cursor, hole)?,
+                FlatMember::Hole(Hole::Deleted) if first != b'n' => self.hole(cursor, Hole::Deleted)?,
+                // Nobody asks for it, but it has to be text or a number.
+                FlatMember::Hole(Hole::Any) if first == b'"' => self.hole(cursor, Hole::Text(|_, _| true))?,
+                FlatMember::Hole(Hole::Any) if is_number => self.hole(cursor, Hole::Integer(|_, _| {}))?,
+                FlatMember::Same | FlatMember::Hole(Hole::Any) => cursor.skip().ok()?,
+                FlatMember::Hole(Hole::Deleted) => return None,
+                FlatMember::Hole(_) if first == b'n' => cursor.skip().ok()?,
+                // In another form it may be what the ordinary reader takes in place of the same from another member.
+                FlatMember::Hole(_) | FlatMember::Unclear => return None,
+            }
         }
         Some(())
     }
@@ -185,6 +230,31 @@ impl<'t> Cut<'t> {
         }
         (!literals.is_empty()).then_some(())
     }
+}
+
+/// Whether a message is a row itself.
+fn is_flat(text: &str, of: fn(&str) -> FlatMember) -> bool {
+    let mut cursor = Cursor::new(text, true);
+    let Ok(mut members) = cursor.object() else { return false };
+    let mut found = false;
+    while let Ok(Some(name)) = cursor.next_key(&mut members) {
+        match of(name.raw) {
+            FlatMember::Unclear => return false,
+            FlatMember::Column => {}
+            FlatMember::Same | FlatMember::Hole(_) => found = true,
+        }
+        if cursor.skip().is_err() {
+            return false;
+        }
+    }
+    found
+}
+
+/// The names of a row that is a message itself.
+fn flat_cells(names: &[(&str, Text<'_>)], events: &mut Events<'_, '_, '_>) -> Option<Vec<(Literal, Cell)>> {
+    let cell =
+        |(at, (written, name)): (usize, &(&str, Text<'_>))| Some((Literal::new(at, written, name.raw.len()), Cell::new(*name, events)?));
+    names.iter().enumerate().map(cell).collect()
 }
 
 /// The names of a row.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::elements::Side;
+use super::elements::{Place, Side, place};
 use super::row::{Env, Merge, Order, RowPlan, Seen, Span, Walked, by_cell, plain_string};
 use super::{Before, Hole, Part, Template};
 use crate::batch::{ASIDE_AFTER, ASIDE_BEFORE, Batch, NOWHERE, OUT_AFTER, OUT_BEFORE, OutRow, Told};
@@ -32,6 +32,8 @@ pub(super) struct Room {
     merge: Merge,
     /// In which order the types are declared, if it is another one than the template's.
     types: Vec<usize>,
+    /// Where the values are of a row that is the message itself.
+    values: Vec<Option<Place>>,
 }
 
 impl Room {
@@ -125,6 +127,8 @@ struct Reading<'r, 'p, 'a> {
     /// The operation by which it was decided where the rows go, once there are any.
     routed: Option<Option<Op>>,
     source: &'r mut Source<'a>,
+    /// Whether the row that is the message itself is gone.
+    is_deleted: bool,
     has_data: bool,
     /// Where changes are that wait for the rows that they are merged onto.
     waiting: Option<usize>,
@@ -165,6 +169,7 @@ impl Template {
         room.data.clear();
         room.before.clear();
         room.types.clear();
+        room.values.clear();
         let plan = batch.plan;
         let maps_before = plan.table.is_none() && plan.asks(EnvelopeField::Before);
         let spans = plan.asks(EnvelopeField::Changed) || maps_before || plan.layout == Layout::Upsert;
@@ -177,11 +182,15 @@ impl Template {
             room,
             routed: None,
             source: events.sources.last_mut()?,
+            is_deleted: false,
             has_data: false,
             waiting: None,
             is_unmerged: false,
         };
         reading.envelope()?;
+        if self.is_flat {
+            reading.flat_row()?;
+        }
         reading.settle()
     }
 
@@ -255,6 +264,17 @@ impl<'a> Reading<'_, '_, 'a> {
             Hole::After => self.data(at),
             Hole::Before => self.before(at),
             Hole::Columns(_) => self.columns(at),
+            Hole::Value => {
+                let mut found = None;
+                let end = place(at, &mut found, &self.env)?;
+                self.room.values.push(found);
+                Some(end)
+            }
+            Hole::Deleted => {
+                let (is_deleted, end) = deleted(text.as_bytes(), at)?;
+                self.is_deleted = is_deleted;
+                Some(end)
+            }
             Hole::Types => self.template.types(text, at, &mut self.room.merge.seen, &mut self.room.types),
             Hole::Object if text.as_bytes().get(at) != Some(&b'{') => None,
             Hole::Object | Hole::Any => self.env.skip(at),
@@ -395,6 +415,29 @@ impl<'a> Reading<'_, '_, 'a> {
         Some(walked.end)
     }
 
+    /// The row that the message is itself: whether it is gone is known once all of it has been read.
+    fn flat_row(&mut self) -> Option<()> {
+        let op = match self.source.operation {
+            _ if self.is_deleted => Op::Delete,
+            // Whether it was inserted or updated is not known.
+            None => Op::Update,
+            Some(_) => self.op?,
+        };
+        self.op = Some(op);
+        let (before, after) = self.targets();
+        let Reading { template, batch, room: Room { data, before: old, values, .. }, env, wants, .. } = self;
+        let (target, rows) = if op == Op::Delete { (before, old) } else { (after, data) };
+        let mut side = Side { images: batch.images.get_mut(target)?, spans: wants.spans.then_some(&mut rows.spans.all) };
+        side.begin();
+        for (cell, value) in template.row.cells.iter().enumerate().zip(&*values) {
+            side.push(&template.row, cell, *value, env)?;
+        }
+        side.end(&template.row)?;
+        let walked = Walked { end: env.text.len(), is_ordered: true, is_complete: true };
+        rows.end_row(&template.row, walked, *wants);
+        Some(())
+    }
+
     /// A row whose columns stand side by side, with what was there before an update.
     fn columns(&mut self, at: usize) -> Option<usize> {
         let op = self.op?;
@@ -425,7 +468,8 @@ impl<'a> Reading<'_, '_, 'a> {
 
     /// The operation, if the rows are those of it and have gone where they belong.
     fn settle(&mut self) -> Option<Op> {
-        let op = self.op.filter(|_| self.source.operation.is_some() && self.waiting.is_none())?;
+        let is_known = self.source.operation.is_some() || self.template.is_flat;
+        let op = self.op.filter(|_| is_known && self.waiting.is_none())?;
         let (data, before) = (self.room.data.count, self.room.before.count);
         let layout = self.batch.plan.layout;
         let fits = match op {
@@ -623,6 +667,13 @@ fn other_integer(rest: &[u8]) -> Option<(i64, usize)> {
     let digits = rest.get(usize::from(rest.first() == Some(&b'-'))..length)?;
     let leading_zero = digits.first() == Some(&b'0') && digits.len() > 1;
     (!leading_zero).then_some((number, length))
+}
+
+/// The flag at `at`, as text or not, and where it ends.
+fn deleted(text: &[u8], at: usize) -> Option<(bool, usize)> {
+    let rest = text.get(at..)?;
+    let forms: [(&[u8], bool); 4] = [(b"\"false\"", false), (b"\"true\"", true), (b"false", false), (b"true", true)];
+    forms.iter().find(|(form, _)| rest.starts_with(form)).map(|(form, is_deleted)| (*is_deleted, at + form.len()))
 }
 
 /// The text at `at`, without its quotes, if it has no escapes, and where it ends.

@@ -41,6 +41,21 @@ pub(crate) struct Spec {
     pub empty_is_null: bool,
     /// The columns that a message's key names, where the key of a table comes from there.
     pub key_names: Option<KeyNames>,
+    /// What the members of a message are that is a row itself, where there are such messages. A message is one if any of its
+    /// members is no column, and none is unclear.
+    pub flat: Option<fn(&str) -> FlatMember>,
+}
+
+/// What a member of a message is that is a row itself.
+pub(crate) enum FlatMember {
+    /// A column of the row.
+    Column,
+    /// The same in all messages of the table.
+    Same,
+    /// What differs from message to message.
+    Hole(Hole),
+    /// A message with it is for the ordinary reader.
+    Unclear,
 }
 
 /// The columns that a message's key names.
@@ -76,6 +91,10 @@ pub(crate) enum Hole {
     After,
     /// Rows before the change.
     Before,
+    /// A value of the row that the message is itself.
+    Value,
+    /// Whether that row is gone.
+    Deleted,
     /// The columns of one row, side by side, each with what was there before an update: behind the operation.
     Columns(MayBeEmpty),
     /// The word for what happened.
@@ -103,6 +122,8 @@ pub(crate) struct Template {
     row: RowPlan,
     /// The columns of the row, where they stand side by side.
     elements: Elements,
+    /// Whether the message itself is the row.
+    is_flat: bool,
     /// The declared types, where they may stand in any order: all of them as they were written, and each with its name.
     types: (Exact, row::Names<()>),
     /// What the message says of itself, but for its source.

@@ -25,6 +25,16 @@ fn members(parts: &[(&str, Option<&str>)]) -> String {
     parts.iter().filter_map(|(name, value)| value.map(|value| format!(",\"{name}\":{value}"))).collect()
 }
 
+/// Both readers agree on the messages in all ways.
+pub fn agree_in_all_ways(dialect: &str, messages: &[Message]) {
+    for (at, options) in ways(dialect).iter().enumerate() {
+        let check = |options: &Options, messages: &[Message], feeding| compare(options, messages, feeding).map(drop);
+        if check(options, messages, Feeding::Binary).is_err() {
+            panic!("both readers differ: {at}\n{}", report(options, messages, Feeding::Binary, check));
+        }
+    }
+}
+
 /// Every other message is such as producers write, so that templates are of use and are tried.
 fn agree(declared: &str, elements: &[String]) {
     for event in ["i", "u", "d"] {
@@ -34,26 +44,23 @@ fn agree(declared: &str, elements: &[String]) {
             .enumerate()
             .flat_map(|(at, element)| [element, &usual, &usual].map(|members| message(at + 1, event, declared, members)))
             .collect();
-        for (at, options) in ways().iter().enumerate() {
-            let check = |options: &Options, messages: &[Message], feeding| compare(options, messages, feeding).map(drop);
-            if check(options, &messages, Feeding::Binary).is_err() {
-                panic!("both readers differ: {event} {at}\n{}", report(options, &messages, Feeding::Binary, check));
-            }
-        }
-        assert!(templated(&messages) * 2 > messages.len() as u64, "{declared} {event}: {} of {}", templated(&messages), messages.len());
+        agree_in_all_ways("river-json", &messages);
+        let templated = templated("river-json", &messages);
+        assert!(templated * 2 > messages.len() as u64, "{declared} {event}: {templated} of {}", messages.len());
     }
 }
 
-fn templated(messages: &[Message]) -> u64 {
-    let decoder = Decoder::new(ways().remove(0)).unwrap();
+/// How many of the messages a template reads.
+pub fn templated(dialect: &str, messages: &[Message]) -> u64 {
+    let decoder = Decoder::new(ways(dialect).remove(0)).unwrap();
     Feeding::Binary.inputs(messages).iter().for_each(|input| drop(decoder.decode(input).unwrap()));
     decoder.metrics().templated
 }
 
-fn ways() -> Vec<Options> {
+fn ways(dialect: &str) -> Vec<Options> {
     let fields = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     let of = |layout, ddl: Option<&str>, fields| Options {
-        dialect: "river-json".into(),
+        dialect: dialect.into(),
         schema: ddl.map(|ddl| TableSchema::Ddl(ddl.into())),
         layout,
         fields,

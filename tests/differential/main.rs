@@ -9,6 +9,7 @@ mod captures;
 mod compare;
 mod elements;
 mod extremes;
+mod flat;
 mod found;
 mod golden;
 mod json;

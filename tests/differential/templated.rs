@@ -68,7 +68,6 @@ fn debezium_json_is_templated() {
 }
 
 #[test]
-#[ignore = "no templates yet"]
 fn debezium_json_without_envelope_is_templated() {
     most_are_templated(Producer::DebeziumFlat);
 }
