@@ -462,6 +462,7 @@ impl<'p> Batch<'p> {
         // Rows take about as much room as their text, and a column may have most of it.
         let forecast = Forecast { times: left as f64 * 1.1 / read.max(1) as f64, most: left.saturating_mul(4) / columns };
         self.images.iter_mut().for_each(|images| images.reserve(forecast));
+        self.builders.iter_mut().filter_map(|(_, builder)| builder.as_mut()).for_each(|builder| builder.reserve(forecast));
     }
 
     /// Keeps the order in which a message declares its types, if anybody asks for them.

@@ -126,8 +126,12 @@ pub(crate) struct Forecast {
 impl Forecast {
     /// Makes room in a vector.
     pub fn reserve<T>(self, values: &mut Vec<T>) {
-        let expected = (values.len() as f64 * self.times) as usize;
-        values.reserve(expected.min(self.most / size_of::<T>().max(1)));
+        values.reserve(self.more(values.len(), size_of::<T>()));
+    }
+
+    /// How many more values of a size to expect where there are so many.
+    pub fn more(self, count: usize, size: usize) -> usize {
+        ((count as f64 * self.times) as usize).min(self.most / size.max(1))
     }
 }
 

@@ -167,11 +167,13 @@ impl Template {
         let plan = batch.plan;
         let maps_before = plan.table.is_none() && plan.asks(EnvelopeField::Before);
         let spans = plan.asks(EnvelopeField::Changed) || maps_before || plan.layout == Layout::Upsert;
+        let op = if self.spec.ends_with_op { self.op_at_end(message.text) } else { None };
+        let may_be_update = op.is_none_or(|op| op == Op::Update);
         let mut reading = Reading {
             template: self,
             env: Env { text: message.text, lenient: message.lenient, plan, types: events.types, arena: events.arena },
-            wants: Wants { spans: spans && self.passes, missing: batch.wants_missing() && self.passes },
-            op: if self.spec.ends_with_op { self.op_at_end(message.text) } else { None },
+            wants: Wants { spans: spans && self.passes && may_be_update, missing: batch.wants_missing() && self.passes },
+            op,
             batch,
             room,
             routed: None,
