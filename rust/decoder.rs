@@ -190,11 +190,10 @@ impl ReadChunk for Run<'_> {
             let key = input.key(index);
             let message = self.decoder.incoming(body, key, index);
             if let Some(message) = &message
-                && self.templates.is_ready()
-                && let Some(dialect) = self.decoder.dialect.or_else(|| self.templates.dialect(message.text))
+                && let Some(slot) = self.templates.find(message, self.decoder.dialect)
             {
                 self.batch.append(events, &mut scratch, bodies)?;
-                if self.templates.read(message, dialect, &mut self.batch, events) {
+                if self.templates.read(slot, message, &mut self.batch, events) {
                     continue;
                 }
             }

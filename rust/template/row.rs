@@ -124,10 +124,12 @@ impl<T> Names<T> {
         }
         let (name, _) = plain_string(text, at)?;
         let near = usize::from(*self.near.get(fingerprint(name))?);
-        let index = match self.entries.get(near) {
-            Some(entry) if entry.literal.raw() == name => near,
-            _ => *self.by_name.get(name)?,
-        };
+        if let Some(entry) = self.entries.get(near)
+            && let Some(value) = entry.literal.written.eat_rest(text, at)
+        {
+            return Some((near, &entry.of, value));
+        }
+        let index = *self.by_name.get(name)?;
         let entry = self.entries.get(index)?;
         Some((index, &entry.of, entry.literal.written.eat_rest(text, at)?))
     }
