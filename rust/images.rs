@@ -94,6 +94,8 @@ pub(crate) struct Table {
     pub columns: Vec<Box<dyn Column>>,
     nulls: Nulls,
     rows: usize,
+    /// Whether a row has begun and not ended.
+    is_open: bool,
     /// How many rows the columns have: null rows are added to them only before the next one that is not null.
     filled: usize,
 }
@@ -104,7 +106,7 @@ impl Table {
         let made =
             made.map(|(field, options)| column(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name())));
         let columns = made.collect::<Result<_, _>>()?;
-        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, filled: 0 })
+        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, is_open: false, filled: 0 })
     }
 
     fn push_nulls(&mut self, count: usize) {
@@ -115,6 +117,7 @@ impl Table {
     /// Brings the columns up to the null rows before the next one.
     #[inline]
     pub fn begin_row(&mut self) {
+        self.is_open = true;
         if self.filled < self.rows {
             self.columns.iter_mut().for_each(|column| column.pad(self.rows - self.filled));
             self.filled = self.rows;
@@ -126,9 +129,14 @@ impl Table {
     pub fn end_row(&mut self) {
         self.rows += 1;
         self.filled += 1;
+        self.is_open = false;
     }
 
     fn truncate(&mut self, rows: usize) {
+        if self.rows <= rows && !self.is_open {
+            return;
+        }
+        self.is_open = false;
         self.columns.iter_mut().for_each(|column| column.truncate(rows));
         self.nulls.truncate(rows);
         self.rows = self.rows.min(rows);
@@ -155,6 +163,7 @@ impl Table {
             self.rows += 1;
         }
         self.filled = self.rows;
+        self.is_open = false;
         for (index, column) in self.columns.iter_mut().enumerate() {
             column.extend(slots, index, faults);
         }
@@ -163,6 +172,7 @@ impl Table {
     /// The columns, and which rows are null.
     fn finish_parts(&mut self) -> Result<(Vec<ArrayRef>, Option<NullBuffer>), ArrowError> {
         self.begin_row();
+        self.is_open = false;
         self.filled = 0;
         let nulls = self.nulls.finish(std::mem::take(&mut self.rows));
         let columns = self.columns.iter_mut().map(|column| column.finish(nulls.as_ref())).collect::<Result<_, _>>()?;

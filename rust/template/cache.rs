@@ -21,7 +21,7 @@ pub(crate) struct Templates {
     /// In `auto`: the dialect of the last message that began with these bytes.
     heads: Vec<(u64, &'static Dialect)>,
     room: Room,
-    /// How far from the end of the last message its table's name began.
+    /// How far from the end of the last message its table's name began, or from its beginning, where the dialect has it there.
     distance: usize,
     /// What may be spent on templates, in [`COST`]s.
     credit: usize,
@@ -208,19 +208,20 @@ impl Templates {
     /// The slot of a message's table.
     fn slot(&mut self, text: &str, dialect: &'static Dialect) -> usize {
         let bytes = text.as_bytes();
-        let name = self.name_as_before(bytes).or_else(|| {
-            let name = dialect.template.and_then(|spec| spec.table.name(bytes))?;
-            self.distance = bytes.len() - name;
+        let place = dialect.template.map(|spec| spec.table);
+        let name = self.name_as_before(bytes, place).or_else(|| {
+            let name = place?.name(bytes)?;
+            self.distance = if let Some(Place::Head(_)) = place { name } else { bytes.len() - name };
             Some(name)
         });
         let name = name.and_then(|name| bytes.get(name..)).unwrap_or_default();
         (hash(name, dialect.name.len() as u64) >> 40) as usize % SLOTS
     }
 
-    /// Where the table's name begins, if that is as far from the message's end as it was last time.
+    /// Where the table's name begins, if that is as far from the message's beginning or end as it was last time.
     #[inline]
-    fn name_as_before(&self, bytes: &[u8]) -> Option<usize> {
-        let name = bytes.len().checked_sub(self.distance)?;
+    fn name_as_before(&self, bytes: &[u8], place: Option<Place>) -> Option<usize> {
+        let name = if let Some(Place::Head(_)) = place { self.distance } else { bytes.len().checked_sub(self.distance)? };
         bytes.get(..name)?.ends_with(MEMBER).then_some(name)
     }
 }

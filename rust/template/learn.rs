@@ -2,7 +2,7 @@
 
 use hashbrown::HashSet;
 
-use super::row::{Cell, Exact, Literal, Names, Reads, RowPlan};
+use super::row::{Cell, Exact, How, Literal, Names, RowPlan};
 use super::{Before, Hole, Part, Spec, Template};
 use crate::batch::Plan;
 use crate::dialect::{Dialect, is_mark_of_other};
@@ -204,5 +204,5 @@ fn row_plan(row: &str, envelope: &Envelope<'_>, plan: &Plan, images: &[Images], 
 
 fn cell(name: Text<'_>, events: &mut Events<'_, '_, '_>) -> Option<Cell> {
     let id = events.keys.intern(name).ok()?;
-    Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), reads: Reads::None })
+    Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), how: How::default() })
 }

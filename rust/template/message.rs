@@ -9,7 +9,7 @@ use crate::event::{Events, Op, Source};
 use crate::images::Images;
 use crate::keys::KeyId;
 use crate::layout::{EnvelopeField, Layout, POSTIMAGE, PREIMAGE};
-use crate::mysql::number::{integer_prefix, up_to_15_digits, window_at_end};
+use crate::mysql::number::{integer_prefix, up_to_16_digits, window_at_end};
 use crate::wire::json::same_values;
 
 /// A message that may be one of a template.
@@ -575,9 +575,9 @@ fn words(op: Op, layout: Layout, has_before: bool) -> impl Iterator<Item = (&'st
 
 /// The integer at `at`, as JSON writes it, and where it ends.
 #[inline]
-fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
+pub(super) fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
     let rest = text.get(at..)?;
-    match rest.first_chunk().and_then(up_to_15_digits) {
+    match rest.first_chunk().and_then(up_to_16_digits) {
         // What follows is compared with the literal behind the hole, so it is no fraction.
         Some((number, length)) if length > 0 && rest.first() != Some(&b'0') => Some((number as i64, at + length)),
         _ => other_integer(rest).map(|(number, length)| (number, at + length)),
@@ -599,7 +599,7 @@ fn other_integer(rest: &[u8]) -> Option<(i64, usize)> {
 
 /// The text at `at`, without its quotes, if it has no escapes, and where it ends.
 #[inline]
-fn plain_text(text: &str, at: usize) -> Option<(&str, usize)> {
+pub(super) fn plain_text(text: &str, at: usize) -> Option<(&str, usize)> {
     let (_, end) = plain_string(text.as_bytes(), at)?;
     Some((text.get(at + 1..end - 1)?, end))
 }
