@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from towpath import _towpath, spark
-from towpath.claim_check import fetched
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -129,6 +128,8 @@ class Decoder(_towpath.Decoder):
         """
         location = self._arguments.get("claim_check")
         if location is not None:
+            from towpath.claim_check import fetched  # what reads files takes long to import
+
             values = fetched(values, self.claim_checks(values), location, self._arguments.get("value", "value"))
         return super().decode(values)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from towpath.scalars import integers
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ class Counting:
             rows = self._decoder.decode(batch)
             yield _with_counts(rows.columns, rows.schema, pa.nulls(len(rows), _COUNTS_TYPE))
             after = _counts(self._decoder)
-            counts = pa.array([{name: after[name] - before[name] for name in after}], _COUNTS_TYPE)
-            yield _with_counts([pa.nulls(1, field.type) for field in rows.schema], rows.schema, counts)
+            counts = [integers([after[name] - before[name]]) for name in _COUNT_NAMES]
+            nothing = [pa.nulls(1, field.type) for field in rows.schema]
+            yield _with_counts(nothing, rows.schema, pa.StructArray.from_arrays(counts, fields=list(_COUNTS_TYPE)))
             before = after
 
 

@@ -39,7 +39,7 @@ _FIELDS = [
     "error",
 ]
 _NUMBER = "_message"
-_ROW_CHANGES = pa.array(["insert", "update", "delete", "snapshot", "truncate"])
+_ROW_CHANGES = ("insert", "update", "delete", "snapshot", "truncate")
 
 
 def routes(messages: DataFrame, dialect: str, metrics: str | None, **options: Any) -> DataFrame:
@@ -117,7 +117,7 @@ def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 def _ends_of_each(events: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
     """Places of the events to keep: of a message's row changes the first in each table, with the last beside it."""
-    changes = pc.and_(pc.is_in(events.column("op"), _ROW_CHANGES), pc.is_null(events.column("error")))
+    changes = pc.and_(pc.is_in(events.column("op"), pa.array(_ROW_CHANGES)), pc.is_null(events.column("error")))
     places = pa.array(range(len(events)), pa.int64())
     named = pa.table([events.column(name) for name in (_NUMBER, "database", "table")] + [places], _GROUPED)
     ends = named.filter(changes).group_by(_GROUPED[:3], use_threads=False).aggregate([("place", "min_max")])
