@@ -1,4 +1,4 @@
-"""Arrow scalars. `pa.scalar` and `pa.array` import pandas, where there is one: that takes a worker longer than many a batch."""
+"""Arrow scalars without `pa.scalar` and `pa.array`: these import pandas, which takes longer than many a batch."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def test_reading_files_imports_no_pandas(tmp_path: Path, layout: str) -> None:
     file.write_bytes(MESSAGE + b"\n")
     program = f"""
 from towpath.spark.source import TowpathDataSource
-options = {{"dialect": "canal-json", "schema": "id bigint", "layout": {layout!r}, "keep": "_file", "path": {str(file)!r}}}
-source = TowpathDataSource(options)
+options = {{"dialect": "canal-json", "schema": "id bigint", "layout": {layout!r}, "keep": "_file"}}
+source = TowpathDataSource({{**options, "path": {str(file)!r}}})
 reader = source.reader(source.schema())
 [partition] = reader.partitions()
 [rows] = reader.read(partition)
