@@ -67,6 +67,11 @@ def watched(frame, make, spent):
     return frame.mapInArrow(Watched(make(), spent), make().spark_schema)
 
 
+def counted_rows(frame):
+    options = {"schema": DDL, "layout": "upsert", "fields": ROWS}
+    return towpath.spark.decode(frame, "canal-json", metrics="counts", **options)
+
+
 def ways(frame, spent):
     decoding = {name: watched(frame, make, spent) for name, make in DECODERS.items()}
     text = frame.selectExpr("cast(value as string) as value").mapInArrow(lambda batches: batches, "value string")
@@ -75,6 +80,7 @@ def ways(frame, spent):
         "identity mapInArrow": identity(frame),
         "identity mapInArrow, text": text,
         "towpath.spark.decode, rows": with_towpath_rows(frame),
+        "towpath.spark.decode, rows, metrics": counted_rows(frame),
         **decoding,
     }
 
