@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from towpath import _towpath, spark
+from towpath.archives import forget_importers
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -135,6 +136,7 @@ class Decoder(_towpath.Decoder):
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode each batch: what `DataFrame.mapInArrow` calls on a worker."""
+        forget_importers()
         return map(self.decode, batches)
 
     @property

@@ -1,7 +1,10 @@
 """What a process imports before its first batch: each Python worker of Spark pays for that."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
+from zipfile import ZipFile
 
 
 def printed(program: str) -> list[str]:
@@ -29,7 +32,7 @@ batch = pa.RecordBatch.from_arrays([values], ["value"])
 decoder = pickle.loads(pickle.dumps(towpath.Decoder("canal-json", schema="id bigint")))
 assert [len(rows) for rows in decoder([batch])] == [1]
 """
-OURS = ["towpath", "towpath._towpath", "towpath.decoder", "towpath.spark", "towpath.spark.types"]
+OURS = ["towpath", "towpath._towpath", "towpath.archives", "towpath.decoder", "towpath.spark", "towpath.spark.types"]
 
 
 def test_importing_towpath_imports_pyarrow_and_little_else() -> None:
@@ -53,3 +56,32 @@ assert set(towpath.spark.__all__) <= set(dir(towpath.spark))
 print(*sorted(set(kinds.values())))
 """
     assert printed(program) == ["function", "tuple", "type"]
+
+
+def test_sparks_archives_are_not_read_again_for_each_task(tmp_path: Path) -> None:
+    """Before Python 3.12 `invalidate_caches`, which workers of Spark 4.0 call for each task, reads them all."""
+    for archive in ("pyspark.zip", "py4j-0.10.9-src.zip", "spark-core_2.13-4.0.0.jar", "theirs.zip"):
+        package = re.split(r"\W|_", archive)[0]
+        with ZipFile(tmp_path / archive, "w") as written:
+            written.writestr(f"archived_{package}/__init__.py", "")
+            written.writestr(f"archived_{package}/one.py", "")
+            written.writestr(f"archived_{package}/two.py", "")
+    program = f"""
+import importlib, sys, zipimport
+from pathlib import Path
+sys.path += [str(archive) for archive in sorted(Path({str(tmp_path)!r}).iterdir())]
+import archived_py4j.one, archived_pyspark.one, archived_spark.one, archived_theirs.one
+import towpath
+list(towpath.Decoder("canal-json")([]))
+{{}}
+read = []
+real = zipimport._read_directory
+zipimport._read_directory = lambda archive: read.append(Path(archive).name) or real(archive)
+importlib.invalidate_caches()
+import archived_py4j.two, archived_pyspark.two, archived_spark.two, archived_theirs.two
+print(*sorted(set(read)))
+"""
+    assert set(printed(program.format(""))) <= {"theirs.zip"}
+    if sys.version_info < (3, 12):
+        undone = "importlib.invalidate_caches(); import archived_pyspark.two; del sys.modules['archived_pyspark.two']"
+        assert "pyspark.zip" in printed(program.format(undone))

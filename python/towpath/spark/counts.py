@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from towpath.archives import forget_importers
 from towpath.scalars import integers
 from towpath.spark.types import struct_type
 
@@ -42,6 +43,7 @@ class Counting:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
+        forget_importers()
         before = _counts(self._decoder)
         for batch in batches:
             rows = self._decoder.decode(batch)

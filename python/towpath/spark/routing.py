@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.archives import forget_importers
 from towpath.spark.counts import Counting, counted, observed
 from towpath.spark.types import struct_type
 
@@ -84,6 +85,7 @@ class Routing:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
+        forget_importers()
         return map(self.decode, batches)
 
     @property

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from towpath import files
 from towpath._towpath import DecodeError
+from towpath.archives import forget_importers
 from towpath.decoder import Decoder
 from towpath.scalars import integer, text
 from towpath.spark.options import KEPT, Settings, settings
@@ -82,6 +83,7 @@ class TowpathReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
         assert isinstance(partition, MessagePartition)
+        forget_importers()
         for part in partition.parts:
             yield from self._rows(part)
 
