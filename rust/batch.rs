@@ -43,7 +43,7 @@ impl Plan {
             layout: options.layout,
             mode: options.mode,
             value_options: value_options(options, table.as_ref())?,
-            wants: Wants { every_cell: false, images: false, types: false, forms: false },
+            wants: Wants { every_cell: false, images: false, types: false, jdbc_types: false, forms: false },
             filter: Filter::new(options)?,
             asked: fields.iter().fold(0, |asked, field| asked | 1 << *field as u32),
             missing_is_error: options.missing_is_error,
@@ -65,6 +65,7 @@ impl Plan {
             every_cell: maps || any(&[F::Changed]) || self.layout == Layout::Upsert,
             images,
             types: any(&[F::ColumnTypes]) || images && typed,
+            jdbc_types: any(&[F::JdbcTypes]),
             forms: images && self.table.is_some(),
         }
     }

@@ -404,6 +404,8 @@ pub(crate) struct Wants {
     pub images: bool,
     /// Declared types: for output, or because a column's conversion depends on them.
     pub types: bool,
+    /// JDBC's numbers of types, where they have to be gathered from the columns.
+    pub jdbc_types: bool,
     /// In which forms values are written, where a message tells.
     pub forms: bool,
 }

@@ -851,7 +851,7 @@ impl<'a> LastRow<'a> {
 /// Key, declared types and JDBC's numbers of the columns of a row, each name once.
 fn describe<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>) -> Result<Described<'a>> {
     let (mut seen, mut key, first_name) = (HashSet::new(), KeyId::START, events.names.len());
-    let mut jdbc_types = String::from("{");
+    let (mut jdbc_types, wants_jdbc_types) = (String::from("{"), events.wants.jdbc_types);
     events.types.start();
     row.fields(row_data::KNOWN, |tag, reader| {
         if !images.contains(&tag) {
@@ -863,10 +863,12 @@ fn describe<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>
             events.types.declare(key, events.keys.column(key), column.mysql_type);
         }
         if seen.insert(key) {
-            jdbc_types += if seen.len() > 1 { "," } else { "" };
-            jdbc_types += &quoted(column.name);
-            jdbc_types.push(':');
-            jdbc_types += &column.jdbc_type.to_string();
+            if wants_jdbc_types {
+                jdbc_types += if seen.len() > 1 { "," } else { "" };
+                jdbc_types += &quoted(column.name);
+                jdbc_types.push(':');
+                jdbc_types += &column.jdbc_type.to_string();
+            }
             if column.is_key {
                 events.names.push(key);
             }
