@@ -338,7 +338,7 @@ impl Decoder {
                 row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| latest.overlay(image, events));
                 for (key, id) in block.map_or(&[][..], |block| &block.entries) {
                     if let Some(declared) = events.types.declared(*id) {
-                        found(events.keys.name(*key), declared, &latest.value(*key))?;
+                        found(events.keys.name(*key), declared, &latest.value(*key).as_text())?;
                     }
                 }
             }
