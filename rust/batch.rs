@@ -6,12 +6,12 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{CellFault, Forecast, SlotRow, Slots, ValueOptions};
+use crate::columns::{Forecast, SlotRow, ValueOptions};
 use crate::decoder::Metrics;
 use crate::envelope::{Builder, Outcome, Rows};
 use crate::error::{Error, Fault, Kind};
 use crate::event::{Envelope, Events, Image, Op, Quirks, Source, Value, Wants, Writes};
-use crate::images::{Images, Latest, Map, Table, fill_slots};
+use crate::images::{Images, Latest, Map, RowContext, Table, cells_in_order, fill_row};
 use crate::keys::KeyId;
 use crate::layout::{EnvelopeField, KeyMoves, Layout, POSTIMAGE, PREIMAGE, RowImages, map_type};
 use crate::mysql::forms;
@@ -43,7 +43,7 @@ impl Plan {
             layout: options.layout,
             mode: options.mode,
             value_options: value_options(options, table.as_ref())?,
-            wants: Wants { every_cell: false, images: false, types: false, forms: false },
+            wants: Wants { every_cell: false, images: false, types: false, jdbc_types: false, forms: false },
             filter: Filter::new(options)?,
             asked: fields.iter().fold(0, |asked, field| asked | 1 << *field as u32),
             missing_is_error: options.missing_is_error,
@@ -65,6 +65,7 @@ impl Plan {
             every_cell: maps || any(&[F::Changed]) || self.layout == Layout::Upsert,
             images,
             types: any(&[F::ColumnTypes]) || images && typed,
+            jdbc_types: any(&[F::JdbcTypes]),
             forms: images && self.table.is_some(),
         }
     }
@@ -91,21 +92,25 @@ impl Plan {
         Ok([image(before)?, image(after)?, Images::None, image(is_base)?, Images::None])
     }
 
-    /// Brings values in Kafka Connect's forms into MySQL's. One that cannot be is null, with a fault.
-    fn undo_forms<'a>(&self, values: &mut [Value<'a>], rows: &[SlotRow], events: &Events<'a, '_, '_>, faults: &mut Vec<CellFault>) {
+    /// Brings the values of a row in Kafka Connect's forms into MySQL's. One that cannot be is null; the first of them is told.
+    fn undo_forms<'a>(&self, values: &mut [Value<'a>], row: SlotRow, events: &Events<'a, '_, '_>) -> Option<CellFault> {
+        let mut first = None;
         let table = self.table.as_deref().unwrap_or_default();
-        let by_row = values.chunks_exact_mut(table.len().max(1)).zip(rows).enumerate();
-        for (row, (values, surroundings)) in by_row.filter(|(_, (_, row))| row.quirks.writes == Writes::Connect) {
-            for (at, ((value, field), options)) in values.iter_mut().zip(table).zip(&self.value_options).enumerate() {
-                let declared = surroundings.types.and_then(|block| events.types.of_column(block, at));
-                let (named, modes) = (options.declared.as_deref(), options.modes);
-                let column = forms::Column { declared, named, asked: field.data_type(), modes };
-                *value = forms::undo(*value, &column, events.arena).unwrap_or_else(|fault| {
-                    faults.push(CellFault { row, column: Some(at), fault });
-                    Value::Null
-                });
-            }
+        for (at, ((value, field), options)) in values.iter_mut().zip(table).zip(&self.value_options).enumerate() {
+            let declared = row.types.and_then(|block| events.types.of_column(block, at));
+            let (named, modes) = (options.declared.as_deref(), options.modes);
+            let column = forms::Column { declared, named, asked: field.data_type(), modes };
+            *value = forms::undo(*value, &column, events.arena).unwrap_or_else(|fault| {
+                first.get_or_insert(CellFault { column: Some(at), fault });
+                Value::Null
+            });
         }
+        first
+    }
+
+    /// How many columns the table has.
+    fn width(&self) -> usize {
+        self.table.as_ref().map_or(0, |table| table.len())
     }
 
     /// How many envelope columns come before the table's own.
@@ -242,6 +247,11 @@ pub(crate) struct Scratch<'a> {
     moves: KeyMoves<'a>,
     before: Latest<'a>,
     after: Latest<'a>,
+    /// A row's values by column: as they are written, and as MySQL would write them.
+    written: Vec<Value<'a>>,
+    undone: Vec<Value<'a>>,
+    /// Which columns take text as it is written, of rows like the last one.
+    take_plain: (Option<SlotRow>, Vec<bool>),
 }
 
 /// A finished batch, before the kept columns of the input are added.
@@ -367,50 +377,42 @@ impl<'p> Batch<'p> {
         bodies: &Bodies<'_>,
     ) {
         let wants_missing = self.wants_missing();
-        let mut missing = vec![Vec::new(); if wants_missing { taken.len() } else { 0 }];
-        let rows: Vec<SlotRow> = taken.iter().map(|(row, ..)| slot_row(*row, events)).collect();
-        let has_forms = rows.iter().any(|row| row.quirks.writes == Writes::Connect);
-        let (mut values, mut written, mut faults) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, columns) in self.images.iter_mut().take(2).enumerate() {
-            let images: Vec<Option<&Image>> = taken.iter().map(|(_, _, images)| images.get(at)?.as_ref()).collect();
-            let width = self.plan.table.as_ref().map_or(0, |table| table.len());
-            if matches!(columns, Images::Table(_)) || wants_missing {
-                fill_slots(&mut values, width, &images, events);
-                note_missing(&values, width, &mut missing);
-            }
-            // Errors tell where a value stands as it is written.
-            if has_forms && matches!(columns, Images::Table(_)) {
-                written.clone_from(&values);
-                self.plan.undo_forms(&mut values, &rows, events, &mut faults);
-            }
-            match columns {
-                Images::None => {}
-                Images::Table(table) => {
-                    let slots = Slots { values: &values, width, rows: &rows, types: events.types, options: &self.plan.value_options };
-                    table.extend(&slots, images.iter().map(Option::is_some), &mut faults);
-                }
-                Images::Map(map) => map.extend(&images, &mut scratch.after, events, &mut faults),
-            }
-            for CellFault { row, column, fault } in faults.drain(..) {
-                let Some(((index, word, images), out)) = taken.get(row).zip(self.rows.get_mut(first + row)) else { continue };
-                if out.error.is_none() {
-                    let name = column.and_then(|column| self.plan.table.as_ref()?.get(column)).map(|field| field.name().clone());
-                    let values = if has_forms { &written } else { &values };
-                    let value = column.and_then(|column| values.get(row * width + column));
-                    let side = side(at, word, images);
-                    out.error = Some(Box::new(cell_error(fault, side, name, value, *index, events, bodies)));
-                }
-            }
-        }
-        for ((row, columns), (index, _, images)) in self.rows.iter_mut().skip(first).zip(&missing).zip(taken) {
+        for (at, (index, word, images)) in taken.iter().enumerate() {
+            let surroundings = slot_row(*index, events);
             let start = self.missing.len();
-            self.missing.extend(columns);
+            let mut error = None;
+            for (place, (columns, image)) in self.images.iter_mut().zip(images).enumerate() {
+                let Some(image) = image else {
+                    columns.push_nulls(1);
+                    continue;
+                };
+                let cells = cells_in_order(image, self.plan.width(), events).filter(|_| surroundings.quirks.writes != Writes::Connect);
+                if cells.is_none() && (wants_missing || matches!(columns, Images::Table(_))) {
+                    fill_row(&mut scratch.written, self.plan.width(), image, events);
+                    if wants_missing {
+                        note_missing(&scratch.written, start, &mut self.missing);
+                    }
+                }
+                let fault = append_image(columns, image, cells, self.plan, surroundings, scratch, events);
+                if let (Some(CellFault { column, fault }), None) = (fault, &error) {
+                    let name = column.and_then(|column| self.plan.table.as_ref()?.get(column)).map(|field| field.name().clone());
+                    let value = column.and_then(|column| match cells {
+                        Some(cells) => cells.get(column).map(|(_, value)| value),
+                        None => scratch.written.get(column),
+                    });
+                    error = Some(Box::new(cell_error(fault, side(place, word, images), name, value, *index, events, bodies)));
+                }
+            }
+            let Some(row) = self.rows.get_mut(first + at) else { continue };
             row.missing = start..self.missing.len();
-            let field = columns.first().filter(|_| self.plan.missing_is_error).and_then(|column| self.plan.table.as_ref()?.get(*column));
-            if let (Some(field), None) = (field, &row.error) {
+            let lacking = self.missing.get(start).filter(|_| self.plan.missing_is_error);
+            if let (Some(field), None) = (lacking.and_then(|column| self.plan.table.as_ref()?.get(*column)), &error) {
                 let fault = Fault::new(Kind::Missing, "the message does not carry this column");
-                let side = if images[1].is_some() { "after" } else { side(0, row.word, images) };
-                row.error = Some(Box::new(cell_error(fault, side, Some(field.name().clone()), None, *index, events, bodies)));
+                let side = if images[1].is_some() { "after" } else { side(0, word, images) };
+                error = Some(Box::new(cell_error(fault, side, Some(field.name().clone()), None, *index, events, bodies)));
+            }
+            if row.error.is_none() {
+                row.error = error;
             }
         }
     }
@@ -462,6 +464,7 @@ impl<'p> Batch<'p> {
         // Rows take about as much room as their text, and a column may have most of it.
         let forecast = Forecast { times: left as f64 * 1.1 / read.max(1) as f64, most: left.saturating_mul(4) / columns };
         self.images.iter_mut().for_each(|images| images.reserve(forecast));
+        self.builders.iter_mut().filter_map(|(_, builder)| builder.as_mut()).for_each(|builder| builder.reserve(forecast));
     }
 
     /// Keeps the order in which a message declares its types, if anybody asks for them.
@@ -517,13 +520,54 @@ fn slot_row(row: usize, events: &Events<'_, '_, '_>) -> SlotRow {
     envelope.map_or(SlotRow { quirks: &NO_QUIRKS, types: None }, |envelope| SlotRow { quirks: envelope.quirks, types: envelope.types })
 }
 
-/// Adds the columns that are missing from each row to what is known of them, in the schema's order.
-fn note_missing(values: &[Value<'_>], width: usize, missing: &mut [Vec<usize>]) {
-    for (row, missing) in values.chunks_exact(width.max(1)).zip(missing) {
-        for (column, _) in row.iter().enumerate().filter(|(_, value)| matches!(value, Value::Missing)) {
-            if let Err(at) = missing.binary_search(&column) {
-                missing.insert(at, column);
-            }
+/// A value that could not be converted; its cell is null.
+struct CellFault {
+    /// None for a map, whose columns have names only.
+    column: Option<usize>,
+    fault: Fault,
+}
+
+/// Appends a row's image, and tells which of its values could not be converted, the first if there are several.
+///
+/// Its values are `cells`, or else laid out in `scratch`.
+fn append_image<'a>(
+    columns: &mut Images,
+    image: &Image,
+    cells: Option<&[(KeyId, Value<'a>)]>,
+    plan: &Plan,
+    row: SlotRow,
+    scratch: &mut Scratch<'a>,
+    events: &Events<'a, '_, '_>,
+) -> Option<CellFault> {
+    let Scratch { after, written, undone, take_plain, .. } = scratch;
+    let table = match columns {
+        Images::None => return None,
+        Images::Map(map) => return map.append(image, after, events).map(|fault| CellFault { column: None, fault }),
+        Images::Table(table) => table,
+    };
+    let mut context = RowContext { row, types: events.types, options: &plan.value_options, take_plain: &[] };
+    if take_plain.0 != Some(row) {
+        *take_plain = (Some(row), table.take_plain(&context));
+    }
+    context.take_plain = &take_plain.1;
+    let (refused, unread) = match (cells, row.quirks.writes) {
+        (Some(cells), _) => (table.append(cells.iter().map(|(_, value)| value), &context), None),
+        // Errors tell where a value stands as it is written.
+        (None, Writes::Connect) => {
+            undone.clone_from(written);
+            let unread = plan.undo_forms(undone, row, events);
+            (table.append(undone.iter(), &context), unread)
+        }
+        (None, _) => (table.append(written.iter(), &context), None),
+    };
+    unread.or(refused.map(|(column, fault)| CellFault { column: Some(column), fault }))
+}
+
+/// Adds the columns that are missing from a row to what is known of it from `start` on, in the schema's order.
+fn note_missing(values: &[Value<'_>], start: usize, missing: &mut Vec<usize>) {
+    for (column, _) in values.iter().enumerate().filter(|(_, value)| matches!(value, Value::Missing)) {
+        if let Err(at) = missing.get(start..).unwrap_or_default().binary_search(&column) {
+            missing.insert(start + at, column);
         }
     }
 }

@@ -190,11 +190,10 @@ impl ReadChunk for Run<'_> {
             let key = input.key(index);
             let message = self.decoder.incoming(body, key, index);
             if let Some(message) = &message
-                && self.templates.is_ready()
-                && let Some(dialect) = self.decoder.dialect.or_else(|| self.templates.dialect(message.text))
+                && let Some(slot) = self.templates.find(message, self.decoder.dialect)
             {
                 self.batch.append(events, &mut scratch, bodies)?;
-                if self.templates.read(message, dialect, &mut self.batch, events) {
+                if self.templates.read(slot, message, &mut self.batch, events) {
                     continue;
                 }
             }
@@ -339,7 +338,7 @@ impl Decoder {
                 row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| latest.overlay(image, events));
                 for (key, id) in block.map_or(&[][..], |block| &block.entries) {
                     if let Some(declared) = events.types.declared(*id) {
-                        found(events.keys.name(*key), declared, &latest.value(*key))?;
+                        found(events.keys.name(*key), declared, &latest.value(*key).as_text())?;
                     }
                 }
             }

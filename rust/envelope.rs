@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use hashbrown::HashMap;
 
 use crate::batch::{Input, OutRow, Told, sequence};
-use crate::columns::{Bytes, Nulls};
+use crate::columns::{Bytes, Forecast, Nulls};
 use crate::event::{Envelope, Events, Op, Source, Value};
 use crate::keys::KeyId;
 use crate::layout::{EnvelopeField, error_fields, list_item, map_entries, map_fields, sequence_fields, source_fields};
@@ -108,7 +108,7 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         self.runs.iter().filter_map(|(first, count)| Some((self.rows.get(*first)?, *count)))
     }
 
-    fn names(&self, keys: &[KeyId]) -> impl Iterator<Item = &str> {
+    fn names(&self, keys: &[KeyId]) -> impl Iterator<Item = &str> + Clone {
         keys.iter().map(|key| self.events.keys.name(*key))
     }
 }
@@ -161,7 +161,9 @@ impl Builder {
     /// Appends one value for each row.
     pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         match self {
-            Builder::Text(TextOf::Row(get), bytes) => rows.rows.iter().for_each(|row| push_text(bytes, get(row), 1)),
+            Builder::Text(TextOf::Row(get), bytes) => {
+                rows.rows.iter().for_each(|row| push_bytes(bytes, get(row).map(str::as_bytes)));
+            }
             Builder::Text(TextOf::Envelope(get), bytes) => {
                 rows.runs().for_each(|(row, count)| push_text(bytes, row.envelope.and_then(*get), count))
             }
@@ -176,7 +178,7 @@ impl Builder {
             Builder::Corrupt(bytes) => rows.rows.iter().for_each(|row| push_bytes(bytes, row.corrupt)),
             Builder::PrimaryKey(lists) => {
                 for (row, count) in rows.runs() {
-                    (0..count).for_each(|_| lists.push(row.primary_key.map(|keys| rows.names(keys))));
+                    lists.push_repeated(row.primary_key.map(|keys| rows.names(keys)), count);
                 }
             }
             Builder::Changed(lists) => {
@@ -208,6 +210,31 @@ impl Builder {
                 fields.iter_mut().for_each(|field| field.extend(rows));
                 rows.rows.iter().for_each(|row| presence.push(row.row.error.is_some(), 1));
             }
+        }
+    }
+
+    /// Makes room for what is to come.
+    pub fn reserve(&mut self, forecast: Forecast) {
+        match self {
+            Builder::Text(_, bytes) | Builder::Corrupt(bytes) => bytes.reserve(forecast),
+            Builder::Number(_, numbers) => forecast.reserve(&mut numbers.values),
+            Builder::Index(numbers) => forecast.reserve(&mut numbers.values),
+            Builder::Time(_, numbers) => forecast.reserve(&mut numbers.values),
+            Builder::Flag(_, values, _) => forecast.reserve(values),
+            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => {
+                lists.names.reserve(forecast);
+                forecast.reserve(&mut lists.ends.ends);
+            }
+            Builder::Types(maps) => {
+                maps.reserve(forecast);
+                reserve_text(&mut maps.values, forecast);
+            }
+            Builder::Jdbc(maps) => {
+                maps.reserve(forecast);
+                forecast.reserve(&mut maps.values.values);
+            }
+            Builder::Sequence(parts) => parts.iter_mut().for_each(|part| forecast.reserve(&mut part.values)),
+            Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter_mut().for_each(|field| field.reserve(forecast)),
         }
     }
 
@@ -289,6 +316,7 @@ fn finish_struct(fields: Fields, builders: &mut [Builder], presence: &mut Presen
 #[inline]
 fn push_text(bytes: &mut Bytes<i32>, text: Option<&str>, count: usize) {
     match text {
+        Some(text) if bytes.push_repeated(text.as_bytes(), count).is_ok() => {}
         Some(text) => (0..count).for_each(|_| push_bytes(bytes, Some(text.as_bytes()))),
         None => bytes.push_nulls(count),
     }
@@ -333,6 +361,12 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
             self.nulls.push(self.values.len(), 1);
         }
         self.values.push(value.unwrap_or_default());
+    }
+
+    fn push_all(&mut self, values: &[Option<T::Native>]) {
+        let start = self.values.len();
+        self.values.extend(values.iter().map(|value| value.unwrap_or_default()));
+        values.iter().enumerate().filter(|(_, value)| value.is_none()).for_each(|(at, _)| self.nulls.push(start + at, 1));
     }
 
     fn push_same(&mut self, value: Option<T::Native>, count: usize) {
@@ -423,6 +457,17 @@ impl Lists {
         self.ends.push(self.names.len(), is_present);
     }
 
+    /// Appends the same list so many times.
+    fn push_repeated<'n>(&mut self, names: Option<impl Iterator<Item = &'n str> + Clone>, count: usize) {
+        match names.clone().map(|mut names| (names.next(), names.next())) {
+            Some((Some(only), None)) if self.names.push_repeated(only.as_bytes(), count).is_ok() => {
+                let first = self.names.len() - count;
+                (1..=count).for_each(|list| self.ends.push(first + list, true));
+            }
+            _ => (0..count).for_each(|_| self.push(names.clone())),
+        }
+    }
+
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let (ends, nulls) = self.ends.take();
         Ok(Arc::new(ListArray::try_new(list_item(), ends, self.names.finish_text(None)?, nulls)?))
@@ -452,6 +497,32 @@ impl Maps<StringBuilder> {
     }
 }
 
+/// How many rows' maps are appended at once.
+const SEVERAL: usize = 16;
+
+/// The keys and values of a map, once and several times over.
+struct Repeated<A> {
+    one: (StringArray, A),
+    several: Option<(StringArray, A)>,
+}
+
+impl<A> Repeated<A> {
+    /// For a map of so many rows; `repeat` makes it several times over.
+    fn new(rows: usize, one: (StringArray, A), repeat: impl Fn(&A) -> Option<A>) -> Self {
+        let several = if rows >= SEVERAL { repeated(&one.0).zip(repeat(&one.1)) } else { None };
+        Repeated { one, several }
+    }
+}
+
+/// The same strings several times over, if an array can hold them.
+fn repeated(strings: &StringArray) -> Option<StringArray> {
+    let mut several = StringBuilder::with_capacity(strings.len() * SEVERAL, strings.value_data().len() * SEVERAL);
+    for _ in 0..SEVERAL {
+        several.append_array(strings).ok()?;
+    }
+    Some(several.finish())
+}
+
 /// Whether strings can be appended to others.
 fn has_room(builder: &StringBuilder, more: &StringArray) -> bool {
     builder.values_slice().len().saturating_add(more.value_data().len()) <= i32::MAX as usize
@@ -464,19 +535,43 @@ struct Entries {
     values: StringBuilder,
 }
 
+/// Arrow's builder of strings makes room only when it is made.
+fn reserve_text(builder: &mut StringBuilder, forecast: Forecast) {
+    let built = builder.finish();
+    let (items, bytes) = (built.len(), built.value_data().len());
+    let mut larger = StringBuilder::with_capacity(items + forecast.more(items, size_of::<i32>()), bytes + forecast.more(bytes, 1));
+    // It was in a builder with less room.
+    if larger.append_array(&built).is_ok() {
+        *builder = larger;
+    }
+}
+
 impl<V> Maps<V> {
-    /// Appends a map for each of some rows; `append` appends its values, unless there is no room for them.
-    fn extend(&mut self, keys: Option<&StringArray>, rows: usize, mut append: impl FnMut(&mut V) -> bool) {
-        for _ in 0..rows {
+    fn reserve(&mut self, forecast: Forecast) {
+        reserve_text(&mut self.keys, forecast);
+        forecast.reserve(&mut self.ends.ends);
+    }
+
+    /// Appends null for some rows.
+    fn push_nulls(&mut self, rows: usize) {
+        (0..rows).for_each(|_| self.ends.push(self.entries, false));
+    }
+
+    /// Appends the same map for each of some rows, several of them at once; `append` appends values, unless there is no room for
+    /// them.
+    fn extend<A>(&mut self, map: &Repeated<A>, rows: usize, mut append: impl FnMut(&mut V, &A) -> bool) {
+        let mut left = rows;
+        while left > 0 {
+            let several = map.several.as_ref().filter(|_| left >= SEVERAL);
+            let (count, (keys, values)) = several.map_or((1, &map.one), |several| (SEVERAL, several));
             // What a batch has no room for is left out: the row's message is too large for any column of it.
-            if let Some(keys) = keys
-                && has_room(&self.keys, keys)
-                && append(&mut self.values)
-                && self.keys.append_array(keys).is_ok()
-            {
-                self.entries += keys.len();
+            let fits = has_room(&self.keys, keys) && append(&mut self.values, values) && self.keys.append_array(keys).is_ok();
+            let entries = if fits { keys.len() / count } else { 0 };
+            for _ in 0..count {
+                self.entries += entries;
+                self.ends.push(self.entries, true);
             }
-            self.ends.push(self.entries, keys.is_some());
+            left -= count;
         }
     }
 
@@ -495,7 +590,7 @@ impl Maps<StringBuilder> {
         for (row, count) in rows.runs() {
             let block = row.envelope.and_then(|envelope| rows.events.types.block(envelope.types?));
             let Some(block) = block else {
-                self.extend(None, count, |_| true);
+                self.push_nulls(count);
                 continue;
             };
             if let Some(order) = rows.types.get(row.row.types.clone()).filter(|order| !order.is_empty()) {
@@ -505,8 +600,8 @@ impl Maps<StringBuilder> {
             }
             let mut found = Entries::default();
             block.entries.iter().for_each(|entry| found.push(entry, rows));
-            let (keys, values) = (found.keys.finish(), found.values.finish());
-            self.extend(Some(&keys), count, |builder| has_room(builder, &values) && builder.append_array(&values).is_ok());
+            let map = Repeated::new(count, (found.keys.finish(), found.values.finish()), repeated);
+            self.extend(&map, count, |builder, values| has_room(builder, values) && builder.append_array(values).is_ok());
         }
     }
 }
@@ -523,20 +618,20 @@ impl Entries {
 impl Maps<Numbers<Int32Type>> {
     /// Appends the JDBC types of each row. Their text is read once for the rows that share it.
     fn extend_jdbc(&mut self, rows: &Rows<'_, '_, '_, '_>) {
-        let mut last: Option<(&str, StringArray, Vec<Option<i32>>)> = None;
+        let mut last: Option<(&str, Repeated<Vec<Option<i32>>>)> = None;
         for (row, count) in rows.runs() {
             let Some(object) = row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref()) else {
-                self.extend(None, count, |_| true);
+                self.push_nulls(count);
                 continue;
             };
             if last.as_ref().is_none_or(|(known, ..)| *known != object) {
                 let (names, numbers): (Vec<_>, Vec<_>) = jdbc_types(object).into_iter().unzip();
-                let names: StringArray = names.iter().map(|name| Some(rows.events.keys.unquoted(name))).collect();
-                last = Some((object, names, numbers));
+                let names = names.iter().map(|name| Some(rows.events.keys.unquoted(name))).collect();
+                last = Some((object, Repeated::new(count, (names, numbers), |numbers| Some(numbers.repeat(SEVERAL)))));
             }
-            if let Some((_, names, numbers)) = &last {
-                self.extend(Some(names), count, |values| {
-                    numbers.iter().for_each(|number| values.push(*number));
+            if let Some((_, map)) = &last {
+                self.extend(map, count, |values, numbers| {
+                    values.push_all(numbers);
                     true
                 });
             }

@@ -17,6 +17,7 @@ use crate::mysql::types::Types;
 use crate::mysql::{number, temporal};
 use crate::shapes::Shapes;
 use crate::wire::json::Cursor;
+use crate::wire::utf8::utf8;
 
 /// One value of a row image, as its message writes it.
 ///
@@ -35,6 +36,10 @@ pub(crate) enum Value<'a> {
     Number(&'a str),
     /// Text without escapes.
     Text(&'a str),
+    /// The same as bytes, which are known to be UTF-8: most of them become numbers, and nobody needs a `&str`.
+    Plain(&'a [u8]),
+    /// Likewise the characters of a number.
+    Digits(&'a [u8]),
     /// The characters of a JSON string that has escapes.
     Escaped(&'a str),
     /// A JSON object or array.
@@ -81,6 +86,7 @@ impl<'a> Value<'a> {
         match *self {
             Value::Null => "null",
             Value::Bool(raw) | Value::Number(raw) | Value::Text(raw) | Value::Escaped(raw) | Value::Nested(raw) => raw,
+            Value::Plain(bytes) | Value::Digits(bytes) => utf8(bytes).unwrap_or_default(),
             _ => "",
         }
     }
@@ -88,7 +94,7 @@ impl<'a> Value<'a> {
     /// Its bytes, where it has any: they lie in the message, unless the value was made from what is written there.
     pub fn bytes(&self) -> &'a [u8] {
         match *self {
-            Value::Bytes(bytes) => bytes,
+            Value::Bytes(bytes) | Value::Plain(bytes) | Value::Digits(bytes) => bytes,
             Value::Unread(unread) => unread.bytes,
             other => other.raw().as_bytes(),
         }
@@ -111,14 +117,33 @@ impl<'a> Value<'a> {
         })
     }
 
+    /// The characters of text without escapes, or of a number.
+    #[inline]
+    pub fn plain(&self) -> Option<&'a [u8]> {
+        match *self {
+            Value::Text(text) | Value::Number(text) => Some(text.as_bytes()),
+            Value::Plain(text) | Value::Digits(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value with its characters as a `&str`.
+    pub fn as_text(&self) -> Value<'a> {
+        match *self {
+            Value::Plain(_) => Value::Text(self.raw()),
+            Value::Digits(_) => Value::Number(self.raw()),
+            other => other,
+        }
+    }
+
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Missing | Value::Null)
     }
 
     /// Whether its message writes it in characters.
     fn is_written(&self) -> bool {
-        use Value::{Bool, Escaped, Missing, Nested, Null, Number, Text};
-        matches!(self, Missing | Null | Bool(_) | Number(_) | Text(_) | Escaped(_) | Nested(_))
+        use Value::{Bool, Digits, Escaped, Missing, Nested, Null, Number, Plain, Text};
+        matches!(self, Missing | Null | Bool(_) | Number(_) | Text(_) | Plain(_) | Digits(_) | Escaped(_) | Nested(_))
     }
 
     /// Whether both stand for the same text; null equals only null.
@@ -126,6 +151,7 @@ impl<'a> Value<'a> {
         match (self, other) {
             (a, b) if a.is_null() || b.is_null() => a.is_null() && b.is_null(),
             (Value::Text(a), Value::Text(b)) => a == b,
+            (Value::Plain(a), Value::Plain(b)) | (Value::Digits(a), Value::Digits(b)) => a == b,
             (a, b) if a == b => true,
             (a, b) if !a.is_written() || !b.is_written() => false,
             (a, b) if a.raw() == b.raw() => true,
@@ -381,6 +407,8 @@ pub(crate) struct Wants {
     pub images: bool,
     /// Declared types: for output, or because a column's conversion depends on them.
     pub types: bool,
+    /// JDBC's numbers of types, where they have to be gathered from the columns.
+    pub jdbc_types: bool,
     /// In which forms values are written, where a message tells.
     pub forms: bool,
 }
@@ -492,13 +520,15 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         }
     }
 
+    /// With some more room, as a list that has to grow is copied.
     pub fn extent(&self) -> Extent {
+        let roomy = |length: usize| length + length / 4;
         Extent {
-            cells: self.cells.len(),
-            names: self.names.len(),
-            envelopes: self.envelopes.len(),
-            sources: self.sources.len(),
-            rows: self.rows.len(),
+            cells: roomy(self.cells.len()),
+            names: roomy(self.names.len()),
+            envelopes: roomy(self.envelopes.len()),
+            sources: roomy(self.sources.len()),
+            rows: roomy(self.rows.len()),
         }
     }
 

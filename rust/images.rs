@@ -6,11 +6,12 @@ use arrow_array::{ArrayRef, MapArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{Bytes, CellFault, Column, Forecast, Nulls, Slots, ValueOptions, column};
-use crate::error::Result;
+use crate::columns::{Bytes, Column, Context, Forecast, Nulls, SlotRow, ValueOptions, column};
+use crate::error::{Fault, Result};
 use crate::event::{Events, Image, Value};
 use crate::keys::KeyId;
 use crate::layout::{map_entries, map_fields};
+use crate::mysql::types::Types;
 
 /// The columns of one image.
 pub(crate) enum Images {
@@ -53,7 +54,10 @@ impl Images {
     pub fn reserve(&mut self, forecast: Forecast) {
         match self {
             Images::None => {}
-            Images::Table(table) => table.columns.iter_mut().for_each(|column| column.reserve(forecast)),
+            Images::Table(table) => {
+                table.begin_row();
+                table.columns.iter_mut().for_each(|column| column.reserve(forecast));
+            }
             Images::Map(map) => {
                 map.keys.reserve(forecast);
                 map.values.reserve(forecast);
@@ -88,12 +92,31 @@ impl Images {
     }
 }
 
+/// What the conversion of a row's values depends on.
+pub(crate) struct RowContext<'c> {
+    pub row: SlotRow,
+    pub types: &'c Types,
+    /// By column.
+    pub options: &'c [ValueOptions],
+    /// For each column, whether it takes text as it is written: see [`Column::push_plain`].
+    pub take_plain: &'c [bool],
+}
+
+impl<'c> RowContext<'c> {
+    fn of_column(&self, column: usize) -> Context<'c> {
+        let named = self.options.get(column).and_then(|options| options.declared.as_deref());
+        Context::of_column(self.types, self.row.quirks, self.row.types, column, named)
+    }
+}
+
 /// The table's columns of one image.
 pub(crate) struct Table {
     fields: Fields,
     pub columns: Vec<Box<dyn Column>>,
     nulls: Nulls,
     rows: usize,
+    /// Whether a row has begun and not ended.
+    is_open: bool,
     /// How many rows the columns have: null rows are added to them only before the next one that is not null.
     filled: usize,
 }
@@ -104,7 +127,7 @@ impl Table {
         let made =
             made.map(|(field, options)| column(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name())));
         let columns = made.collect::<Result<_, _>>()?;
-        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, filled: 0 })
+        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, is_open: false, filled: 0 })
     }
 
     fn push_nulls(&mut self, count: usize) {
@@ -115,6 +138,7 @@ impl Table {
     /// Brings the columns up to the null rows before the next one.
     #[inline]
     pub fn begin_row(&mut self) {
+        self.is_open = true;
         if self.filled < self.rows {
             self.columns.iter_mut().for_each(|column| column.pad(self.rows - self.filled));
             self.filled = self.rows;
@@ -126,9 +150,14 @@ impl Table {
     pub fn end_row(&mut self) {
         self.rows += 1;
         self.filled += 1;
+        self.is_open = false;
     }
 
     fn truncate(&mut self, rows: usize) {
+        if self.rows <= rows && !self.is_open {
+            return;
+        }
+        self.is_open = false;
         self.columns.iter_mut().for_each(|column| column.truncate(rows));
         self.nulls.truncate(rows);
         self.rows = self.rows.min(rows);
@@ -145,24 +174,37 @@ impl Table {
         self.end_row();
     }
 
-    /// Appends rows of slots; `present` tells which of them have the image.
-    pub fn extend(&mut self, slots: &Slots<'_, '_>, present: impl Iterator<Item = bool>, faults: &mut Vec<CellFault>) {
+    /// Which columns take text as it is written.
+    pub fn take_plain(&self, row: &RowContext<'_>) -> Vec<bool> {
+        self.columns.iter().enumerate().map(|(index, column)| column.reads(&row.of_column(index))).collect()
+    }
+
+    /// Appends a row of one value for each column. Returns the first that could not be converted, which is null.
+    pub fn append<'v, 'a: 'v>(&mut self, values: impl Iterator<Item = &'v Value<'a>>, row: &RowContext<'_>) -> Option<(usize, Fault)> {
         self.begin_row();
-        for present in present {
-            if !present {
-                self.nulls.push(self.rows, 1);
+        let mut first = None;
+        for (index, ((column, value), takes_plain)) in self.columns.iter_mut().zip(values).zip(row.take_plain).enumerate() {
+            if value.is_null() {
+                column.push_nulls(1);
+                continue;
             }
-            self.rows += 1;
+            if let (true, Some(text)) = (*takes_plain, value.plain())
+                && column.push_plain(text)
+            {
+                continue;
+            }
+            if let Err(fault) = append_any(column.as_mut(), value, &row.of_column(index)) {
+                first.get_or_insert((index, fault));
+            }
         }
-        self.filled = self.rows;
-        for (index, column) in self.columns.iter_mut().enumerate() {
-            column.extend(slots, index, faults);
-        }
+        self.end_row();
+        first
     }
 
     /// The columns, and which rows are null.
     fn finish_parts(&mut self) -> Result<(Vec<ArrayRef>, Option<NullBuffer>), ArrowError> {
         self.begin_row();
+        self.is_open = false;
         self.filled = 0;
         let nulls = self.nulls.finish(std::mem::take(&mut self.rows));
         let columns = self.columns.iter_mut().map(|column| column.finish(nulls.as_ref())).collect::<Result<_, _>>()?;
@@ -179,23 +221,30 @@ impl Table {
     }
 }
 
-/// Lays the rows' cells out by column. What an image does not carry is missing; a row without the image is null.
-pub(crate) fn fill_slots<'a>(slots: &mut Vec<Value<'a>>, width: usize, images: &[Option<&Image>], events: &Events<'a, '_, '_>) {
-    slots.clear();
-    slots.reserve(images.len() * width);
-    for image in images {
-        let start = slots.len();
-        let Some(image) = image else {
-            slots.resize(start + width, Value::Null);
-            continue;
-        };
-        slots.resize(start + width, Value::Missing);
-        let row = slots.get_mut(start..).unwrap_or_default();
-        for cells in [&image.base, &image.own] {
-            for (key, value) in events.cells.get(cells.clone()).unwrap_or_default() {
-                if let Some(slot) = events.keys.column(*key).and_then(|column| row.get_mut(column)) {
-                    *slot = *value;
-                }
+/// Appends a value that is not written in the usual way.
+fn append_any(column: &mut dyn Column, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+    match value {
+        Value::Plain(_) | Value::Digits(_) => column.append(&value.as_text(), context),
+        other => column.append(other, context),
+    }
+}
+
+/// The cells of an image that has one for each column and in the columns' order, as most images have.
+pub(crate) fn cells_in_order<'e, 'a>(image: &Image, width: usize, events: &'e Events<'a, '_, '_>) -> Option<&'e [(KeyId, Value<'a>)]> {
+    let cells = events.cells.get(image.base.clone()).filter(|cells| cells.len() == width && image.own.is_empty())?;
+    let is_in_place =
+        |(column, (key, value)): (usize, &(KeyId, Value<'_>))| events.keys.column(*key) == Some(column) && !matches!(value, Value::Missing);
+    cells.iter().enumerate().all(is_in_place).then_some(cells)
+}
+
+/// Lays the cells of an image out by column. What it does not carry is missing; where a name stands twice, the later cell counts.
+pub(crate) fn fill_row<'a>(row: &mut Vec<Value<'a>>, width: usize, image: &Image, events: &Events<'a, '_, '_>) {
+    row.clear();
+    row.resize(width, Value::Missing);
+    for cells in [&image.base, &image.own] {
+        for (key, value) in events.cells.get(cells.clone()).unwrap_or_default() {
+            if let Some(slot) = events.keys.column(*key).and_then(|column| row.get_mut(column)) {
+                *slot = *value;
             }
         }
     }
@@ -223,25 +272,17 @@ impl Map {
         }
     }
 
-    /// Appends the image of each row.
-    pub fn extend<'a>(
-        &mut self,
-        images: &[Option<&Image>],
-        latest: &mut Latest<'a>,
-        events: &Events<'a, '_, '_>,
-        faults: &mut Vec<CellFault>,
-    ) {
-        for (row, image) in images.iter().enumerate() {
-            if let Some(image) = image {
-                latest.overlay(image, events);
-                for key in latest.order() {
-                    if let Err(fault) = self.push(events.keys.name(key), &latest.value(key)) {
-                        faults.push(CellFault { row, column: None, fault: fault.within(events.keys.name(key)) });
-                    }
-                }
+    /// Appends an image. Returns why the first of its values that could not be converted is null.
+    pub fn append<'a>(&mut self, image: &Image, latest: &mut Latest<'a>, events: &Events<'a, '_, '_>) -> Option<Fault> {
+        let mut first = None;
+        latest.overlay(image, events);
+        for key in latest.order() {
+            if let Err(fault) = self.push(events.keys.name(key), &latest.value(key)) {
+                first.get_or_insert(fault.within(events.keys.name(key)));
             }
-            self.end_row(image.is_some());
         }
+        self.end_row(true);
+        first
     }
 
     /// Appends a name and its value. A value that has no text is null, with the reason; one that does not fit is left out.
@@ -257,6 +298,7 @@ impl Map {
         match value {
             Value::Missing | Value::Null => self.values.push_nulls(1),
             Value::Escaped(raw) => self.values.push_unescaped(raw)?,
+            Value::Plain(text) | Value::Digits(text) => self.values.push(text)?,
             other => self.values.push(other.text()?.as_bytes())?,
         }
         Ok(())

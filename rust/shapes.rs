@@ -19,7 +19,7 @@ pub(crate) struct Shape<'a> {
     /// Whether anybody asks for its values.
     pub wanted: bool,
     /// The bytes before and behind what differs from row to row, where these can be told.
-    around: Option<(&'a [u8], &'a [u8])>,
+    around: Option<(Edge<'a>, Edge<'a>)>,
     /// Which shape followed last time.
     next: ShapeId,
     /// What a row says that ends with this shape: it is reached in one way only.
@@ -28,14 +28,59 @@ pub(crate) struct Shape<'a> {
 
 impl<'a> Shape<'a> {
     pub fn new(key: KeyId, wanted: bool, around: Option<(&'a [u8], &'a [u8])>) -> Self {
+        let around = around.map(|(before, behind)| (Edge::before(before), Edge::behind(behind)));
         Shape { key, wanted, around, next: NONE, described: None }
     }
 
     /// What stands between its bytes in a column of this shape.
     #[inline(always)]
     pub fn between(&self, column: &'a [u8]) -> Option<&'a [u8]> {
-        let (before, behind) = self.around?;
-        column.strip_prefix(before)?.strip_suffix(behind)
+        let (before, behind) = self.around.as_ref()?;
+        let end = column.len().checked_sub(behind.bytes.len())?;
+        let between = column.get(before.bytes.len()..end)?;
+        let is_alike = match column.first_chunk().zip(column.last_chunk()) {
+            Some((head, tail)) => before.begins(*head, column) && behind.ends(*tail, column),
+            None => column.starts_with(before.bytes) && column.ends_with(behind.bytes),
+        };
+        is_alike.then_some(between)
+    }
+}
+
+/// The bytes on one side of what differs, and up to 16 of them as a number: nearly always one comparison in place of a call.
+struct Edge<'a> {
+    bytes: &'a [u8],
+    block: u128,
+    /// Which bits of the block count.
+    mask: u128,
+}
+
+impl<'a> Edge<'a> {
+    /// The block begins as the bytes do.
+    fn before(bytes: &'a [u8]) -> Self {
+        let (mut block, mut mask) = ([0; 16], [0; 16]);
+        for ((to, counts), from) in block.iter_mut().zip(&mut mask).zip(bytes) {
+            (*to, *counts) = (*from, u8::MAX);
+        }
+        Edge { bytes, block: u128::from_le_bytes(block), mask: u128::from_le_bytes(mask) }
+    }
+
+    /// The block ends as the bytes do.
+    fn behind(bytes: &'a [u8]) -> Self {
+        let (mut block, mut mask) = ([0; 16], [0; 16]);
+        for ((to, counts), from) in block.iter_mut().zip(&mut mask).rev().zip(bytes.iter().rev()) {
+            (*to, *counts) = (*from, u8::MAX);
+        }
+        Edge { bytes, block: u128::from_le_bytes(block), mask: u128::from_le_bytes(mask) }
+    }
+
+    #[inline(always)]
+    fn begins(&self, head: [u8; 16], column: &[u8]) -> bool {
+        u128::from_le_bytes(head) & self.mask == self.block && (self.bytes.len() <= 16 || column.starts_with(self.bytes))
+    }
+
+    #[inline(always)]
+    fn ends(&self, tail: [u8; 16], column: &[u8]) -> bool {
+        u128::from_le_bytes(tail) & self.mask == self.block && (self.bytes.len() <= 16 || column.ends_with(self.bytes))
     }
 }
 
@@ -53,6 +98,8 @@ pub(crate) struct Shapes<'a> {
     shapes: Vec<Shape<'a>>,
     /// By database and table: what comes before the first column before the change; the next one is for that after it.
     starts: HashMap<(&'a str, &'a str), ShapeId>,
+    /// Those of the table that was met last.
+    last_starts: (&'a str, &'a str, ShapeId),
 }
 
 /// No shape: the place that it has in the list is empty.
@@ -73,12 +120,20 @@ impl<'a> Shapes<'a> {
         if self.shapes.is_empty() {
             self.push(Shape::new(KeyId::START, false, None));
         }
-        if let Some(before) = self.starts.get(&(database, table)) {
-            return [*before, before + 1];
+        let (last_database, last_table, last) = self.last_starts;
+        if last != NONE && last_database == database && last_table == table {
+            return [last, last + 1];
         }
-        let [before, after] = [(); 2].map(|()| self.push(Shape::new(KeyId::START, false, None)));
-        self.starts.insert((database, table), before);
-        [before, after]
+        let before = match self.starts.get(&(database, table)) {
+            Some(before) => *before,
+            None => {
+                let [before, _] = [(); 2].map(|()| self.push(Shape::new(KeyId::START, false, None)));
+                self.starts.insert((database, table), before);
+                before
+            }
+        };
+        self.last_starts = (database, table, before);
+        [before, before + 1]
     }
 
     fn push(&mut self, shape: Shape<'a>) -> ShapeId {
@@ -116,6 +171,28 @@ impl<'a> Shapes<'a> {
     pub fn describe(&mut self, last: ShapeId, described: Described<'a>) {
         if let Some(last) = self.shapes.get_mut(last) {
             last.described = Some(described);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_found_between_edges_of_every_length() {
+        let text: Vec<u8> = (1..=120).collect();
+        for (before, between, behind) in (0..40).flat_map(|before| (0..40).map(move |behind| (before, (before + behind) % 20, behind))) {
+            let column = &text[..before + between + behind];
+            let around = (&column[..before], &column[before + between..]);
+            let shape = Shape::new(KeyId::START, true, Some(around));
+            assert_eq!(shape.between(column), Some(&column[before..before + between]), "{before} {between} {behind}");
+            for at in (0..before).chain(before + between..column.len()) {
+                let mut other = column.to_vec();
+                other[at] ^= 0x80;
+                assert_eq!(shape.between(&other), None, "{at} of {before} {between} {behind}");
+            }
+            assert!(between > 0 || column.is_empty() || shape.between(&column[1..]).is_none());
         }
     }
 }

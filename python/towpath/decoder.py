@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from towpath import _towpath, spark
-from towpath.claim_check import fetched
+from towpath.archives import forget_importers
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -129,11 +129,14 @@ class Decoder(_towpath.Decoder):
         """
         location = self._arguments.get("claim_check")
         if location is not None:
+            from towpath.claim_check import fetched  # what reads files takes long to import
+
             values = fetched(values, self.claim_checks(values), location, self._arguments.get("value", "value"))
         return super().decode(values)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode each batch: what `DataFrame.mapInArrow` calls on a worker."""
+        forget_importers()
         return map(self.decode, batches)
 
     @property

@@ -52,21 +52,17 @@ pub(crate) struct ValueOptions {
     pub modes: Modes,
 }
 
-/// Row images side by side: the value of row `r` in column `c` is at `r * width + c`.
-pub(crate) struct Slots<'e, 'a> {
-    pub values: &'e [Value<'a>],
-    pub width: usize,
-    pub rows: &'e [SlotRow],
-    pub types: &'e Types,
-    /// By column.
-    pub options: &'e [ValueOptions],
-}
-
-/// What the conversion of a row's values depends on.
+/// What a message says of the values of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct SlotRow {
     pub quirks: &'static Quirks,
     pub types: Option<usize>,
+}
+
+impl PartialEq for SlotRow {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.quirks, other.quirks) && self.types == other.types
+    }
 }
 
 /// What is known about one value beside itself.
@@ -126,18 +122,13 @@ pub(crate) struct Forecast {
 impl Forecast {
     /// Makes room in a vector.
     pub fn reserve<T>(self, values: &mut Vec<T>) {
-        let expected = (values.len() as f64 * self.times) as usize;
-        values.reserve(expected.min(self.most / size_of::<T>().max(1)));
+        values.reserve(self.more(values.len(), size_of::<T>()));
     }
-}
 
-/// A value that could not be converted; its cell is null.
-pub(crate) struct CellFault {
-    /// Row of the slots.
-    pub row: usize,
-    /// Column of the slots; none for a map, whose columns have names only.
-    pub column: Option<usize>,
-    pub fault: Fault,
+    /// How many more values of a size to expect where there are so many.
+    pub fn more(self, count: usize, size: usize) -> usize {
+        ((count as f64 * self.times) as usize).min(self.most / size.max(1))
+    }
 }
 
 /// A column that is being built.
@@ -149,6 +140,12 @@ pub(crate) trait Column: Any + Send {
     /// Whether [`Column::read`] reads what [`Column::append`] would append in such surroundings.
     fn reads(&self, _: &Context<'_>) -> bool {
         true
+    }
+
+    /// Appends text without escapes, which is known to be UTF-8, if it is written in the usual way; else the column is as it was.
+    /// For surroundings in which [`Column::reads`].
+    fn push_plain(&mut self, _: &[u8]) -> bool {
+        false
     }
 
     /// Appends one value, or null and the reason why it cannot be converted.
@@ -173,25 +170,6 @@ pub(crate) trait Column: Any + Send {
 
     /// Takes what was built. Where the struct that it is in is null, `parent`, it is null too.
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError>;
-
-    /// Appends column `column` of the slots. Compiled for each family, so that the loop knows its `append`.
-    fn extend(&mut self, slots: &Slots<'_, '_>, column: usize, faults: &mut Vec<CellFault>) {
-        for (row, (value, context)) in cells(slots, column).enumerate() {
-            if let Err(fault) = self.append(value, &context) {
-                faults.push(CellFault { row, column: Some(column), fault });
-            }
-        }
-    }
-}
-
-/// The values of one column, each with its surroundings.
-#[inline(always)]
-fn cells<'e, 'a>(slots: &'e Slots<'e, 'a>, column: usize) -> impl Iterator<Item = (&'e Value<'a>, Context<'e>)> {
-    let named = slots.options.get(column).and_then(|options| options.declared.as_deref());
-    let rows = slots.values.chunks_exact(slots.width.max(1)).zip(slots.rows);
-    rows.filter_map(move |(values, row)| {
-        Some((values.get(column)?, Context { types: slots.types, row: *row, column: Some(column), named }))
-    })
 }
 
 /// The column for a type, or which types there are.

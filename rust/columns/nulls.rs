@@ -45,6 +45,11 @@ impl Nulls {
         }
     }
 
+    /// Whether all of so many rows are null.
+    pub fn are_all(&self, rows: usize) -> bool {
+        matches!(self.runs.as_slice(), [run] if *run == (0..rows))
+    }
+
     /// Takes the nulls of a column with so many rows, those of the struct that it is in among them.
     pub fn finish_within(&mut self, rows: usize, parent: Option<&NullBuffer>) -> Option<NullBuffer> {
         match self.finish(rows) {

@@ -185,6 +185,10 @@ impl<O: OffsetSizeTrait> Column for Texts<O> {
         }
     }
 
+    fn push_plain(&mut self, text: &[u8]) -> bool {
+        self.bytes.push(text).is_ok()
+    }
+
     #[inline]
     fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         if value.is_null() {

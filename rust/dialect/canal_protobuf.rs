@@ -25,7 +25,8 @@ use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, Value, Wr
 use crate::keys::{KeyId, Quoting};
 use crate::shapes::{Described, Shape, ShapeId};
 use crate::wire::json::quoted;
-use crate::wire::protobuf::{Field, Reader, Tag, utf8};
+use crate::wire::protobuf::{Field, Reader, Tag};
+use crate::wire::utf8::is_utf8;
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -226,7 +227,7 @@ fn read<'a>(bytes: &'a [u8], reading: &Reading<'_, 'a>, events: &mut Events<'a, 
     match whole(message)? {
         Whole::Packet => packet(message, reading, events),
         Whole::Messages => messages(message, reading, events),
-        Whole::Entry => entry(message, reading, events),
+        Whole::Entry => entry(message, &mut Texts::default(), reading, events),
     }
 }
 
@@ -294,12 +295,12 @@ fn ack(body: Reader<'_>) -> Fault {
 
 fn messages<'a>(message: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let first = events.envelopes.len();
-    let (mut batch, mut entries) = (None, 0);
+    let (mut batch, mut entries, mut last) = (None, 0, Texts::default());
     message.fields(batch::KNOWN, |tag, reader| {
         match tag {
             batch::batch_id => batch = Some(reader.varint()? as i64),
             batch::messages => {
-                let read = entry(reader.bytes()?, reading, events);
+                let read = entry(reader.bytes()?, &mut last, reading, events);
                 read.map_err(|fault| fault.within(&entries.to_string()))?;
                 entries += 1;
             }
@@ -323,7 +324,7 @@ fn messages<'a>(message: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Eve
     Ok(())
 }
 
-fn entry<'a>(message: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn entry<'a>(message: Reader<'a>, last: &mut Texts<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let (mut header, mut kind, mut content) = (Reader::new(&[]), ROW_DATA, Reader::new(&[]));
     message.fields(entry::KNOWN, |tag, reader| {
         match tag {
@@ -334,7 +335,7 @@ fn entry<'a>(message: Reader<'a>, reading: &Reading<'_, 'a>, events: &mut Events
         }
         Ok(())
     })?;
-    let header = Header::read(header).map_err(|fault| fault.within("header"))?;
+    let header = Header::read(header, last).map_err(|fault| fault.within("header"))?;
     let read = match kind {
         0 | ROW_DATA => Change::new(header, events).read(content, reading, events),
         TRANSACTION_BEGIN | TRANSACTION_END => transaction(content, kind, &header, reading, events),
@@ -433,20 +434,37 @@ struct Header<'a> {
     gtid: &'a str,
 }
 
+/// What the entries of a batch repeat.
+#[derive(Default)]
+struct Texts<'a> {
+    file: &'a str,
+    database: &'a str,
+    table: &'a str,
+}
+
+/// Text that is usually the last one.
+#[inline]
+fn again<'a>(bytes: Reader<'a>, last: &mut &'a str) -> Result<&'a str> {
+    if bytes.rest() != last.as_bytes() {
+        *last = bytes.as_text()?;
+    }
+    Ok(last)
+}
+
 impl<'a> Header<'a> {
-    fn read(message: Reader<'a>) -> Result<Self> {
+    fn read(message: Reader<'a>, last: &mut Texts<'a>) -> Result<Self> {
         let mut found = Header::default();
         let mut current_gtid = "";
         message.fields(header::KNOWN, |tag, reader| {
             match tag {
                 header::version => found.version = Some(reader.varint()?),
-                header::logfileName => found.file = reader.text()?,
+                header::logfileName => found.file = again(reader.bytes()?, &mut last.file)?,
                 header::logfileOffset => found.position = Some(reader.varint()? as i64),
                 header::serverId => found.server_id = Some(reader.varint()? as i64),
                 header::executeTime => found.event_time = micros(reader.varint()?),
                 header::sourceType => found.source_type = reader.varint()?,
-                header::schemaName => found.database = reader.text()?,
-                header::tableName => found.table = reader.text()?,
+                header::schemaName => found.database = again(reader.bytes()?, &mut last.database)?,
+                header::tableName => found.table = again(reader.bytes()?, &mut last.table)?,
                 header::eventType => found.event_type = event_type(reader.varint()?),
                 header::props => current_gtid = gtid_of_transaction(reader.bytes()?)?.unwrap_or(current_gtid),
                 header::gtid => found.gtid = reader.text()?,
@@ -666,7 +684,8 @@ fn as_before<'a>(column: &'a [u8], previous: ShapeId, events: &mut Events<'a, '_
     let value = value_in(shape.between(column)?)?;
     if shape.wanted {
         let value = match value {
-            Some(value) => Value::Text(utf8(value)?),
+            Some(value) if is_utf8(value) => Value::Plain(value),
+            Some(_) => return None,
             None => Value::Null,
         };
         events.cells.push((shape.key, value));
@@ -681,6 +700,10 @@ fn value_in(bytes: &[u8]) -> Option<Option<&[u8]>> {
     const IS_NULL: u8 = column::isNull as u8;
     const VALUE: u8 = column::value as u8;
     let bytes = match bytes {
+        // What canal writes.
+        [UPDATED, 0..=1, IS_NULL, 0, VALUE, length @ 0..0x80, value @ ..] => {
+            return (value.len() == usize::from(*length)).then_some(Some(value));
+        }
         [UPDATED, 0..=1, rest @ ..] => rest,
         _ => bytes,
     };
@@ -770,7 +793,7 @@ impl<'a> Column<'a> {
         if self.is_null {
             return Ok(Value::Null);
         }
-        self.value.as_text().map(Value::Text).map_err(|fault| fault.within("value").within(self.name))
+        self.value.as_plain().map(Value::Plain).map_err(|fault| fault.within("value").within(self.name))
     }
 }
 
@@ -828,7 +851,7 @@ impl<'a> LastRow<'a> {
 /// Key, declared types and JDBC's numbers of the columns of a row, each name once.
 fn describe<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>) -> Result<Described<'a>> {
     let (mut seen, mut key, first_name) = (HashSet::new(), KeyId::START, events.names.len());
-    let mut jdbc_types = String::from("{");
+    let (mut jdbc_types, wants_jdbc_types) = (String::from("{"), events.wants.jdbc_types);
     events.types.start();
     row.fields(row_data::KNOWN, |tag, reader| {
         if !images.contains(&tag) {
@@ -840,10 +863,12 @@ fn describe<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>
             events.types.declare(key, events.keys.column(key), column.mysql_type);
         }
         if seen.insert(key) {
-            jdbc_types += if seen.len() > 1 { "," } else { "" };
-            jdbc_types += &quoted(column.name);
-            jdbc_types.push(':');
-            jdbc_types += &column.jdbc_type.to_string();
+            if wants_jdbc_types {
+                jdbc_types += if seen.len() > 1 { "," } else { "" };
+                jdbc_types += &quoted(column.name);
+                jdbc_types.push(':');
+                jdbc_types += &column.jdbc_type.to_string();
+            }
             if column.is_key {
                 events.names.push(key);
             }

@@ -7,14 +7,20 @@ use encoding_rs::{
     WINDOWS_1252, WINDOWS_1256, WINDOWS_1257,
 };
 
-use crate::wire::avro as wire;
+use crate::wire::utf8 as wire;
+
+/// Whether a character set is UTF-8.
+#[inline]
+pub(crate) fn is_utf8(charset: &[u8]) -> bool {
+    matches!(charset, b"utf8mb4" | b"utf8" | b"utf8mb3")
+}
 
 /// The text that bytes stand for in a character set; `None` where they are no text at all. Fails with the reason where they
 /// cannot be decoded.
 #[inline]
 pub(crate) fn decode<'a>(charset: &[u8], bytes: &'a [u8]) -> Result<Option<Cow<'a, str>>, String> {
     match charset {
-        b"utf8mb4" | b"utf8" | b"utf8mb3" => utf8(bytes).map(Some),
+        charset if is_utf8(charset) => utf8(bytes).map(Some),
         b"" | b"binary" => Ok(None),
         other => foreign(&String::from_utf8_lossy(other), bytes).map(Some),
     }

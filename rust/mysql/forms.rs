@@ -139,9 +139,17 @@ impl Column<'_> {
         }
     }
 
-    /// Whether every number is written as MySQL prints it.
-    pub fn has_plain_numbers(&self) -> bool {
-        matches!(self.form(&Value::Number("1")), Ok(Form::Plain))
+    /// The form of every number, if it is known beforehand.
+    pub fn of_numbers(&self) -> Option<Form> {
+        self.form(&Value::Number("1")).ok()
+    }
+
+    /// The scale of decimals that are written in base64, if all text is.
+    pub fn of_decimals(&self) -> Option<i32> {
+        match self.form(&Value::Text("1")) {
+            Ok(Form::Decimal(scale)) => Some(scale),
+            _ => None,
+        }
     }
 
     /// Whether text is what a column of timestamps reads as it is: with its zone, if it has one.
@@ -403,18 +411,34 @@ fn whole(value: &Value<'_>, digits: &str) -> Result<i64> {
     })
 }
 
+/// The date or time that an integer stands for, if there is such a one.
+pub(crate) fn of_integer(form: Form, number: i64) -> Option<Value<'static>> {
+    match form {
+        Form::Days => i32::try_from(number).ok().filter(|days| DAYS.contains(days)).map(Value::Date),
+        Form::Clock(unit) => micros_of(number, unit).map(Value::Clock),
+        Form::Time(unit) => micros_of(number, unit).filter(|micros| is_time(*micros)).map(Value::Time),
+        _ => None,
+    }
+}
+
 /// Microseconds of a number of `unit`s a second.
 fn micros(value: &Value<'_>, digits: &str, unit: i64) -> Result<i64> {
-    let number = whole(value, digits)?;
+    micros_of(whole(value, digits)?, unit).ok_or_else(|| beyond(value, "a date and time"))
+}
+
+fn micros_of(number: i64, unit: i64) -> Option<i64> {
     let micros = if unit <= MICROS { number.checked_mul(MICROS / unit) } else { (number % 1000 == 0).then_some(number / 1000) };
     let in_calendar = |micros: &i64| i32::try_from(micros.div_euclid(86_400 * MICROS)).is_ok_and(|days| DAYS.contains(&days));
-    micros.filter(in_calendar).ok_or_else(|| beyond(value, "a date and time"))
+    micros.filter(in_calendar)
 }
 
 /// A TIME, which MySQL ends before 839 hours.
 fn time<'a>(value: &Value<'_>, micros: i64) -> Result<Value<'a>> {
-    let fits = micros.unsigned_abs() < 839 * 3600 * MICROS as u64;
-    if fits { Ok(Value::Time(micros)) } else { Err(beyond(value, "a time")) }
+    if is_time(micros) { Ok(Value::Time(micros)) } else { Err(beyond(value, "a time")) }
+}
+
+fn is_time(micros: i64) -> bool {
+    micros.unsigned_abs() < 839 * 3600 * MICROS as u64
 }
 
 /// An instant in ISO's form; anything else is left for its column to refuse.
@@ -462,6 +486,9 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 /// A decimal from the base64 of its unscaled integer, the most significant byte first.
 fn unscaled<'a>(value: &Value<'_>, text: &str, scale: i32, asked: &DataType, arena: &'a Bump) -> Result<Value<'a>> {
+    if let Some(number) = short_decimal(text, scale, asked) {
+        return Ok(Value::Unscaled(number));
+    }
     // More than 256 bits take more than 44 characters.
     let mut buffer = [0; 48];
     let decoded = STANDARD.decode_slice(text, &mut buffer);
@@ -472,18 +499,22 @@ fn unscaled<'a>(value: &Value<'_>, text: &str, scale: i32, asked: &DataType, are
     };
     let digits = match bytes.len() {
         0 => return Err(not(value, "a decimal")),
-        1..=8 => match (i64::from_be_bytes(widened(bytes)), asked) {
-            (number, DataType::Decimal128(precision, asked)) if scale == i32::from(*asked) && fits(number, *precision) => {
-                return Ok(Value::Unscaled(number));
-            }
-            (number, _) => number.to_string(),
-        },
+        1..=8 => i64::from_be_bytes(widened(bytes)).to_string(),
         9..=16 => i128::from_be_bytes(widened(bytes)).to_string(),
         17..=32 => i256::from_be_bytes(widened(bytes)).to_string(),
         _ => return Err(beyond(value, "a decimal of 256 bits")),
     };
     let decimal = with_point(digits, scale).ok_or_else(|| beyond(value, "a decimal"))?;
     Ok(Value::Number(arena.alloc_str(&decimal)))
+}
+
+/// A decimal of at most 64 bits, for a column of its scale that can hold it.
+pub(crate) fn short_decimal(text: &str, scale: i32, asked: &DataType) -> Option<i64> {
+    let DataType::Decimal128(precision, asked) = asked else { return None };
+    let mut buffer = [0; 9];
+    let length = STANDARD.decode_slice(text, &mut buffer).ok().filter(|length| (1..=8).contains(length))?;
+    let number = i64::from_be_bytes(widened(buffer.get(..length)?));
+    (scale == i32::from(*asked) && fits(number, *precision)).then_some(number)
 }
 
 /// A two's complement in more bytes.

@@ -66,16 +66,18 @@ pub(crate) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
     if count < 8 { Some((value, count)) } else { more_digits(value, bytes.get(8..)?) }
 }
 
-/// The digits that bytes begin with and how many they are, if they are fewer than 16: a time in milliseconds has 13.
+/// The digits that bytes begin with and how many they are, if they are at most 16: a time in microseconds has as many.
 #[inline(always)]
-pub(crate) fn up_to_15_digits(bytes: &[u8; 16]) -> Option<(u64, usize)> {
-    let (first, second) = (bytes.first_chunk()?, bytes.last_chunk()?);
-    let (value, count) = eight_digits(*first);
+pub(crate) fn up_to_16_digits(bytes: &[u8; 17]) -> Option<(u64, usize)> {
+    let (value, count) = eight_digits(*bytes.first_chunk()?);
     if count < 8 {
         return Some((value, count));
     }
-    let (rest, count) = eight_digits(*second);
-    if count == 8 { None } else { Some((value * POWERS.get(count)?.unsigned_abs() + rest, 8 + count)) }
+    let (rest, count) = eight_digits(*bytes.get(8..)?.first_chunk()?);
+    if bytes[16].is_ascii_digit() && count == 8 {
+        return None;
+    }
+    Some((value * POWERS.get(count)?.unsigned_abs() + rest, 8 + count))
 }
 
 /// How many digits bytes begin with.

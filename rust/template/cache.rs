@@ -21,7 +21,7 @@ pub(crate) struct Templates {
     /// In `auto`: the dialect of the last message that began with these bytes.
     heads: Vec<(u64, &'static Dialect)>,
     room: Room,
-    /// How far from the end of the last message its table's name began.
+    /// How far from the end of the last message its table's name began, or from its beginning, where the dialect has it there.
     distance: usize,
     /// What may be spent on templates, in [`COST`]s.
     credit: usize,
@@ -69,6 +69,8 @@ const GAIN: usize = 4;
 const MOST_MISSES: u32 = 16;
 /// How many messages are not tried then.
 const PAUSE: u32 = 100;
+/// How many messages are tried with a template that has read none yet.
+const MOST_TRIES: u8 = 4;
 /// How many templates are kept.
 const MOST_TEMPLATES: usize = 1 << 14;
 
@@ -82,37 +84,33 @@ impl Templates {
         *self = Templates::new();
     }
 
+    /// The slot whose templates are worth a try.
+    #[inline]
+    pub fn find(&mut self, message: &Incoming<'_>, dialect: Option<&'static Dialect>) -> Option<usize> {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        if self.list.is_empty() {
+            return None;
+        }
+        let slot = self.slot(message.text, dialect.or_else(|| self.dialect(message.text))?);
+        self.slots.get(slot).is_some_and(|slot| slot.templates != [0; Slot::MOST]).then_some(slot)
+    }
+
     /// The dialect of messages that begin like this one, where the user names none.
-    pub fn dialect(&self, text: &str) -> Option<&'static Dialect> {
+    fn dialect(&self, text: &str) -> Option<&'static Dialect> {
         let head = head(text)?;
         self.heads.iter().find(|(known, _)| *known == head).map(|(_, dialect)| *dialect)
     }
 
-    /// Whether a message is worth a try.
-    pub fn is_ready(&mut self) -> bool {
-        if self.pause > 0 {
-            self.pause -= 1;
-            return false;
-        }
-        !self.list.is_empty()
-    }
-
-    /// Reads a message by a template, if it is one of any. If not, nothing has changed.
-    pub fn read<'a>(
-        &mut self,
-        message: &Incoming<'a>,
-        dialect: &'static Dialect,
-        batch: &mut Batch<'_>,
-        events: &mut Events<'a, '_, '_>,
-    ) -> bool {
-        let slot = self.slot(message.text, dialect);
+    /// Reads a message by a template of its slot, if it is one of any. If not, nothing has changed.
+    pub fn read<'a>(&mut self, slot: usize, message: &Incoming<'a>, batch: &mut Batch<'_>, events: &mut Events<'a, '_, '_>) -> bool {
         let Some(templates) = self.slots.get(slot).map(|slot| slot.templates) else { return false };
         let rows = [0, 1].map(|image| batch.images.get(image).map_or(0, |images| images.rows()));
-        let mut is_tried = false;
         for (at, number) in templates.iter().enumerate() {
             let Some(number) = usize::from(*number).checked_sub(1) else { continue };
             let Some(template) = self.list.get_mut(number) else { continue };
-            is_tried = true;
             if template.read(number, message, batch, events, &mut self.room).is_some() {
                 let is_first_use = !std::mem::replace(&mut template.is_of_use, true);
                 self.hit(slot, at, is_first_use);
@@ -120,12 +118,24 @@ impl Templates {
                 return true;
             }
             take_back(rows, batch);
+            template.tries = template.tries.saturating_add(1);
+            // Its message was the only one of its form.
+            if !template.is_of_use && template.tries >= MOST_TRIES {
+                self.forget(slot, at);
+            }
         }
-        self.misses += u32::from(is_tried);
+        self.misses += 1;
         if self.misses >= MOST_MISSES {
             (self.misses, self.pause) = (MOST_MISSES / 2, PAUSE);
         }
         false
+    }
+
+    /// Takes a template out of a slot.
+    fn forget(&mut self, slot: usize, at: usize) {
+        if let Some(place) = self.slots.get_mut(slot).and_then(|slot| slot.templates.get_mut(at)) {
+            *place = 0;
+        }
     }
 
     fn hit(&mut self, slot: usize, at: usize, is_first_use: bool) {
@@ -198,19 +208,20 @@ impl Templates {
     /// The slot of a message's table.
     fn slot(&mut self, text: &str, dialect: &'static Dialect) -> usize {
         let bytes = text.as_bytes();
-        let name = self.name_as_before(bytes).or_else(|| {
-            let name = dialect.template.and_then(|spec| spec.table.name(bytes))?;
-            self.distance = bytes.len() - name;
+        let place = dialect.template.map(|spec| spec.table);
+        let name = self.name_as_before(bytes, place).or_else(|| {
+            let name = place?.name(bytes)?;
+            self.distance = if let Some(Place::Head(_)) = place { name } else { bytes.len() - name };
             Some(name)
         });
         let name = name.and_then(|name| bytes.get(name..)).unwrap_or_default();
         (hash(name, dialect.name.len() as u64) >> 40) as usize % SLOTS
     }
 
-    /// Where the table's name begins, if that is as far from the message's end as it was last time.
+    /// Where the table's name begins, if that is as far from the message's beginning or end as it was last time.
     #[inline]
-    fn name_as_before(&self, bytes: &[u8]) -> Option<usize> {
-        let name = bytes.len().checked_sub(self.distance)?;
+    fn name_as_before(&self, bytes: &[u8], place: Option<Place>) -> Option<usize> {
+        let name = if let Some(Place::Head(_)) = place { self.distance } else { bytes.len().checked_sub(self.distance)? };
         bytes.get(..name)?.ends_with(END_OF_MEMBER).then_some(name)
     }
 }

@@ -78,6 +78,7 @@ pub(super) fn learn(
         passes: false,
         are_updates,
         is_of_use: false,
+        tries: 0,
     })
 }
 

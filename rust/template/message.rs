@@ -10,7 +10,7 @@ use crate::event::{Events, Op, Source};
 use crate::images::Images;
 use crate::keys::KeyId;
 use crate::layout::{EnvelopeField, Layout, POSTIMAGE, PREIMAGE};
-use crate::mysql::number::{integer_prefix, up_to_15_digits, window_at_end};
+use crate::mysql::number::{integer_prefix, up_to_16_digits, window_at_end};
 use crate::wire::json::same_values;
 
 /// A message that may be one of a template.
@@ -173,11 +173,13 @@ impl Template {
         let plan = batch.plan;
         let maps_before = plan.table.is_none() && plan.asks(EnvelopeField::Before);
         let spans = plan.asks(EnvelopeField::Changed) || maps_before || plan.layout == Layout::Upsert;
+        let op = if self.spec.ends_with_op { self.op_at_end(message.text) } else { None };
+        let may_be_update = op.is_none_or(|op| op == Op::Update);
         let mut reading = Reading {
             template: self,
             env: Env { text: message.text, lenient: message.lenient, plan, types: events.types, arena: events.arena },
-            wants: Wants { spans: spans && self.passes, missing: batch.wants_missing() && self.passes },
-            op: if self.spec.ends_with_op { self.op_at_end(message.text) } else { None },
+            wants: Wants { spans: spans && self.passes && may_be_update, missing: batch.wants_missing() && self.passes },
+            op,
             batch,
             room,
             routed: None,
@@ -647,9 +649,9 @@ fn words(op: Op, layout: Layout, has_before: bool) -> impl Iterator<Item = (&'st
 
 /// The integer at `at`, as JSON writes it, and where it ends.
 #[inline]
-fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
+pub(super) fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
     let rest = text.get(at..)?;
-    match rest.first_chunk().and_then(up_to_15_digits) {
+    match rest.first_chunk().and_then(up_to_16_digits) {
         // What follows is compared with the literal behind the hole, so it is no fraction.
         Some((number, length)) if length > 0 && rest.first() != Some(&b'0') => Some((number as i64, at + length)),
         _ => other_integer(rest).map(|(number, length)| (number, at + length)),
@@ -678,7 +680,7 @@ fn deleted(text: &[u8], at: usize) -> Option<(bool, usize)> {
 
 /// The text at `at`, without its quotes, if it has no escapes, and where it ends.
 #[inline]
-fn plain_text(text: &str, at: usize) -> Option<(&str, usize)> {
+pub(super) fn plain_text(text: &str, at: usize) -> Option<(&str, usize)> {
     let (_, end) = plain_string(text.as_bytes(), at)?;
     Some((text.get(at + 1..end - 1)?, end))
 }

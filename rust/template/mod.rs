@@ -133,8 +133,9 @@ pub(crate) struct Template {
     passes: bool,
     /// Whether its messages are updates, or are none, where they say so before their rows and have not the same members.
     are_updates: Option<bool>,
-    /// Whether it has read a message.
+    /// Whether it has read a message, and how many it has not.
     is_of_use: bool,
+    tries: u8,
 }
 
 /// Bytes, and the hole behind them.

@@ -3,13 +3,15 @@
 use bumpalo::Bump;
 use hashbrown::HashMap;
 
+use super::message::{integer, plain_text};
 use crate::batch::Plan;
 use crate::columns::{Column, Context};
-use crate::event::{Events, Quirks};
+use crate::event::{Events, Quirks, Value};
 use crate::images::{Images, Map, Table};
 use crate::keys::{KeyId, fingerprint};
 use crate::mysql::forms;
-use crate::mysql::types::Types;
+use crate::mysql::number::count_digits;
+use crate::mysql::types::{Form, Types};
 use crate::wire::json::{self, Cursor, Text};
 
 /// Bytes that a message is compared with.
@@ -124,10 +126,12 @@ impl<T> Names<T> {
         }
         let (name, _) = plain_string(text, at)?;
         let near = usize::from(*self.near.get(fingerprint(name))?);
-        let index = match self.entries.get(near) {
-            Some(entry) if entry.literal.raw() == name => near,
-            _ => *self.by_name.get(name)?,
-        };
+        if let Some(entry) = self.entries.get(near)
+            && let Some(value) = entry.literal.written.eat_rest(text, at)
+        {
+            return Some((near, &entry.of, value));
+        }
+        let index = *self.by_name.get(name)?;
         let entry = self.entries.get(index)?;
         Some((index, &entry.of, entry.literal.written.eat_rest(text, at)?))
     }
@@ -321,14 +325,24 @@ pub(super) struct Cell {
     pub name: Box<str>,
     /// Which of the asked columns it is.
     pub column: Option<usize>,
-    pub reads: Reads,
+    pub how: How,
+}
+
+/// How a column gets the values of a name.
+#[derive(Clone, Copy, Default)]
+pub(super) struct How {
+    reads: Reads,
+    /// In which form Kafka Connect writes all of its numbers.
+    numbers: Option<Form>,
+    /// The scale of its decimals, if Kafka Connect writes all of them in base64.
+    scale: Option<i32>,
 }
 
 impl Cell {
     /// A name as it stands.
     pub fn new(name: Text<'_>, events: &mut Events<'_, '_, '_>) -> Option<Self> {
         let id = events.keys.intern(name).ok()?;
-        Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), reads: Reads::None })
+        Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), how: How::default() })
     }
 }
 
@@ -357,6 +371,20 @@ impl<'a> Env<'_, 'a> {
     /// Steps over a value whose syntax is right.
     #[inline]
     pub fn skip(&self, at: usize) -> Option<usize> {
+        let text = self.text.as_bytes();
+        let end = match text.get(at)? {
+            b'"' => plain_string(text, at).map(|(_, end)| end),
+            b'1'..=b'9' => {
+                let end = at + count_digits(text.get(at..)?);
+                (!matches!(text.get(end), Some(b'.' | b'e' | b'E'))).then_some(end)
+            }
+            _ => None,
+        };
+        end.or_else(|| self.skip_any(at))
+    }
+
+    #[inline(never)]
+    fn skip_any(&self, at: usize) -> Option<usize> {
         let mut cursor = Cursor::starting(self.text, at, self.lenient);
         cursor.skip().ok()?;
         Some(cursor.at())
@@ -400,22 +428,25 @@ impl RowPlan {
         let tables = images.iter().find_map(|images| if let Images::Table(table) = images { Some(table) } else { None });
         let Some(table) = tables else { return };
         let env = Env { text: "", lenient: false, plan, types: events.types, arena: events.arena };
-        let reads = |cell: &Cell| {
+        let how = |cell: &Cell| {
             let (index, column) = cell.column.and_then(|index| Some((index, table.columns.get(index)?)))?;
             let reads = column.reads(&self.context(index, &env));
-            let (text, bare) = match self.connect(index, &env) {
-                Some(form) => (form.is_plain() || form.has_zoned_text(), form.is_plain() || form.has_plain_numbers()),
+            let form = self.connect(index, &env);
+            let (numbers, scale) = form.as_ref().map_or((None, None), |form| (form.of_numbers(), form.of_decimals()));
+            let (text, bare) = match form {
+                Some(form) => (form.is_plain() || form.has_zoned_text(), form.is_plain() || numbers == Some(Form::Plain)),
                 None => (true, true),
             };
-            Some(match (reads && text, reads && bare) {
+            let reads = match (reads && text, reads && bare) {
                 (true, true) => Reads::All,
                 (true, false) => Reads::Text,
                 (false, true) => Reads::Bare,
                 (false, false) => Reads::None,
-            })
+            };
+            Some(How { reads, numbers, scale })
         };
-        let readers: Vec<Reads> = self.cells.iter().map(|cell| reads(cell).unwrap_or_default()).collect();
-        self.cells.iter_mut().zip(readers).for_each(|(cell, reads)| cell.reads = reads);
+        let found: Vec<How> = self.cells.iter().map(|cell| how(cell).unwrap_or_default()).collect();
+        self.cells.iter_mut().zip(found).for_each(|(cell, how)| cell.how = how);
     }
 
     /// How Kafka Connect writes a column, if the dialect writes as it does.
@@ -434,7 +465,7 @@ impl RowPlan {
     pub fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn Column>], env: &Env<'_, '_>) -> Option<usize> {
         let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
         let text = env.text.as_bytes();
-        let is_read = match cell.reads {
+        let is_read = match cell.how.reads {
             Reads::All => true,
             Reads::Text => text.get(at) == Some(&b'"'),
             Reads::Bare => text.get(at) != Some(&b'"'),
@@ -448,6 +479,10 @@ impl RowPlan {
     #[inline(never)]
     fn convert(&self, cell: &Cell, column: &mut dyn Column, at: usize, env: &Env<'_, '_>) -> Option<usize> {
         let index = cell.column?;
+        if let Some((value, end)) = formed(cell, index, at, env) {
+            column.append(&value, &self.context(index, env)).ok()?;
+            return Some(end);
+        }
         let mut cursor = Cursor::starting(env.text, at, env.lenient);
         let value = cursor.value().ok()?;
         let value = match self.connect(index, env) {
@@ -535,6 +570,21 @@ impl RowPlan {
         let ends = ends.get(..count)?;
         map.keys.push_all(names.get(..ends.last().copied().unwrap_or(0))?, ends).ok()
     }
+}
+
+/// A value in one of Kafka Connect's usual forms, and where it ends.
+fn formed<'a>(cell: &Cell, column: usize, at: usize, env: &Env<'_, 'a>) -> Option<(Value<'a>, usize)> {
+    let text = env.text.as_bytes();
+    if text.get(at) == Some(&b'"') {
+        let scale = cell.how.scale?;
+        let (written, end) = plain_text(env.text, at)?;
+        let asked = env.plan.table.as_ref()?.get(column)?.data_type();
+        return Some((Value::Unscaled(forms::short_decimal(written, scale, asked)?), end));
+    }
+    let form = cell.how.numbers?;
+    let (number, end) = integer(text, at)?;
+    let is_whole = matches!(text.get(end), Some(b',' | b'}' | b']'));
+    Some((forms::of_integer(form, number).filter(|_| is_whole)?, end))
 }
 
 #[inline(always)]

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 
 use super::json::{Cursor, MAX_DEPTH};
+use super::utf8::utf8;
 use crate::error::{Fault, Kind, Result};
 
 /// Reads binary data from its start.
@@ -257,13 +258,6 @@ impl<'a> Reader<'a> {
         let valid = simdutf8::compat::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
         Fault::new(Kind::Encoding, "the text is not UTF-8").at(self.offset_of(bytes) + valid)
     }
-}
-
-/// Bytes as text, if they are. simdutf8 is for long texts only.
-#[inline]
-pub(crate) fn utf8(bytes: &[u8]) -> Option<&str> {
-    const SHORT: usize = 64;
-    if bytes.len() < SHORT { std::str::from_utf8(bytes).ok() } else { simdutf8::basic::from_utf8(bytes).ok() }
 }
 
 /// Bytes of the longest number.

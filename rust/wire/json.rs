@@ -504,8 +504,15 @@ impl<'a> Cursor<'a> {
 
 /// Whether two values, each as it is written, stand for the same text; null is the same only as null.
 pub(crate) fn same_values(one: &str, other: &str) -> bool {
+    if one == other {
+        return true;
+    }
+    let is_plain = |text: &str| text.starts_with('"') && memchr::memchr(b'\\', text.as_bytes()).is_none();
+    if is_plain(one) && is_plain(other) {
+        return false;
+    }
     let value = |text| Cursor::new(text, true).value();
-    one == other || matches!((value(one), value(other)), (Ok(one), Ok(other)) if one.same(&other))
+    matches!((value(one), value(other)), (Ok(one), Ok(other)) if one.same(&other))
 }
 
 /// A text as it stands in JSON.

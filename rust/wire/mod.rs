@@ -7,3 +7,4 @@ pub(crate) mod files;
 pub(crate) mod framing;
 pub(crate) mod json;
 pub(crate) mod protobuf;
+pub(crate) mod utf8;

@@ -4,6 +4,7 @@
 //! four or eight bytes. What the numbers mean is in a table of [`Known`] fields; others are stepped over, as protobuf has it.
 //! Nothing here recurses: a field's bytes are a [`Reader`] of their own, which may be read as a message or not.
 
+use super::utf8::{is_utf8, utf8};
 use crate::error::{Fault, Kind, Result};
 
 /// A field's number and form, as they stand before its value.
@@ -91,6 +92,12 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn as_text(&self) -> Result<&'a str> {
         utf8(self.rest).ok_or_else(|| self.no_text())
+    }
+
+    /// All that has not been read yet, which is known to be text then.
+    #[inline]
+    pub fn as_plain(&self) -> Result<&'a [u8]> {
+        if is_utf8(self.rest) { Ok(self.rest) } else { Err(self.no_text()) }
     }
 
     #[cold]
@@ -259,13 +266,6 @@ impl<'a> Reader<'a> {
 #[cold]
 fn syntax(what: impl Into<String>) -> Fault {
     Fault::new(Kind::Syntax, what)
-}
-
-/// Most texts are too short for SIMD.
-#[inline]
-pub(crate) fn utf8(bytes: &[u8]) -> Option<&str> {
-    const SHORT: usize = 64;
-    if bytes.len() < SHORT { std::str::from_utf8(bytes).ok() } else { simdutf8::basic::from_utf8(bytes).ok() }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ import towpath
 from fidelity import lines
 from golden_files import GOLDEN
 from spark_rows import of_spark
-from towpath.spark.replicate import _router
+from towpath.spark.replicating import _router
 
 TSO = 1 << 18  # a millisecond of TiDB's clock
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from towpath.archives import forget_importers
+from towpath.scalars import integers
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -41,13 +43,15 @@ class Counting:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
+        forget_importers()
         before = _counts(self._decoder)
         for batch in batches:
             rows = self._decoder.decode(batch)
             yield _with_counts(rows.columns, rows.schema, pa.nulls(len(rows), _COUNTS_TYPE))
             after = _counts(self._decoder)
-            counts = pa.array([{name: after[name] - before[name] for name in after}], _COUNTS_TYPE)
-            yield _with_counts([pa.nulls(1, field.type) for field in rows.schema], rows.schema, counts)
+            counts = [integers([after[name] - before[name]]) for name in _COUNT_NAMES]
+            nothing = [pa.nulls(1, field.type) for field in rows.schema]
+            yield _with_counts(nothing, rows.schema, pa.StructArray.from_arrays(counts, fields=list(_COUNTS_TYPE)))
             before = after
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.archives import forget_importers
 from towpath.spark.counts import Counting, counted, observed
 from towpath.spark.types import struct_type
 
@@ -39,7 +40,7 @@ _FIELDS = [
     "error",
 ]
 _NUMBER = "_message"
-_ROW_CHANGES = pa.array(["insert", "update", "delete", "snapshot", "truncate"])
+_ROW_CHANGES = ("insert", "update", "delete", "snapshot", "truncate")
 
 
 def routes(messages: DataFrame, dialect: str, metrics: str | None, **options: Any) -> DataFrame:
@@ -84,6 +85,7 @@ class Routing:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
+        forget_importers()
         return map(self.decode, batches)
 
     @property
@@ -117,7 +119,7 @@ def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 def _ends_of_each(events: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
     """Places of the events to keep: of a message's row changes the first in each table, with the last beside it."""
-    changes = pc.and_(pc.is_in(events.column("op"), _ROW_CHANGES), pc.is_null(events.column("error")))
+    changes = pc.and_(pc.is_in(events.column("op"), pa.array(_ROW_CHANGES)), pc.is_null(events.column("error")))
     places = pa.array(range(len(events)), pa.int64())
     named = pa.table([events.column(name) for name in (_NUMBER, "database", "table")] + [places], _GROUPED)
     ends = named.filter(changes).group_by(_GROUPED[:3], use_threads=False).aggregate([("place", "min_max")])

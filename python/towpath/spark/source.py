@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from towpath import files
 from towpath._towpath import DecodeError
+from towpath.archives import forget_importers
 from towpath.decoder import Decoder
+from towpath.scalars import integer, text
 from towpath.spark.options import KEPT, Settings, settings
 
 # `_sequence` orders changes by the input's `offset`: here by file, and in it by the message's place.
@@ -82,23 +83,28 @@ class TowpathReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
         assert isinstance(partition, MessagePartition)
+        forget_importers()
         for part in partition.parts:
             yield from self._rows(part)
 
     def _rows(self, part: files.Part) -> Iterator[pa.RecordBatch]:
         decoder = _decoder(self._settings, part.file.framing)
+        ordered = "_sequence" in decoder.schema.names
         for batch in files.messages(part):
             try:
-                yield decoder.decode(self._with_place(batch, part.file))
+                yield decoder.decode(self._with_place(batch, part.file, ordered))
             except DecodeError as error:
                 raise ValueError(f"{part.file.name}: byte {batch['_offset'][error.row]}: {error}") from error
 
-    def _with_place(self, batch: pa.RecordBatch, file: files.File) -> pa.RecordBatch:
-        """The messages with where they come from."""
-        order = pc.add_checked(batch["_offset"], pa.scalar(file.number << _FILE_BITS, pa.int64()))
-        batch = batch.append_column("offset", order)
+    def _with_place(self, batch: pa.RecordBatch, file: files.File, ordered: bool) -> pa.RecordBatch:
+        """The messages with where they come from, as far as it is asked for."""
+        if ordered:
+            import pyarrow.compute as pc
+
+            order = pc.add_checked(batch["_offset"], integer(file.number << _FILE_BITS))
+            batch = batch.append_column("offset", order)
         if "_file" in self._settings.arguments.get("keep", ()):
-            batch = batch.append_column("_file", pa.repeat(file.name, len(batch)))
+            batch = batch.append_column("_file", pa.repeat(text(file.name), len(batch)))
         return batch
 
 

@@ -12,7 +12,8 @@ use crate::mysql::number::plain_text;
 use crate::mysql::temporal::Written;
 use crate::mysql::types::{Base, Declared, Form};
 use crate::mysql::zone::Zone;
-use crate::wire::avro::{Reader, Schema, Schemas, utf8};
+use crate::wire::avro::{Reader, Schema, Schemas};
+use crate::wire::utf8::{is_utf8, utf8};
 
 /// What a value of an image may be.
 #[derive(Debug)]
@@ -208,15 +209,18 @@ impl Sorted {
         if self == Sorted::Geometry {
             return Ok(Value::Bytes(value));
         }
-        let text = utf8(value).ok_or_else(|| undecoded("the text is not UTF-8".into(), value))?;
+        if !is_utf8(value) {
+            return Err(undecoded("the text is not UTF-8".into(), value));
+        }
         Ok(match self {
-            Sorted::Text => Value::Text(text),
+            Sorted::Text => Value::Plain(value),
             // Java's BigDecimal prints some values with an exponent, and MySQL none.
             Sorted::Decimal if value.iter().any(|byte| byte | 0x20 == b'e') => {
-                Value::Number(plain_text(text).map_or(text, |plain| arena.alloc_str(&plain)))
+                let plain = utf8(value).and_then(plain_text);
+                plain.map_or(Value::Digits(value), |plain| Value::Number(arena.alloc_str(&plain)))
             }
             // Digits; their precision is the column's width in bytes.
-            _ => Value::Number(text),
+            _ => Value::Digits(value),
         })
     }
 }
@@ -230,6 +234,9 @@ fn float<'a>(double: f64, type_number: i32) -> Value<'a> {
 /// Text in the column's own character set, or bytes.
 #[inline(always)]
 fn character<'a>(value: &'a [u8], charset: &[u8], arena: &'a Bump) -> Made<'a> {
+    if charset::is_utf8(charset) && is_utf8(value) {
+        return Ok(Value::Plain(value));
+    }
     match charset::decode(charset, value) {
         Ok(Some(Cow::Borrowed(text))) => Ok(Value::Text(text)),
         Ok(Some(Cow::Owned(text))) => Ok(Value::Text(arena.alloc_str(&text))),

@@ -1,0 +1,87 @@
+"""What a process imports before its first batch: each Python worker of Spark pays for that."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+
+def printed(program: str) -> list[str]:
+    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    return ran.stdout.split()
+
+
+NEW = """
+import sys, {before}
+before = set(sys.modules)
+{program}
+new = set(sys.modules) - before
+print(*sorted(name for name in new if name.partition(".")[0] not in sys.stdlib_module_names))
+"""
+
+DECODES = """
+import pickle
+import pyarrow as pa
+import towpath
+
+message = b'{"type":"INSERT","database":"shop","table":"orders","data":[{"id":"7"}]}'
+ends = pa.py_buffer(b"".join(end.to_bytes(4, sys.byteorder) for end in (0, len(message))))
+values = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(message)])
+batch = pa.RecordBatch.from_arrays([values], ["value"])
+decoder = pickle.loads(pickle.dumps(towpath.Decoder("canal-json", schema="id bigint")))
+assert [len(rows) for rows in decoder([batch])] == [1]
+"""
+OURS = ["towpath", "towpath._towpath", "towpath.archives", "towpath.decoder", "towpath.spark", "towpath.spark.types"]
+
+
+def test_importing_towpath_imports_pyarrow_and_little_else() -> None:
+    assert printed(NEW.format(before="pyarrow", program="import towpath")) == OURS
+
+
+def test_decoding_imports_nothing_more() -> None:
+    assert printed(NEW.format(before="pyarrow", program=DECODES)) == OURS
+
+
+def test_every_name_of_towpath_spark_is_there_whatever_was_imported_before() -> None:
+    """A module with the name of a function would stand in its place."""
+    program = """
+import importlib, pkgutil
+import towpath.spark
+for module in pkgutil.iter_modules(towpath.spark.__path__):
+    if module.name != "source":  # which needs a pyspark of version 4
+        importlib.import_module(f"towpath.spark.{module.name}")
+kinds = {name: type(getattr(towpath.spark, name)).__name__ for name in towpath.spark.__all__}
+assert set(towpath.spark.__all__) <= set(dir(towpath.spark))
+print(*sorted(set(kinds.values())))
+"""
+    assert printed(program) == ["function", "tuple", "type"]
+
+
+def test_sparks_archives_are_not_read_again_for_each_task(tmp_path: Path) -> None:
+    """Before Python 3.12 `invalidate_caches`, which workers of Spark 4.0 call for each task, reads them all."""
+    for archive in ("pyspark.zip", "py4j-0.10.9-src.zip", "spark-core_2.13-4.0.0.jar", "theirs.zip"):
+        package = re.split(r"\W|_", archive)[0]
+        with ZipFile(tmp_path / archive, "w") as written:
+            written.writestr(f"archived_{package}/__init__.py", "")
+            written.writestr(f"archived_{package}/one.py", "")
+            written.writestr(f"archived_{package}/two.py", "")
+    program = f"""
+import importlib, sys, zipimport
+from pathlib import Path
+sys.path += [str(archive) for archive in sorted(Path({str(tmp_path)!r}).iterdir())]
+import archived_py4j.one, archived_pyspark.one, archived_spark.one, archived_theirs.one
+import towpath
+list(towpath.Decoder("canal-json")([]))
+{{}}
+read = []
+real = zipimport._read_directory
+zipimport._read_directory = lambda archive: read.append(Path(archive).name) or real(archive)
+importlib.invalidate_caches()
+import archived_py4j.two, archived_pyspark.two, archived_spark.two, archived_theirs.two
+print(*sorted(set(read)))
+"""
+    assert set(printed(program.format(""))) <= {"theirs.zip"}
+    if sys.version_info < (3, 12):
+        undone = "importlib.invalidate_caches(); import archived_pyspark.two; del sys.modules['archived_pyspark.two']"
+        assert "pyspark.zip" in printed(program.format(undone))
