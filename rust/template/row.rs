@@ -156,7 +156,7 @@ impl<T> Names<T> {
             let is_end = match text.get(at)? {
                 b'{' if count == 0 => text.get(at + 1) == Some(&b'}'),
                 b',' if count > 0 => false,
-                b'}' => count > 0,
+                b'}' if count > 0 => true,
                 _ => return None,
             };
             if is_end {

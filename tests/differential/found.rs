@@ -70,3 +70,19 @@ fn deletes_without_a_row_before_are_errors() {
         );
     }
 }
+
+/// Each sign between members in place of each other one: `"data":[}"id":"0"}]` and its kin.
+#[test]
+fn signs_in_wrong_places_are_errors() {
+    let begin = r#"{"data":[{"id":"0","total":"1"}],"database":"shop","es":1763000000007,"id":0,"isDdl":false,"#;
+    let end = r#""mysqlType":{"id":"bigint","total":"bigint"},"old":null,"pkNames":["id"],"sql":"","sqlType":{"id":-5,"total":-5},"#;
+    let message = format!(r#"{begin}{end}"table":"orders","ts":1763000000037,"type":"INSERT"}}"#);
+    let signs = ['{', '}', '[', ']', ',', ':', '"'];
+    for (at, _) in message.match_indices(signs) {
+        for sign in signs {
+            let mut damaged = message.clone();
+            damaged.replace_range(at..=at, &sign.to_string());
+            agree("canal-json", &[message.clone(), message.clone(), message.clone(), damaged]);
+        }
+    }
+}
