@@ -12,7 +12,7 @@ use super::nulls::Nulls;
 use super::{Column, Context, Forecast};
 use crate::error::Result;
 use crate::event::Value;
-use crate::mysql::number::{Window, window_at_end};
+use crate::mysql::number::{Window, window_at, window_of};
 
 /// How a value that is not null becomes a number of Arrow's.
 pub(super) trait Convert<T: ArrowPrimitiveType>: Send + 'static {
@@ -67,14 +67,8 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
         if !C::IS_NUMBER {
             return None;
         }
-        let at_end;
-        let window = match rest.first_chunk() {
-            Some(window) => window,
-            None => {
-                at_end = window_at_end(rest);
-                &at_end
-            }
-        };
+        let mut at_end = [0; 32];
+        let window = window_at(rest, &mut at_end);
         let (value, length) = self.convert.prefix(window)?;
         // JSON's numbers have no zeros before other digits; a fraction or an exponent may follow.
         let digit = usize::from(window[0] == b'-');
@@ -92,14 +86,8 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Column for Primitives<T, C> {
     #[inline]
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let Some((b'"', rest)) = text.get(at..)?.split_first() else { return self.read_bare(text, at) };
-        let at_end;
-        let window = match rest.first_chunk() {
-            Some(window) => window,
-            None => {
-                at_end = window_at_end(rest);
-                &at_end
-            }
-        };
+        let mut at_end = [0; 32];
+        let window = window_at(rest, &mut at_end);
         let (value, length) = self.convert.prefix(window)?;
         if rest.get(length) != Some(&b'"') {
             return None;
@@ -113,7 +101,7 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Column for Primitives<T, C> {
     }
 
     fn push_plain(&mut self, text: &[u8]) -> bool {
-        match window(text).and_then(|window| self.convert.prefix(&window)) {
+        match window_of(text).and_then(|window| self.convert.prefix(&window)) {
             Some((value, length)) if length == text.len() => {
                 self.values.push(value);
                 true
@@ -156,51 +144,5 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Column for Primitives<T, C> {
         let values = std::mem::take(&mut self.values);
         let nulls = self.nulls.finish_within(values.len(), parent);
         Ok(Arc::new(PrimitiveArray::<T>::try_new(values.into(), nulls)?.with_data_type(self.data_type.clone())))
-    }
-}
-
-/// A text with zeros behind it, in which it can be read block by block. Its own blocks are of fixed length, and overlap.
-#[inline(always)]
-fn window(text: &[u8]) -> Option<[u8; 32]> {
-    let mut window = [0; 32];
-    let (low, high) = window.split_at_mut(16);
-    let low: &mut [u8; 16] = low.first_chunk_mut()?;
-    match text.len() {
-        0..=16 => *low = short(text).to_le_bytes(),
-        length @ 17..=32 => {
-            *low = *text.first_chunk()?;
-            high.copy_from_slice(&(u128::from_le_bytes(*text.last_chunk()?) >> (8 * (32 - length))).to_le_bytes());
-        }
-        _ => return None,
-    }
-    Some(window)
-}
-
-/// Up to 16 bytes as one number.
-#[inline(always)]
-fn short(text: &[u8]) -> u128 {
-    let behind = 8 * text.len();
-    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-        u128::from(u64::from_le_bytes(*first)) | u128::from(u64::from_le_bytes(*last)) << (behind - 64)
-    } else if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-        u128::from(u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (behind - 32))
-    } else {
-        text.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_window_is_the_text_and_zeros() {
-        let text: Vec<u8> = (1..=40).collect();
-        for length in 0..=32 {
-            let mut expected = [0; 32];
-            expected[..length].copy_from_slice(&text[..length]);
-            assert_eq!(window(&text[..length]), Some(expected), "{length}");
-        }
-        assert_eq!(window(&text[..33]), None);
     }
 }

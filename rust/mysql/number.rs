@@ -32,12 +32,46 @@ pub(crate) fn short_integer(text: &str) -> Option<i64> {
 /// behind the end of the text.
 pub(crate) type Window = [u8; 32];
 
-/// All of a text, with at least eight zeros behind it; `None` if it is longer.
-#[inline]
+/// All of a text, with zeros behind it; `None` if it is longer than a window. Blocks of fixed length are copied, which overlap.
+#[inline(always)]
 pub(crate) fn window_of(text: &[u8]) -> Option<Window> {
     let mut window = [0; 32];
-    window.get_mut(..text.len()).filter(|_| text.len() + 8 <= 32)?.copy_from_slice(text);
+    let (low, high) = window.split_at_mut(16);
+    let low: &mut [u8; 16] = low.first_chunk_mut()?;
+    match text.len() {
+        0..=16 => *low = short(text).to_le_bytes(),
+        length @ 17..=32 => {
+            *low = *text.first_chunk()?;
+            high.copy_from_slice(&(u128::from_le_bytes(*text.last_chunk()?) >> (8 * (32 - length))).to_le_bytes());
+        }
+        _ => return None,
+    }
     Some(window)
+}
+
+/// Up to 16 bytes as one number.
+#[inline(always)]
+fn short(text: &[u8]) -> u128 {
+    let behind = 8 * text.len();
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        u128::from(u64::from_le_bytes(*first)) | u128::from(u64::from_le_bytes(*last)) << (behind - 64)
+    } else if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        u128::from(u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (behind - 32))
+    } else {
+        text.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
+    }
+}
+
+/// The first bytes of a text, which are copied to `at_end` if there are not enough for a window.
+#[inline(always)]
+pub(crate) fn window_at<'t>(text: &'t [u8], at_end: &'t mut Window) -> &'t Window {
+    match text.first_chunk() {
+        Some(window) => window,
+        None => {
+            *at_end = window_at_end(text);
+            at_end
+        }
+    }
 }
 
 /// The beginning of a text that is shorter than a window, or longer.
@@ -333,6 +367,17 @@ pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_is_the_text_and_zeros() {
+        let text: Vec<u8> = (1..=40).collect();
+        for length in 0..=32 {
+            let mut expected = [0; 32];
+            expected[..length].copy_from_slice(&text[..length]);
+            assert_eq!(window_of(&text[..length]), Some(expected), "{length}");
+        }
+        assert_eq!(window_of(&text[..33]), None);
+    }
 
     #[test]
     fn integers_are_exact_or_refused() {

@@ -10,7 +10,7 @@ use crate::event::{Events, Op, Source};
 use crate::images::Images;
 use crate::keys::KeyId;
 use crate::layout::{EnvelopeField, Layout, POSTIMAGE, PREIMAGE};
-use crate::mysql::number::{integer_prefix, up_to_16_digits, window_at_end};
+use crate::mysql::number::{integer_prefix, up_to_16_digits, window_at};
 use crate::wire::json::same_values;
 
 /// A message that may be one of a template.
@@ -661,10 +661,8 @@ pub(super) fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
 /// Zero, and integers that are negative, long, or near the end of the message.
 #[inline(never)]
 fn other_integer(rest: &[u8]) -> Option<(i64, usize)> {
-    let (number, length) = match rest.first_chunk() {
-        Some(window) => integer_prefix(window)?,
-        None => integer_prefix(&window_at_end(rest))?,
-    };
+    let mut at_end = [0; 32];
+    let (number, length) = integer_prefix(window_at(rest, &mut at_end))?;
     // No zeros before other digits.
     let digits = rest.get(usize::from(rest.first() == Some(&b'-'))..length)?;
     let leading_zero = digits.first() == Some(&b'0') && digits.len() > 1;

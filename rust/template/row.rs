@@ -56,7 +56,7 @@ impl Exact {
     }
 }
 
-/// A name as it stands in JSON, with what is before it and behind it in every message: `,"id":`, or `{"id":` of the first one.
+/// A member's name in JSON, with the separator before it and the colon behind it: `,"id":`, or `{"id":` for the first member.
 pub(super) struct Literal {
     written: Exact,
     /// How many bytes the name has between its quotes.
@@ -339,7 +339,7 @@ pub(super) struct How {
 }
 
 impl Cell {
-    /// A name as it stands.
+    /// The cell of this name; how its values are read is found out later.
     pub fn new(name: Text<'_>, events: &mut Events<'_, '_, '_>) -> Option<Self> {
         let id = events.keys.intern(name).ok()?;
         Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), how: How::default() })
