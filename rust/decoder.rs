@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
@@ -11,17 +10,20 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray,
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use bumpalo::Bump;
 
-use crate::batch::{Batch, Bodies, Finished, Input, Plan, Scratch};
-use crate::dialect::{self, Dialect, Read, Reading, Variant, Wire, begins_like_json};
+use crate::dialect::{self, Caches, Dialect, DialectOptions, Read, ReadContext, Variant, Wire, begins_like_json, claim_check};
 use crate::error::{Error, Fault, Kind, Result};
-use crate::event::{Events, Extent, Known, Op, Value};
-use crate::images::Latest;
-use crate::keys::{ColumnNames, Keys, Quoting};
-use crate::layout::{EnvelopeField, Layout};
-use crate::mysql::types::{Declared, Types};
-use crate::options::{DialectOptions, Options};
+use crate::event::{Capacity, Events, Interned, Op};
+use crate::interner::{ColumnNames, Interner, Quoting};
+use crate::mysql::types::{DeclaredType, DeclaredTypes};
+use crate::options::{Layout, Options};
+use crate::output::batch::{Batch, Finished, Scratch};
+use crate::output::envelope::EnvelopeField;
+use crate::output::images::ImageByName;
+use crate::output::metrics::Metrics;
+use crate::output::plan::Plan;
+use crate::output::row::{Input, Payloads};
 use crate::template::{Incoming, Templates};
-use crate::wire::claim_check;
+use crate::value::Value;
 use crate::wire::compression::{Compression, expand};
 
 /// How many bytes of messages are read before their values are converted: what stays in a core's own cache.
@@ -40,36 +42,6 @@ pub struct Decoder {
     fields: Fields,
     dialect_options: DialectOptions,
     metrics: Mutex<Metrics>,
-}
-
-/// What a decoder has counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metrics {
-    /// Messages that came in.
-    pub messages: u64,
-    /// Rows that were put out.
-    pub rows: u64,
-    /// Changes and other messages of databases and tables that were not asked for.
-    pub filtered: u64,
-    /// Changes and messages that `DROPMALFORMED` dropped.
-    pub dropped: u64,
-    /// Errors of rows and messages, by kind.
-    pub errors: BTreeMap<&'static str, u64>,
-    /// Messages that were read by a template, of those that came in: a figure of speed, which says nothing about the output.
-    pub templated: u64,
-}
-
-impl Metrics {
-    fn add(&mut self, other: &Metrics) {
-        self.messages += other.messages;
-        self.rows += other.rows;
-        self.filtered += other.filtered;
-        self.dropped += other.dropped;
-        self.templated += other.templated;
-        for (kind, count) in &other.errors {
-            *self.errors.entry(kind).or_default() += count;
-        }
-    }
 }
 
 /// Why a batch could not be decoded at all.
@@ -111,7 +83,7 @@ impl From<ArrowError> for DecodeError {
 }
 
 /// A message as it is read: expanded, or why it cannot be.
-enum Body<'a> {
+enum Payload<'a> {
     Tombstone,
     Bytes(Cow<'a, [u8]>),
     /// A message that was stored elsewhere with its key.
@@ -119,11 +91,11 @@ enum Body<'a> {
     Broken(Cell<Option<Fault>>),
 }
 
-impl Body<'_> {
+impl Payload<'_> {
     fn bytes(&self) -> &[u8] {
         match self {
-            Body::Bytes(bytes) => bytes,
-            Body::Stored(stored) => &stored.value,
+            Payload::Bytes(bytes) => bytes,
+            Payload::Stored(stored) => &stored.value,
             _ => &[],
         }
     }
@@ -136,10 +108,10 @@ trait ReadChunk {
 
     fn read<'a>(
         &mut self,
-        messages: &'a [Body<'_>],
+        messages: &'a [Payload<'_>],
         input: &Input<'a>,
         events: &mut Events<'a, '_, '_>,
-        bodies: &Bodies<'_>,
+        payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError>;
 }
 
@@ -152,14 +124,15 @@ struct EachChunk<'r, F> {
 impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ReadChunk for EachChunk<'_, F> {
     fn read<'a>(
         &mut self,
-        messages: &'a [Body<'_>],
+        messages: &'a [Payload<'_>],
         input: &Input<'a>,
         events: &mut Events<'a, '_, '_>,
-        bodies: &Bodies<'_>,
+        payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
+        let mut caches = Caches::default();
         for (index, body) in messages.iter().enumerate() {
-            events.begin(bodies.first + index);
-            self.decoder.read(body, input.key(bodies.first + index), events);
+            events.begin(payloads.first + index);
+            self.decoder.read(body, input.key(payloads.first + index), events, &mut caches);
         }
         (self.chunk)(events)
     }
@@ -179,33 +152,33 @@ impl ReadChunk for Run<'_> {
 
     fn read<'a>(
         &mut self,
-        messages: &'a [Body<'_>],
+        messages: &'a [Payload<'_>],
         input: &Input<'a>,
         events: &mut Events<'a, '_, '_>,
-        bodies: &Bodies<'_>,
+        payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
-        let mut scratch = Scratch::default();
+        let (mut scratch, mut caches) = (Scratch::default(), Caches::default());
         for (index, body) in messages.iter().enumerate() {
-            let index = bodies.first + index;
+            let index = payloads.first + index;
             let key = input.key(index);
             let message = self.decoder.incoming(body, key, index);
             if let Some(message) = &message
                 && let Some(slot) = self.templates.find(message, self.decoder.dialect)
             {
-                self.batch.append(events, &mut scratch, bodies)?;
+                self.batch.append(events, &mut scratch, payloads)?;
                 if self.templates.read(slot, message, &mut self.batch, events) {
                     continue;
                 }
             }
             events.begin(index);
-            let dialect = self.decoder.read(body, key, events);
+            let dialect = self.decoder.read(body, key, events, &mut caches);
             if let (Some(message), Some(dialect)) = (&message, dialect) {
                 self.templates.learn(message, dialect, &mut self.batch, events);
             }
         }
-        self.batch.append(events, &mut scratch, bodies)?;
-        self.batch.end_chunk(events, &self.templates.list, input);
-        if bodies.first == 0 {
+        self.batch.append(events, &mut scratch, payloads)?;
+        self.batch.end_chunk(events, |table| self.templates.envelope(table), input);
+        if payloads.first == 0 {
             let size = |messages: &[Option<&[u8]>]| messages.iter().flatten().map(|message| message.len()).sum();
             let (read, left) = input.messages.split_at_checked(messages.len()).unwrap_or_default();
             self.batch.reserve(size(read), size(left));
@@ -295,13 +268,13 @@ impl Decoder {
 
     /// Reads the messages, chunk by chunk.
     fn read_all(&self, input: &Input<'_>, reader: &mut impl ReadChunk) -> Result<(), DecodeError> {
-        let mut keys = Keys::new(&self.columns, self.variant(self.dialect).quoting);
-        let mut fields: Vec<Keys<'_>> = self.envelopes.iter().map(|names| Keys::new(names, Quoting::None)).collect();
-        let mut types = Types::new(self.plan.asks(EnvelopeField::ColumnTypes));
-        let mut extent = Extent::default();
+        let mut keys = Interner::new(&self.columns, self.variant(self.dialect).quoting);
+        let mut fields: Vec<Interner<'_>> = self.envelopes.iter().map(|names| Interner::new(names, Quoting::None)).collect();
+        let mut types = DeclaredTypes::new(self.plan.asks(EnvelopeField::ColumnTypes));
+        let mut capacity = Capacity::default();
         let mut at = 0;
         while at < input.messages.len() {
-            let bodies = self.bodies(input, at);
+            let payloads = self.payloads(input, at);
             let forgotten = keys.trim();
             if types.trim(forgotten) {
                 reader.forget();
@@ -309,13 +282,13 @@ impl Decoder {
             for fields in &mut fields {
                 fields.trim();
             }
-            let known = Known { keys: &mut keys, fields: &mut fields, types: &mut types };
+            let known = Interned { keys: &mut keys, fields: &mut fields, types: &mut types };
             let arena = Bump::new();
-            let mut events = Events::new(known, &arena, self.plan.wants, self.dialect_name(), extent);
-            let texts: Vec<&[u8]> = bodies.iter().map(Body::bytes).collect();
-            reader.read(&bodies, input, &mut events, &Bodies { first: at, texts: &texts })?;
-            extent = events.extent();
-            at += bodies.len();
+            let mut events = Events::new(known, &arena, self.plan.wants, self.dialect_name(), capacity);
+            let texts: Vec<&[u8]> = payloads.iter().map(Payload::bytes).collect();
+            reader.read(&payloads, input, &mut events, &Payloads { first: at, texts: &texts })?;
+            capacity = events.capacity();
+            at += payloads.len();
         }
         Ok(())
     }
@@ -324,10 +297,10 @@ impl Decoder {
     pub(crate) fn declared_types(
         &self,
         values: &dyn Array,
-        mut found: impl FnMut(&str, &Declared, &Value<'_>) -> Result<(), String>,
+        mut found: impl FnMut(&str, &DeclaredType, &Value<'_>) -> Result<(), String>,
     ) -> Result<(), DecodeError> {
         self.each_chunk(&self.input(values)?, |events| {
-            let mut latest = Latest::default();
+            let mut latest = ImageByName::default();
             for row in events.rows.iter().filter(|row| row.op.is_row_change()) {
                 let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
                 let passes = self
@@ -335,7 +308,7 @@ impl Decoder {
                     .filter
                     .passes(envelope.database.as_deref().unwrap_or_default(), envelope.table.as_deref().unwrap_or_default());
                 let block = envelope.types.filter(|_| passes).and_then(|block| events.types.block(block));
-                row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| latest.overlay(image, events));
+                row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| latest.load(image, events));
                 for (key, id) in block.map_or(&[][..], |block| &block.entries) {
                     if let Some(declared) = events.types.declared(*id) {
                         found(events.keys.name(*key), declared, &latest.value(*key).as_text())?;
@@ -356,64 +329,76 @@ impl Decoder {
     }
 
     /// The next messages, expanded, up to a chunk's size.
-    fn bodies<'a>(&self, input: &Input<'a>, at: usize) -> Vec<Body<'a>> {
-        let mut bodies = Vec::new();
+    fn payloads<'a>(&self, input: &Input<'a>, at: usize) -> Vec<Payload<'a>> {
+        let mut payloads = Vec::new();
         let mut bytes = 0;
         for message in input.messages.get(at..).unwrap_or_default() {
-            let body = message.map_or(Body::Tombstone, |message| self.expand(message));
+            let body = message.map_or(Payload::Tombstone, |message| self.expand(message));
             bytes += body.bytes().len();
-            bodies.push(body);
+            payloads.push(body);
             if bytes >= CHUNK_BYTES {
                 break;
             }
         }
-        bodies
+        payloads
     }
 
-    fn expand<'a>(&self, message: &'a [u8]) -> Body<'a> {
+    fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
         // Only JSON can be told from what is compressed: other wires begin with any byte.
         let is_plain = |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_json(bytes);
         let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| match claim_check::unwrap(&bytes) {
-            None => Ok(Body::Bytes(bytes)),
+            None => Ok(Payload::Bytes(bytes)),
             Some(stored) => {
                 let claim_check::Stored { key, value } = stored?;
                 let value = expand(&value, self.options.compression, is_plain)?.into_owned();
-                Ok(Body::Stored(claim_check::Stored { key, value }))
+                Ok(Payload::Stored(claim_check::Stored { key, value }))
             }
         });
-        expanded.unwrap_or_else(|fault| Body::Broken(Cell::new(Some(fault))))
+        expanded.unwrap_or_else(|fault| Payload::Broken(Cell::new(Some(fault))))
     }
 
     /// Reads a message into events, and returns its dialect if it could be read.
-    fn read<'a>(&self, body: &'a Body<'_>, key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>) -> Option<&'static Dialect> {
-        let outcome = match body {
-            Body::Tombstone => {
-                events.plain(Op::Tombstone, None);
+    fn read<'a>(
+        &self,
+        body: &'a Payload<'_>,
+        key: Option<&'a [u8]>,
+        events: &mut Events<'a, '_, '_>,
+        caches: &mut Caches<'a>,
+    ) -> Option<&'static Dialect> {
+        let envelope_row = match body {
+            Payload::Tombstone => {
+                events.push_message(Op::Tombstone, None);
                 return None;
             }
-            Body::Bytes(bytes) => self.read_bytes(bytes, key, events),
-            Body::Stored(stored) => self.read_bytes(&stored.value, stored.key.as_deref().or(key), events),
-            Body::Broken(fault) => fault.take().map_or_else(|| Err(Fault::new(Kind::Compression, "is broken")), Err),
+            Payload::Bytes(bytes) => self.read_bytes(bytes, key, events, caches),
+            Payload::Stored(stored) => self.read_bytes(&stored.value, stored.key.as_deref().or(key), events, caches),
+            Payload::Broken(fault) => fault.take().map_or_else(|| Err(Fault::new(Kind::Compression, "is broken")), Err),
         };
-        outcome.map_err(|fault| events.unreadable(fault)).ok()
+        envelope_row.map_err(|fault| events.fail_message(fault)).ok()
     }
 
-    fn read_bytes<'a>(&self, bytes: &'a [u8], key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>) -> Result<&'static Dialect> {
+    fn read_bytes<'a>(
+        &self,
+        bytes: &'a [u8],
+        key: Option<&'a [u8]>,
+        events: &mut Events<'a, '_, '_>,
+        caches: &mut Caches<'a>,
+    ) -> Result<&'static Dialect> {
         let dialect = self.dialect.or_else(|| dialect::detect(bytes)).ok_or_else(|| dialect::undetected(bytes))?;
         let variant = self.variant(Some(dialect));
-        let reading = Reading { variant, lenient: self.options.lenient, key, options: &self.dialect_options };
-        events.speak(dialect::index(dialect), dialect.name);
+        let reading = ReadContext { variant, lenient: self.options.lenient, key, options: &self.dialect_options };
+        events.set_dialect(dialect::index(dialect), dialect.name);
         match dialect.read {
             Read::Text(read) => read(utf8(bytes)?, &reading, events),
-            Read::Bytes(read) => read(bytes, &reading, events),
+            Read::Bytes(read) => read(bytes, &reading, events, caches),
         }?;
         Ok(dialect)
     }
 
     /// A message that may be one of a template.
-    fn incoming<'a>(&self, body: &'a Body<'_>, key: Option<&'a [u8]>, index: usize) -> Option<Incoming<'a>> {
+    fn incoming<'a>(&self, body: &'a Payload<'_>, key: Option<&'a [u8]>, index: usize) -> Option<Incoming<'a>> {
         let bytes = match body {
-            Body::Bytes(bytes) if self.options.templates && self.dialect.is_none_or(|dialect| dialect.template.is_some()) => bytes,
+            Payload::Bytes(bytes) if self.options.templates && self.dialect.is_none_or(|dialect| dialect.template.is_some()) => bytes,
             _ => return None,
         };
         let text = simdutf8::basic::from_utf8(bytes).ok()?;

@@ -1,169 +1,21 @@
-//! The hub: what every dialect says, in one form, borrowed from the message.
+//! Change events: the one form that every dialect produces, borrowed from the message.
 //!
 //! A dialect reads a message into [`Events`]: an [`Envelope`] for each message and a [`Row`] for each change. Row images
-//! stay as the cells they came in, until the batch knows which tables and columns are asked for.
+//! are lists of cells, which the batch converts once it knows the requested tables and columns.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use bumpalo::Bump;
 use hashbrown::HashSet;
 
-use crate::error::{Fault, Kind, Result};
-use crate::keys::{KeyId, Keys};
-use crate::mysql::types::Types;
-use crate::mysql::{number, temporal};
-use crate::shapes::Shapes;
+use crate::error::{Fault, Result};
+use crate::interner::{Interner, NameId};
+use crate::mysql::types::DeclaredTypes;
+use crate::value::Value;
 use crate::wire::json::Cursor;
-use crate::wire::utf8::utf8;
 
-/// One value of a row image, as its message writes it.
-///
-/// The tag is as wide as a pointer, so that copying a value moves whole words: a narrow tag between padding made every copy
-/// wait for the bytes just written, a third of the time spent on reading rows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(u64)]
-pub(crate) enum Value<'a> {
-    /// The image does not carry the column.
-    Missing,
-    /// SQL NULL.
-    Null,
-    /// `true` or `false`.
-    Bool(&'a str),
-    /// A JSON number's characters.
-    Number(&'a str),
-    /// Text without escapes.
-    Text(&'a str),
-    /// The same as bytes, which are known to be UTF-8: most of them become numbers, and nobody needs a `&str`.
-    Plain(&'a [u8]),
-    /// Likewise the characters of a number.
-    Digits(&'a [u8]),
-    /// The characters of a JSON string that has escapes.
-    Escaped(&'a str),
-    /// A JSON object or array.
-    Nested(&'a str),
-    /// The stored bytes themselves (Avro; what was base64).
-    Bytes(&'a [u8]),
-    /// A DATE: days since 1970.
-    Date(i32),
-    /// A DATETIME: microseconds since 1970 on its clock.
-    Clock(i64),
-    /// A TIMESTAMP: microseconds since 1970 in UTC.
-    Instant(i64),
-    /// A TIME: microseconds.
-    Time(i64),
-    /// A DECIMAL times ten to the scale of the column that it is for, within its precision.
-    Unscaled(i64),
-    /// A FLOAT.
-    Single(f32),
-    /// A DOUBLE.
-    Double(f64),
-    /// A value that its dialect could not make out, though it could the row.
-    Unread(&'a Unread<'a>),
-}
-
-/// Why a single value could not be made out, so that it is an error of its column and of no other.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Unread<'a> {
-    pub kind: Kind,
-    pub why: &'a str,
-    /// As they stand in the message: of text that cannot be decoded, the stored bytes.
-    pub bytes: &'a [u8],
-}
-
-impl Unread<'_> {
-    #[cold]
-    pub fn fault(&self) -> Fault {
-        Fault::new(self.kind, self.why)
-    }
-}
-
-impl<'a> Value<'a> {
-    /// The characters as they stand in the message; of a value that is not written in characters, none.
-    pub fn raw(&self) -> &'a str {
-        match *self {
-            Value::Null => "null",
-            Value::Bool(raw) | Value::Number(raw) | Value::Text(raw) | Value::Escaped(raw) | Value::Nested(raw) => raw,
-            Value::Plain(bytes) | Value::Digits(bytes) => utf8(bytes).unwrap_or_default(),
-            _ => "",
-        }
-    }
-
-    /// Its bytes, where it has any: they lie in the message, unless the value was made from what is written there.
-    pub fn bytes(&self) -> &'a [u8] {
-        match *self {
-            Value::Bytes(bytes) | Value::Plain(bytes) | Value::Digits(bytes) => bytes,
-            Value::Unread(unread) => unread.bytes,
-            other => other.raw().as_bytes(),
-        }
-    }
-
-    /// The text that the value stands for: escapes decoded, numbers with their own digits, JSON as JSON, bytes as base64, dates
-    /// and times as MySQL prints them.
-    pub fn text(&self) -> Result<Cow<'a, str>> {
-        Ok(match *self {
-            Value::Escaped(raw) => return crate::wire::json::Text { raw, escaped: true }.decode(),
-            Value::Bytes(bytes) => BASE64.encode(bytes).into(),
-            Value::Date(days) => temporal::print_date(days).into(),
-            Value::Clock(micros) | Value::Instant(micros) => temporal::print_clock(micros).into(),
-            Value::Time(micros) => temporal::print_time(micros).into(),
-            Value::Unscaled(number) => number.to_string().into(),
-            Value::Single(single) => number::print_float(single).into(),
-            Value::Double(double) => number::print_float(double).into(),
-            Value::Unread(unread) => return Err(unread.fault()),
-            other => Cow::Borrowed(other.raw()),
-        })
-    }
-
-    /// The characters of text without escapes, or of a number.
-    #[inline]
-    pub fn plain(&self) -> Option<&'a [u8]> {
-        match *self {
-            Value::Text(text) | Value::Number(text) => Some(text.as_bytes()),
-            Value::Plain(text) | Value::Digits(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    /// The value with its characters as a `&str`.
-    pub fn as_text(&self) -> Value<'a> {
-        match *self {
-            Value::Plain(_) => Value::Text(self.raw()),
-            Value::Digits(_) => Value::Number(self.raw()),
-            other => other,
-        }
-    }
-
-    pub fn is_null(&self) -> bool {
-        matches!(self, Value::Missing | Value::Null)
-    }
-
-    /// Whether its message writes it in characters.
-    fn is_written(&self) -> bool {
-        use Value::{Bool, Digits, Escaped, Missing, Nested, Null, Number, Plain, Text};
-        matches!(self, Missing | Null | Bool(_) | Number(_) | Text(_) | Plain(_) | Digits(_) | Escaped(_) | Nested(_))
-    }
-
-    /// Whether both stand for the same text; null equals only null.
-    pub fn same(&self, other: &Value<'_>) -> bool {
-        match (self, other) {
-            (a, b) if a.is_null() || b.is_null() => a.is_null() && b.is_null(),
-            (Value::Text(a), Value::Text(b)) => a == b,
-            (Value::Plain(a), Value::Plain(b)) | (Value::Digits(a), Value::Digits(b)) => a == b,
-            (a, b) if a == b => true,
-            (a, b) if !a.is_written() || !b.is_written() => false,
-            (a, b) if a.raw() == b.raw() => true,
-            (Value::Escaped(_), _) | (_, Value::Escaped(_)) => {
-                matches!((self.text(), other.text()), (Ok(a), Ok(b)) if a == b)
-            }
-            _ => false,
-        }
-    }
-}
-
-/// What a row of the output is.
+/// The operation of an output row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// A row was inserted.
@@ -194,9 +46,9 @@ pub enum Op {
     Watermark,
     /// A Kafka record without a value.
     Tombstone,
-    /// A kind without a counterpart here.
+    /// An operation that has no counterpart here.
     Other,
-    /// Nothing could be read.
+    /// The message could not be read.
     Error,
 }
 
@@ -223,13 +75,13 @@ impl Op {
         }
     }
 
-    /// What a statement is, of which its message only says that it is one.
+    /// The operation of a statement whose message does not say which it is.
     pub(crate) fn of_statement(sql: &str) -> Op {
         let word = sql.split_ascii_whitespace().next().unwrap_or_default();
         let is = |other: &str| word.eq_ignore_ascii_case(other);
         match () {
             () if is("truncate") => Op::Truncate,
-            // Debezium's snapshot sends these beside the tables' own statements.
+            // Debezium's snapshot sends these between the tables' own statements.
             () if is("use") || is("set") => Op::Query,
             () => Op::Ddl,
         }
@@ -241,33 +93,33 @@ impl Op {
     }
 }
 
-/// How a dialect writes what MySQL holds: data, not code. Each dialect states its own.
+/// How a dialect encodes MySQL's values: data, not code. Each dialect has its own.
 #[derive(Debug)]
 pub(crate) struct Quirks {
     /// The dialect's name, for `source.dialect` and for errors.
     pub dialect: &'static str,
-    /// Whether declared types are the DDL's own text, where `bit` is `bit(1)`; else lengths may have been left out.
+    /// Whether declared types are the DDL's own text, where `bit` means `bit(1)`. Otherwise lengths may be left out.
     pub declares_lengths: bool,
-    /// In which form values stand in the message.
-    pub writes: Writes,
+    /// The format of values.
+    pub format: ValueFormat,
 }
 
-/// In which form a dialect writes values.
+/// The format in which a dialect writes values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writes {
-    /// As MySQL prints them; binary as text whose characters U+0000 to U+00FF are the bytes.
+pub(crate) enum ValueFormat {
+    /// As MySQL prints them. Binary is text whose characters U+0000 to U+00FF are the bytes.
     Text,
-    /// As Kafka Connect does: epochs, base64, structs. The schema part says which; else the connector's settings do.
+    /// As Kafka Connect does: epochs, base64, structs. The schema part says which; without it, the connector's settings do.
     Connect,
-    /// As text, but binary in base64.
+    /// As text, with binary in base64.
     Base64,
-    /// Likewise, and JSON columns as JSON, so that their strings are out of their quotes.
+    /// As text, with binary in base64 and JSON columns as JSON: their strings have lost their quotes.
     Base64AndJson,
-    /// Each value says itself whether it is text, bytes, a number or a time.
+    /// Each value carries its own type: text, bytes, a number or a time.
     Typed,
 }
 
-/// What a message says of itself and of all its rows.
+/// The envelope of a message: what it says of itself and of all its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Envelope<'a> {
     pub quirks: &'static Quirks,
@@ -279,7 +131,7 @@ pub(crate) struct Envelope<'a> {
     pub sql: Option<Cow<'a, str>>,
     /// JSON text.
     pub table_changes: Option<Cow<'a, str>>,
-    /// Which block of declared types, see [`Types`].
+    /// Its block of declared types in [`DeclaredTypes`].
     pub types: Option<usize>,
     /// JSON text: an object of numbers.
     pub jdbc_types: Option<Cow<'a, str>>,
@@ -291,7 +143,8 @@ pub(crate) struct Envelope<'a> {
     pub source: Source<'a>,
 }
 
-/// Where and when a change comes from: what differs from message to message of a table. What a dialect lacks is `None`.
+/// Where and when a change happened: the part of the envelope that differs between messages of a table. A dialect that lacks a
+/// field leaves it `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Source<'a> {
     pub operation: Option<Cow<'a, str>>,
@@ -309,7 +162,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl Envelope<'_> {
-    /// An envelope that says nothing yet.
+    /// An envelope with no field set.
     pub fn empty(quirks: &'static Quirks) -> Self {
         Envelope {
             quirks,
@@ -330,8 +183,8 @@ impl Envelope<'_> {
         }
     }
 
-    /// What holds for other messages too, out of the message's lifetime: all but the source, and the key, whose names are the
-    /// chunk's.
+    /// An owned copy of what other messages of the table share: all fields but the source and the key, whose names belong to
+    /// the chunk.
     pub fn shared(&self) -> Envelope<'static> {
         let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(|text| Cow::Owned(text.to_owned()));
         Envelope {
@@ -355,7 +208,7 @@ impl Envelope<'_> {
 /// The cells of one row image, within [`Events::cells`].
 pub(crate) type Cells = Range<usize>;
 
-/// A row image: the cells it carries itself, over those of another image.
+/// A row image: its own cells, merged onto those of a base image.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Image {
     pub base: Cells,
@@ -363,18 +216,18 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// An image that is whole by itself.
+    /// A complete image.
     pub fn whole(cells: Cells) -> Self {
         Image { base: cells, own: 0..0 }
     }
 
-    /// The image before an update or delete: the whole row is `old` overlaid on `data`. A key that `old` has, even
-    /// with null, is the value from before; a key that it lacks did not change.
-    pub fn overlaid(data: Cells, old: Cells) -> Self {
+    /// The image before an update or delete: `old` merged onto `data`. A column in `old`, even a null one, has its value from
+    /// before; a column that `old` lacks did not change.
+    pub fn merged(data: Cells, old: Cells) -> Self {
         Image { base: data, own: old }
     }
 
-    /// Its cells; where a key stands twice, the later one counts.
+    /// Its cells; of a duplicate name, the later one counts.
     pub fn cells(&self) -> impl Iterator<Item = usize> {
         self.base.clone().chain(self.own.clone())
     }
@@ -386,98 +239,69 @@ pub(crate) struct Row {
     pub op: Op,
     /// Index of the message in the input.
     pub message: usize,
-    /// The dialect that the message was read in, for errors.
+    /// The dialect of the message, for errors.
     pub dialect: &'static str,
-    /// Within [`Events::envelopes`]; none for what could not be read.
+    /// Index in [`Events::envelopes`]; none for a message that could not be read.
     pub envelope: Option<usize>,
     /// Index of this change in its message.
     pub index: usize,
     pub before: Option<Image>,
     pub after: Option<Image>,
-    /// Why nothing could be read.
+    /// Why the message could not be read.
     pub fault: Option<Fault>,
 }
 
-/// What a decoder has use for, so that dialects skip the rest.
+/// What the decoder needs, so that dialects skip the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wants {
-    /// Cells of columns that are not in the schema.
+    /// Cells of columns outside the schema.
     pub every_cell: bool,
     /// Cells of the schema's columns.
     pub images: bool,
-    /// Declared types: for output, or because a column's conversion depends on them.
+    /// Declared types: for the output, or because the conversion of a column depends on them.
     pub types: bool,
-    /// JDBC's numbers of types, where they have to be gathered from the columns.
+    /// JDBC type numbers, where they must be collected from the columns.
     pub jdbc_types: bool,
-    /// In which forms values are written, where a message tells.
-    pub forms: bool,
+    /// The encodings of values, where a message declares them.
+    pub encodings: bool,
 }
 
-/// How many tables can alternate before blocks that repeat are read again.
+/// How many tables can alternate before repeated blocks are parsed again.
 const REPEATS: usize = 64;
 
-/// A column of rows whose values stand apart from the names, in the same order.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Listed {
-    pub key: KeyId,
-    /// Whether anybody asks for its cells.
-    pub is_wanted: bool,
-    /// The producer's number of its type.
-    pub type_number: i32,
-}
-
-/// The columns of a table, and how they stood in the message that listed them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct List<'a> {
-    /// The table's name as it stood.
-    pub name: &'a [u8],
-    /// Database, schema and table.
-    pub names: [Option<&'a str>; 3],
-    pub raw: &'a [u8],
-    pub columns: &'a [Listed],
-    /// Which block of declared types.
-    pub types: Option<usize>,
-}
-
-/// What some messages said, in order.
+/// The change events of some messages, in order.
 pub(crate) struct Events<'a, 's, 'k> {
-    pub keys: &'k mut Keys<'s>,
-    /// Names of the envelope's fields, for each dialect: its own are numbered as it lists them.
-    fields: &'k mut [Keys<'s>],
+    pub keys: &'k mut Interner<'s>,
+    /// Names of the envelope's fields, for each dialect, numbered in the dialect's order.
+    fields: &'k mut [Interner<'s>],
     dialect_index: usize,
-    pub types: &'k mut Types,
+    pub types: &'k mut DeclaredTypes,
     pub wants: Wants,
-    /// The current message's dialect: as asked for, until it is known.
+    /// The current message's dialect: the requested one until it is detected.
     dialect: &'static str,
-    asked: &'static str,
-    pub cells: Vec<(KeyId, Value<'a>)>,
-    /// Row images of the message that is being read; none where there is null in place of one.
+    requested: &'static str,
+    pub cells: Vec<(NameId, Value<'a>)>,
+    /// Row images of the current message; none where it has null.
     pub images: Vec<Option<Cells>>,
-    /// The values of one of its images, each as it stands and what was made of it, for what repeats them.
-    pub twins: Vec<(&'a [u8], Value<'a>)>,
-    pub names: Vec<KeyId>,
+    pub names: Vec<NameId>,
     pub envelopes: Vec<Envelope<'a>>,
-    /// Of messages that were read by a template.
+    /// Sources of the messages that a template read.
     pub sources: Vec<Source<'a>>,
     pub rows: Vec<Row>,
-    /// Room for what has to be made from the message, such as text of another charset.
+    /// Memory for values that are decoded from the message, such as text of another charset.
     pub arena: &'a Bump,
-    /// What stood in place of the declared JDBC types, by the last name of the row before them.
+    /// The last object of JDBC types, by the last column name of the row.
     repeats: [&'a str; REPEATS],
-    /// Columns that were listed before, each at a place that the table's name tells.
-    lists: [List<'a>; REPEATS],
-    /// The list of names that was read last.
+    /// The last list of names.
     last_names: (&'a str, Option<Range<usize>>),
-    /// What is said of columns beside their values, where a message repeats that in every row.
-    pub shapes: Shapes<'a>,
-    /// Index of the message that is being read.
+    /// Index of the current message in the input.
     pub message: usize,
     first_row: usize,
 }
 
-/// How much a chunk of messages said: the next one will say about as much.
+/// How many items a chunk of messages had: an estimate for the next one.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Extent {
+pub(crate) struct Capacity {
     cells: usize,
     names: usize,
     envelopes: usize,
@@ -485,16 +309,16 @@ pub(crate) struct Extent {
     rows: usize,
 }
 
-/// What was met in earlier chunks.
-pub(crate) struct Known<'s, 'k> {
-    pub keys: &'k mut Keys<'s>,
-    pub fields: &'k mut [Keys<'s>],
-    pub types: &'k mut Types,
+/// The names and types of earlier chunks.
+pub(crate) struct Interned<'s, 'k> {
+    pub keys: &'k mut Interner<'s>,
+    pub fields: &'k mut [Interner<'s>],
+    pub types: &'k mut DeclaredTypes,
 }
 
 impl<'a, 's, 'k> Events<'a, 's, 'k> {
-    pub fn new(known: Known<'s, 'k>, arena: &'a Bump, wants: Wants, dialect: &'static str, expected: Extent) -> Self {
-        let Known { keys, fields, types } = known;
+    pub fn new(known: Interned<'s, 'k>, arena: &'a Bump, wants: Wants, dialect: &'static str, expected: Capacity) -> Self {
+        let Interned { keys, fields, types } = known;
         Events {
             keys,
             fields,
@@ -502,28 +326,25 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             types,
             wants,
             dialect,
-            asked: dialect,
+            requested: dialect,
             cells: Vec::with_capacity(expected.cells),
             images: Vec::new(),
-            twins: Vec::new(),
             names: Vec::with_capacity(expected.names),
             envelopes: Vec::with_capacity(expected.envelopes),
             sources: Vec::with_capacity(expected.sources),
             rows: Vec::with_capacity(expected.rows),
             arena,
             repeats: [""; REPEATS],
-            lists: [List::default(); REPEATS],
             last_names: ("", None),
-            shapes: Shapes::default(),
             message: 0,
             first_row: 0,
         }
     }
 
-    /// With some more room, as a list that has to grow is copied.
-    pub fn extent(&self) -> Extent {
+    /// The sizes of this chunk plus a quarter, because a list that grows is copied.
+    pub fn capacity(&self) -> Capacity {
         let roomy = |length: usize| length + length / 4;
-        Extent {
+        Capacity {
             cells: roomy(self.cells.len()),
             names: roomy(self.names.len()),
             envelopes: roomy(self.envelopes.len()),
@@ -532,19 +353,10 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         }
     }
 
-    /// An object, or null, that is usually the same for the same columns.
+    /// An object or null, which is usually the same for the same columns.
     pub fn read_repeated(&mut self, cursor: &mut Cursor<'a>, first_cell: usize) -> Result<Option<Cow<'a, str>>> {
         let hint = self.last_key(first_cell) % REPEATS;
         Ok(cursor.repeated(self.repeats.get_mut(hint).unwrap_or(&mut ""))?.map(Cow::Borrowed))
-    }
-
-    /// The columns that were listed last for a table of this name, or for another one that shares its place.
-    #[inline]
-    pub fn list(&mut self, table: &[u8]) -> &mut List<'a> {
-        let place = table.iter().fold(0, |place: usize, byte| place.wrapping_mul(31).wrapping_add((*byte).into())) % REPEATS;
-        // There is a first place, so the fallback is never taken.
-        let [first, rest @ ..] = &mut self.lists;
-        rest.get_mut(place.wrapping_sub(1)).unwrap_or(first)
     }
 
     /// Declared types: an object of names and types, or null.
@@ -556,12 +368,12 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         self.types.read(cursor, self.keys, hint).map(Some)
     }
 
-    /// The last name of the rows since `first_cell`: the messages of a table end their rows with the same one.
+    /// The last column name since `first_cell`: rows of a table end with the same one.
     fn last_key(&self, first_cell: usize) -> usize {
         self.cells.get(first_cell..).and_then(<[_]>::last).map_or(0, |(key, _)| key.index())
     }
 
-    /// An array of names, each kept once, or null. No names are as good as null.
+    /// An array of names without duplicates, or null. An empty array counts as null.
     pub fn read_names(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<Range<usize>>> {
         match cursor.peek() {
             Some(b'n') => return cursor.null().map(|()| None),
@@ -585,7 +397,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         Ok(names)
     }
 
-    /// Row images, as a range of [`Events::images`]: an array of objects, or one object; null stands for no object.
+    /// Row images as a range of [`Events::images`]: an array of objects, one object, or null.
     pub fn read_images(&mut self, cursor: &mut Cursor<'a>) -> Result<Range<usize>> {
         let start = self.images.len();
         match cursor.peek() {
@@ -617,33 +429,32 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         Ok(())
     }
 
-    /// The cells of one of the current message's row images; none where there is null in place of an object.
+    /// The cells of a row image of the current message; none where it is null.
     pub fn image(&self, images: &Range<usize>, row: usize) -> Option<Cells> {
         self.images.get(images.clone())?.get(row)?.clone()
     }
 
     /// Names of the current dialect's fields.
     #[inline]
-    pub fn fields(&mut self) -> &mut Keys<'s> {
+    pub fn fields(&mut self) -> &mut Interner<'s> {
         self.fields.get_mut(self.dialect_index).unwrap_or(self.keys)
     }
 
-    /// Says in which dialect the current message is written.
-    pub fn speak(&mut self, dialect_index: usize, name: &'static str) {
+    /// Sets the current message's dialect.
+    pub fn set_dialect(&mut self, dialect_index: usize, name: &'static str) {
         self.dialect_index = dialect_index;
         self.dialect = name;
     }
 
-    /// Starts the message with this index in the input.
+    /// Begins the message with this index in the input.
     pub fn begin(&mut self, message: usize) {
         self.message = message;
-        self.dialect = self.asked;
+        self.dialect = self.requested;
         self.images.clear();
-        self.twins.clear();
         self.first_row = self.rows.len();
     }
 
-    /// Adds an envelope and returns its number.
+    /// Adds an envelope and returns its index.
     pub fn envelope(&mut self, envelope: Envelope<'a>) -> usize {
         self.envelopes.push(envelope);
         self.envelopes.len() - 1
@@ -664,30 +475,30 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         });
     }
 
-    /// Takes back what the current message has said: it cannot be read, and that is one row.
-    pub fn unreadable(&mut self, fault: Fault) {
+    /// Drops the events of the current message, which cannot be read, and adds one error row.
+    pub fn fail_message(&mut self, fault: Fault) {
         self.rows.truncate(self.first_row);
-        self.plain(Op::Error, Some(fault));
+        self.push_message(Op::Error, Some(fault));
     }
 
-    /// Adds a row of the current message that has nothing but its op.
-    pub fn plain(&mut self, op: Op, fault: Option<Fault>) {
+    /// Adds a row of the current message without envelope and images.
+    pub fn push_message(&mut self, op: Op, fault: Option<Fault>) {
         let index = self.rows.len() - self.first_row;
         self.rows.push(Row { op, message: self.message, dialect: self.dialect, envelope: None, index, before: None, after: None, fault });
     }
 
-    /// Whether anybody asks for the cells of this name.
+    /// Whether cells of this name are needed.
     #[inline]
-    pub fn wants_cell(&self, key: KeyId) -> bool {
+    pub fn wants_cell(&self, key: NameId) -> bool {
         self.wants.every_cell || self.wants.images && self.keys.column(key).is_some()
     }
 
-    /// Reads the JSON object of a row image; cells that nobody asks for are stepped over.
+    /// Reads the JSON object of a row image; cells that are not needed are skipped.
     #[inline]
     pub fn read_cells(&mut self, cursor: &mut Cursor<'a>) -> Result<Cells> {
         let start = self.cells.len();
         let mut members = cursor.object()?;
-        let mut key = KeyId::START;
+        let mut key = NameId::START;
         while cursor.next_member(&mut members)? {
             key = self.keys.read(cursor, key)?;
             let value = cursor.value()?;

@@ -10,11 +10,11 @@ use crate::wire::json::{self, Cursor, Text};
 
 /// A column name's number within one call of the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct KeyId(u32);
+pub(crate) struct NameId(u32);
 
-impl KeyId {
+impl NameId {
     /// What comes before the first name of a row.
-    pub const START: KeyId = KeyId(0);
+    pub const START: NameId = NameId(0);
 
     #[inline]
     pub fn index(self) -> usize {
@@ -33,20 +33,20 @@ struct Key {
     /// Which of the asked columns it names.
     column: Option<u32>,
     /// Which name followed last time, and which one before that: a name may stand in two objects.
-    next: KeyId,
-    other: KeyId,
+    next: NameId,
+    other: NameId,
 }
 
-/// The names met so far. More than [`Keys::MOST`] are forgotten between two chunks of messages.
-pub(crate) struct Keys<'s> {
+/// The names met so far. More than [`Interner::MOST`] are forgotten between two chunks of messages.
+pub(crate) struct Interner<'s> {
     columns: &'s ColumnNames,
     quoting: Quoting,
     keys: Vec<Key>,
     /// By the characters in JSON: a name can be written in many ways, and has one number.
-    ids: HashMap<Box<str>, KeyId>,
-    by_name: HashMap<Box<str>, KeyId>,
+    ids: HashMap<Box<str>, NameId>,
+    by_name: HashMap<Box<str>, NameId>,
     /// The name met last with the same [`fingerprint`]: what makes names in any order nearly as fast as in the usual one.
-    near: [KeyId; NEAR],
+    near: [NameId; NEAR],
 }
 
 const NEAR: usize = 256;
@@ -114,7 +114,7 @@ impl Key {
         let length = quoted.len().min(16);
         head.iter_mut().zip(quoted.bytes()).for_each(|(to, from)| *to = from);
         let mask = if length == 16 { u128::MAX } else { (1 << (8 * length)) - 1 };
-        Key { quoted: quoted.into(), head: u128::from_le_bytes(head), mask, name, column, next: KeyId::START, other: KeyId::START }
+        Key { quoted: quoted.into(), head: u128::from_le_bytes(head), mask, name, column, next: NameId::START, other: NameId::START }
     }
 
     /// Whether it is the key of these characters.
@@ -137,13 +137,13 @@ impl Key {
     }
 }
 
-impl<'s> Keys<'s> {
+impl<'s> Interner<'s> {
     /// How many names are kept: far more than the tables of a topic have, so that only made-up names reach it.
     pub const MOST: usize = 1 << 16;
 
     pub fn new(columns: &'s ColumnNames, quoting: Quoting) -> Self {
         let mut keys =
-            Keys { columns, quoting, keys: Vec::new(), ids: HashMap::new(), by_name: HashMap::new(), near: [KeyId::START; NEAR] };
+            Interner { columns, quoting, keys: Vec::new(), ids: HashMap::new(), by_name: HashMap::new(), near: [NameId::START; NEAR] };
         keys.forget();
         keys
     }
@@ -161,7 +161,7 @@ impl<'s> Keys<'s> {
         self.ids.clear();
         self.by_name.clear();
         self.keys.clear();
-        self.near = [KeyId::START; NEAR];
+        self.near = [NameId::START; NEAR];
         // The start of a row, which is no name.
         self.keys.push(Key::new("".into(), "".into(), None));
     }
@@ -171,7 +171,7 @@ impl<'s> Keys<'s> {
     }
 
     #[inline]
-    pub fn name(&self, id: KeyId) -> &str {
+    pub fn name(&self, id: NameId) -> &str {
         self.keys.get(id.index()).map_or("", |key| &key.name)
     }
 
@@ -182,13 +182,13 @@ impl<'s> Keys<'s> {
 
     /// Which of the asked columns `id` names.
     #[inline]
-    pub fn column(&self, id: KeyId) -> Option<usize> {
+    pub fn column(&self, id: NameId) -> Option<usize> {
         self.keys.get(id.index()).and_then(|key| key.column).map(|column| column as usize)
     }
 
     /// Reads a JSON key and its colon, where `previous` is the key before it.
     #[inline(always)]
-    pub fn read(&mut self, cursor: &mut Cursor<'_>, previous: KeyId) -> Result<KeyId> {
+    pub fn read(&mut self, cursor: &mut Cursor<'_>, previous: NameId) -> Result<NameId> {
         match self.eat_next(cursor, previous) {
             Some(id) => Ok(id),
             None => self.read_other(cursor, previous),
@@ -196,7 +196,7 @@ impl<'s> Keys<'s> {
     }
 
     /// Reads a key of an object whose order is that of no row, and so tells nothing about the next row's.
-    pub fn read_unordered(&mut self, cursor: &mut Cursor<'_>, previous: KeyId) -> Result<KeyId> {
+    pub fn read_unordered(&mut self, cursor: &mut Cursor<'_>, previous: NameId) -> Result<NameId> {
         match self.eat_next(cursor, previous) {
             Some(id) => Ok(id),
             None => self.intern_key(cursor),
@@ -205,16 +205,16 @@ impl<'s> Keys<'s> {
 
     /// Steps over the key that followed `previous` last time, if it stands here.
     #[inline(always)]
-    fn eat_next(&self, cursor: &mut Cursor<'_>, previous: KeyId) -> Option<KeyId> {
+    fn eat_next(&self, cursor: &mut Cursor<'_>, previous: NameId) -> Option<NameId> {
         let Key { next, other, .. } = *self.keys.get(previous.index())?;
-        if next != KeyId::START && self.keys.get(next.index())?.eat(cursor) {
+        if next != NameId::START && self.keys.get(next.index())?.eat(cursor) {
             return Some(next);
         }
-        (other != KeyId::START && self.keys.get(other.index())?.eat(cursor)).then_some(other)
+        (other != NameId::START && self.keys.get(other.index())?.eat(cursor)).then_some(other)
     }
 
     #[inline(never)]
-    fn read_other(&mut self, cursor: &mut Cursor<'_>, previous: KeyId) -> Result<KeyId> {
+    fn read_other(&mut self, cursor: &mut Cursor<'_>, previous: NameId) -> Result<NameId> {
         let id = self.intern_key(cursor)?;
         if let Some(key) = self.keys.get_mut(previous.index()) {
             key.other = std::mem::replace(&mut key.next, id);
@@ -222,7 +222,7 @@ impl<'s> Keys<'s> {
         Ok(id)
     }
 
-    fn intern_key(&mut self, cursor: &mut Cursor<'_>) -> Result<KeyId> {
+    fn intern_key(&mut self, cursor: &mut Cursor<'_>) -> Result<NameId> {
         cursor.peek();
         let start = cursor.at();
         self.intern(cursor.key()?).map_err(|fault| fault.at(start))
@@ -230,9 +230,9 @@ impl<'s> Keys<'s> {
 
     /// The number of a name that stands in JSON.
     #[inline]
-    pub fn intern(&mut self, text: Text<'_>) -> Result<KeyId> {
+    pub fn intern(&mut self, text: Text<'_>) -> Result<NameId> {
         let print = fingerprint(text.raw.as_bytes());
-        let near = self.near.get(print).copied().unwrap_or(KeyId::START);
+        let near = self.near.get(print).copied().unwrap_or(NameId::START);
         if self.keys.get(near.index()).is_some_and(|key| key.is(text.raw)) {
             return Ok(near);
         }
@@ -246,9 +246,9 @@ impl<'s> Keys<'s> {
 
     /// The number of a name that stands in JSON but as no key, where `previous` is the name before it.
     #[inline]
-    pub fn following(&mut self, text: Text<'_>, previous: KeyId) -> Result<KeyId> {
-        let guess = self.keys.get(previous.index()).map_or(KeyId::START, |key| key.next);
-        if guess != KeyId::START && self.keys.get(guess.index()).is_some_and(|key| key.is(text.raw)) {
+    pub fn following(&mut self, text: Text<'_>, previous: NameId) -> Result<NameId> {
+        let guess = self.keys.get(previous.index()).map_or(NameId::START, |key| key.next);
+        if guess != NameId::START && self.keys.get(guess.index()).is_some_and(|key| key.is(text.raw)) {
             return Ok(guess);
         }
         let id = self.intern(text)?;
@@ -260,9 +260,9 @@ impl<'s> Keys<'s> {
 
     /// The number of a name that stands as it is, where `previous` is the name before it.
     #[inline]
-    pub fn plain(&mut self, name: &str, previous: KeyId) -> KeyId {
-        let guess = self.keys.get(previous.index()).map_or(KeyId::START, |key| key.next);
-        if guess != KeyId::START && self.keys.get(guess.index()).is_some_and(|key| *key.name == *name) {
+    pub fn plain(&mut self, name: &str, previous: NameId) -> NameId {
+        let guess = self.keys.get(previous.index()).map_or(NameId::START, |key| key.next);
+        if guess != NameId::START && self.keys.get(guess.index()).is_some_and(|key| *key.name == *name) {
             return guess;
         }
         let id = self.intern_plain(name);
@@ -273,10 +273,10 @@ impl<'s> Keys<'s> {
     }
 
     /// The number of a name that stands as it is, not as in JSON.
-    pub fn intern_plain(&mut self, name: &str) -> KeyId {
+    pub fn intern_plain(&mut self, name: &str) -> NameId {
         let print = fingerprint(name.as_bytes());
-        let near = self.near.get(print).copied().unwrap_or(KeyId::START);
-        if near != KeyId::START && self.keys.get(near.index()).is_some_and(|key| *key.name == *name) {
+        let near = self.near.get(print).copied().unwrap_or(NameId::START);
+        if near != NameId::START && self.keys.get(near.index()).is_some_and(|key| *key.name == *name) {
             return near;
         }
         let name = self.quoting.undo(name);
@@ -286,14 +286,14 @@ impl<'s> Keys<'s> {
         }
     }
 
-    fn push(&mut self, quoted: &str, name: &str) -> KeyId {
-        let id = KeyId(self.keys.len() as u32);
+    fn push(&mut self, quoted: &str, name: &str) -> NameId {
+        let id = NameId(self.keys.len() as u32);
         self.keys.push(Key::new(format!("{quoted}:"), name.into(), self.columns.find(name)));
         self.by_name.insert(name.into(), id);
         id
     }
 
-    fn add(&mut self, text: Text<'_>) -> Result<KeyId> {
+    fn add(&mut self, text: Text<'_>) -> Result<NameId> {
         let decoded = text.decode()?;
         let name = self.quoting.undo(&decoded);
         let id = match self.by_name.get(&*name) {

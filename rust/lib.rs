@@ -1,9 +1,15 @@
 //! MySQL change-data-capture messages to Arrow record batches: every cell equals the database's own value.
 //!
-//! Data flows one way, and the modules stand in that order: [`wire`] knows how bytes are encoded and no vendor;
-//! [`template`] reads messages that resemble an earlier one, [`dialect`] all others, and knows what a vendor's envelope means; [`event`] is the one form that all dialects speak; [`mysql`] knows what
-//! MySQL declares and how its text becomes a value; [`columns`] puts values into Arrow arrays, [`images`] and [`envelope`]
-//! columns into rows, [`batch`] rows into a batch; [`decoder`] is what users call.
+//! Data flows one way, through the modules in this order:
+//!
+//! - [`wire`]: how bytes are encoded (JSON, protobuf, Avro, compression). It knows no vendor.
+//! - [`dialect`]: what one vendor's envelope means. A dialect turns a message into change events.
+//! - [`template`]: the fast path, which compares a message with an earlier one of its table instead of parsing it.
+//! - [`event`]: the change event, which all dialects produce, and [`value`], a value of its row images.
+//! - [`mysql`]: declared types, and how MySQL's text becomes a number, a date or bytes.
+//! - [`columns`]: values to Arrow arrays, one file for each family of types.
+//! - [`output`]: row images and envelope columns to a record batch.
+//! - [`decoder`]: options in, record batches out.
 //!
 //! ```
 //! use arrow_array::{BinaryArray, cast::AsArray};
@@ -20,38 +26,34 @@
 
 mod wire;
 
+mod value;
+
 mod dialect;
 mod template;
 
 mod event;
-mod keys;
-mod shapes;
+mod interner;
 
 mod mysql;
 
 mod columns;
 
-mod ddl;
-mod layout;
 mod options;
+mod output;
+mod schema;
 
-mod envelope;
-mod images;
-
-mod batch;
 mod decoder;
 mod error;
-mod infer;
 
 #[cfg(feature = "python")]
 mod python;
 
-pub use decoder::{DecodeError, Decoder, Metrics, detect};
+pub use decoder::{DecodeError, Decoder, detect};
 pub use dialect::{DIALECTS, Dialect, Wire, find};
 pub use error::{Error, Kind};
 pub use event::Op;
-pub use infer::infer_schema;
-pub use layout::Layout;
-pub use options::{Mode, Options, TableSchema};
+pub use options::{Layout, Mode, Options, TableSchema};
+pub use output::metrics::Metrics;
+pub use schema::infer::infer_schema;
 pub use wire::compression::Compression;
 pub use wire::files::{Block, Cut, Damage, Framing, cut};

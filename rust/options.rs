@@ -1,15 +1,9 @@
 //! What users ask for, checked.
 
-use std::sync::Arc;
-
-use arrow_schema::{DataType, Field, FieldRef, Fields};
+use arrow_schema::Fields;
 use regex::Regex;
 
 use crate::columns::ZeroDate;
-use crate::ddl::MAX_DEPTH;
-use crate::dialect::WriterSchema;
-use crate::layout::{EnvelopeField, Layout};
-use crate::mysql::forms::{BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode};
 use crate::mysql::zone::Zone;
 use crate::wire::compression::Compression;
 
@@ -29,6 +23,24 @@ impl Mode {
     /// The names that users give: Spark's own.
     pub const NAMES: [(&'static str, Mode); 3] =
         [("PERMISSIVE", Mode::Permissive), ("DROPMALFORMED", Mode::DropMalformed), ("FAILFAST", Mode::FailFast)];
+}
+
+/// How changes are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// One row for each change or message, images as nested columns.
+    #[default]
+    Change,
+    /// Delta's change data feed: the table's columns on top, an update is two rows.
+    Changelog,
+    /// One row for each change, ready for MERGE: the table's columns on top.
+    Upsert,
+}
+
+impl Layout {
+    /// The names that users give.
+    pub const NAMES: [(&'static str, Layout); 3] =
+        [("change", Layout::Change), ("changelog", Layout::Changelog), ("upsert", Layout::Upsert)];
 }
 
 /// The table's columns.
@@ -94,19 +106,6 @@ pub struct Options {
     pub templates: bool,
 }
 
-/// What only some dialects ask for, checked.
-pub(crate) struct DialectOptions {
-    /// DTS's writer's schema, if it is none of the published ones.
-    pub dts: Option<WriterSchema>,
-}
-
-impl DialectOptions {
-    pub fn new(options: &Options) -> Result<Self, String> {
-        let schema = options.writer_schema.as_deref().map(WriterSchema::compile).transpose();
-        Ok(DialectOptions { dts: schema.map_err(|what| format!("writer_schema: {what}"))? })
-    }
-}
-
 impl Default for Options {
     fn default() -> Self {
         Options {
@@ -154,86 +153,9 @@ impl Options {
         Zone::parse(&self.time_zone).ok_or_else(unknown)
     }
 
-    pub(crate) fn modes(&self) -> Result<Modes, String> {
-        fn mode<T: Copy>(argument: &str, name: Option<&String>, names: &[(&str, T)]) -> Result<Option<T>, String> {
-            name.map(|name| named(argument, name, names)).transpose()
-        }
-        Ok(Modes {
-            decimal: mode("decimal_handling_mode", self.decimal_handling_mode.as_ref(), &DecimalMode::NAMES)?,
-            time: mode("time_precision_mode", self.time_precision_mode.as_ref(), &TimeMode::NAMES)?,
-            binary: mode("binary_handling_mode", self.binary_handling_mode.as_ref(), &BinaryMode::NAMES)?,
-            unsigned: mode("bigint_unsigned_handling_mode", self.bigint_unsigned_handling_mode.as_ref(), &UnsignedMode::NAMES)?,
-        })
-    }
-
     pub(crate) fn zero_date(&self) -> Result<ZeroDate, String> {
         named("zero_date", &self.zero_date, &[("null", ZeroDate::Null), ("error", ZeroDate::Error), ("text", ZeroDate::Text)])
     }
-
-    /// The table's columns; every one may be null, as rows with an error are.
-    pub(crate) fn table_fields(&self) -> Result<Option<Fields>, String> {
-        let fields = match &self.schema {
-            None if self.layout == Layout::Change => return Ok(None),
-            None => return Err("schema: layouts changelog and upsert need the table's columns".into()),
-            Some(TableSchema::Ddl(text)) => crate::ddl::parse(text)?,
-            Some(TableSchema::Arrow(fields)) => fields.iter().cloned().collect(),
-        };
-        if let Some(field) = fields.iter().find(|field| !is_shallow(field, MAX_DEPTH)) {
-            return Err(format!("schema: column {:?}: types are nested deeper than {MAX_DEPTH} levels", field.name()));
-        }
-        Ok(Some(fields.iter().map(|field| Arc::new(nullable(field))).collect()))
-    }
-
-    pub(crate) fn envelope_fields(&self) -> Result<Vec<EnvelopeField>, String> {
-        let Some(names) = &self.fields else { return Ok(self.layout.default_fields()) };
-        let allowed = self.layout.allowed_fields();
-        let allowed: Vec<_> = allowed.into_iter().map(|field| (field.name(self.layout), field)).collect();
-        let table: Vec<_> = allowed.iter().map(|(name, field)| (name.as_str(), *field)).collect();
-        let mut fields = Vec::new();
-        for name in names {
-            let field = named("fields", name, &table)?;
-            if fields.contains(&field) {
-                return Err(format!("fields: {name:?} is named twice"));
-            }
-            fields.push(field);
-        }
-        Ok(fields)
-    }
-}
-
-/// Whether a field's type is nested at most `levels` deep.
-fn is_shallow(field: &Field, levels: usize) -> bool {
-    let inner = |field: &FieldRef| levels > 0 && is_shallow(field, levels - 1);
-    match field.data_type() {
-        DataType::List(item) => inner(item),
-        // The entries of a map are no level of their own.
-        DataType::Map(entries, _) => is_shallow(entries, levels),
-        DataType::Struct(fields) => fields.iter().all(inner),
-        _ => true,
-    }
-}
-
-/// The same field with everything in it nullable, but for a map's keys.
-fn nullable(field: &Field) -> Field {
-    let inner = |field: &FieldRef| Arc::new(nullable(field));
-    let data_type = match field.data_type() {
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(Arc::new(nullable_entries(entries)), *sorted),
-        other => other.clone(),
-    };
-    Field::new(field.name(), data_type, true)
-}
-
-fn nullable_entries(entries: &Field) -> Field {
-    let data_type = match entries.data_type() {
-        DataType::Struct(fields) => {
-            let inner = fields.iter().enumerate().map(|(at, field)| if at == 0 { field.clone() } else { Arc::new(nullable(field)) });
-            DataType::Struct(inner.collect())
-        }
-        other => other.clone(),
-    };
-    Field::new(entries.name(), data_type, false)
 }
 
 /// A filter over whole names.

@@ -13,9 +13,10 @@ use super::bytes::Bytes;
 use super::nulls::Nulls;
 use super::{Column, Context, Forecast, refused};
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::{Unread, Value, Writes};
+use crate::event::ValueFormat;
 use crate::mysql::number::{Refusal, integer};
-use crate::mysql::types::{Base, Declared, Form};
+use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
+use crate::value::{Unread, Value};
 
 /// Length of the SRID that MySQL stores before a geometry's WKB.
 const SRID_LENGTH: usize = 4;
@@ -33,7 +34,7 @@ impl<O: OffsetSizeTrait> Binaries<O> {
         bytes_of(value, declared, context, &mut self.scratch)?;
         // Native bytes are the WKB already.
         let is_stored = !matches!(value, Value::Bytes(_) | Value::Unread(_));
-        let is_geometry = is_stored && declared.is_some_and(|declared| declared.base == Base::Geometry);
+        let is_geometry = is_stored && declared.is_some_and(|declared| declared.family == TypeFamily::Geometry);
         let start = if is_geometry { SRID_LENGTH } else { 0 };
         let bytes = self.scratch.get(start..).ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
         self.bytes.push(bytes)
@@ -83,7 +84,7 @@ impl<O: OffsetSizeTrait> Column for Binaries<O> {
 }
 
 /// The stored bytes that a value stands for.
-pub(super) fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, context: &Context<'_>, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn bytes_of(value: &Value<'_>, declared: Option<&DeclaredType>, context: &Context<'_>, out: &mut Vec<u8>) -> Result<()> {
     let text = match value {
         Value::Bytes(bytes) => {
             out.extend_from_slice(bytes);
@@ -96,31 +97,33 @@ pub(super) fn bytes_of(value: &Value<'_>, declared: Option<&Declared>, context: 
         Value::Text(_) | Value::Escaped(_) | Value::Number(_) => value.text()?,
         _ => return Err(refused(value, Refusal::Type, "binary")),
     };
-    if matches!(context.writes(), Writes::Base64 | Writes::Base64AndJson) && !matches!(value, Value::Number(_)) {
+    if matches!(context.format(), ValueFormat::Base64 | ValueFormat::Base64AndJson) && !matches!(value, Value::Number(_)) {
         let bytes = STANDARD.decode(&*text).map_err(|_| refused(value, Refusal::Type, "base64 text"))?;
         out.extend_from_slice(&bytes);
         fill(declared, out);
         return Ok(());
     }
-    match declared.map(|declared| declared.base) {
-        Some(Base::Bit) => bits(value, &text, declared.and_then(Declared::length), context.declares_lengths(), out),
-        Some(Base::Binary) => {
+    match declared.map(|declared| declared.family) {
+        Some(TypeFamily::Bit) => bits(value, &text, declared.and_then(DeclaredType::length), context.declares_lengths(), out),
+        Some(TypeFamily::Binary) => {
             latin1(&text, out)?;
             fill(declared, out);
             Ok(())
         }
-        Some(Base::Text | Base::Characters | Base::Enum | Base::Set | Base::Json) => {
+        Some(TypeFamily::Text | TypeFamily::Characters | TypeFamily::Enum | TypeFamily::Set | TypeFamily::Json) => {
             out.extend_from_slice(text.as_bytes());
             Ok(())
         }
-        Some(Base::Blob | Base::Geometry | Base::Unknown) | None if !matches!(value, Value::Number(_)) => latin1(&text, out),
+        Some(TypeFamily::Blob | TypeFamily::Geometry | TypeFamily::Unknown) | None if !matches!(value, Value::Number(_)) => {
+            latin1(&text, out)
+        }
         _ => Err(refused(value, Refusal::Type, "binary")),
     }
 }
 
 /// The zero bytes at the end of a `binary(n)` are not written, but they are there.
-fn fill(declared: Option<&Declared>, out: &mut Vec<u8>) {
-    let length = declared.filter(|declared| declared.base == Base::Binary).and_then(Declared::length);
+fn fill(declared: Option<&DeclaredType>, out: &mut Vec<u8>) {
+    let length = declared.filter(|declared| declared.family == TypeFamily::Binary).and_then(DeclaredType::length);
     out.resize(out.len().max(length.unwrap_or(0).min(u8::MAX.into())), 0);
 }
 
@@ -179,7 +182,7 @@ impl Geometries {
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         self.scratch.clear();
         let declared = context.declared();
-        if declared.is_some_and(|declared| declared.form == Form::Wkb) {
+        if declared.is_some_and(|declared| declared.encoding == Encoding::Wkb) {
             return Err(Fault::new(Kind::Type, "the message does not carry the geometry's SRID; ask binary"));
         }
         bytes_of(value, declared, context, &mut self.scratch)?;

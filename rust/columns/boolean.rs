@@ -10,8 +10,8 @@ use arrow_schema::ArrowError;
 use super::nulls::Nulls;
 use super::{Column, Context, refused, scalar};
 use crate::error::Result;
-use crate::event::Value;
 use crate::mysql::number::{Refusal, integer};
+use crate::value::Value;
 
 #[derive(Default)]
 pub(super) struct Booleans {

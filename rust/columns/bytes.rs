@@ -9,7 +9,7 @@ use arrow_schema::ArrowError;
 use super::Forecast;
 use super::nulls::Nulls;
 use crate::error::{Fault, Kind, Result};
-use crate::wire::json;
+use crate::wire::{escape, json};
 
 /// What a string or binary array is made of. Unlike Arrow's builders, it can be truncated and read.
 pub(crate) struct Bytes<O: OffsetSizeTrait> {
@@ -73,7 +73,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     pub fn push_unescaped(&mut self, raw: &str) -> Result<()> {
         self.check_room(raw.len())?;
         let start = self.bytes.len();
-        let unescaped = json::unescape(raw, |piece| self.bytes.extend_from_slice(piece.as_bytes()));
+        let unescaped = escape::unescape(raw, |piece| self.bytes.extend_from_slice(piece.as_bytes()));
         unescaped.inspect_err(|_| self.bytes.truncate(start))?;
         self.end();
         Ok(())

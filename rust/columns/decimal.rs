@@ -5,8 +5,8 @@ use arrow_array::types::DecimalType;
 use super::primitive::{Convert, primitives};
 use super::{Column, Context, refused, scalar};
 use crate::error::Result;
-use crate::event::Value;
 use crate::mysql::number::{From64, Unscaled, Window, decimal, decimal_prefix};
+use crate::value::Value;
 
 /// A column of decimals.
 pub(super) fn decimals<T>(precision: u8, scale: i8) -> Result<Box<dyn Column>, String>

@@ -23,11 +23,11 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::{Quirks, Value, Writes};
-use crate::mysql::forms::Modes;
+use crate::event::{Quirks, ValueFormat};
 use crate::mysql::number::Refusal;
-use crate::mysql::types::{Declared, Types};
+use crate::mysql::types::{DeclaredType, DeclaredTypes};
 use crate::mysql::zone::Zone;
+use crate::value::Value;
 pub(crate) use bytes::Bytes;
 pub(crate) use nulls::Nulls;
 
@@ -47,19 +47,17 @@ pub(crate) struct ValueOptions {
     /// Members of this column's enum or set, for messages that do not declare them.
     pub labels: Arc<[String]>,
     /// This column's type, for messages that do not declare it.
-    pub declared: Option<Arc<Declared>>,
-    /// The connector's settings.
-    pub modes: Modes,
+    pub declared: Option<Arc<DeclaredType>>,
 }
 
 /// What a message says of the values of a row.
 #[derive(Clone, Copy)]
-pub(crate) struct SlotRow {
+pub(crate) struct RowDeclaration {
     pub quirks: &'static Quirks,
     pub types: Option<usize>,
 }
 
-impl PartialEq for SlotRow {
+impl PartialEq for RowDeclaration {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.quirks, other.quirks) && self.types == other.types
     }
@@ -67,23 +65,29 @@ impl PartialEq for SlotRow {
 
 /// What is known about one value beside itself.
 pub(crate) struct Context<'c> {
-    types: &'c Types,
-    row: SlotRow,
+    types: &'c DeclaredTypes,
+    row: RowDeclaration,
     column: Option<usize>,
     /// The type that the user names for messages that declare none.
-    named: Option<&'c Declared>,
+    named: Option<&'c DeclaredType>,
 }
 
 impl<'c> Context<'c> {
     /// What is known about the values of a column whose rows are alike; `named` is the type that the user names for messages that
     /// declare none.
-    pub fn of_column(types: &'c Types, quirks: &'static Quirks, block: Option<usize>, column: usize, named: Option<&'c Declared>) -> Self {
-        Context { types, row: SlotRow { quirks, types: block }, column: Some(column), named }
+    pub fn of_column(
+        types: &'c DeclaredTypes,
+        quirks: &'static Quirks,
+        block: Option<usize>,
+        column: usize,
+        named: Option<&'c DeclaredType>,
+    ) -> Self {
+        Context { types, row: RowDeclaration { quirks, types: block }, column: Some(column), named }
     }
 
     /// The declared type of the value's column.
     #[inline]
-    pub fn declared(&self) -> Option<&'c Declared> {
+    pub fn declared(&self) -> Option<&'c DeclaredType> {
         let by_message = self.row.types.and_then(|block| self.types.of_column(block, self.column?));
         by_message.or(self.named)
     }
@@ -95,13 +99,13 @@ impl<'c> Context<'c> {
     }
 
     /// In which form the row's values are written.
-    pub fn writes(&self) -> Writes {
-        self.row.quirks.writes
+    pub fn format(&self) -> ValueFormat {
+        self.row.quirks.format
     }
 
     /// Whether a value of an enum or set is a label, even if it looks like a number: only some producers write numbers as text.
     pub fn is_label(&self, value: &Value<'_>) -> bool {
-        self.writes() != Writes::Text && matches!(value, Value::Text(_) | Value::Escaped(_))
+        self.format() != ValueFormat::Text && matches!(value, Value::Text(_) | Value::Escaped(_))
     }
 
     /// For a value inside another one, which has no declared type.

@@ -17,8 +17,8 @@ use super::bytes::Bytes;
 use super::nulls::Nulls;
 use super::{Column, Context, ValueOptions, column, refused};
 use crate::error::{Fault, Kind, Result};
-use crate::event::Value;
 use crate::mysql::number::Refusal;
+use crate::value::Value;
 use crate::wire::json::Cursor;
 
 /// Reads the JSON text that a value is, or stands for. A text that is broken or of another shape is a value of the wrong
@@ -39,11 +39,11 @@ fn with_json<T>(value: &Value<'_>, asked: &str, read: impl FnOnce(&mut Cursor<'_
 
 /// Appends values to a child and keeps the first reason why one could not be converted.
 fn append_all<'v, 'a: 'v>(child: &mut dyn Column, values: impl Iterator<Item = &'v Value<'a>>, context: &Context<'_>) -> Result<()> {
-    let mut outcome = Ok(());
+    let mut envelope_row = Ok(());
     for value in values {
-        outcome = outcome.and(child.append(value, &context.inner()));
+        envelope_row = envelope_row.and(child.append(value, &context.inner()));
     }
-    outcome
+    envelope_row
 }
 
 /// Where the values of a list or map end, and which are null.
@@ -165,13 +165,13 @@ impl Lists {
     /// The outer result tells whether anything was appended, the inner one whether all of it could be converted. If not,
     /// the elements stay where they are, behind a null.
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<Result<()>> {
-        let (end, outcome) = with_json(value, "JSON array", |cursor| {
+        let (end, envelope_row) = with_json(value, "JSON array", |cursor| {
             let values = elements(cursor)?;
             let end = self.ends.after(values.len())?;
             Ok((end, append_all(self.child.as_mut(), values.iter(), context)))
         })?;
-        self.ends.push(end, outcome.is_ok());
-        Ok(outcome)
+        self.ends.push(end, envelope_row.is_ok());
+        Ok(envelope_row)
     }
 }
 
@@ -207,11 +207,11 @@ impl Structs {
     }
 
     fn append_members(&mut self, values: &[Value<'_>], context: &Context<'_>) -> Result<()> {
-        let mut outcome = Ok(());
+        let mut envelope_row = Ok(());
         for (child, value) in self.children.iter_mut().zip(values) {
-            outcome = outcome.and(append_all(child.as_mut(), std::iter::once(value), context));
+            envelope_row = envelope_row.and(append_all(child.as_mut(), std::iter::once(value), context));
         }
-        outcome
+        envelope_row
     }
 
     fn end(&mut self, valid: bool) {
@@ -222,12 +222,12 @@ impl Structs {
     }
 
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<Result<()>> {
-        let outcome = with_json(value, "JSON object", |cursor| {
+        let envelope_row = with_json(value, "JSON object", |cursor| {
             let values = self.members(cursor)?;
             Ok(self.append_members(&values, context))
         })?;
-        self.end(outcome.is_ok());
-        Ok(outcome)
+        self.end(envelope_row.is_ok());
+        Ok(envelope_row)
     }
 }
 
@@ -295,7 +295,7 @@ impl Maps {
     }
 
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<Result<()>> {
-        let (end, outcome) = with_json(value, "JSON object", |cursor| {
+        let (end, envelope_row) = with_json(value, "JSON object", |cursor| {
             let members = members(cursor)?;
             let end = self.ends.after(members.len())?;
             let held = self.keys.len();
@@ -303,8 +303,8 @@ impl Maps {
             keys.inspect_err(|_| self.keys.truncate(held))?;
             Ok((end, append_all(self.values.as_mut(), members.iter().map(|(_, value)| value), context)))
         })?;
-        self.ends.push(end, outcome.is_ok());
-        Ok(outcome)
+        self.ends.push(end, envelope_row.is_ok());
+        Ok(envelope_row)
     }
 }
 

@@ -8,10 +8,10 @@ use arrow_array::types::{ArrowPrimitiveType, Int64Type};
 use super::primitive::{Convert, primitives};
 use super::{Column, Context, ValueOptions, refused, scalar, spell};
 use crate::error::Result;
-use crate::event::Value;
 use crate::mysql::number::{Refusal, Window, float, integer, integer_prefix, short_integer};
 use crate::mysql::temporal::time_of;
-use crate::mysql::types::{Base, Declared};
+use crate::mysql::types::{DeclaredType, TypeFamily};
+use crate::value::Value;
 
 /// A column of integers of any width.
 pub(super) fn integers<T>(options: &ValueOptions) -> Box<dyn Column>
@@ -27,7 +27,7 @@ struct Integers {
 }
 
 fn is_list(context: &Context<'_>) -> bool {
-    context.declared().is_some_and(|declared| matches!(declared.base, Base::Enum | Base::Set))
+    context.declared().is_some_and(|declared| matches!(declared.family, TypeFamily::Enum | TypeFamily::Set))
 }
 
 impl<T> Convert<T> for Integers
@@ -72,21 +72,21 @@ fn narrowed<N: TryFrom<i128> + TryFrom<i64>>(text: &str) -> Result<N, Refusal> {
 
 /// What is not written as an integer but stands for one: a boolean, a label, a TIME in microseconds.
 #[cold]
-fn stands_for(value: &Value<'_>, declared: Option<&Declared>, named: &[String], holds_micros: bool) -> Option<i128> {
+fn stands_for(value: &Value<'_>, declared: Option<&DeclaredType>, named: &[String], holds_micros: bool) -> Option<i128> {
     if let Value::Bool(raw) = value {
         return Some(i128::from(*raw == "true"));
     }
     let text = value.text().ok()?;
-    match declared.map(|declared| declared.base) {
-        Some(Base::Enum) => ordinal(&text, labels(declared, named)).map(|n| n as i128),
-        Some(Base::Set) => mask(&text, labels(declared, named)),
-        Some(Base::Time) | None if holds_micros => time_of(&text).ok().map(i128::from),
+    match declared.map(|declared| declared.family) {
+        Some(TypeFamily::Enum) => ordinal(&text, labels(declared, named)).map(|n| n as i128),
+        Some(TypeFamily::Set) => mask(&text, labels(declared, named)),
+        Some(TypeFamily::Time) | None if holds_micros => time_of(&text).ok().map(i128::from),
         _ => None,
     }
 }
 
 /// The members that the message declares, else those that the user named.
-pub(super) fn labels<'l>(declared: Option<&'l Declared>, named: &'l [String]) -> &'l [String] {
+pub(super) fn labels<'l>(declared: Option<&'l DeclaredType>, named: &'l [String]) -> &'l [String] {
     declared.map(|declared| &*declared.labels).filter(|labels| !labels.is_empty()).unwrap_or(named)
 }
 

@@ -11,8 +11,8 @@ use arrow_schema::{ArrowError, DataType};
 use super::nulls::Nulls;
 use super::{Column, Context, Forecast};
 use crate::error::Result;
-use crate::event::Value;
 use crate::mysql::number::{Window, window_at, window_of};
+use crate::value::Value;
 
 /// How a value that is not null becomes a number of Arrow's.
 pub(super) trait Convert<T: ArrowPrimitiveType>: Send + 'static {

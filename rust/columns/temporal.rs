@@ -8,10 +8,10 @@ use arrow_schema::{DataType, TimeUnit};
 use super::primitive::{Convert, primitives};
 use super::{Column, Context, ValueOptions, ZeroDate, refused, scalar, spell};
 use crate::error::Result;
-use crate::event::Value;
 use crate::mysql::number::{Refusal, Window};
-use crate::mysql::temporal::{Written, WrittenTime, time_of};
+use crate::mysql::temporal::{DateTimeText, WrittenTime, time_of};
 use crate::mysql::zone::Zone;
+use crate::value::Value;
 
 const A_DAY: i64 = 86_400_000_000;
 
@@ -23,7 +23,7 @@ fn temporal<N>(
     native: impl Fn(&Value<'_>) -> Result<N, Refusal>,
 ) -> Result<Option<N>> {
     let converted = match value {
-        Value::Date(_) | Value::Clock(_) | Value::Instant(_) | Value::Time(_) => native(value).map(Some),
+        Value::Date(_) | Value::DateTime(_) | Value::Timestamp(_) | Value::Time(_) => native(value).map(Some),
         written => scalar(written, text)?,
     };
     converted.map_err(|refusal| refused(value, refusal, &spell(asked)))
@@ -45,7 +45,7 @@ fn zero<N>(zero_date: ZeroDate) -> Result<Option<N>, Refusal> {
 
 /// Days since 1970. A time of day other than midnight would be lost, so it is refused.
 #[inline(always)]
-fn days(written: &Written) -> Result<i32, Refusal> {
+fn days(written: &DateTimeText) -> Result<i32, Refusal> {
     let days = written.days()?;
     let is_midnight = (written.hour, written.minute, written.second, written.nanos) == (0, 0, 0, 0);
     if is_midnight && written.offset.is_none() { Ok(days) } else { Err(Refusal::Range) }
@@ -56,19 +56,19 @@ impl Convert<Date32Type> for Dates {
 
     #[inline(always)]
     fn prefix(&self, window: &Window) -> Option<(i32, usize)> {
-        let (written, length) = Written::prefix(window).ok()?;
+        let (written, length) = DateTimeText::prefix(window).ok()?;
         Some((days(&written).ok()?, length))
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i32>> {
         let text = |text: &str| {
-            let written = Written::parse(text)?;
+            let written = DateTimeText::parse(text)?;
             if written.is_zero() { zero(self.zero_date) } else { days(&written).map(Some) }
         };
         temporal(value, &DataType::Date32, text, |value| match value {
             Value::Date(days) => Ok(*days),
-            Value::Clock(micros) if micros % A_DAY == 0 => i32::try_from(micros / A_DAY).map_err(|_| Refusal::Range),
-            Value::Clock(_) => Err(Refusal::Range),
+            Value::DateTime(micros) if micros % A_DAY == 0 => i32::try_from(micros / A_DAY).map_err(|_| Refusal::Range),
+            Value::DateTime(_) => Err(Refusal::Range),
             _ => Err(Refusal::Type),
         })
     }
@@ -116,15 +116,15 @@ fn units<T: ArrowTimestampType>(seconds: i64, nanos: u32) -> Result<i64, Refusal
 
 impl Timestamps {
     #[inline(always)]
-    fn written<T: ArrowTimestampType>(&self, written: &Written) -> Result<i64, Refusal> {
+    fn written<T: ArrowTimestampType>(&self, written: &DateTimeText) -> Result<i64, Refusal> {
         units::<T>(seconds_of(written, &self.written_in, self.is_instant)?, written.nanos)
     }
 
     fn native<T: ArrowTimestampType>(&self, value: &Value<'_>) -> Result<i64, Refusal> {
         let (micros, was_instant) = match value {
             Value::Date(days) => (i64::from(*days) * A_DAY, false),
-            Value::Clock(micros) => (*micros, false),
-            Value::Instant(micros) => (*micros, true),
+            Value::DateTime(micros) => (*micros, false),
+            Value::Timestamp(micros) => (*micros, true),
             _ => return Err(Refusal::Type),
         };
         let seconds = micros.div_euclid(1_000_000);
@@ -142,7 +142,7 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
 
     #[inline(always)]
     fn prefix(&self, window: &Window) -> Option<(i64, usize)> {
-        let (written, length) = Written::prefix(window).ok()?;
+        let (written, length) = DateTimeText::prefix(window).ok()?;
         if written.is_zero() {
             return None;
         }
@@ -151,7 +151,7 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i64>> {
         let text = |text: &str| {
-            let written = Written::parse(text)?;
+            let written = DateTimeText::parse(text)?;
             if written.is_zero() { zero(self.zero_date) } else { self.written::<T>(&written).map(Some) }
         };
         temporal(value, &self.data_type, text, |value| self.native::<T>(value))
@@ -160,7 +160,7 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
 
 /// Seconds since 1970 of an instant, or of a clock.
 #[inline(always)]
-fn seconds_of(written: &Written, zone: &Zone, is_instant: bool) -> Result<i64, Refusal> {
+fn seconds_of(written: &DateTimeText, zone: &Zone, is_instant: bool) -> Result<i64, Refusal> {
     let clock = written.seconds()?;
     match (written.offset, is_instant) {
         (None, true) => zone.instant(clock),

@@ -13,10 +13,11 @@ use super::bytes::Bytes;
 use super::number::labels;
 use super::{Column, Context, Forecast, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::{Value, Writes};
+use crate::event::ValueFormat;
 use crate::mysql::number::integer;
-use crate::mysql::temporal::Written;
-use crate::mysql::types::{Base, Declared};
+use crate::mysql::temporal::DateTimeText;
+use crate::mysql::types::{DeclaredType, TypeFamily};
+use crate::value::Value;
 use crate::wire::json::Cursor;
 
 pub(super) struct Texts<O: OffsetSizeTrait> {
@@ -36,22 +37,22 @@ impl<O: OffsetSizeTrait> Texts<O> {
     }
 
     /// A value whose declared type says that it is not just text.
-    fn append_declared(&mut self, value: &Value<'_>, declared: &Declared, context: &Context<'_>) -> Result<()> {
+    fn append_declared(&mut self, value: &Value<'_>, declared: &DeclaredType, context: &Context<'_>) -> Result<()> {
         let text = value.text()?;
         let named = self.labels.clone();
-        match declared.base {
-            Base::Enum | Base::Set if context.is_label(value) => self.push_text(&text),
-            Base::Set if matches!(value, Value::Nested(_)) => self.push_text(&members(&text)?),
-            Base::Enum => self.push_text(&label_of(&text, labels(Some(declared), &named))?),
-            Base::Set => self.push_text(&labels_of(&text, labels(Some(declared), &named))?),
-            Base::Binary | Base::Blob => {
+        match declared.family {
+            TypeFamily::Enum | TypeFamily::Set if context.is_label(value) => self.push_text(&text),
+            TypeFamily::Set if matches!(value, Value::Nested(_)) => self.push_text(&members(&text)?),
+            TypeFamily::Enum => self.push_text(&label_of(&text, labels(Some(declared), &named))?),
+            TypeFamily::Set => self.push_text(&labels_of(&text, labels(Some(declared), &named))?),
+            TypeFamily::Binary | TypeFamily::Blob => {
                 let mut bytes = Vec::new();
                 bytes_of(value, Some(declared), context, &mut bytes)?;
                 let text = String::from_utf8(bytes).map_err(|_| not_utf8(&text))?;
                 self.push_text(&text)
             }
             // A string of JSON, which was taken out of its quotes.
-            Base::Json => self.push_text(&format!("\"{}\"", value.raw())),
+            TypeFamily::Json => self.push_text(&format!("\"{}\"", value.raw())),
             _ => self.append_date(&text),
         }
     }
@@ -78,7 +79,7 @@ impl<O: OffsetSizeTrait> Texts<O> {
     }
 
     fn append_date(&mut self, text: &str) -> Result<()> {
-        let is_zero = Written::parse(text).is_ok_and(|date| date.is_zero());
+        let is_zero = DateTimeText::parse(text).is_ok_and(|date| date.is_zero());
         match self.zero_date {
             ZeroDate::Null if is_zero => {
                 self.bytes.push_nulls(1);
@@ -95,8 +96,8 @@ fn not_utf8(text: &str) -> Fault {
 }
 
 /// Whether a declared type asks for more than the text itself.
-fn matters(declared: &Declared) -> bool {
-    matches!(declared.base, Base::Enum | Base::Set | Base::Binary | Base::Blob) || declared.is_date()
+fn matters(declared: &DeclaredType) -> bool {
+    matches!(declared.family, TypeFamily::Enum | TypeFamily::Set | TypeFamily::Binary | TypeFamily::Blob) || declared.is_date()
 }
 
 /// The members of a set that is written as an array.
@@ -141,8 +142,8 @@ fn unknown(text: &str, labels: &[String]) -> Fault {
 }
 
 /// Whether a value has to be looked at by its column's declared type.
-fn is_declared(declared: &Declared, writes: Writes) -> bool {
-    matters(declared) || declared.base == Base::Json && writes == Writes::Base64AndJson
+fn is_declared(declared: &DeclaredType, format: ValueFormat) -> bool {
+    matters(declared) || declared.family == TypeFamily::Json && format == ValueFormat::Base64AndJson
 }
 
 impl<O: OffsetSizeTrait> Texts<O> {
@@ -152,8 +153,8 @@ impl<O: OffsetSizeTrait> Texts<O> {
         if let Value::Bytes(bytes) = value {
             return self.push_text(std::str::from_utf8(bytes).map_err(|_| not_utf8(&value.text().unwrap_or_default()))?);
         }
-        let is_json_string = || context.writes() == Writes::Base64AndJson && context.is_label(value);
-        if let Some(declared) = declared.filter(|declared| matters(declared) || declared.base == Base::Json && is_json_string()) {
+        let is_json_string = || context.format() == ValueFormat::Base64AndJson && context.is_label(value);
+        if let Some(declared) = declared.filter(|declared| matters(declared) || declared.family == TypeFamily::Json && is_json_string()) {
             return self.append_declared(value, declared, context);
         }
         match value {
@@ -180,7 +181,7 @@ impl<O: OffsetSizeTrait> Column for Texts<O> {
 
     fn reads(&self, context: &Context<'_>) -> bool {
         match context.declared() {
-            Some(declared) => !is_declared(declared, context.writes()),
+            Some(declared) => !is_declared(declared, context.format()),
             None => self.labels.is_empty(),
         }
     }

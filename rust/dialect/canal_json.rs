@@ -13,14 +13,14 @@
 
 use std::borrow::Cow;
 
-use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
+use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
+use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, Writes};
-use crate::keys::{KeyId, Quoting};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
+use crate::interner::{NameId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
-use crate::template::{Before, Hole, Place, Spec};
-use crate::wire::framing;
 use crate::wire::json::{Cursor, Text};
+use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -67,9 +67,9 @@ const NAME: &str = "canal-json";
 const TICDC: &str = "ticdc-canal-json";
 
 /// Alibaba canal: declared types are the DDL's own text.
-static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, writes: Writes::Text };
+static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text };
 /// TiCDC leaves the parameters of types out.
-static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Text };
+static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text };
 
 fn variant(name: &str) -> Variant {
     match name {
@@ -78,7 +78,7 @@ fn variant(name: &str) -> Variant {
     }
 }
 
-static TEMPLATE: Spec = Spec {
+static TEMPLATE: TemplateSpec = TemplateSpec {
     holes: &[
         ("data", Hole::After),
         ("old", Hole::Before),
@@ -87,7 +87,7 @@ static TEMPLATE: Spec = Spec {
         ("ts", Hole::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
         ("id", Hole::Integer(|source, number| source.message_id = Some(number))),
         ("gtid", Hole::Text(gtid)),
-        ("mysqlType", Hole::Types),
+        ("mysqlType", Hole::DeclaredTypes),
         ("_tidb.commitTs", Hole::Integer(|source, number| source.commit_ts = Some(number))),
     ],
     table: Place::Either(128),
@@ -198,9 +198,9 @@ struct Message<'a> {
 /// The row images of `data` or `old`: a range of `events.images`, empty for null.
 type Images = std::ops::Range<usize>;
 
-fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    framing::records(&mut cursor, |cursor| {
+    records::records(&mut cursor, |cursor| {
         let envelope = Envelope::empty(reading.variant.quirks);
         let first_cell = events.cells.len();
         let mut message = Message { envelope, is_ddl: false, is_tidb: false, data: 0..0, old: 0..0, first_cell };
@@ -213,7 +213,7 @@ fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_
 impl<'a> Message<'a> {
     fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let mut members = cursor.object()?;
-        let mut key = KeyId::START;
+        let mut key = NameId::START;
         while cursor.next_member(&mut members)? {
             key = events.fields().read(cursor, key)?;
             let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));
@@ -251,7 +251,7 @@ impl<'a> Message<'a> {
     }
 
     /// What could not be known before the last key was read.
-    fn settle(&mut self, reading: &Reading<'_, '_>) {
+    fn settle(&mut self, reading: &ReadContext<'_, '_>) {
         if self.is_tidb {
             self.envelope.quirks = &TIDB;
         }
@@ -329,7 +329,7 @@ pub(super) fn op_of(operation: &str, is_ddl: bool) -> Op {
 fn row_images(op: Op, data: Option<Cells>, old: Option<Cells>) -> Result<(Option<Image>, Option<Image>)> {
     let after = data.clone().map(Image::whole);
     let before = match (data, old) {
-        (Some(data), Some(old)) => Some(Image::overlaid(data, old)),
+        (Some(data), Some(old)) => Some(Image::merged(data, old)),
         (None, Some(old)) => Some(Image::whole(old)),
         (Some(data), None) if op == Op::Delete => Some(Image::whole(data)),
         (_, None) => None,

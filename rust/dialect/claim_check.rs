@@ -3,9 +3,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::json::Cursor;
 use crate::error::{Fault, Kind, Result};
-use crate::event::Value;
+use crate::value::Value;
+use crate::wire::json::Cursor;
 
 /// A message that was stored with its key.
 pub(crate) struct Stored {

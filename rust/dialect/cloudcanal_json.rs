@@ -10,14 +10,14 @@
 
 use std::borrow::Cow;
 
-use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
+use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
+use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Writes};
-use crate::keys::{KeyId, Quoting};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, ValueFormat};
+use crate::interner::{NameId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
-use crate::template::{Before, Hole, Place, Spec};
-use crate::wire::framing;
 use crate::wire::json::Cursor;
+use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -43,13 +43,13 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "cloudcanal-json";
 
-static CLOUDCANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, writes: Writes::Text };
+static CLOUDCANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text };
 
 fn variant(_: &str) -> Variant {
     Variant { quirks: &CLOUDCANAL, quoting: Quoting::None }
 }
 
-static TEMPLATE: Spec = Spec {
+static TEMPLATE: TemplateSpec = TemplateSpec {
     holes: &[
         ("data", Hole::After),
         ("before", Hole::Before),
@@ -57,7 +57,7 @@ static TEMPLATE: Spec = Spec {
         ("bid", Hole::Integer(|source, number| source.message_id = Some(number))),
         ("execTs", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
         ("sendTs", Hole::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
-        ("dbValType", Hole::Types),
+        ("dbValType", Hole::DeclaredTypes),
     ],
     table: Place::Either(128),
     op: row_op,
@@ -166,9 +166,9 @@ struct Message<'a> {
     first_cell: usize,
 }
 
-fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    framing::records(&mut cursor, |cursor| {
+    records::records(&mut cursor, |cursor| {
         let envelope = Envelope::empty(reading.variant.quirks);
         let first_cell = events.cells.len();
         let mut message = Message { envelope, entry_type: None, is_ddl: false, data: 0..0, before: 0..0, first_cell };
@@ -180,7 +180,7 @@ fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_
 impl<'a> Message<'a> {
     fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let mut members = cursor.object()?;
-        let mut key = KeyId::START;
+        let mut key = NameId::START;
         while cursor.next_member(&mut members)? {
             key = events.fields().read(cursor, key)?;
             let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));

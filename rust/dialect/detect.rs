@@ -80,7 +80,7 @@ fn by_members(text: &str) -> Option<&'static Dialect> {
         if let Some((_, dialect)) = marks.iter().find(|(mark, _)| mark.is_met(&mut cursor)) {
             return Some(dialect);
         }
-        cursor.leap().ok()?;
+        cursor.skip_unchecked().ok()?;
     }
     None
 }

@@ -11,14 +11,14 @@
 
 use std::borrow::Cow;
 
-use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
+use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
+use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, Writes};
-use crate::keys::{KeyId, Quoting};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
+use crate::interner::{NameId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
-use crate::template::{Before, Hole, Place, Spec};
-use crate::wire::framing;
 use crate::wire::json::Cursor;
+use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -58,15 +58,15 @@ const TYPES: [&str; 12] = [
     "\"database-drop\"",
 ];
 
-static MAXWELL: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Base64AndJson };
+static MAXWELL: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Base64AndJson };
 /// TiCDC writes JSON columns as text.
-static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Base64 };
+static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Base64 };
 
 fn variant(_: &str) -> Variant {
     Variant { quirks: &MAXWELL, quoting: Quoting::None }
 }
 
-static TEMPLATE: Spec = Spec {
+static TEMPLATE: TemplateSpec = TemplateSpec {
     holes: &[
         ("type", Hole::Operation),
         ("ts", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
@@ -182,9 +182,9 @@ struct Message<'a> {
     has_commit: bool,
 }
 
-fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    framing::records(&mut cursor, |cursor| {
+    records::records(&mut cursor, |cursor| {
         let mut message = Message { envelope: Envelope::empty(reading.variant.quirks), data: None, old: None, has_commit: false };
         message.read(cursor, events)?;
         message.emit(events)
@@ -194,7 +194,7 @@ fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_
 impl<'a> Message<'a> {
     fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let mut members = cursor.object()?;
-        let mut key = KeyId::START;
+        let mut key = NameId::START;
         while cursor.next_member(&mut members)? {
             key = events.fields().read(cursor, key)?;
             let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));
@@ -283,7 +283,7 @@ impl<'a> Message<'a> {
         match (op, &self.data, &self.old) {
             (Op::Delete, Some(_), _) => Ok((after, None)),
             (Op::Delete, None, Some(old)) => Ok((Some(Image::whole(old.clone())), None)),
-            (Op::Update, Some(data), Some(old)) => Ok((Some(Image::overlaid(data.clone(), old.clone())), after)),
+            (Op::Update, Some(data), Some(old)) => Ok((Some(Image::merged(data.clone(), old.clone())), after)),
             (_, Some(_), _) => Ok((None, after)),
             _ => Err(missing()),
         }

@@ -2,23 +2,26 @@
 
 mod canal_json;
 mod canal_protobuf;
+pub(crate) mod claim_check;
 mod cloudcanal_json;
-mod debezium_json;
+mod debezium;
 mod detect;
 mod dts_avro;
 mod maxwell_json;
 mod river_json;
+pub(crate) mod spec;
 mod ticdc_open;
 
 use crate::error::Result;
-use crate::event::{Events, Quirks, Writes};
-use crate::keys::Quoting;
-use crate::options::DialectOptions;
-use crate::template::Spec;
+use crate::event::{Events, Quirks, ValueFormat};
+use crate::interner::Quoting;
+use crate::options::Options;
 
+pub(crate) use debezium::connect_values;
 pub(crate) use detect::{Mark, detect, is_mark_of_other, undetected};
-pub(crate) use dts_avro::Plan as WriterSchema;
+use dts_avro::SchemaPlan;
 pub(crate) use river_json::Was;
+use spec::TemplateSpec;
 
 /// How messages of a dialect are written on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +70,7 @@ pub struct Dialect {
     pub(crate) variant: fn(&str) -> Variant,
     pub(crate) read: Read,
     /// What differs from message to message of a table, where messages may be read by templates.
-    pub(crate) template: Option<&'static Spec>,
+    pub(crate) template: Option<&'static TemplateSpec>,
 }
 
 /// What only one dialect's messages have.
@@ -87,14 +90,27 @@ pub(crate) struct Variant {
 
 impl Default for Variant {
     fn default() -> Self {
-        static UNKNOWN: Quirks = Quirks { dialect: "auto", declares_lengths: false, writes: Writes::Text };
+        static UNKNOWN: Quirks = Quirks { dialect: "auto", declares_lengths: false, format: ValueFormat::Text };
         Variant { quirks: &UNKNOWN, quoting: Quoting::Backticks }
+    }
+}
+
+/// What only some dialects ask for, checked.
+pub(crate) struct DialectOptions {
+    /// DTS's writer's schema, if it is none of the published ones.
+    pub dts: Option<SchemaPlan>,
+}
+
+impl DialectOptions {
+    pub fn new(options: &Options) -> Result<Self, String> {
+        let schema = options.writer_schema.as_deref().map(SchemaPlan::compile).transpose();
+        Ok(DialectOptions { dts: schema.map_err(|what| format!("writer_schema: {what}"))? })
     }
 }
 
 /// What is known before a message is read.
 #[derive(Clone, Copy)]
-pub(crate) struct Reading<'r, 'a> {
+pub(crate) struct ReadContext<'r, 'a> {
     pub variant: Variant,
     pub lenient: bool,
     /// The message's key, if the user named its column.
@@ -104,8 +120,15 @@ pub(crate) struct Reading<'r, 'a> {
 
 /// Reads one message into events.
 pub(crate) enum Read {
-    Text(for<'a> fn(&'a str, &Reading<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
-    Bytes(for<'a> fn(&'a [u8], &Reading<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
+    Text(for<'a> fn(&'a str, &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
+    Bytes(for<'a> fn(&'a [u8], &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>, &mut Caches<'a>) -> Result<()>),
+}
+
+/// What single dialects keep of the earlier messages of a chunk, as later ones repeat it.
+#[derive(Default)]
+pub(crate) struct Caches<'a> {
+    canal_protobuf: canal_protobuf::ColumnCache<'a>,
+    dts_avro: dts_avro::RecordCache<'a>,
 }
 
 /// Every dialect. Names, detection, documentation and tests go by this table.
@@ -113,7 +136,7 @@ pub static DIALECTS: &[Dialect] = &[
     canal_json::DIALECT,
     canal_protobuf::DIALECT,
     cloudcanal_json::DIALECT,
-    debezium_json::DIALECT,
+    debezium::DIALECT,
     dts_avro::DIALECT,
     river_json::DIALECT,
     maxwell_json::DIALECT,

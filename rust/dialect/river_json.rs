@@ -11,15 +11,16 @@
 
 use std::borrow::Cow;
 
-use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
+use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
+use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Envelope, Events, Image, Op, Quirks, Source, Value, Writes};
-use crate::keys::{KeyId, Quoting};
+use crate::event::{Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
+use crate::interner::{NameId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
-use crate::mysql::types::{Base, Declared};
-use crate::template::{Before, Hole, Place, Spec};
-use crate::wire::framing;
+use crate::mysql::types::{DeclaredType, TypeFamily};
+use crate::value::Value;
 use crate::wire::json::{Cursor, Text};
+use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -36,13 +37,13 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "river-json";
 
-static RIVER: Quirks = Quirks { dialect: NAME, declares_lengths: true, writes: Writes::Text };
+static RIVER: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text };
 
 fn variant(_: &str) -> Variant {
     Variant { quirks: &RIVER, quoting: Quoting::None }
 }
 
-static TEMPLATE: Spec = Spec {
+static TEMPLATE: TemplateSpec = TemplateSpec {
     holes: &[
         ("columns", Hole::Columns(may_be_empty)),
         ("event", Hole::Operation),
@@ -98,7 +99,7 @@ enum Field {
     /// `i`, `u` or `d`.
     Event,
     Columns,
-    Keys,
+    Interner,
     Name,
     Type,
     /// After an insert or update; of a DELETE, what is gone.
@@ -122,7 +123,7 @@ impl Field {
         Field::Table,
         Field::Event,
         Field::Columns,
-        Field::Keys,
+        Field::Interner,
         Field::Name,
         Field::Type,
         Field::Value,
@@ -131,7 +132,7 @@ impl Field {
         Field::OriginVal,
     ];
 
-    fn read(cursor: &mut Cursor<'_>, key: &mut KeyId, events: &mut Events<'_, '_, '_>) -> Result<Option<Field>> {
+    fn read(cursor: &mut Cursor<'_>, key: &mut NameId, events: &mut Events<'_, '_, '_>) -> Result<Option<Field>> {
         *key = events.fields().read(cursor, *key)?;
         Ok(events.fields().column(*key).and_then(|field| Field::ALL.get(field)).copied())
     }
@@ -153,9 +154,9 @@ struct Column<'a> {
     origin: Value<'a>,
 }
 
-fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    framing::records(&mut cursor, |cursor| {
+    records::records(&mut cursor, |cursor| {
         let mut message = Message { envelope: Envelope::empty(reading.variant.quirks), columns: Vec::new() };
         message.read(cursor, events)?;
         message.emit(events)
@@ -165,7 +166,7 @@ fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_
 impl<'a> Message<'a> {
     fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let mut members = cursor.object()?;
-        let mut key = KeyId::START;
+        let mut key = NameId::START;
         while cursor.next_member(&mut members)? {
             let field = Field::read(cursor, &mut key, events)?;
             self.field(field, cursor, events).map_err(|fault| fault.within(events.fields().name(key)))?;
@@ -187,7 +188,7 @@ impl<'a> Message<'a> {
             Some(Field::Db) => envelope.database = cursor.optional_text()?,
             Some(Field::Table) => envelope.table = cursor.optional_text()?,
             Some(Field::Event) => envelope.source.operation = cursor.optional_text()?,
-            Some(Field::Keys) => envelope.primary_key = events.read_names(cursor)?,
+            Some(Field::Interner) => envelope.primary_key = events.read_names(cursor)?,
             Some(Field::Columns) if cursor.peek() != Some(b'[') => return Err(cursor.wrong_type("an array of columns")),
             Some(Field::Columns) => {
                 let mut elements = cursor.array()?;
@@ -223,7 +224,7 @@ impl<'a> Message<'a> {
 
     /// The cells of `v`, and of an update those before it.
     fn cells(&mut self, op: Op, events: &mut Events<'a, '_, '_>) -> Result<(std::ops::Range<usize>, std::ops::Range<usize>)> {
-        let mut key = KeyId::START;
+        let mut key = NameId::START;
         let mut keys = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
             key = events.keys.following(column.name, key)?;
@@ -241,7 +242,7 @@ impl<'a> Message<'a> {
         Ok((start..middle, middle..events.cells.len()))
     }
 
-    fn push(&self, keys: &[KeyId], events: &mut Events<'a, '_, '_>, value: fn(&Column<'a>) -> Value<'a>) {
+    fn push(&self, keys: &[NameId], events: &mut Events<'a, '_, '_>, value: fn(&Column<'a>) -> Value<'a>) {
         for (key, column) in keys.iter().zip(&self.columns) {
             if events.wants_cell(*key) {
                 events.cells.push((*key, value(column)));
@@ -249,7 +250,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    fn declare(&mut self, keys: &[KeyId], events: &mut Events<'a, '_, '_>) {
+    fn declare(&mut self, keys: &[NameId], events: &mut Events<'a, '_, '_>) {
         events.types.start();
         for (key, column) in keys.iter().zip(&self.columns) {
             if let Some(declared) = &column.declared {
@@ -270,7 +271,7 @@ impl<'a> Column<'a> {
         }
         let mut has_name = false;
         let mut members = cursor.object()?;
-        let mut key = KeyId::START;
+        let mut key = NameId::START;
         while cursor.next_member(&mut members)? {
             let field = Field::read(cursor, &mut key, events)?;
             has_name |= matches!(field, Some(Field::Name));
@@ -333,6 +334,8 @@ impl Was {
 
 /// Whether empty text is a value of a declared type, or only another way to write NULL.
 fn may_be_empty(declared: Option<&str>) -> bool {
-    let base = declared.map(|declared| Declared::parse(declared).base);
-    base.is_none_or(|base| matches!(base, Base::Text | Base::Binary | Base::Blob | Base::Enum | Base::Set | Base::Unknown))
+    let base = declared.map(|declared| DeclaredType::parse(declared).family);
+    base.is_none_or(|base| {
+        matches!(base, TypeFamily::Text | TypeFamily::Binary | TypeFamily::Blob | TypeFamily::Enum | TypeFamily::Set | TypeFamily::Unknown)
+    })
 }

@@ -17,11 +17,12 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Dialect, Marks, Read, Reading, Variant, Wire};
+use super::{Caches, Dialect, Marks, Read, ReadContext, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Value, Writes};
-use crate::keys::{KeyId, Quoting};
-use crate::mysql::types::Declared;
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, ValueFormat};
+use crate::interner::{NameId, Quoting};
+use crate::mysql::types::DeclaredType;
+use crate::value::Value;
 use crate::wire::json::Cursor;
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -39,7 +40,7 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "ticdc-open";
 
-static OPEN: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Text };
+static OPEN: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text };
 
 fn variant(_: &str) -> Variant {
     Variant { quirks: &OPEN, quoting: Quoting::None }
@@ -79,16 +80,16 @@ struct Head<'a> {
 
 /// Row images of a change.
 #[derive(Default)]
-struct Body<'a> {
+struct Payload<'a> {
     update: Option<Cells>,
     previous: Option<Cells>,
     delete: Option<Cells>,
     sql: Option<Cow<'a, str>>,
-    primary_key: Vec<KeyId>,
+    primary_key: Vec<NameId>,
     types: Option<usize>,
 }
 
-fn read<'a>(value: &'a [u8], reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(value: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, _: &mut Caches<'a>) -> Result<()> {
     let missing = || Fault::new(Kind::Envelope, "is missing: name its column with the argument key").within("key");
     let mut heads = heads(reading.key.ok_or_else(missing)?).map_err(|fault| fault.within("key"))?;
     let mut rest = value;
@@ -117,14 +118,14 @@ fn text(bytes: &[u8]) -> Result<&str> {
     simdutf8::compat::from_utf8(bytes).map_err(|error| Fault::new(Kind::Encoding, "a change is not UTF-8").at(error.valid_up_to()))
 }
 
-fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut envelope = Envelope::empty(reading.variant.quirks);
     envelope.source.event_time = head.ts.map(physical);
     envelope.database = head.database;
     envelope.table = head.table;
     envelope.handle_key_only = head.keys_only;
     envelope.claim_check = head.claim_check;
-    let body = if body.is_empty() { Body::default() } else { Body::read(text(body)?, reading.lenient, events)? };
+    let body = if body.is_empty() { Payload::default() } else { Payload::read(text(body)?, reading.lenient, events)? };
     let image = |cells: Option<Cells>| cells.map(Image::whole);
     let (op, before, after) = match (head.kind, body.update, body.delete) {
         (Some(1), Some(update), _) if body.previous.is_some() => (Op::Update, image(body.previous), image(Some(update))),
@@ -176,9 +177,9 @@ impl<'a> Head<'a> {
     }
 }
 
-impl<'a> Body<'a> {
+impl<'a> Payload<'a> {
     fn read(text: &'a str, lenient: bool, events: &mut Events<'a, '_, '_>) -> Result<Self> {
-        let mut body = Body::default();
+        let mut body = Payload::default();
         let mut cursor = Cursor::new(text, lenient);
         let mut members = cursor.object()?;
         while let Some(name) = cursor.next_key(&mut members)? {
@@ -202,7 +203,7 @@ impl<'a> Body<'a> {
             return cursor.null().map(|()| None);
         }
         let start = events.cells.len();
-        let mut key = KeyId::START;
+        let mut key = NameId::START;
         self.primary_key.clear();
         events.types.start();
         let mut members = cursor.object()?;
@@ -256,8 +257,8 @@ impl<'a> Column<'a> {
         self.flags & IS_BINARY != 0
     }
 
-    fn declared(&self, spelling: &str) -> Declared {
-        Declared::of_number(self.number, self.is_binary(), self.flags & IS_UNSIGNED != 0, spelling)
+    fn declared(&self, spelling: &str) -> DeclaredType {
+        DeclaredType::of_number(self.number, self.is_binary(), self.flags & IS_UNSIGNED != 0, spelling)
     }
 
     /// The value in MySQL's form.

@@ -1,7 +1,6 @@
 //! What MySQL declares, and how its text becomes a value. Nothing here knows a message format or Arrow's arrays.
 
 pub(crate) mod charset;
-pub(crate) mod forms;
 pub(crate) mod number;
 pub(crate) mod temporal;
 pub(crate) mod types;

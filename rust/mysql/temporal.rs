@@ -4,7 +4,7 @@ use crate::mysql::number::{Refusal, Window, digits, window_at_end, window_of};
 
 /// A date, with or without a time of day, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct DateTimeText {
     pub year: u16,
     pub month: u8,
     pub day: u8,
@@ -20,13 +20,13 @@ pub(crate) struct Written {
 
 const SECONDS_A_DAY: i64 = 86_400;
 
-impl Written {
+impl DateTimeText {
     /// Reads `2021-01-31`, `2021-01-31 12:00:00.123456`, and both in ISO's form with `T` and `Z` or `+08:00`.
     #[inline]
-    pub fn parse(text: &str) -> Result<Written, Refusal> {
+    pub fn parse(text: &str) -> Result<DateTimeText, Refusal> {
         let bytes = text.as_bytes();
         let window = window_of(bytes).unwrap_or_else(|| window_at_end(bytes));
-        let (mut written, length) = Written::prefix(&window)?;
+        let (mut written, length) = DateTimeText::prefix(&window)?;
         let rest = bytes.get(length..).ok_or(Refusal::Type)?;
         if !rest.is_empty() {
             written.offset = if written.has_time && written.offset.is_none() { offset(rest)? } else { return Err(Refusal::Type) };
@@ -36,7 +36,7 @@ impl Written {
 
     /// The date or date and time that a text begins with, and its length; a zone behind it other than `Z` is left.
     #[inline(always)]
-    pub fn prefix(window: &Window) -> Result<(Written, usize), Refusal> {
+    pub fn prefix(window: &Window) -> Result<(DateTimeText, usize), Refusal> {
         let [from_year, from_day, from_second, _] = words(window);
         let [century, _, year, _, _, month, ..] = Pairs::new(from_year, *b"0000-00-", 8).checked()?;
         // A space stands where ISO 8601 has a `T`, and the other way round.
@@ -45,7 +45,7 @@ impl Written {
             b'T' => from_day ^ u64::from(b' ' ^ b'T') << 16,
             _ => {
                 let [day, ..] = Pairs::new(from_day, *b"00      ", 2).checked()?;
-                return Ok((Written { day, ..Written::midnight(century, year, month) }, 10));
+                return Ok((DateTimeText { day, ..DateTimeText::midnight(century, year, month) }, 10));
             }
         };
         let (days, seconds) = (Pairs::new(from_day, *b"00 00:00", 8), Pairs::new(from_second, *b":00     ", 3));
@@ -57,15 +57,15 @@ impl Written {
         let length = if fraction > 0 { 20 + fraction } else { 19 };
         let is_utc = window.get(length) == Some(&b'Z');
         let offset = if is_utc { Some(0) } else { None };
-        let date = Written::midnight(century, year, month);
-        Ok((Written { day, hour, minute, second, nanos, offset, has_time: true, ..date }, length + usize::from(is_utc)))
+        let date = DateTimeText::midnight(century, year, month);
+        Ok((DateTimeText { day, hour, minute, second, nanos, offset, has_time: true, ..date }, length + usize::from(is_utc)))
     }
 
     /// A month's beginning, but for its day.
     #[inline(always)]
-    fn midnight(century: u8, year: u8, month: u8) -> Written {
+    fn midnight(century: u8, year: u8, month: u8) -> DateTimeText {
         let year = u16::from(century) * 100 + u16::from(year);
-        Written { year, month, day: 0, hour: 0, minute: 0, second: 0, nanos: 0, offset: None, has_time: false }
+        DateTimeText { year, month, day: 0, hour: 0, minute: 0, second: 0, nanos: 0, offset: None, has_time: false }
     }
 
     /// Whether MySQL would call this a zero date, in whole or in part.
@@ -306,7 +306,7 @@ mod tests {
         while date.year() < 9990 {
             let text = date.to_string();
             let expected = date.since((jiff::Unit::Day, civil::date(1970, 1, 1))).map(|span| span.get_days());
-            assert_eq!(Written::parse(&text).and_then(|w| w.days()).ok(), expected.ok(), "{text}");
+            assert_eq!(DateTimeText::parse(&text).and_then(|w| w.days()).ok(), expected.ok(), "{text}");
             date = date.saturating_add(jiff::Span::new().days(97));
         }
     }
@@ -314,13 +314,13 @@ mod tests {
     #[test]
     fn dates_that_are_none() {
         for text in ["2021-02-30", "2021-13-01", "1900-02-29", "2021-04-31"] {
-            assert_eq!(Written::parse(text).and_then(|w| w.days()), Err(Refusal::Range), "{text}");
+            assert_eq!(DateTimeText::parse(text).and_then(|w| w.days()), Err(Refusal::Range), "{text}");
         }
         for text in ["2021-1-01", "20210101", "", "2021/01/01", "2021-01-01 ", "2021-01-01 10:00", "2021-01-01 10:00:00.", "+021-01-01"] {
-            assert_eq!(Written::parse(text), Err(Refusal::Type), "{text:?}");
+            assert_eq!(DateTimeText::parse(text), Err(Refusal::Type), "{text:?}");
         }
         for text in ["0000-00-00", "2021-00-10", "2021-10-00", "0000-01-01", "0000-00-00 00:00:00.000"] {
-            assert!(Written::parse(text).is_ok_and(|w| w.is_zero()), "{text}");
+            assert!(DateTimeText::parse(text).is_ok_and(|w| w.is_zero()), "{text}");
         }
     }
 

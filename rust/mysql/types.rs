@@ -3,12 +3,12 @@
 use hashbrown::HashMap;
 
 use crate::error::Result;
-use crate::keys::{KeyId, Keys};
+use crate::interner::{Interner, NameId};
 use crate::wire::json::{Cursor, Text};
 
 /// The families of MySQL's types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Base {
+pub(crate) enum TypeFamily {
     Tinyint,
     Smallint,
     Mediumint,
@@ -40,28 +40,28 @@ pub(crate) enum Base {
 
 /// A declared type.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Declared {
+pub(crate) struct DeclaredType {
     /// As the message spells it.
     pub text: Box<str>,
-    pub base: Base,
+    pub family: TypeFamily,
     pub unsigned: bool,
     /// The numbers in parentheses.
     pub arguments: Vec<u32>,
     /// The members of an enum or set, in order.
     pub labels: Vec<String>,
-    pub form: Form,
+    pub encoding: Encoding,
 }
 
 /// How the values of a declared column are written, where the producer's way with the type alone does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum Encoding {
     /// As the dialect writes values of this type.
     #[default]
     Plain,
     /// A number: days since 1970.
     Days,
     /// A number: so many of these a second, since 1970 on a clock.
-    Clock(i64),
+    DateTime(i64),
     /// A number: so many of these a second, of a TIME.
     Time(i64),
     /// ISO text of an instant.
@@ -90,55 +90,55 @@ pub(crate) enum Form {
     Wkb,
 }
 
-impl Declared {
+impl DeclaredType {
     /// A type that only Kafka Connect names.
-    pub fn connect(text: &str, base: Base, form: Form) -> Self {
-        Declared { text: text.into(), base, unsigned: false, arguments: Vec::new(), labels: Vec::new(), form }
+    pub fn connect(text: &str, family: TypeFamily, encoding: Encoding) -> Self {
+        DeclaredType { text: text.into(), family, unsigned: false, arguments: Vec::new(), labels: Vec::new(), encoding }
     }
 
     /// Reads a type as DDL, `SHOW CREATE TABLE` or `information_schema` spell it.
     pub fn parse(text: &str) -> Self {
         let lower = text.trim_start().to_lowercase();
-        let base = base_of(&lower);
-        let is_list = matches!(base, Base::Enum | Base::Set);
+        let family = family_of(&lower);
+        let is_list = matches!(family, TypeFamily::Enum | TypeFamily::Set);
         // The labels keep their case; only the words around them are compared in lower case.
         let words = if is_list { "" } else { lower.as_str() };
-        Declared {
+        DeclaredType {
             text: text.into(),
-            base,
+            family,
             unsigned: words.contains("unsigned") || words.contains("zerofill") || words.starts_with("serial"),
             arguments: if is_list { Vec::new() } else { arguments(words) },
             labels: if is_list { labels(text) } else { Vec::new() },
-            form: Form::Plain,
+            encoding: Encoding::Plain,
         }
     }
 
     /// The type with this number in MySQL's protocol. Of text and blobs only the flag tells which.
     pub fn of_number(number: i64, is_binary: bool, unsigned: bool, text: &str) -> Self {
-        let base = match number {
-            1 => Base::Tinyint,
-            2 => Base::Smallint,
-            3 => Base::Int,
-            4 => Base::Float,
-            5 => Base::Double,
-            7 | 17 => Base::Timestamp,
-            8 => Base::Bigint,
-            9 => Base::Mediumint,
-            10 | 14 => Base::Date,
-            11 | 19 => Base::Time,
-            12 | 18 => Base::Datetime,
-            13 => Base::Year,
-            16 => Base::Bit,
-            0 | 246 => Base::Decimal,
-            245 => Base::Json,
-            247 => Base::Enum,
-            248 => Base::Set,
-            15 | 249..=254 if is_binary => Base::Blob,
-            15 | 249..=254 => Base::Text,
-            255 => Base::Geometry,
-            _ => Base::Unknown,
+        let family = match number {
+            1 => TypeFamily::Tinyint,
+            2 => TypeFamily::Smallint,
+            3 => TypeFamily::Int,
+            4 => TypeFamily::Float,
+            5 => TypeFamily::Double,
+            7 | 17 => TypeFamily::Timestamp,
+            8 => TypeFamily::Bigint,
+            9 => TypeFamily::Mediumint,
+            10 | 14 => TypeFamily::Date,
+            11 | 19 => TypeFamily::Time,
+            12 | 18 => TypeFamily::Datetime,
+            13 => TypeFamily::Year,
+            16 => TypeFamily::Bit,
+            0 | 246 => TypeFamily::Decimal,
+            245 => TypeFamily::Json,
+            247 => TypeFamily::Enum,
+            248 => TypeFamily::Set,
+            15 | 249..=254 if is_binary => TypeFamily::Blob,
+            15 | 249..=254 => TypeFamily::Text,
+            255 => TypeFamily::Geometry,
+            _ => TypeFamily::Unknown,
         };
-        Declared { text: text.into(), base, unsigned, arguments: Vec::new(), labels: Vec::new(), form: Form::Plain }
+        DeclaredType { text: text.into(), family, unsigned, arguments: Vec::new(), labels: Vec::new(), encoding: Encoding::Plain }
     }
 
     /// Bytes of a `bit(n)` or `binary(n)` that says its length.
@@ -152,42 +152,42 @@ impl Declared {
 
     /// Whether a zero date may stand in such a column.
     pub fn is_date(&self) -> bool {
-        matches!(self.base, Base::Date | Base::Datetime | Base::Timestamp)
+        matches!(self.family, TypeFamily::Date | TypeFamily::Datetime | TypeFamily::Timestamp)
     }
 }
 
 /// `lower` is in lower case.
-fn base_of(lower: &str) -> Base {
+fn family_of(lower: &str) -> TypeFamily {
     let end = lower.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(lower.len());
     let (word, rest) = lower.split_at(end);
     match word {
-        "tinyint" | "boolean" | "bool" | "int1" => Base::Tinyint,
-        "smallint" | "int2" => Base::Smallint,
-        "mediumint" | "int3" | "middleint" => Base::Mediumint,
-        "int" | "integer" | "int4" => Base::Int,
-        "bigint" | "int8" | "serial" => Base::Bigint,
-        "decimal" | "numeric" | "dec" | "fixed" => Base::Decimal,
-        "float" | "float4" => Base::Float,
-        "double" | "real" | "float8" => Base::Double,
-        "bit" => Base::Bit,
-        "date" => Base::Date,
-        "datetime" => Base::Datetime,
-        "timestamp" => Base::Timestamp,
-        "time" => Base::Time,
-        "year" => Base::Year,
-        "binary" => Base::Binary,
-        "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" => Base::Blob,
+        "tinyint" | "boolean" | "bool" | "int1" => TypeFamily::Tinyint,
+        "smallint" | "int2" => TypeFamily::Smallint,
+        "mediumint" | "int3" | "middleint" => TypeFamily::Mediumint,
+        "int" | "integer" | "int4" => TypeFamily::Int,
+        "bigint" | "int8" | "serial" => TypeFamily::Bigint,
+        "decimal" | "numeric" | "dec" | "fixed" => TypeFamily::Decimal,
+        "float" | "float4" => TypeFamily::Float,
+        "double" | "real" | "float8" => TypeFamily::Double,
+        "bit" => TypeFamily::Bit,
+        "date" => TypeFamily::Date,
+        "datetime" => TypeFamily::Datetime,
+        "timestamp" => TypeFamily::Timestamp,
+        "time" => TypeFamily::Time,
+        "year" => TypeFamily::Year,
+        "binary" => TypeFamily::Binary,
+        "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" => TypeFamily::Blob,
         // LONG VARBINARY is MySQL's other name of MEDIUMBLOB; CHAR BYTE of BINARY.
-        "long" if rest.trim_start().starts_with("varbinary") => Base::Blob,
-        "char" if rest.contains(" byte") => Base::Binary,
+        "long" if rest.trim_start().starts_with("varbinary") => TypeFamily::Blob,
+        "char" if rest.contains(" byte") => TypeFamily::Binary,
         "char" | "character" | "nchar" | "varchar" | "nvarchar" | "varcharacter" | "national" | "tinytext" | "text" | "mediumtext"
-        | "longtext" | "long" => Base::Text,
-        "enum" => Base::Enum,
-        "set" => Base::Set,
-        "json" => Base::Json,
+        | "longtext" | "long" => TypeFamily::Text,
+        "enum" => TypeFamily::Enum,
+        "set" => TypeFamily::Set,
+        "json" => TypeFamily::Json,
         "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring" | "multipolygon" | "geomcollection"
-        | "geometrycollection" => Base::Geometry,
-        _ => Base::Unknown,
+        | "geometrycollection" => TypeFamily::Geometry,
+        _ => TypeFamily::Unknown,
     }
 }
 
@@ -233,7 +233,7 @@ fn escaped(c: char) -> char {
 }
 
 /// A type's number within one call of the decoder.
-pub(crate) type TypeId = usize;
+pub(crate) type TypeIndex = usize;
 
 /// What one message declares.
 #[derive(Debug)]
@@ -241,53 +241,53 @@ pub(crate) struct Block {
     /// Its characters, if they stand together in the message.
     raw: Box<[u8]>,
     /// Of every column, in order; empty unless they are asked for.
-    pub entries: Vec<(KeyId, TypeId)>,
+    pub entries: Vec<(NameId, TypeIndex)>,
     /// Of the asked columns.
-    by_column: Vec<Option<TypeId>>,
+    by_column: Vec<Option<TypeIndex>>,
     /// Whether any of its types, asked for or not, has something in parentheses.
     has_lengths: bool,
 }
 
 /// The declared types met so far. The messages of a table repeat the same block, so a block is compared before it is read.
 #[derive(Debug, Default)]
-pub(crate) struct Types {
+pub(crate) struct DeclaredTypes {
     /// Whether a block's entries are asked for, or only what it says of the asked columns.
     keep_entries: bool,
-    ids: HashMap<Box<str>, TypeId>,
-    declared: Vec<Declared>,
+    ids: HashMap<Box<str>, TypeIndex>,
+    declared: Vec<DeclaredType>,
     /// The declared types as they stand in JSON.
     quoted: Vec<Box<str>>,
     blocks: Vec<Block>,
     /// The block that came last with this hint.
     latest: HashMap<usize, usize>,
     /// By name: the type that it was last declared with, for producers that write a block in another order each time.
-    by_key: Vec<TypeId>,
+    by_key: Vec<TypeIndex>,
     /// Of the block that is being read.
-    entries: Vec<(KeyId, TypeId)>,
-    places: HashMap<KeyId, usize>,
-    by_column: Vec<Option<TypeId>>,
+    entries: Vec<(NameId, TypeIndex)>,
+    places: HashMap<NameId, usize>,
+    by_column: Vec<Option<TypeIndex>>,
     has_lengths: bool,
     /// Schema parts, which are much longer than what they declare.
-    pub schemas: Schemas,
+    pub schemas: SchemaTexts,
 }
 
 /// The schema parts met so far, each with the block that it declares.
 #[derive(Debug, Default)]
-pub(crate) struct Schemas {
-    parts: Vec<SchemaPart>,
+pub(crate) struct SchemaTexts {
+    parts: Vec<SchemaText>,
     by_text: HashMap<Box<str>, usize>,
     last: usize,
 }
 
 #[derive(Debug)]
-struct SchemaPart {
+struct SchemaText {
     text: Box<str>,
     block: Option<usize>,
     /// Which part came after it last time.
     next: usize,
 }
 
-impl Schemas {
+impl SchemaTexts {
     /// How many parts are compared before one is looked up by its whole text: those of different tables differ early.
     const NEAR: usize = 32;
     /// How many parts are kept between two chunks of messages.
@@ -310,7 +310,7 @@ impl Schemas {
 
     pub fn add(&mut self, text: &str, block: Option<usize>) {
         self.by_text.insert(text.into(), self.parts.len());
-        self.parts.push(SchemaPart { text: text.into(), block, next: self.parts.len() });
+        self.parts.push(SchemaText { text: text.into(), block, next: self.parts.len() });
         self.follow(self.parts.len() - 1);
     }
 
@@ -323,19 +323,19 @@ impl Schemas {
     }
 }
 
-impl Types {
+impl DeclaredTypes {
     /// How many blocks are kept between two chunks of messages.
     const MOST: usize = 1 << 10;
 
     pub fn new(keep_entries: bool) -> Self {
-        Types { keep_entries, ..Types::default() }
+        DeclaredTypes { keep_entries, ..DeclaredTypes::default() }
     }
 
     /// Forgets everything if it has become too much, or if the names' numbers are no longer what they were, and tells so.
     pub fn trim(&mut self, names_forgotten: bool) -> bool {
-        let is_forgotten = names_forgotten || self.blocks.len() > Self::MOST || self.schemas.parts.len() > Schemas::MOST;
+        let is_forgotten = names_forgotten || self.blocks.len() > Self::MOST || self.schemas.parts.len() > SchemaTexts::MOST;
         if is_forgotten {
-            *self = Types::new(self.keep_entries);
+            *self = DeclaredTypes::new(self.keep_entries);
         }
         is_forgotten
     }
@@ -345,7 +345,7 @@ impl Types {
     }
 
     /// The declared type with this number.
-    pub fn declared(&self, id: TypeId) -> Option<&Declared> {
+    pub fn declared(&self, id: TypeIndex) -> Option<&DeclaredType> {
         self.declared.get(id)
     }
 
@@ -356,13 +356,13 @@ impl Types {
 
     /// What `block` declares for an asked column.
     #[inline]
-    pub fn of_column(&self, block: usize, column: usize) -> Option<&Declared> {
+    pub fn of_column(&self, block: usize, column: usize) -> Option<&DeclaredType> {
         let id = (*self.blocks.get(block)?.by_column.get(column)?)?;
         self.declared.get(id)
     }
 
     /// Reads an object of names and types. `hint` is anything that tends to go with the same block.
-    pub fn read(&mut self, cursor: &mut Cursor<'_>, keys: &mut Keys<'_>, hint: usize) -> Result<usize> {
+    pub fn read(&mut self, cursor: &mut Cursor<'_>, keys: &mut Interner<'_>, hint: usize) -> Result<usize> {
         if let Some(block) = self.latest(hint, |raw| cursor.eat_bytes(raw)) {
             return Ok(block);
         }
@@ -388,17 +388,17 @@ impl Types {
 
     /// Declares a column of the block, by the type's own text.
     #[inline]
-    pub fn declare(&mut self, key: KeyId, column: Option<usize>, text: &str) {
+    pub fn declare(&mut self, key: NameId, column: Option<usize>, text: &str) {
         let last = self.by_key.get(key.index()).copied().unwrap_or(usize::MAX);
         let id = match self.declared.get(last) {
-            Some(declared) if *declared.text == *text && declared.form == Form::Plain => last,
-            _ => self.id(text, || Declared::parse(text)),
+            Some(declared) if *declared.text == *text && declared.encoding == Encoding::Plain => last,
+            _ => self.id(text, || DeclaredType::parse(text)),
         };
         self.note(key, column, id);
     }
 
     /// Declares a column of the block, by a type that is not spelled as in DDL. `spelling` tells it from all others.
-    pub fn declare_as(&mut self, key: KeyId, column: Option<usize>, spelling: &str, make: impl FnOnce() -> Declared) {
+    pub fn declare_as(&mut self, key: NameId, column: Option<usize>, spelling: &str, make: impl FnOnce() -> DeclaredType) {
         // No producer's own spelling begins like this.
         let id = self.id(&format!("\0{spelling}"), make);
         self.note(key, column, id);
@@ -420,9 +420,9 @@ impl Types {
         self.blocks.len() - 1
     }
 
-    fn read_entries(&mut self, cursor: &mut Cursor<'_>, keys: &mut Keys<'_>) -> Result<()> {
+    fn read_entries(&mut self, cursor: &mut Cursor<'_>, keys: &mut Interner<'_>) -> Result<()> {
         let mut members = cursor.object()?;
-        let mut key = KeyId::START;
+        let mut key = NameId::START;
         while cursor.next_member(&mut members)? {
             key = keys.read_unordered(cursor, key)?;
             let id = self.read_type(key, cursor)?;
@@ -432,8 +432,8 @@ impl Types {
     }
 
     #[inline]
-    fn note(&mut self, key: KeyId, column: Option<usize>, id: TypeId) {
-        self.has_lengths |= self.declared.get(id).is_some_and(Declared::has_lengths);
+    fn note(&mut self, key: NameId, column: Option<usize>, id: TypeIndex) {
+        self.has_lengths |= self.declared.get(id).is_some_and(DeclaredType::has_lengths);
         if self.keep_entries {
             self.keep(key, id);
         }
@@ -448,7 +448,7 @@ impl Types {
     }
 
     /// Where a name stands twice, the later type counts.
-    fn keep(&mut self, key: KeyId, id: TypeId) {
+    fn keep(&mut self, key: NameId, id: TypeIndex) {
         let next = self.entries.len();
         let place = *self.places.entry(key).or_insert(next);
         match self.entries.get_mut(place) {
@@ -459,7 +459,7 @@ impl Types {
 
     /// The number of the type that is declared for `key`: usually the same as last time.
     #[inline]
-    fn read_type(&mut self, key: KeyId, cursor: &mut Cursor<'_>) -> Result<TypeId> {
+    fn read_type(&mut self, key: NameId, cursor: &mut Cursor<'_>) -> Result<TypeIndex> {
         let last = self.by_key.get(key.index()).copied().unwrap_or(usize::MAX);
         if self.quoted.get(last).is_some_and(|quoted| cursor.eat(quoted)) {
             return Ok(last);
@@ -468,11 +468,11 @@ impl Types {
         let start = cursor.at();
         let text = read_type(cursor)?;
         let text = text.decode().map_err(|fault| fault.at(start))?;
-        Ok(self.id(&text, || Declared::parse(&text)))
+        Ok(self.id(&text, || DeclaredType::parse(&text)))
     }
 
     /// The number of the type that is spelled so.
-    fn id(&mut self, spelling: &str, make: impl FnOnce() -> Declared) -> TypeId {
+    fn id(&mut self, spelling: &str, make: impl FnOnce() -> DeclaredType) -> TypeIndex {
         if let Some(&id) = self.ids.get(spelling) {
             return id;
         }
@@ -497,33 +497,33 @@ mod tests {
 
     #[test]
     fn types_are_read_as_mysql_spells_them() {
-        let cases: [(&str, Base, bool, &[u32]); 14] = [
-            ("int", Base::Int, false, &[]),
-            ("int(8) unsigned zerofill", Base::Int, true, &[8]),
-            ("BIGINT UNSIGNED", Base::Bigint, true, &[]),
-            ("decimal(10, 4)", Base::Decimal, false, &[10, 4]),
-            ("double precision", Base::Double, false, &[]),
-            ("float(7,2)", Base::Float, false, &[7, 2]),
-            ("bit(10)", Base::Bit, false, &[10]),
-            ("boolean", Base::Tinyint, false, &[]),
-            ("datetime(6)", Base::Datetime, false, &[6]),
-            ("varchar(20) character set gbk", Base::Text, false, &[20]),
-            ("long varbinary", Base::Blob, false, &[]),
-            ("char(5) byte", Base::Binary, false, &[5]),
-            ("geometrycollection", Base::Geometry, false, &[]),
-            ("uuid", Base::Unknown, false, &[]),
+        let cases: [(&str, TypeFamily, bool, &[u32]); 14] = [
+            ("int", TypeFamily::Int, false, &[]),
+            ("int(8) unsigned zerofill", TypeFamily::Int, true, &[8]),
+            ("BIGINT UNSIGNED", TypeFamily::Bigint, true, &[]),
+            ("decimal(10, 4)", TypeFamily::Decimal, false, &[10, 4]),
+            ("double precision", TypeFamily::Double, false, &[]),
+            ("float(7,2)", TypeFamily::Float, false, &[7, 2]),
+            ("bit(10)", TypeFamily::Bit, false, &[10]),
+            ("boolean", TypeFamily::Tinyint, false, &[]),
+            ("datetime(6)", TypeFamily::Datetime, false, &[6]),
+            ("varchar(20) character set gbk", TypeFamily::Text, false, &[20]),
+            ("long varbinary", TypeFamily::Blob, false, &[]),
+            ("char(5) byte", TypeFamily::Binary, false, &[5]),
+            ("geometrycollection", TypeFamily::Geometry, false, &[]),
+            ("uuid", TypeFamily::Unknown, false, &[]),
         ];
-        for (text, base, unsigned, arguments) in cases {
-            let declared = Declared::parse(text);
-            assert_eq!((declared.base, declared.unsigned, &*declared.arguments), (base, unsigned, arguments), "{text}");
+        for (text, family, unsigned, arguments) in cases {
+            let declared = DeclaredType::parse(text);
+            assert_eq!((declared.family, declared.unsigned, &*declared.arguments), (family, unsigned, arguments), "{text}");
         }
     }
 
     #[test]
     fn labels_may_hold_quotes_commas_and_parentheses() {
-        let declared = Declared::parse(r#"enum('small','x,y','it''s','中',')','a\\b','Unsigned')"#);
+        let declared = DeclaredType::parse(r#"enum('small','x,y','it''s','中',')','a\\b','Unsigned')"#);
         assert_eq!(declared.labels, ["small", "x,y", "it's", "中", ")", r"a\b", "Unsigned"]);
         assert!(!declared.unsigned);
-        assert_eq!(Declared::parse("SET ( 'a' , 'B' )").labels, ["a", "B"]);
+        assert_eq!(DeclaredType::parse("SET ( 'a' , 'B' )").labels, ["a", "B"]);
     }
 }

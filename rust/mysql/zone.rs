@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_skipped_or_repeated_is_no_instant() {
         let new_york = Zone::parse("America/New_York").unwrap();
-        let clock = |text: &str| crate::mysql::temporal::Written::parse(text).unwrap().seconds().unwrap();
+        let clock = |text: &str| crate::mysql::temporal::DateTimeText::parse(text).unwrap().seconds().unwrap();
         assert_eq!(new_york.instant(clock("2021-03-14 02:30:00")), Err(Refusal::Range));
         assert_eq!(new_york.instant(clock("2021-11-07 01:30:00")), Err(Refusal::Range));
         assert_eq!(new_york.instant(clock("2021-11-07 03:00:00")), Ok(clock("2021-11-07 08:00:00")));

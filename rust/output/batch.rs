@@ -2,224 +2,32 @@
 
 use std::ops::Range;
 
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray};
-use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use arrow_array::{ArrayRef, BooleanArray};
+use arrow_schema::ArrowError;
 
-use crate::columns::{Forecast, SlotRow, ValueOptions};
-use crate::decoder::Metrics;
-use crate::envelope::{Builder, Outcome, Rows};
+use crate::columns::{Forecast, RowDeclaration};
 use crate::error::{Error, Fault, Kind};
-use crate::event::{Envelope, Events, Image, Op, Quirks, Source, Value, Wants, Writes};
-use crate::images::{Images, Latest, Map, RowContext, Table, cells_in_order, fill_row};
-use crate::keys::KeyId;
-use crate::layout::{EnvelopeField, KeyMoves, Layout, POSTIMAGE, PREIMAGE, RowImages, map_type};
-use crate::mysql::forms;
-use crate::mysql::types::Declared;
-use crate::options::{Filter, Mode, Options};
-use crate::template::Template;
-
-/// What to build, worked out once from the options.
-pub(crate) struct Plan {
-    pub layout: Layout,
-    pub mode: Mode,
-    /// The table's columns, if a schema is given.
-    pub table: Option<Fields>,
-    pub fields: Vec<EnvelopeField>,
-    /// The same as a bit for each.
-    asked: u32,
-    pub wants: Wants,
-    pub filter: Filter,
-    pub missing_is_error: bool,
-    /// By column of the table.
-    pub value_options: Vec<ValueOptions>,
-}
-
-impl Plan {
-    pub fn new(options: &Options) -> Result<Self, String> {
-        let table = options.table_fields()?;
-        let fields = options.envelope_fields()?;
-        let mut plan = Plan {
-            layout: options.layout,
-            mode: options.mode,
-            value_options: value_options(options, table.as_ref())?,
-            wants: Wants { every_cell: false, images: false, types: false, jdbc_types: false, forms: false },
-            filter: Filter::new(options)?,
-            asked: fields.iter().fold(0, |asked, field| asked | 1 << *field as u32),
-            missing_is_error: options.missing_is_error,
-            table,
-            fields,
-        };
-        plan.wants = plan.wants();
-        plan.images()?;
-        Ok(plan)
-    }
-
-    fn wants(&self) -> Wants {
-        use EnvelopeField as F;
-        let any = |fields: &[F]| self.fields.iter().any(|field| fields.contains(field));
-        let images = self.layout != Layout::Change || self.missing_is_error || any(&[F::Before, F::After, F::MissingColumns]);
-        let maps = self.table.is_none() && any(&[F::Before, F::After]);
-        let typed = self.table.iter().flatten().any(|field| depends_on_declared(field.data_type()));
-        Wants {
-            every_cell: maps || any(&[F::Changed]) || self.layout == Layout::Upsert,
-            images,
-            types: any(&[F::ColumnTypes]) || images && typed,
-            jdbc_types: any(&[F::JdbcTypes]),
-            forms: images && self.table.is_some(),
-        }
-    }
-
-    /// The type of an image.
-    pub fn image_type(&self) -> DataType {
-        self.table.as_ref().map_or_else(|| map_type(DataType::Utf8), |table| DataType::Struct(table.clone()))
-    }
-
-    /// Columns for one image.
-    pub fn image(&self) -> Result<Images, String> {
-        let Some(table) = &self.table else { return Ok(Images::Map(Map::new())) };
-        Ok(Images::Table(Table::new(table, &self.value_options)?))
-    }
-
-    /// Columns for the images, by their places: see [`OUT_BEFORE`] and those behind it.
-    fn images(&self) -> Result<[Images; 5], String> {
-        let image = |is_needed| if is_needed { self.image() } else { Ok(Images::None) };
-        if self.layout != Layout::Change {
-            return Ok([self.image()?, Images::None, self.image()?, self.image()?, Images::None]);
-        }
-        let (before, after) = (self.asks(EnvelopeField::Before), self.asks(EnvelopeField::After));
-        let is_base = before && !after && self.table.is_some();
-        Ok([image(before)?, image(after)?, Images::None, image(is_base)?, Images::None])
-    }
-
-    /// Brings the values of a row in Kafka Connect's forms into MySQL's. One that cannot be is null; the first of them is told.
-    fn undo_forms<'a>(&self, values: &mut [Value<'a>], row: SlotRow, events: &Events<'a, '_, '_>) -> Option<CellFault> {
-        let mut first = None;
-        let table = self.table.as_deref().unwrap_or_default();
-        for (at, ((value, field), options)) in values.iter_mut().zip(table).zip(&self.value_options).enumerate() {
-            let declared = row.types.and_then(|block| events.types.of_column(block, at));
-            let (named, modes) = (options.declared.as_deref(), options.modes);
-            let column = forms::Column { declared, named, asked: field.data_type(), modes };
-            *value = forms::undo(*value, &column, events.arena).unwrap_or_else(|fault| {
-                first.get_or_insert(CellFault { column: Some(at), fault });
-                Value::Null
-            });
-        }
-        first
-    }
-
-    /// How many columns the table has.
-    fn width(&self) -> usize {
-        self.table.as_ref().map_or(0, |table| table.len())
-    }
-
-    /// How many envelope columns come before the table's own.
-    pub fn leading(&self) -> usize {
-        usize::from(self.fields.first() == Some(&EnvelopeField::Op))
-    }
-
-    /// Whether an envelope column is put out.
-    #[inline]
-    pub fn asks(&self, field: EnvelopeField) -> bool {
-        self.asked & 1 << field as u32 != 0
-    }
-}
-
-fn value_options(options: &Options, table: Option<&Fields>) -> Result<Vec<ValueOptions>, String> {
-    let (zone, zero_date, modes) = (options.zone()?, options.zero_date()?, options.modes()?);
-    let of_column = |field: &FieldRef| {
-        let labels = options.labels.iter().find(|(name, _)| name == field.name());
-        let declared = options.column_types.iter().find(|(name, _)| name == field.name());
-        ValueOptions {
-            zone: zone.clone(),
-            zero_date,
-            labels: labels.map(|(_, labels)| labels.as_slice()).unwrap_or_default().into(),
-            declared: declared.map(|(_, text)| Declared::parse(text).into()),
-            modes,
-        }
-    };
-    Ok(table.into_iter().flatten().map(of_column).collect())
-}
-
-/// Whether a value's conversion to this type depends on the declared type of its column.
-fn depends_on_declared(data_type: &DataType) -> bool {
-    data_type.is_integer()
-        || matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary | DataType::Struct(_))
-}
-
-/// The messages of a call.
-pub(crate) struct Input<'a> {
-    pub messages: Vec<Option<&'a [u8]>>,
-    /// Their keys, if the user named the column that holds them.
-    pub keys: Option<Vec<Option<&'a [u8]>>>,
-    /// Kafka's offsets, where the input has them.
-    pub offsets: Option<&'a PrimitiveArray<Int64Type>>,
-}
-
-impl<'a> Input<'a> {
-    pub fn key(&self, message: usize) -> Option<&'a [u8]> {
-        *self.keys.as_ref()?.get(message)?
-    }
-
-    fn offset(&self, message: usize) -> Option<i64> {
-        self.offsets.filter(|offsets| message < offsets.len() && offsets.is_valid(message)).map(|offsets| offsets.value(message))
-    }
-}
-
-/// The expanded messages of a chunk.
-pub(crate) struct Bodies<'b> {
-    pub first: usize,
-    pub texts: &'b [&'b [u8]],
-}
-
-impl Bodies<'_> {
-    /// Where a part of a message stands in it.
-    fn byte(&self, message: usize, part: &[u8]) -> Option<usize> {
-        let body = self.texts.get(message.checked_sub(self.first)?)?;
-        let offset = (part.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
-        (offset < body.len()).then_some(offset)
-    }
-}
-
-/// One row of the output, whose images are in their columns already.
-pub(crate) struct OutRow {
-    /// Index of the message in the input.
-    pub message: usize,
-    /// Index of the change in its message.
-    pub index: usize,
-    pub op: Op,
-    /// `op`, `_change_type` or `_op`.
-    pub word: &'static str,
-    pub told: Told,
-    pub error: Option<Box<Error>>,
-    /// The columns that an update changed: a part of [`Batch::changed`].
-    pub changed: Option<Range<usize>>,
-    /// The schema's columns that its images lack: a part of [`Batch::missing`].
-    pub missing: Range<usize>,
-    /// In which order the message declares its types, if it is not that of its block: a part of [`Batch::types`].
-    pub types: Range<usize>,
-}
-
-/// Where the envelope of a row is.
-#[derive(Clone, Copy)]
-pub(crate) enum Told {
-    /// The message could not be read.
-    Nowhere,
-    /// In [`Events::envelopes`].
-    Event(usize),
-    /// In a template, but for its source, which is in [`Events::sources`].
-    Template { template: usize, source: usize },
-}
+use crate::event::{Envelope, Events, Image, Op, Quirks, ValueFormat};
+use crate::interner::NameId;
+use crate::options::{Layout, Mode};
+use crate::output::builders::{Builder, Rows};
+use crate::output::changes::{self, KeyMoves, PREIMAGE, RowImages};
+use crate::output::envelope::{EnvelopeField, EnvelopeRow};
+use crate::output::images::{ImageByName, Images, RowContext, cells_in_order, fill_row};
+use crate::output::metrics::Metrics;
+use crate::output::plan::{CellFault, Plan};
+use crate::output::row::{EnvelopeRef, Input, OutputRow, Payloads, TableEnvelope};
+use crate::value::Value;
 
 /// The images before, in the `change` layout, or the table's rows, in the others.
 pub(crate) const OUT_BEFORE: usize = 0;
 /// The images after, in the `change` layout.
 pub(crate) const OUT_AFTER: usize = 1;
 /// Rows of the message that is being read that are put out later or elsewhere.
-pub(crate) const ASIDE_BEFORE: usize = 2;
-pub(crate) const ASIDE_AFTER: usize = 3;
+pub(crate) const PENDING_BEFORE: usize = 2;
+pub(crate) const PENDING_AFTER: usize = 3;
 /// For rows that nobody asks for.
-pub(crate) const NOWHERE: usize = 4;
+pub(crate) const DISCARDED: usize = 4;
 
 /// A record batch that is being built.
 pub(crate) struct Batch<'p> {
@@ -227,8 +35,8 @@ pub(crate) struct Batch<'p> {
     pub images: [Images; 5],
     builders: Vec<(EnvelopeField, Option<Builder>)>,
     /// The rows of the chunk of messages that is being read: those whose images have been appended.
-    pub rows: Vec<OutRow>,
-    pub changed: Vec<KeyId>,
+    pub rows: Vec<OutputRow>,
+    pub changed: Vec<NameId>,
     pub missing: Vec<usize>,
     types: Vec<usize>,
     /// How many of the events' rows were appended.
@@ -245,13 +53,13 @@ pub(crate) struct Batch<'p> {
 #[derive(Default)]
 pub(crate) struct Scratch<'a> {
     moves: KeyMoves<'a>,
-    before: Latest<'a>,
-    after: Latest<'a>,
+    before: ImageByName<'a>,
+    after: ImageByName<'a>,
     /// A row's values by column: as they are written, and as MySQL would write them.
     written: Vec<Value<'a>>,
     undone: Vec<Value<'a>>,
     /// Which columns take text as it is written, of rows like the last one.
-    take_plain: (Option<SlotRow>, Vec<bool>),
+    take_plain: (Option<RowDeclaration>, Vec<bool>),
 }
 
 /// A finished batch, before the kept columns of the input are added.
@@ -268,7 +76,7 @@ type Taken = Vec<(usize, &'static str, RowImages)>;
 
 impl<'p> Batch<'p> {
     pub fn new(plan: &'p Plan) -> Result<Self, String> {
-        let builders = plan.fields.iter().map(|field| (*field, Builder::new(*field))).collect();
+        let builders = plan.fields.iter().map(|field| (*field, field.content().and_then(Builder::new))).collect();
         Ok(Batch {
             plan,
             images: plan.images()?,
@@ -287,14 +95,14 @@ impl<'p> Batch<'p> {
 
     /// Appends what the events have said since the last time: all but their envelopes. Fails with the first bad row in mode
     /// `FAILFAST`.
-    pub fn append<'a>(&mut self, events: &mut Events<'a, '_, '_>, scratch: &mut Scratch<'a>, bodies: &Bodies<'_>) -> Result<(), Error> {
+    pub fn append<'a>(&mut self, events: &mut Events<'a, '_, '_>, scratch: &mut Scratch<'a>, payloads: &Payloads<'_>) -> Result<(), Error> {
         if self.appended == events.rows.len() {
             return Ok(());
         }
         let taken = self.take_rows(events, scratch);
         self.appended = events.rows.len();
         let first = self.rows.len() - taken.len();
-        self.append_images(first, &taken, events, scratch, bodies);
+        self.append_images(first, &taken, events, scratch, payloads);
         let rows = self.rows.get_mut(first..).unwrap_or_default();
         if self.plan.mode == Mode::FailFast
             && let Some(error) = rows.iter_mut().find_map(|row| row.error.take())
@@ -320,7 +128,7 @@ impl<'p> Batch<'p> {
             let Some(row) = events.rows.get(index) else { break };
             let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
             if envelope.is_none_or(|envelope| self.passes(envelope)) {
-                self.plan.layout.rows(row, events, &mut scratch.moves, &mut |word, images| taken.push((index, word, images)));
+                changes::rows(self.plan.layout, row, events, &mut scratch.moves, &mut |word, images| taken.push((index, word, images)));
             } else {
                 self.metrics.filtered += 1;
             }
@@ -329,12 +137,12 @@ impl<'p> Batch<'p> {
             let Some(row) = events.rows.get_mut(*index) else { continue };
             // Only one row of the output is of an event that could not be read.
             let error = row.fault.take().map(|fault| Box::new(fault.into_error(row.dialect, None, row.message)));
-            self.rows.push(OutRow {
+            self.rows.push(OutputRow {
                 message: row.message,
                 index: row.index,
                 op: row.op,
                 word,
-                told: row.envelope.map_or(Told::Nowhere, Told::Event),
+                envelope: row.envelope.map_or(EnvelopeRef::Nowhere, EnvelopeRef::Event),
                 error,
                 changed: None,
                 missing: 0..0,
@@ -374,11 +182,11 @@ impl<'p> Batch<'p> {
         taken: &Taken,
         events: &Events<'a, '_, '_>,
         scratch: &mut Scratch<'a>,
-        bodies: &Bodies<'_>,
+        payloads: &Payloads<'_>,
     ) {
         let wants_missing = self.wants_missing();
         for (at, (index, word, images)) in taken.iter().enumerate() {
-            let surroundings = slot_row(*index, events);
+            let surroundings = row_declaration(*index, events);
             let start = self.missing.len();
             let mut error = None;
             for (place, (columns, image)) in self.images.iter_mut().zip(images).enumerate() {
@@ -386,7 +194,7 @@ impl<'p> Batch<'p> {
                     columns.push_nulls(1);
                     continue;
                 };
-                let cells = cells_in_order(image, self.plan.width(), events).filter(|_| surroundings.quirks.writes != Writes::Connect);
+                let cells = cells_in_order(image, self.plan.width(), events).filter(|_| surroundings.quirks.format != ValueFormat::Connect);
                 if cells.is_none() && (wants_missing || matches!(columns, Images::Table(_))) {
                     fill_row(&mut scratch.written, self.plan.width(), image, events);
                     if wants_missing {
@@ -400,7 +208,7 @@ impl<'p> Batch<'p> {
                         Some(cells) => cells.get(column).map(|(_, value)| value),
                         None => scratch.written.get(column),
                     });
-                    error = Some(Box::new(cell_error(fault, side(place, word, images), name, value, *index, events, bodies)));
+                    error = Some(Box::new(cell_error(fault, side(place, word, images), name, value, *index, events, payloads)));
                 }
             }
             let Some(row) = self.rows.get_mut(first + at) else { continue };
@@ -409,7 +217,7 @@ impl<'p> Batch<'p> {
             if let (Some(field), None) = (lacking.and_then(|column| self.plan.table.as_ref()?.get(*column)), &error) {
                 let fault = Fault::new(Kind::Missing, "the message does not carry this column");
                 let side = if images[1].is_some() { "after" } else { side(0, word, images) };
-                error = Some(Box::new(cell_error(fault, side, Some(field.name().clone()), None, *index, events, bodies)));
+                error = Some(Box::new(cell_error(fault, side, Some(field.name().clone()), None, *index, events, payloads)));
             }
             if row.error.is_none() {
                 row.error = error;
@@ -432,10 +240,10 @@ impl<'p> Batch<'p> {
         for ((index, ..), out) in taken.iter().zip(self.rows.iter_mut().skip(first)) {
             let row = events.rows.get(*index).filter(|row| row.op == Op::Update);
             let Some((old, new)) = row.and_then(|row| row.before.as_ref().zip(row.after.as_ref())) else { continue };
-            before.overlay(old, events);
-            after.overlay(new, events);
+            before.load(old, events);
+            after.load(new, events);
             let start = self.changed.len();
-            let differs = |key: &KeyId| !before.value(*key).same(&after.value(*key));
+            let differs = |key: &NameId| !before.value(*key).same(&after.value(*key));
             let only_before = before.order().filter(|key| matches!(after.value(*key), Value::Missing));
             self.changed.extend(after.order().chain(only_before).filter(differs));
             out.changed = Some(start..self.changed.len());
@@ -443,9 +251,9 @@ impl<'p> Batch<'p> {
     }
 
     /// Appends the envelopes of all rows of the chunk.
-    pub fn end_chunk(&mut self, events: &Events<'_, '_, '_>, templates: &[Template], input: &Input<'_>) {
+    pub fn end_chunk<'t>(&mut self, events: &Events<'_, '_, '_>, table: impl Fn(usize) -> Option<&'t TableEnvelope>, input: &Input<'_>) {
         let columns = self.plan.table.as_deref().unwrap_or_default();
-        let rows: Vec<Outcome<'_, '_>> = self.rows.iter().map(|row| Outcome::new(row, events, templates, input)).collect();
+        let rows: Vec<EnvelopeRow<'_, '_>> = self.rows.iter().map(|row| envelope_row(row, events, &table, input)).collect();
         let rows = Rows::new(rows, events, columns, [&self.missing, &self.types], &self.changed, input);
         for (_, builder) in &mut self.builders {
             builder.iter_mut().for_each(|builder| builder.extend(&rows));
@@ -513,18 +321,14 @@ fn side(at: usize, word: &str, images: &RowImages) -> &'static str {
 }
 
 /// For rows without an envelope, which have no values.
-static NO_QUIRKS: Quirks = Quirks { dialect: "", declares_lengths: false, writes: Writes::Text };
+static NO_QUIRKS: Quirks = Quirks { dialect: "", declares_lengths: false, format: ValueFormat::Text };
 
-fn slot_row(row: usize, events: &Events<'_, '_, '_>) -> SlotRow {
+fn row_declaration(row: usize, events: &Events<'_, '_, '_>) -> RowDeclaration {
     let envelope = events.rows.get(row).and_then(|row| events.envelopes.get(row.envelope?));
-    envelope.map_or(SlotRow { quirks: &NO_QUIRKS, types: None }, |envelope| SlotRow { quirks: envelope.quirks, types: envelope.types })
-}
-
-/// A value that could not be converted; its cell is null.
-struct CellFault {
-    /// None for a map, whose columns have names only.
-    column: Option<usize>,
-    fault: Fault,
+    envelope.map_or(RowDeclaration { quirks: &NO_QUIRKS, types: None }, |envelope| RowDeclaration {
+        quirks: envelope.quirks,
+        types: envelope.types,
+    })
 }
 
 /// Appends a row's image, and tells which of its values could not be converted, the first if there are several.
@@ -533,9 +337,9 @@ struct CellFault {
 fn append_image<'a>(
     columns: &mut Images,
     image: &Image,
-    cells: Option<&[(KeyId, Value<'a>)]>,
+    cells: Option<&[(NameId, Value<'a>)]>,
     plan: &Plan,
-    row: SlotRow,
+    row: RowDeclaration,
     scratch: &mut Scratch<'a>,
     events: &Events<'a, '_, '_>,
 ) -> Option<CellFault> {
@@ -550,12 +354,12 @@ fn append_image<'a>(
         *take_plain = (Some(row), table.take_plain(&context));
     }
     context.take_plain = &take_plain.1;
-    let (refused, unread) = match (cells, row.quirks.writes) {
+    let (refused, unread) = match (cells, row.quirks.format) {
         (Some(cells), _) => (table.append(cells.iter().map(|(_, value)| value), &context), None),
         // Errors tell where a value stands as it is written.
-        (None, Writes::Connect) => {
+        (None, ValueFormat::Connect) => {
             undone.clone_from(written);
-            let unread = plan.undo_forms(undone, row, events);
+            let unread = plan.decode_connect_values(undone, row, events);
             (table.append(undone.iter(), &context), unread)
         }
         (None, _) => (table.append(written.iter(), &context), None),
@@ -580,7 +384,7 @@ fn cell_error(
     value: Option<&Value<'_>>,
     row: usize,
     events: &Events<'_, '_, '_>,
-    bodies: &Bodies<'_>,
+    payloads: &Payloads<'_>,
 ) -> Error {
     let row = events.rows.get(row);
     let message = row.map_or(0, |row| row.message);
@@ -588,21 +392,32 @@ fn cell_error(
         Some(name) => fault.within(name),
         None => fault,
     };
-    let byte = value.and_then(|value| bodies.byte(message, value.bytes()));
+    let byte = value.and_then(|value| payloads.byte(message, value.bytes()));
     let mut error = fault.within(side).into_error(row.map_or("", |row| row.dialect), column, message);
     error.byte = byte;
     error
 }
 
-/// What orders the changes of a key: TiDB's commit time, else Kafka's offset, else the time and place of the message.
-pub(crate) fn sequence(row: &OutRow, source: Option<&Source<'_>>, input: &Input<'_>) -> [i64; 3] {
-    let place = row.message as i64;
-    let offset = input.offset(row.message);
-    let second_half = row.op == Op::Update && (row.word == "insert" || row.word == POSTIMAGE);
-    let within = row.index as i64 * 2 + i64::from(second_half);
-    match (source.and_then(|source| source.commit_ts), offset) {
-        (Some(commit_ts), offset) => [commit_ts, offset.unwrap_or(place), within],
-        (None, Some(offset)) => [offset, 0, within],
-        (None, None) => [source.and_then(|source| source.event_time).unwrap_or(0), place, within],
+/// A row with its envelope, which is the message's own or that of its template.
+fn envelope_row<'r, 't: 'r, 'a>(
+    row: &'r OutputRow,
+    events: &'r Events<'a, '_, '_>,
+    tables: &impl Fn(usize) -> Option<&'t TableEnvelope>,
+    input: &Input<'r>,
+) -> EnvelopeRow<'r, 'a> {
+    let corrupt = row.error.as_ref().and_then(|_| *input.messages.get(row.message)?);
+    match row.envelope {
+        EnvelopeRef::Nowhere => EnvelopeRow { row, envelope: None, source: None, primary_key: None, corrupt },
+        EnvelopeRef::Event(envelope) => {
+            let envelope = events.envelopes.get(envelope);
+            let primary_key = envelope.and_then(|envelope| events.names.get(envelope.primary_key.clone()?));
+            EnvelopeRow { row, envelope, source: envelope.map(|envelope| &envelope.source), primary_key, corrupt }
+        }
+        EnvelopeRef::Table { table, source } => {
+            let table = tables(table);
+            let envelope = table.map(|table| &table.envelope);
+            let primary_key = table.and_then(|table| table.primary_key.as_deref());
+            EnvelopeRow { row, envelope, source: events.sources.get(source), primary_key, corrupt }
+        }
     }
 }

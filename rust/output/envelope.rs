@@ -1,658 +1,230 @@
 //! Envelope columns: what a message says beside its row images.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow_array::builder::StringBuilder;
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, MapArray, PrimitiveArray, StringArray, StructArray};
-use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
-use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
-use hashbrown::HashMap;
+use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
-use crate::batch::{Input, OutRow, Told, sequence};
-use crate::columns::{Bytes, Forecast, Nulls};
-use crate::event::{Envelope, Events, Op, Source, Value};
-use crate::keys::KeyId;
-use crate::layout::{EnvelopeField, error_fields, list_item, map_entries, map_fields, sequence_fields, source_fields};
-use crate::template::Template;
-use crate::wire::json::Cursor;
+use crate::event::{Envelope, Source};
+use crate::interner::NameId;
+use crate::options::Layout;
+use crate::output::fields::{list_item, map_type};
+use crate::output::row::OutputRow;
 
 /// One row of the output with all that its envelope columns need.
-pub(crate) struct Outcome<'r, 'a> {
-    pub row: &'r OutRow,
+pub(crate) struct EnvelopeRow<'r, 'a> {
+    pub row: &'r OutputRow,
     pub envelope: Option<&'r Envelope<'a>>,
     pub source: Option<&'r Source<'a>>,
-    pub primary_key: Option<&'r [KeyId]>,
+    pub primary_key: Option<&'r [NameId]>,
     /// The whole message, where the row has an error.
     pub corrupt: Option<&'r [u8]>,
-}
-
-impl<'r, 'a> Outcome<'r, 'a> {
-    pub fn new(row: &'r OutRow, events: &'r Events<'a, '_, '_>, templates: &'r [Template], input: &Input<'r>) -> Self {
-        let corrupt = row.error.as_ref().and_then(|_| *input.messages.get(row.message)?);
-        match row.told {
-            Told::Nowhere => Outcome { row, envelope: None, source: None, primary_key: None, corrupt },
-            Told::Event(envelope) => {
-                let envelope = events.envelopes.get(envelope);
-                let primary_key = envelope.and_then(|envelope| events.names.get(envelope.primary_key.clone()?));
-                Outcome { row, envelope, source: envelope.map(|envelope| &envelope.source), primary_key, corrupt }
-            }
-            Told::Template { template, source } => {
-                let template = templates.get(template);
-                let envelope = template.map(|template| &template.envelope);
-                let primary_key = template.and_then(|template| template.primary_key.as_deref());
-                Outcome { row, envelope, source: events.sources.get(source), primary_key, corrupt }
-            }
-        }
-    }
 }
 
 /// How a column's value is found, by one small function each: in what a row is, or in its envelope, which is the same for many rows
 /// on end.
 #[derive(Clone, Copy)]
 pub(crate) enum Of<T> {
-    Row(for<'r> fn(&'r Outcome<'_, '_>) -> Option<T>),
+    Row(for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<T>),
     Envelope(for<'r> fn(&'r Envelope<'_>) -> Option<T>),
 }
 
 /// The same for text, which is borrowed.
 #[derive(Clone, Copy)]
 pub(crate) enum TextOf {
-    Row(for<'r> fn(&'r Outcome<'_, '_>) -> Option<&'r str>),
+    Row(for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<&'r str>),
     Envelope(for<'r> fn(&'r Envelope<'_>) -> Option<&'r str>),
 }
 
-/// The rows whose envelopes are appended.
-pub(crate) struct Rows<'e, 'a, 's, 'k> {
-    rows: Vec<Outcome<'e, 'a>>,
-    /// Rows on end that have the same envelope, by the first of them, and how many they are.
-    runs: Vec<(usize, usize)>,
-    has_errors: bool,
-    events: &'e Events<'a, 's, 'k>,
-    columns: &'e [FieldRef],
-    /// See [`OutRow::changed`], [`OutRow::missing`] and [`OutRow::types`].
-    changed: &'e [KeyId],
-    missing: &'e [usize],
-    types: &'e [usize],
-    input: &'e Input<'e>,
+/// What an envelope column holds, from which its type and its builder follow.
+pub(crate) enum Content {
+    Text(TextOf),
+    Number(Of<i64>),
+    /// Microseconds since 1970 in UTC.
+    Time(Of<i64>),
+    Flag(Of<bool>),
+    /// The index of the change in its message.
+    Index,
+    /// The names of the key's columns.
+    PrimaryKey,
+    /// The names of the columns that an update changed.
+    Changed,
+    /// The names of the schema's columns that the row's images lack.
+    Missing,
+    /// Declared types by name.
+    ColumnTypes,
+    /// JDBC's numbers of types by name.
+    JdbcTypes,
+    /// What orders the changes of a key.
+    Sequence,
+    /// The members of [`SOURCE`].
+    Source,
+    /// The members of [`ERROR`].
+    Error,
+    /// The whole message, raw.
+    Message,
+    /// A row image.
+    Image,
 }
 
-impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
-    pub fn new(
-        rows: Vec<Outcome<'e, 'a>>,
-        events: &'e Events<'a, 's, 'k>,
-        columns: &'e [FieldRef],
-        [missing, types]: [&'e [usize]; 2],
-        changed: &'e [KeyId],
-        input: &'e Input<'e>,
-    ) -> Self {
-        let mut runs: Vec<(usize, usize)> = Vec::new();
-        let is_same = |one: &Outcome<'_, '_>, other: &Outcome<'_, '_>| match (one.envelope, other.envelope) {
-            (Some(first), Some(second)) => std::ptr::eq(first, second) && one.row.types.is_empty() && other.row.types.is_empty(),
-            (None, None) => true,
-            _ => false,
-        };
-        for (at, row) in rows.iter().enumerate() {
-            match runs.last_mut() {
-                Some((first, count)) if rows.get(*first).is_some_and(|first| is_same(first, row)) => *count += 1,
-                _ => runs.push((at, 1)),
-            }
-        }
-        let has_errors = rows.iter().any(|row| row.row.error.is_some());
-        Rows { rows, runs, has_errors, events, columns, changed, missing, types, input }
-    }
-
-    /// The rows on end that have the same envelope: the first of them, and how many they are.
-    fn runs(&self) -> impl Iterator<Item = (&Outcome<'e, 'a>, usize)> {
-        self.runs.iter().filter_map(|(first, count)| Some((self.rows.get(*first)?, *count)))
-    }
-
-    fn names(&self, keys: &[KeyId]) -> impl Iterator<Item = &str> + Clone {
-        keys.iter().map(|key| self.events.keys.name(*key))
-    }
-}
-
-/// An envelope column that is being built.
-pub(crate) enum Builder {
-    Text(TextOf, Bytes<i32>),
-    Number(Of<i64>, Numbers<Int64Type>),
-    Index(Numbers<Int32Type>),
-    Time(Of<i64>, Numbers<TimestampMicrosecondType>),
-    Flag(Of<bool>, Vec<bool>, Nulls),
-    Corrupt(Bytes<i32>),
-    PrimaryKey(Lists),
-    Changed(Lists),
-    Missing(Lists),
-    Types(Maps<StringBuilder>),
-    Jdbc(Maps<Numbers<Int32Type>>),
-    Sequence([Numbers<Int64Type>; 3]),
-    Source(Vec<Builder>, Presence),
-    Error(Vec<Builder>, Presence),
-}
-
-impl Builder {
-    /// None for the images, which are no envelope columns.
-    pub fn new(field: EnvelopeField) -> Option<Self> {
-        use EnvelopeField as F;
-        Some(match field {
-            F::Op => text(TextOf::Row(|r| Some(r.row.word))),
-            F::Database => text(TextOf::Envelope(|e| e.database.as_deref())),
-            F::Schema => text(TextOf::Envelope(|e| e.schema.as_deref())),
-            F::Table => text(TextOf::Envelope(|e| e.table.as_deref())),
-            F::Sql => text(TextOf::Envelope(|e| e.sql.as_deref())),
-            F::TableChanges => text(TextOf::Envelope(|e| e.table_changes.as_deref())),
-            F::EventTime => Builder::Time(Of::Row(|r| r.source?.event_time), Numbers::default()),
-            F::ProducedTime => Builder::Time(Of::Row(|r| r.source?.produced_time), Numbers::default()),
-            F::Row => Builder::Index(Numbers::default()),
-            F::PrimaryKey => Builder::PrimaryKey(Lists::default()),
-            F::Changed => Builder::Changed(Lists::default()),
-            F::MissingColumns => Builder::Missing(Lists::default()),
-            F::ColumnTypes => Builder::Types(Maps::default()),
-            F::JdbcTypes => Builder::Jdbc(Maps::default()),
-            F::Source => Builder::Source(source(), Presence::default()),
-            F::Sequence => Builder::Sequence(Default::default()),
-            F::Error => Builder::Error(error(), Presence::default()),
-            F::CorruptRecord => Builder::Corrupt(Bytes::default()),
-            F::Before | F::After => return None,
-        })
-    }
-
-    /// Appends one value for each row.
-    pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+impl Content {
+    fn data_type(&self, images: &DataType) -> DataType {
         match self {
-            Builder::Text(TextOf::Row(get), bytes) => {
-                rows.rows.iter().for_each(|row| push_bytes(bytes, get(row).map(str::as_bytes)));
-            }
-            Builder::Text(TextOf::Envelope(get), bytes) => {
-                rows.runs().for_each(|(row, count)| push_text(bytes, row.envelope.and_then(*get), count))
-            }
-            Builder::Number(of, numbers) => numbers.extend(*of, rows),
-            Builder::Time(of, numbers) => numbers.extend(*of, rows),
-            Builder::Index(numbers) => {
-                let index = |row: &Outcome<'_, '_>| (row.row.op != Op::Error).then_some(row.row.index as i32);
-                rows.rows.iter().for_each(|row| numbers.push(index(row)));
-            }
-            Builder::Flag(of, values, nulls) => extend_flags(*of, values, nulls, rows),
-            Builder::Corrupt(bytes) if !rows.has_errors => bytes.push_nulls(rows.rows.len()),
-            Builder::Corrupt(bytes) => rows.rows.iter().for_each(|row| push_bytes(bytes, row.corrupt)),
-            Builder::PrimaryKey(lists) => {
-                for (row, count) in rows.runs() {
-                    lists.push_repeated(row.primary_key.map(|keys| rows.names(keys)), count);
-                }
-            }
-            Builder::Changed(lists) => {
-                for row in &rows.rows {
-                    lists.push(row.row.changed.clone().and_then(|part| rows.changed.get(part)).map(|keys| rows.names(keys)));
-                }
-            }
-            Builder::Missing(lists) => {
-                for row in &rows.rows {
-                    let missing = rows.missing.get(row.row.missing.clone()).filter(|missing| !missing.is_empty());
-                    let names =
-                        missing.map(|missing| missing.iter().filter_map(|at| rows.columns.get(*at)).map(|field| field.name().as_str()));
-                    lists.push(names);
-                }
-            }
-            Builder::Types(maps) => maps.extend_types(rows),
-            Builder::Jdbc(maps) => maps.extend_jdbc(rows),
-            Builder::Sequence(parts) => {
-                for row in &rows.rows {
-                    let sequence = sequence(row.row, row.source, rows.input);
-                    parts.iter_mut().zip(sequence).for_each(|(part, number)| part.push(Some(number)));
-                }
-            }
-            Builder::Source(fields, presence) => {
-                fields.iter_mut().for_each(|field| field.extend(rows));
-                rows.runs().for_each(|(row, count)| presence.push(row.envelope.is_some(), count));
-            }
-            Builder::Error(fields, presence) => {
-                fields.iter_mut().for_each(|field| field.extend(rows));
-                rows.rows.iter().for_each(|row| presence.push(row.row.error.is_some(), 1));
-            }
-        }
-    }
-
-    /// Makes room for what is to come.
-    pub fn reserve(&mut self, forecast: Forecast) {
-        match self {
-            Builder::Text(_, bytes) | Builder::Corrupt(bytes) => bytes.reserve(forecast),
-            Builder::Number(_, numbers) => forecast.reserve(&mut numbers.values),
-            Builder::Index(numbers) => forecast.reserve(&mut numbers.values),
-            Builder::Time(_, numbers) => forecast.reserve(&mut numbers.values),
-            Builder::Flag(_, values, _) => forecast.reserve(values),
-            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => {
-                lists.names.reserve(forecast);
-                forecast.reserve(&mut lists.ends.ends);
-            }
-            Builder::Types(maps) => {
-                maps.reserve(forecast);
-                reserve_text(&mut maps.values, forecast);
-            }
-            Builder::Jdbc(maps) => {
-                maps.reserve(forecast);
-                forecast.reserve(&mut maps.values.values);
-            }
-            Builder::Sequence(parts) => parts.iter_mut().for_each(|part| forecast.reserve(&mut part.values)),
-            Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter_mut().for_each(|field| field.reserve(forecast)),
-        }
-    }
-
-    /// Takes what was built.
-    pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        match self {
-            Builder::Text(_, bytes) => bytes.finish_text(None),
-            Builder::Number(_, numbers) => numbers.finish(),
-            Builder::Index(numbers) => numbers.finish(),
-            Builder::Time(_, numbers) => Ok(Arc::new(numbers.take()?.with_timezone("UTC"))),
-            Builder::Flag(_, values, nulls) => {
-                let nulls = nulls.finish(values.len());
-                Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(std::mem::take(values)), nulls)))
-            }
-            Builder::Corrupt(bytes) => bytes.finish_binary(None),
-            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
-            Builder::Types(maps) => {
-                let values = Arc::new(maps.values.finish());
-                maps.finish(DataType::Utf8, values)
-            }
-            Builder::Jdbc(maps) => {
-                let values = maps.values.finish()?;
-                maps.finish(DataType::Int32, values)
-            }
-            Builder::Sequence(parts) => {
-                let arrays = parts.iter_mut().map(Numbers::finish).collect::<Result<_, _>>()?;
-                Ok(Arc::new(StructArray::try_new(sequence_fields(), arrays, None)?))
-            }
-            Builder::Source(builders, presence) => finish_struct(source_fields(), builders, presence),
-            Builder::Error(builders, presence) => finish_struct(error_fields(), builders, presence),
+            Content::Text(_) => DataType::Utf8,
+            Content::Number(_) => DataType::Int64,
+            Content::Time(_) => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            Content::Flag(_) => DataType::Boolean,
+            Content::Index => DataType::Int32,
+            Content::PrimaryKey | Content::Changed | Content::Missing => DataType::List(list_item()),
+            Content::ColumnTypes => map_type(DataType::Utf8),
+            Content::JdbcTypes => map_type(DataType::Int32),
+            Content::Sequence => DataType::Struct(sequence_members()),
+            Content::Source => DataType::Struct(members(SOURCE)),
+            Content::Error => DataType::Struct(members(ERROR)),
+            Content::Message => DataType::Binary,
+            Content::Image => images.clone(),
         }
     }
 }
 
-fn text(of: TextOf) -> Builder {
-    Builder::Text(of, Bytes::default())
+/// In which layouts a column can be asked for, and in which of them it is put out unless others are named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Offered {
+    /// In all, and put out by all.
+    Always,
+    /// In all, but put out only by `change`.
+    WhenAsked,
+    /// In `change`.
+    InChange,
+    /// In `upsert`.
+    InUpsert,
 }
 
-fn number(of: Of<i64>) -> Builder {
-    Builder::Number(of, Numbers::default())
+/// A line of the table of envelope columns.
+struct Line {
+    field: EnvelopeField,
+    name: &'static str,
+    content: Content,
+    offered: Offered,
 }
 
-/// In the order of [`source_fields`].
-fn source() -> Vec<Builder> {
-    vec![
-        text(TextOf::Envelope(|e| Some(e.quirks.dialect))),
-        text(TextOf::Row(|r| r.source?.operation.as_deref())),
-        text(TextOf::Envelope(|e| e.connector.as_deref())),
-        number(Of::Row(|r| r.source?.message_id)),
-        number(Of::Envelope(|e| e.server_id)),
-        text(TextOf::Row(|r| r.source?.file.as_deref())),
-        number(Of::Row(|r| r.source?.position)),
-        text(TextOf::Row(|r| r.source?.gtid.as_deref())),
-        text(TextOf::Row(|r| r.source?.transaction_id.as_deref())),
-        number(Of::Row(|r| r.source?.commit_ts)),
-        number(Of::Row(|r| r.source?.watermark_ts)),
-        Builder::Flag(Of::Envelope(|e| e.handle_key_only), Vec::new(), Nulls::default()),
-        text(TextOf::Envelope(|e| e.claim_check.as_deref())),
-        text(TextOf::Envelope(|e| e.version.as_deref())),
-    ]
-}
-
-/// In the order of [`error_fields`].
-fn error() -> Vec<Builder> {
-    vec![
-        text(TextOf::Row(|r| Some(r.row.error.as_ref()?.kind.name()))),
-        text(TextOf::Row(|r| Some(&r.row.error.as_ref()?.message))),
-        text(TextOf::Row(|r| r.row.error.as_ref()?.column.as_deref())),
-        number(Of::Row(|r| r.row.error.as_ref()?.byte.map(|byte| byte as i64))),
-    ]
-}
-
-fn finish_struct(fields: Fields, builders: &mut [Builder], presence: &mut Presence) -> Result<ArrayRef, ArrowError> {
-    let arrays = builders.iter_mut().map(Builder::finish).collect::<Result<_, _>>()?;
-    Ok(Arc::new(StructArray::try_new(fields, arrays, presence.finish())?))
-}
-
-/// Appends the same text so many times. What a batch has no room for is null: the row's message is too large for any column of it.
-#[inline]
-fn push_text(bytes: &mut Bytes<i32>, text: Option<&str>, count: usize) {
-    match text {
-        Some(text) if bytes.push_repeated(text.as_bytes(), count).is_ok() => {}
-        Some(text) => (0..count).for_each(|_| push_bytes(bytes, Some(text.as_bytes()))),
-        None => bytes.push_nulls(count),
-    }
-}
-
-#[inline]
-fn push_bytes(bytes: &mut Bytes<i32>, value: Option<&[u8]>) {
-    if value.is_none_or(|value| bytes.push(value).is_err()) {
-        bytes.push_nulls(1);
-    }
-}
-
-fn extend_flags(of: Of<bool>, values: &mut Vec<bool>, nulls: &mut Nulls, rows: &Rows<'_, '_, '_, '_>) {
-    let mut push = |flag: Option<bool>, count: usize| {
-        if flag.is_none() {
-            nulls.push(values.len(), count);
+/// The envelope's columns in their order: this is the one place that lists them.
+macro_rules! envelope_columns {
+    ($($field:ident $name:literal $content:expr, $offered:ident;)*) => {
+        /// An envelope column, by its name in the `change` layout.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum EnvelopeField {
+            $($field,)*
         }
-        values.resize(values.len() + count, flag.unwrap_or_default());
+
+        static COLUMNS: &[Line] =
+            &[$(Line { field: EnvelopeField::$field, name: $name, content: $content, offered: Offered::$offered },)*];
     };
-    match of {
-        Of::Row(get) => rows.rows.iter().for_each(|row| push(get(row), 1)),
-        Of::Envelope(get) => rows.runs().for_each(|(row, count)| push(row.envelope.and_then(get), count)),
-    }
 }
 
-/// Numbers of which some are null.
-pub(crate) struct Numbers<T: ArrowPrimitiveType> {
-    values: Vec<T::Native>,
-    nulls: Nulls,
+envelope_columns! {
+    Op "op" Content::Text(TextOf::Row(|r| Some(r.row.word))), Always;
+    Database "database" Content::Text(TextOf::Envelope(|e| e.database.as_deref())), WhenAsked;
+    Schema "schema" Content::Text(TextOf::Envelope(|e| e.schema.as_deref())), WhenAsked;
+    Table "table" Content::Text(TextOf::Envelope(|e| e.table.as_deref())), WhenAsked;
+    PrimaryKey "primary_key" Content::PrimaryKey, WhenAsked;
+    Before "before" Content::Image, InChange;
+    After "after" Content::Image, InChange;
+    Changed "changed" Content::Changed, WhenAsked;
+    MissingColumns "missing_columns" Content::Missing, WhenAsked;
+    EventTime "event_time" Content::Time(Of::Row(|r| r.source?.event_time)), Always;
+    ProducedTime "produced_time" Content::Time(Of::Row(|r| r.source?.produced_time)), WhenAsked;
+    Sql "sql" Content::Text(TextOf::Envelope(|e| e.sql.as_deref())), WhenAsked;
+    TableChanges "table_changes" Content::Text(TextOf::Envelope(|e| e.table_changes.as_deref())), WhenAsked;
+    ColumnTypes "column_types" Content::ColumnTypes, WhenAsked;
+    JdbcTypes "jdbc_types" Content::JdbcTypes, WhenAsked;
+    Sequence "sequence" Content::Sequence, InUpsert;
+    Source "source" Content::Source, Always;
+    Row "row" Content::Index, Always;
+    Error "error" Content::Error, Always;
+    CorruptRecord "_corrupt_record" Content::Message, Always;
 }
 
-impl<T: ArrowPrimitiveType> Default for Numbers<T> {
-    fn default() -> Self {
-        Numbers { values: Vec::new(), nulls: Nulls::default() }
-    }
+/// A member of a struct: its name and what it holds.
+pub(crate) type Member = (&'static str, Content);
+
+/// The members of `source`.
+pub(crate) static SOURCE: &[Member] = &[
+    ("dialect", Content::Text(TextOf::Envelope(|e| Some(e.quirks.dialect)))),
+    ("operation", Content::Text(TextOf::Row(|r| r.source?.operation.as_deref()))),
+    ("connector", Content::Text(TextOf::Envelope(|e| e.connector.as_deref()))),
+    ("message_id", Content::Number(Of::Row(|r| r.source?.message_id))),
+    ("server_id", Content::Number(Of::Envelope(|e| e.server_id))),
+    ("file", Content::Text(TextOf::Row(|r| r.source?.file.as_deref()))),
+    ("position", Content::Number(Of::Row(|r| r.source?.position))),
+    ("gtid", Content::Text(TextOf::Row(|r| r.source?.gtid.as_deref()))),
+    ("transaction_id", Content::Text(TextOf::Row(|r| r.source?.transaction_id.as_deref()))),
+    ("commit_ts", Content::Number(Of::Row(|r| r.source?.commit_ts))),
+    ("watermark_ts", Content::Number(Of::Row(|r| r.source?.watermark_ts))),
+    ("handle_key_only", Content::Flag(Of::Envelope(|e| e.handle_key_only))),
+    ("claim_check", Content::Text(TextOf::Envelope(|e| e.claim_check.as_deref()))),
+    ("version", Content::Text(TextOf::Envelope(|e| e.version.as_deref()))),
+];
+
+/// The members of `error`.
+pub(crate) static ERROR: &[Member] = &[
+    ("kind", Content::Text(TextOf::Row(|r| Some(r.row.error.as_ref()?.kind.name())))),
+    ("message", Content::Text(TextOf::Row(|r| Some(&r.row.error.as_ref()?.message)))),
+    ("column", Content::Text(TextOf::Row(|r| r.row.error.as_ref()?.column.as_deref()))),
+    ("byte", Content::Number(Of::Row(|r| r.row.error.as_ref()?.byte.map(|byte| byte as i64)))),
+];
+
+/// The Arrow fields of a struct's members.
+pub(crate) fn members(members: &[Member]) -> Fields {
+    // None of them is an image.
+    members.iter().map(|(name, content)| Field::new(*name, content.data_type(&DataType::Null), true)).collect()
 }
 
-impl<T: ArrowPrimitiveType> Numbers<T> {
-    #[inline]
-    fn push(&mut self, value: Option<T::Native>) {
-        if value.is_none() {
-            self.nulls.push(self.values.len(), 1);
-        }
-        self.values.push(value.unwrap_or_default());
-    }
-
-    fn push_all(&mut self, values: &[Option<T::Native>]) {
-        let start = self.values.len();
-        self.values.extend(values.iter().map(|value| value.unwrap_or_default()));
-        values.iter().enumerate().filter(|(_, value)| value.is_none()).for_each(|(at, _)| self.nulls.push(start + at, 1));
-    }
-
-    fn push_same(&mut self, value: Option<T::Native>, count: usize) {
-        if value.is_none() {
-            self.nulls.push(self.values.len(), count);
-        }
-        self.values.resize(self.values.len() + count, value.unwrap_or_default());
-    }
-
-    fn extend(&mut self, of: Of<T::Native>, rows: &Rows<'_, '_, '_, '_>) {
-        match of {
-            Of::Row(get) => rows.rows.iter().for_each(|row| self.push(get(row))),
-            Of::Envelope(get) => rows.runs().for_each(|(row, count)| self.push_same(row.envelope.and_then(get), count)),
-        }
-    }
-
-    fn take(&mut self) -> Result<PrimitiveArray<T>, ArrowError> {
-        let values = std::mem::take(&mut self.values);
-        let nulls = self.nulls.finish(values.len());
-        PrimitiveArray::try_new(values.into(), nulls)
-    }
-
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(self.take()?))
-    }
+/// The parts of `sequence`, which are never null; but Spark's AutoCDC keeps a history only by a struct whose fields may be.
+pub(crate) fn sequence_members() -> Fields {
+    ["major", "minor", "row"].map(|name| Field::new(name, DataType::Int64, true)).into_iter().collect()
 }
 
-/// Which rows of a struct are not null.
-#[derive(Default)]
-pub(crate) struct Presence {
-    rows: usize,
-    nulls: Nulls,
-}
-
-impl Presence {
-    #[inline]
-    fn push(&mut self, is_present: bool, count: usize) {
-        if !is_present {
-            self.nulls.push(self.rows, count);
-        }
-        self.rows += count;
+impl EnvelopeField {
+    /// The columns that can be asked for in a layout.
+    pub fn allowed(layout: Layout) -> Vec<EnvelopeField> {
+        let is_allowed = |line: &&Line| match line.offered {
+            Offered::Always | Offered::WhenAsked => true,
+            Offered::InChange => layout == Layout::Change,
+            Offered::InUpsert => layout == Layout::Upsert,
+        };
+        COLUMNS.iter().filter(is_allowed).map(|line| line.field).collect()
     }
 
-    fn finish(&mut self) -> Option<NullBuffer> {
-        self.nulls.finish(std::mem::take(&mut self.rows))
-    }
-}
-
-/// Where the values of lists or maps end, and which are null.
-struct Ends {
-    ends: Vec<i32>,
-    nulls: Nulls,
-}
-
-impl Default for Ends {
-    fn default() -> Self {
-        Ends { ends: vec![0], nulls: Nulls::default() }
-    }
-}
-
-impl Ends {
-    #[inline]
-    fn push(&mut self, end: usize, is_present: bool) {
-        if !is_present {
-            self.nulls.push(self.ends.len() - 1, 1);
-        }
-        self.ends.push(i32::try_from(end).unwrap_or(i32::MAX));
+    /// The columns that are put out unless others are asked for.
+    pub fn of_layout(layout: Layout) -> Vec<EnvelopeField> {
+        let is_given =
+            |field: &EnvelopeField| layout == Layout::Change || field.line().is_none_or(|line| line.offered != Offered::WhenAsked);
+        Self::allowed(layout).into_iter().filter(is_given).collect()
     }
 
-    fn take(&mut self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
-        let Ends { ends, mut nulls } = std::mem::take(self);
-        let nulls = nulls.finish(ends.len() - 1);
-        (OffsetBuffer::new(ends.into()), nulls)
-    }
-}
-
-/// Lists of names.
-#[derive(Default)]
-pub(crate) struct Lists {
-    names: Bytes<i32>,
-    ends: Ends,
-}
-
-impl Lists {
-    fn push<'n>(&mut self, names: Option<impl Iterator<Item = &'n str>>) {
-        let is_present = names.is_some();
-        names.into_iter().flatten().for_each(|name| push_bytes(&mut self.names, Some(name.as_bytes())));
-        self.ends.push(self.names.len(), is_present);
+    fn line(self) -> Option<&'static Line> {
+        COLUMNS.get(self as usize)
     }
 
-    /// Appends the same list so many times.
-    fn push_repeated<'n>(&mut self, names: Option<impl Iterator<Item = &'n str> + Clone>, count: usize) {
-        match names.clone().map(|mut names| (names.next(), names.next())) {
-            Some((Some(only), None)) if self.names.push_repeated(only.as_bytes(), count).is_ok() => {
-                let first = self.names.len() - count;
-                (1..=count).for_each(|list| self.ends.push(first + list, true));
-            }
-            _ => (0..count).for_each(|_| self.push(names.clone())),
+    /// Its name in a layout: under the table's own columns, it begins with an underscore.
+    pub fn name(self, layout: Layout) -> String {
+        let plain = self.line().map_or("", |line| line.name);
+        match (layout, self) {
+            (Layout::Change, _) | (_, EnvelopeField::CorruptRecord) => plain.into(),
+            (Layout::Changelog, EnvelopeField::Op) => "_change_type".into(),
+            _ => format!("_{plain}"),
         }
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let (ends, nulls) = self.ends.take();
-        Ok(Arc::new(ListArray::try_new(list_item(), ends, self.names.finish_text(None)?, nulls)?))
-    }
-}
-
-/// Maps from names. Rows on end have the same one, so that it is made once and then appended as a whole.
-#[derive(Default)]
-pub(crate) struct Maps<V> {
-    keys: StringBuilder,
-    values: V,
-    entries: usize,
-    ends: Ends,
-}
-
-impl Maps<StringBuilder> {
-    /// Appends a name and its declared type.
-    fn push(&mut self, (key, id): &(KeyId, usize), rows: &Rows<'_, '_, '_, '_>) {
-        let name = rows.events.keys.name(*key);
-        let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
-        let fits = |builder: &StringBuilder, text: &str| builder.values_slice().len().saturating_add(text.len()) <= i32::MAX as usize;
-        if fits(&self.keys, name) && fits(&self.values, declared) {
-            self.keys.append_value(name);
-            self.values.append_value(declared);
-            self.entries += 1;
-        }
-    }
-}
-
-/// How many rows' maps are appended at once.
-const SEVERAL: usize = 16;
-
-/// The keys and values of a map, once and several times over.
-struct Repeated<A> {
-    one: (StringArray, A),
-    several: Option<(StringArray, A)>,
-}
-
-impl<A> Repeated<A> {
-    /// For a map of so many rows; `repeat` makes it several times over.
-    fn new(rows: usize, one: (StringArray, A), repeat: impl Fn(&A) -> Option<A>) -> Self {
-        let several = if rows >= SEVERAL { repeated(&one.0).zip(repeat(&one.1)) } else { None };
-        Repeated { one, several }
-    }
-}
-
-/// The same strings several times over, if an array can hold them.
-fn repeated(strings: &StringArray) -> Option<StringArray> {
-    let mut several = StringBuilder::with_capacity(strings.len() * SEVERAL, strings.value_data().len() * SEVERAL);
-    for _ in 0..SEVERAL {
-        several.append_array(strings).ok()?;
-    }
-    Some(several.finish())
-}
-
-/// Whether strings can be appended to others.
-fn has_room(builder: &StringBuilder, more: &StringArray) -> bool {
-    builder.values_slice().len().saturating_add(more.value_data().len()) <= i32::MAX as usize
-}
-
-/// The entries of a row.
-#[derive(Default)]
-struct Entries {
-    keys: StringBuilder,
-    values: StringBuilder,
-}
-
-/// Arrow's builder of strings makes room only when it is made.
-fn reserve_text(builder: &mut StringBuilder, forecast: Forecast) {
-    let built = builder.finish();
-    let (items, bytes) = (built.len(), built.value_data().len());
-    let mut larger = StringBuilder::with_capacity(items + forecast.more(items, size_of::<i32>()), bytes + forecast.more(bytes, 1));
-    // It was in a builder with less room.
-    if larger.append_array(&built).is_ok() {
-        *builder = larger;
-    }
-}
-
-impl<V> Maps<V> {
-    fn reserve(&mut self, forecast: Forecast) {
-        reserve_text(&mut self.keys, forecast);
-        forecast.reserve(&mut self.ends.ends);
+    /// What it holds.
+    pub fn content(self) -> Option<&'static Content> {
+        self.line().map(|line| &line.content)
     }
 
-    /// Appends null for some rows.
-    fn push_nulls(&mut self, rows: usize) {
-        (0..rows).for_each(|_| self.ends.push(self.entries, false));
+    /// Its Arrow field, where row images have the type `images`.
+    pub fn arrow(self, layout: Layout, images: &DataType) -> FieldRef {
+        let data_type = self.content().map_or(DataType::Null, |content| content.data_type(images));
+        let nullable = !matches!(self, EnvelopeField::Op | EnvelopeField::Sequence);
+        Arc::new(Field::new(self.name(layout), data_type, nullable))
     }
-
-    /// Appends the same map for each of some rows, several of them at once; `append` appends values, unless there is no room for
-    /// them.
-    fn extend<A>(&mut self, map: &Repeated<A>, rows: usize, mut append: impl FnMut(&mut V, &A) -> bool) {
-        let mut left = rows;
-        while left > 0 {
-            let several = map.several.as_ref().filter(|_| left >= SEVERAL);
-            let (count, (keys, values)) = several.map_or((1, &map.one), |several| (SEVERAL, several));
-            // What a batch has no room for is left out: the row's message is too large for any column of it.
-            let fits = has_room(&self.keys, keys) && append(&mut self.values, values) && self.keys.append_array(keys).is_ok();
-            let entries = if fits { keys.len() / count } else { 0 };
-            for _ in 0..count {
-                self.entries += entries;
-                self.ends.push(self.entries, true);
-            }
-            left -= count;
-        }
-    }
-
-    fn finish(&mut self, value_type: DataType, values: ArrayRef) -> Result<ArrayRef, ArrowError> {
-        let keys: ArrayRef = Arc::new(self.keys.finish());
-        self.entries = 0;
-        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![keys, values], None)?;
-        let (ends, nulls) = self.ends.take();
-        Ok(Arc::new(MapArray::try_new(map_entries(value_type), ends, entries, nulls, false)?))
-    }
-}
-
-impl Maps<StringBuilder> {
-    /// Appends the declared types of each row.
-    fn extend_types(&mut self, rows: &Rows<'_, '_, '_, '_>) {
-        for (row, count) in rows.runs() {
-            let block = row.envelope.and_then(|envelope| rows.events.types.block(envelope.types?));
-            let Some(block) = block else {
-                self.push_nulls(count);
-                continue;
-            };
-            if let Some(order) = rows.types.get(row.row.types.clone()).filter(|order| !order.is_empty()) {
-                order.iter().filter_map(|at| block.entries.get(*at)).for_each(|entry| self.push(entry, rows));
-                self.ends.push(self.entries, true);
-                continue;
-            }
-            let mut found = Entries::default();
-            block.entries.iter().for_each(|entry| found.push(entry, rows));
-            let map = Repeated::new(count, (found.keys.finish(), found.values.finish()), repeated);
-            self.extend(&map, count, |builder, values| has_room(builder, values) && builder.append_array(values).is_ok());
-        }
-    }
-}
-
-impl Entries {
-    fn push(&mut self, (key, id): &(KeyId, usize), rows: &Rows<'_, '_, '_, '_>) {
-        let name = rows.events.keys.name(*key);
-        let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
-        self.keys.append_value(name);
-        self.values.append_value(declared);
-    }
-}
-
-impl Maps<Numbers<Int32Type>> {
-    /// Appends the JDBC types of each row. Their text is read once for the rows that share it.
-    fn extend_jdbc(&mut self, rows: &Rows<'_, '_, '_, '_>) {
-        let mut last: Option<(&str, Repeated<Vec<Option<i32>>>)> = None;
-        for (row, count) in rows.runs() {
-            let Some(object) = row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref()) else {
-                self.push_nulls(count);
-                continue;
-            };
-            if last.as_ref().is_none_or(|(known, ..)| *known != object) {
-                let (names, numbers): (Vec<_>, Vec<_>) = jdbc_types(object).into_iter().unzip();
-                let names = names.iter().map(|name| Some(rows.events.keys.unquoted(name))).collect();
-                last = Some((object, Repeated::new(count, (names, numbers), |numbers| Some(numbers.repeat(SEVERAL)))));
-            }
-            if let Some((_, map)) = &last {
-                self.extend(map, count, |values, numbers| {
-                    values.push_all(numbers);
-                    true
-                });
-            }
-        }
-    }
-}
-
-/// The members of an object that was checked when the message was read; where a name stands twice, the later number counts.
-fn jdbc_types(object: &str) -> Vec<(Cow<'_, str>, Option<i32>)> {
-    let mut cursor = Cursor::new(object, true);
-    let mut found: Vec<(Cow<'_, str>, Option<i32>)> = Vec::new();
-    let mut places = HashMap::new();
-    let Ok(mut members) = cursor.object() else { return found };
-    while let Ok(Some(key)) = cursor.next_key(&mut members) {
-        let (Ok(name), Ok(value)) = (key.decode(), cursor.value()) else { break };
-        let number = if let Value::Number(digits) = value { digits.parse().ok() } else { None };
-        let next = found.len();
-        match found.get_mut(*places.entry(name.clone()).or_insert(next)) {
-            Some(earlier) => earlier.1 = number,
-            None => found.push((name, number)),
-        }
-    }
-    found
 }

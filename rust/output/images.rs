@@ -6,12 +6,13 @@ use arrow_array::{ArrayRef, MapArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{Bytes, Column, Context, Forecast, Nulls, SlotRow, ValueOptions, column};
+use crate::columns::{Bytes, Column, Context, Forecast, Nulls, RowDeclaration, ValueOptions, column};
 use crate::error::{Fault, Result};
-use crate::event::{Events, Image, Value};
-use crate::keys::KeyId;
-use crate::layout::{map_entries, map_fields};
-use crate::mysql::types::Types;
+use crate::event::{Events, Image};
+use crate::interner::NameId;
+use crate::mysql::types::DeclaredTypes;
+use crate::output::fields::{map_entries, map_fields};
+use crate::value::Value;
 
 /// The columns of one image.
 pub(crate) enum Images {
@@ -94,8 +95,8 @@ impl Images {
 
 /// What the conversion of a row's values depends on.
 pub(crate) struct RowContext<'c> {
-    pub row: SlotRow,
-    pub types: &'c Types,
+    pub row: RowDeclaration,
+    pub types: &'c DeclaredTypes,
     /// By column.
     pub options: &'c [ValueOptions],
     /// For each column, whether it takes text as it is written: see [`Column::push_plain`].
@@ -230,10 +231,11 @@ fn append_any(column: &mut dyn Column, value: &Value<'_>, context: &Context<'_>)
 }
 
 /// The cells of an image that has one for each column and in the columns' order, as most images have.
-pub(crate) fn cells_in_order<'e, 'a>(image: &Image, width: usize, events: &'e Events<'a, '_, '_>) -> Option<&'e [(KeyId, Value<'a>)]> {
+pub(crate) fn cells_in_order<'e, 'a>(image: &Image, width: usize, events: &'e Events<'a, '_, '_>) -> Option<&'e [(NameId, Value<'a>)]> {
     let cells = events.cells.get(image.base.clone()).filter(|cells| cells.len() == width && image.own.is_empty())?;
-    let is_in_place =
-        |(column, (key, value)): (usize, &(KeyId, Value<'_>))| events.keys.column(*key) == Some(column) && !matches!(value, Value::Missing);
+    let is_in_place = |(column, (key, value)): (usize, &(NameId, Value<'_>))| {
+        events.keys.column(*key) == Some(column) && !matches!(value, Value::Missing)
+    };
     cells.iter().enumerate().all(is_in_place).then_some(cells)
 }
 
@@ -273,9 +275,9 @@ impl Map {
     }
 
     /// Appends an image. Returns why the first of its values that could not be converted is null.
-    pub fn append<'a>(&mut self, image: &Image, latest: &mut Latest<'a>, events: &Events<'a, '_, '_>) -> Option<Fault> {
+    pub fn append<'a>(&mut self, image: &Image, latest: &mut ImageByName<'a>, events: &Events<'a, '_, '_>) -> Option<Fault> {
         let mut first = None;
-        latest.overlay(image, events);
+        latest.load(image, events);
         for key in latest.order() {
             if let Err(fault) = self.push(events.keys.name(key), &latest.value(key)) {
                 first.get_or_insert(fault.within(events.keys.name(key)));
@@ -332,16 +334,16 @@ impl Map {
 
 /// The cells of an image by name: where a name stands twice, the later value at the place of the first.
 #[derive(Default)]
-pub(crate) struct Latest<'a> {
+pub(crate) struct ImageByName<'a> {
     /// By key: the image that wrote it last, and what it wrote.
     values: Vec<(u32, Value<'a>)>,
-    order: Vec<KeyId>,
+    order: Vec<NameId>,
     image: u32,
 }
 
-impl<'a> Latest<'a> {
+impl<'a> ImageByName<'a> {
     /// Forgets the image before and takes this one.
-    pub fn overlay(&mut self, image: &Image, events: &Events<'a, '_, '_>) {
+    pub fn load(&mut self, image: &Image, events: &Events<'a, '_, '_>) {
         if self.values.len() < events.keys.len() {
             self.values.resize(events.keys.len(), (0, Value::Missing));
         }
@@ -357,12 +359,12 @@ impl<'a> Latest<'a> {
         }
     }
 
-    pub fn order(&self) -> impl Iterator<Item = KeyId> + use<'_, 'a> {
+    pub fn order(&self) -> impl Iterator<Item = NameId> + use<'_, 'a> {
         self.order.iter().copied()
     }
 
     /// Missing if the image does not carry the name.
-    pub fn value(&self, key: KeyId) -> Value<'a> {
+    pub fn value(&self, key: NameId) -> Value<'a> {
         self.values.get(key.index()).filter(|(image, _)| *image == self.image).map_or(Value::Missing, |(_, value)| *value)
     }
 }

@@ -5,9 +5,9 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
 use crate::columns::spell;
 use crate::decoder::{DecodeError, Decoder};
-use crate::event::Value;
-use crate::mysql::types::{Base, Declared, Form};
+use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::options::Options;
+use crate::value::Value;
 
 /// The columns of the tables that `options` asks for, from an array of messages or a struct array with the columns `value` and
 /// perhaps `key`, in the order in which messages declare them. Where messages declare a
@@ -37,33 +37,33 @@ fn conflict(name: &str, one: &DataType, other: &DataType) -> String {
 }
 
 /// The type that holds every value of a declared one; null where the declared type alone does not tell, and `value` neither.
-fn infer(declared: &Declared, value: &Value<'_>) -> DataType {
+fn infer(declared: &DeclaredType, value: &Value<'_>) -> DataType {
     let micros = TimeUnit::Microsecond;
-    match (declared.base, declared.unsigned) {
-        (Base::Tinyint, false) => DataType::Int8,
-        (Base::Smallint, false) | (Base::Tinyint, true) => DataType::Int16,
-        (Base::Mediumint, _) | (Base::Int, false) | (Base::Smallint, true) | (Base::Year, _) => DataType::Int32,
-        (Base::Bigint, false) | (Base::Int, true) => DataType::Int64,
-        (Base::Bigint, true) => DataType::Decimal128(20, 0),
-        (Base::Decimal, _) => decimal(&declared.arguments),
+    match (declared.family, declared.unsigned) {
+        (TypeFamily::Tinyint, false) => DataType::Int8,
+        (TypeFamily::Smallint, false) | (TypeFamily::Tinyint, true) => DataType::Int16,
+        (TypeFamily::Mediumint, _) | (TypeFamily::Int, false) | (TypeFamily::Smallint, true) | (TypeFamily::Year, _) => DataType::Int32,
+        (TypeFamily::Bigint, false) | (TypeFamily::Int, true) => DataType::Int64,
+        (TypeFamily::Bigint, true) => DataType::Decimal128(20, 0),
+        (TypeFamily::Decimal, _) => decimal(&declared.arguments),
         // float(p) is a double from 25 bits on.
-        (Base::Float, _) if matches!(*declared.arguments, [bits] if bits > 24) => DataType::Float64,
-        (Base::Float, _) => DataType::Float32,
-        (Base::Double, _) => DataType::Float64,
-        (Base::Bit, _) => match *declared.arguments {
+        (TypeFamily::Float, _) if matches!(*declared.arguments, [bits] if bits > 24) => DataType::Float64,
+        (TypeFamily::Float, _) => DataType::Float32,
+        (TypeFamily::Double, _) => DataType::Float64,
+        (TypeFamily::Bit, _) => match *declared.arguments {
             [1] => DataType::Boolean,
             // Without the length its bytes are not known, but its number is.
             [] => DataType::Decimal128(20, 0),
             _ => DataType::Binary,
         },
-        (Base::Date, _) => DataType::Date32,
-        (Base::Datetime, _) => DataType::Timestamp(micros, None),
-        (Base::Timestamp, _) => DataType::Timestamp(micros, Some("UTC".into())),
-        (Base::Time, _) => DataType::Duration(micros),
-        (Base::Characters, _) => text_or_bytes(value),
-        (Base::Geometry, _) if declared.form == Form::Wkb => text_or_bytes(value),
-        (Base::Binary | Base::Blob | Base::Geometry, _) => DataType::Binary,
-        (Base::Text | Base::Enum | Base::Set | Base::Json | Base::Unknown, _) => DataType::Utf8,
+        (TypeFamily::Date, _) => DataType::Date32,
+        (TypeFamily::Datetime, _) => DataType::Timestamp(micros, None),
+        (TypeFamily::Timestamp, _) => DataType::Timestamp(micros, Some("UTC".into())),
+        (TypeFamily::Time, _) => DataType::Duration(micros),
+        (TypeFamily::Characters, _) => text_or_bytes(value),
+        (TypeFamily::Geometry, _) if declared.encoding == Encoding::Wkb => text_or_bytes(value),
+        (TypeFamily::Binary | TypeFamily::Blob | TypeFamily::Geometry, _) => DataType::Binary,
+        (TypeFamily::Text | TypeFamily::Enum | TypeFamily::Set | TypeFamily::Json | TypeFamily::Unknown, _) => DataType::Utf8,
     }
 }
 

@@ -4,23 +4,25 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
+use super::Template;
 use super::learn::learn;
-use super::message::{Incoming, Room};
-use super::{Place, Template};
-use crate::batch::{Batch, NOWHERE};
+use super::message::{Buffers, Incoming};
 use crate::dialect::Dialect;
+use crate::dialect::spec::Place;
 use crate::event::{Events, Source};
+use crate::output::batch::{Batch, DISCARDED};
+use crate::output::row::TableEnvelope;
 use crate::wire::json;
 
 /// The templates of a call, found by the name of the table, or of what stands in its place.
 #[derive(Default)]
 pub(crate) struct Templates {
-    pub list: Vec<Template>,
+    list: Vec<Template>,
     /// By a hash of dialect and table: the templates of a table, the one that was met last first. Several tables may share a slot.
     slots: Vec<Slot>,
     /// In `auto`: the dialect of the last message that began with these bytes.
     heads: Vec<(u64, &'static Dialect)>,
-    room: Room,
+    room: Buffers,
     /// How far from the end of the last message its table's name began, or from its beginning, where the dialect has it there.
     distance: usize,
     /// What may be spent on templates, in [`COST`]s.
@@ -82,6 +84,11 @@ impl Templates {
     /// Forgets all templates: what they refer to is gone.
     pub fn clear(&mut self) {
         *self = Templates::new();
+    }
+
+    /// What the messages of a template's table say alike.
+    pub fn envelope(&self, template: usize) -> Option<&TableEnvelope> {
+        self.list.get(template).map(|template| &template.envelope)
     }
 
     /// The slot whose templates are worth a try.
@@ -194,7 +201,7 @@ impl Templates {
 
 /// Takes back what a message has left in the images.
 fn take_back(rows: [usize; 2], batch: &mut Batch<'_>) {
-    for (at, images) in batch.images.iter_mut().enumerate().take(NOWHERE) {
+    for (at, images) in batch.images.iter_mut().enumerate().take(DISCARDED) {
         images.truncate(rows.get(at).copied().unwrap_or(0));
     }
 }

@@ -6,11 +6,12 @@
 
 use std::borrow::Cow;
 
-use super::MayBeEmpty;
-use super::row::{Cell, Env, Exact, Literal, RowPlan, Span, Walked, note, plain_string, push_value};
+use super::row::{Cell, Env, Exact, Literal, RowPlan, Span, Walked, note, push_value};
+use super::scalar::plain_string;
 use crate::dialect::Was;
+use crate::dialect::spec::MayBeEmpty;
 use crate::event::Events;
-use crate::images::Images;
+use crate::output::images::Images;
 use crate::wire::json::Cursor;
 
 /// The columns of a row, in their order.
@@ -110,7 +111,7 @@ impl<'t> Learnt<'t> {
 }
 
 /// Where a value is written, and where it ends.
-pub(super) type Place = (usize, usize);
+pub(super) type ValuePlace = (usize, usize);
 
 /// The members that differ, a bit each.
 const VALUE: u8 = 1;
@@ -121,8 +122,8 @@ const ORIGIN: u8 = 8;
 /// What an element says of its values. Null is none.
 #[derive(Default)]
 struct Found {
-    value: Option<Place>,
-    origin: Option<Place>,
+    value: Option<ValuePlace>,
+    origin: Option<ValuePlace>,
     is_null: bool,
     updated: bool,
 }
@@ -177,12 +178,12 @@ impl Found {
     }
 
     #[inline]
-    fn now(&self) -> Option<Place> {
+    fn now(&self) -> Option<ValuePlace> {
         self.value.filter(|_| !self.is_null)
     }
 
     #[inline]
-    fn was(&self, text: &[u8], may_be_empty: bool) -> Option<Place> {
+    fn was(&self, text: &[u8], may_be_empty: bool) -> Option<ValuePlace> {
         let is_empty = self.origin.map(|(start, end)| end - start == 2 && text.get(start) == Some(&b'"'));
         match Was::of(is_empty, self.updated, || may_be_empty) {
             Was::Null => None,
@@ -194,7 +195,7 @@ impl Found {
 
 /// Notes where the value at `at` is, unless it is null, and returns where it ends.
 #[inline]
-pub(super) fn place(at: usize, found: &mut Option<Place>, env: &Env<'_, '_>) -> Option<usize> {
+pub(super) fn place(at: usize, found: &mut Option<ValuePlace>, env: &Env<'_, '_>) -> Option<usize> {
     let text = env.text.as_bytes();
     let end = match plain_string(text, at) {
         Some((_, end)) => end,
@@ -236,7 +237,7 @@ impl Side<'_> {
 
     /// Appends a value of the row, or null.
     #[inline]
-    pub fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), value: Option<Place>, env: &Env<'_, '_>) -> Option<()> {
+    pub fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), value: Option<ValuePlace>, env: &Env<'_, '_>) -> Option<()> {
         let (start, end) = value.unwrap_or_default();
         note(&mut self.spans, index, start, end);
         match (&mut *self.images, value) {

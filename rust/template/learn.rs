@@ -4,17 +4,19 @@ use hashbrown::HashSet;
 
 use super::elements::Elements;
 use super::row::{Cell, Exact, Literal, Names, RowPlan};
-use super::{Before, FlatMember, Hole, MayBeEmpty, Part, Spec, Template};
-use crate::batch::Plan;
+use super::{Part, Template};
+use crate::dialect::spec::{Before, FlatMember, Hole, MayBeEmpty, TemplateSpec};
 use crate::dialect::{Dialect, is_mark_of_other};
 use crate::event::{Envelope, Events, Op};
-use crate::images::Images;
+use crate::output::images::Images;
+use crate::output::plan::Plan;
+use crate::output::row::TableEnvelope;
 use crate::wire::json::{Cursor, Text};
 
 /// What is cut out of a message.
 struct Cut<'t> {
     text: &'t str,
-    spec: &'static Spec,
+    spec: &'static TemplateSpec,
     dialect: &'static Dialect,
     /// Whether declared types are asked for; else their order does not matter.
     wants_types: bool,
@@ -73,8 +75,7 @@ pub(super) fn learn(
         elements,
         is_flat,
         types: (Exact::new(whole.as_bytes()), Names::new(types.into_iter().map(|literal| (literal, ())).collect())),
-        envelope: envelope.shared(),
-        primary_key: names.map(Into::into),
+        envelope: TableEnvelope { envelope: envelope.shared(), primary_key: names.map(Into::into) },
         passes: false,
         are_updates,
         is_of_use: false,
@@ -138,8 +139,8 @@ impl<'t> Cut<'t> {
         let start = cursor.at();
         let hole = self.spec.holes.iter().find(|(of, _)| *of == path).map(|(_, hole)| *hole);
         match hole {
-            Some(Hole::Types) if first == b'{' && self.wants_types => self.types(cursor),
-            Some(Hole::Types | Hole::Object) if first == b'{' => self.hole(cursor, Hole::Object),
+            Some(Hole::DeclaredTypes) if first == b'{' && self.wants_types => self.types(cursor),
+            Some(Hole::DeclaredTypes | Hole::Object) if first == b'{' => self.hole(cursor, Hole::Object),
             Some(hole @ (Hole::After | Hole::Before)) => self.rows(cursor, hole),
             Some(hole @ Hole::Columns(may_be_empty)) if first == b'[' => {
                 self.hole(cursor, hole)?;
@@ -213,7 +214,7 @@ impl<'t> Cut<'t> {
         let mut inner = cursor.clone();
         inner.peek();
         let start_of_all = inner.at();
-        self.hole(cursor, Hole::Types)?;
+        self.hole(cursor, Hole::DeclaredTypes)?;
         let (whole, literals) = &mut self.types;
         *whole = self.text.get(start_of_all..self.from)?;
         literals.clear();

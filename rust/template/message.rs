@@ -2,15 +2,19 @@
 
 use std::borrow::Cow;
 
-use super::elements::{Place, Side, place};
-use super::row::{Env, Merge, Order, RowPlan, Seen, Span, Walked, by_cell, plain_string};
-use super::{Before, Hole, Part, Template};
-use crate::batch::{ASIDE_AFTER, ASIDE_BEFORE, Batch, NOWHERE, OUT_AFTER, OUT_BEFORE, OutRow, Told};
+use super::elements::{Side, ValuePlace, place};
+use super::row::{Env, Merge, Order, RowPlan, Seen, Span, Walked, by_cell};
+use super::scalar::{integer, plain_text};
+use super::{Part, Template};
+use crate::dialect::spec::{Before, Hole};
 use crate::event::{Events, Op, Source};
-use crate::images::Images;
-use crate::keys::KeyId;
-use crate::layout::{EnvelopeField, Layout, POSTIMAGE, PREIMAGE};
-use crate::mysql::number::{integer_prefix, up_to_16_digits, window_at};
+use crate::interner::NameId;
+use crate::options::Layout;
+use crate::output::batch::{Batch, DISCARDED, OUT_AFTER, OUT_BEFORE, PENDING_AFTER, PENDING_BEFORE};
+use crate::output::changes::{POSTIMAGE, PREIMAGE};
+use crate::output::envelope::EnvelopeField;
+use crate::output::images::Images;
+use crate::output::row::{EnvelopeRef, OutputRow};
 use crate::wire::json::same_values;
 
 /// A message that may be one of a template.
@@ -26,17 +30,17 @@ pub(crate) struct Incoming<'a> {
 
 /// Room for the rows of a message.
 #[derive(Default)]
-pub(super) struct Room {
-    data: Rows,
-    before: Rows,
+pub(super) struct Buffers {
+    data: RowParts,
+    before: RowParts,
     merge: Merge,
     /// In which order the types are declared, if it is another one than the template's.
     types: Vec<usize>,
     /// Where the values are of a row that is the message itself.
-    values: Vec<Option<Place>>,
+    values: Vec<Option<ValuePlace>>,
 }
 
-impl Room {
+impl Buffers {
     /// How many rows the message has.
     pub fn count(&self) -> usize {
         self.data.count.max(self.before.count)
@@ -45,7 +49,7 @@ impl Room {
 
 /// The rows of `data` or of `old`.
 #[derive(Default)]
-struct Rows {
+struct RowParts {
     count: usize,
     /// Whether each row has each name, and in order.
     are_complete: bool,
@@ -85,7 +89,7 @@ impl<T> Parts<T> {
     }
 }
 
-impl Rows {
+impl RowParts {
     fn clear(&mut self) {
         (self.count, self.are_complete, self.are_ordered) = (0, true, true);
         self.spans.clear();
@@ -116,10 +120,10 @@ struct Wants {
 }
 
 /// A message while it is read.
-struct Reading<'r, 'p, 'a> {
+struct MessageReader<'r, 'p, 'a> {
     template: &'r Template,
     batch: &'r mut Batch<'p>,
-    room: &'r mut Room,
+    room: &'r mut Buffers,
     env: Env<'r, 'a>,
     wants: Wants,
     /// As it is read, or as the message's end lets guess.
@@ -145,7 +149,7 @@ impl Template {
         message: &Incoming<'a>,
         batch: &mut Batch<'_>,
         events: &mut Events<'a, '_, '_>,
-        room: &mut Room,
+        room: &mut Buffers,
     ) -> Option<()> {
         let source = events.sources.len();
         events.sources.push(Source::default());
@@ -164,7 +168,7 @@ impl Template {
         message: &Incoming<'a>,
         batch: &mut Batch<'_>,
         events: &mut Events<'a, '_, '_>,
-        room: &mut Room,
+        room: &mut Buffers,
     ) -> Option<Op> {
         room.data.clear();
         room.before.clear();
@@ -175,7 +179,7 @@ impl Template {
         let spans = plan.asks(EnvelopeField::Changed) || maps_before || plan.layout == Layout::Upsert;
         let op = if self.spec.ends_with_op { self.op_at_end(message.text) } else { None };
         let may_be_update = op.is_none_or(|op| op == Op::Update);
-        let mut reading = Reading {
+        let mut reading = MessageReader {
             template: self,
             env: Env { text: message.text, lenient: message.lenient, plan, types: events.types, arena: events.arena },
             wants: Wants { spans: spans && self.passes && may_be_update, missing: batch.wants_missing() && self.passes },
@@ -206,7 +210,7 @@ impl Template {
     fn key_names(&self, message: &Incoming<'_>, events: &mut Events<'_, '_, '_>) -> bool {
         let Some(names) = self.spec.key_names else { return true };
         let found = message.key.and_then(|key| names(key, events));
-        found.as_deref() == self.primary_key.as_deref()
+        found.as_deref() == self.envelope.primary_key.as_deref()
     }
 
     /// The declared types, in any order: each of them once, and no other.
@@ -221,7 +225,7 @@ impl Template {
     }
 }
 
-impl<'a> Reading<'_, '_, 'a> {
+impl<'a> MessageReader<'_, '_, 'a> {
     /// Compares the message with the template, hole by hole.
     fn envelope(&mut self) -> Option<()> {
         let template = self.template;
@@ -277,7 +281,7 @@ impl<'a> Reading<'_, '_, 'a> {
                 self.is_deleted = is_deleted;
                 Some(end)
             }
-            Hole::Types => self.template.types(text, at, &mut self.room.merge.seen, &mut self.room.types),
+            Hole::DeclaredTypes => self.template.types(text, at, &mut self.room.merge.seen, &mut self.room.types),
             Hole::Object if text.as_bytes().get(at) != Some(&b'{') => None,
             Hole::Object | Hole::Any => self.env.skip(at),
         }
@@ -312,15 +316,15 @@ impl<'a> Reading<'_, '_, 'a> {
         let op = *self.routed.get_or_insert(self.op);
         let has_before = self.room.before.count > 0;
         match (self.batch.plan.layout, op) {
-            _ if !self.template.passes => (NOWHERE, NOWHERE),
+            _ if !self.template.passes => (DISCARDED, DISCARDED),
             (_, Some(Op::Delete)) => (OUT_BEFORE, OUT_BEFORE),
             // Changes are merged onto the rows after them, whether these are asked for or not.
             (Layout::Change, _) if self.batch.plan.asks(EnvelopeField::After) => (OUT_BEFORE, OUT_AFTER),
-            (Layout::Change, _) => (OUT_BEFORE, ASIDE_AFTER),
-            (Layout::Changelog, Some(Op::Update)) => (ASIDE_BEFORE, ASIDE_AFTER),
-            (Layout::Upsert, Some(Op::Update)) => (NOWHERE, OUT_BEFORE),
+            (Layout::Change, _) => (OUT_BEFORE, PENDING_AFTER),
+            (Layout::Changelog, Some(Op::Update)) => (PENDING_BEFORE, PENDING_AFTER),
+            (Layout::Upsert, Some(Op::Update)) => (DISCARDED, OUT_BEFORE),
             (_, Some(_)) => (OUT_BEFORE, OUT_BEFORE),
-            (_, None) => (ASIDE_BEFORE, if has_before { ASIDE_AFTER } else { OUT_BEFORE }),
+            (_, None) => (PENDING_BEFORE, if has_before { PENDING_AFTER } else { OUT_BEFORE }),
         }
     }
 
@@ -348,7 +352,7 @@ impl<'a> Reading<'_, '_, 'a> {
 
     /// Reads a row that is whole by itself.
     fn whole_row(&mut self, at: usize, target: usize, is_data: bool) -> Option<usize> {
-        let Reading { template, batch, room, env, wants, .. } = self;
+        let MessageReader { template, batch, room, env, wants, .. } = self;
         let rows = if is_data { &mut room.data } else { &mut room.before };
         let spans = wants.spans.then_some(&mut rows.spans.all);
         let walked = match batch.images.get_mut(target)? {
@@ -386,7 +390,7 @@ impl<'a> Reading<'_, '_, 'a> {
     }
 
     fn merged_row(&mut self, at: usize, target: usize, data: usize) -> Option<usize> {
-        let Reading { template, batch, room: Room { data: after, before, merge, .. }, env, wants, .. } = self;
+        let MessageReader { template, batch, room: Buffers { data: after, before, merge, .. }, env, wants, .. } = self;
         let row = before.count;
         if row >= after.count {
             return None;
@@ -401,7 +405,7 @@ impl<'a> Reading<'_, '_, 'a> {
             }
             Ok([Images::Map(map), _]) => template.row.merge_map(at, map, after.spans.row(row), merge, env),
             Ok([Images::None, _]) => template.row.skip(at, &mut merge.seen, env, Some(&mut merge.spans)),
-            _ if target == NOWHERE => template.row.skip(at, &mut merge.seen, env, Some(&mut merge.spans)),
+            _ if target == DISCARDED => template.row.skip(at, &mut merge.seen, env, Some(&mut merge.spans)),
             _ => None,
         }?;
         before.count += 1;
@@ -427,7 +431,7 @@ impl<'a> Reading<'_, '_, 'a> {
         };
         self.op = Some(op);
         let (before, after) = self.targets();
-        let Reading { template, batch, room: Room { data, before: old, values, .. }, env, wants, .. } = self;
+        let MessageReader { template, batch, room: Buffers { data, before: old, values, .. }, env, wants, .. } = self;
         let (target, rows) = if op == Op::Delete { (before, old) } else { (after, data) };
         let mut side = Side { images: batch.images.get_mut(target)?, spans: wants.spans.then_some(&mut rows.spans.all) };
         side.begin();
@@ -444,8 +448,8 @@ impl<'a> Reading<'_, '_, 'a> {
     fn columns(&mut self, at: usize) -> Option<usize> {
         let op = self.op?;
         let (before, after) = self.targets();
-        let Reading { template, batch, room, env, wants, .. } = self;
-        let Room { data, before: old, .. } = room;
+        let MessageReader { template, batch, room, env, wants, .. } = self;
+        let Buffers { data, before: old, .. } = room;
         let (images, rows, was) = match op {
             Op::Delete => (batch.images.get_mut(before)?, old, None),
             Op::Update if before != after => {
@@ -485,7 +489,7 @@ impl<'a> Reading<'_, '_, 'a> {
             None => match op {
                 Op::Delete => data == 0,
                 // The image before has to come first.
-                Op::Update => layout != Layout::Changelog || self.batch.images.get(ASIDE_AFTER)?.rows() == data,
+                Op::Update => layout != Layout::Changelog || self.batch.images.get(PENDING_AFTER)?.rows() == data,
                 _ => true,
             },
         };
@@ -505,7 +509,7 @@ struct Read<'r, 'a> {
     source: usize,
     op: Op,
     message: &'r Incoming<'a>,
-    room: &'r Room,
+    room: &'r Buffers,
 }
 
 impl Read<'_, '_> {
@@ -527,7 +531,7 @@ impl Read<'_, '_> {
             }
         }
         self.complete_images(count, batch);
-        let told = Told::Template { template: self.number, source: self.source };
+        let envelope = EnvelopeRef::Table { table: self.number, source: self.source };
         let types = batch.note_types(&self.room.types);
         for index in 0..count {
             let start = batch.changed.len();
@@ -538,12 +542,12 @@ impl Read<'_, '_> {
             for (word, with_before, with_after) in words(self.op, batch.plan.layout, self.room.before.count > 0) {
                 let missing = self.add_missing(index, with_before, with_after, batch);
                 let changed = changed.clone();
-                batch.rows.push(OutRow {
+                batch.rows.push(OutputRow {
                     message: self.message.index,
                     index,
                     op: self.op,
                     word,
-                    told,
+                    envelope,
                     error: None,
                     changed,
                     missing,
@@ -611,7 +615,7 @@ impl Read<'_, '_> {
     }
 
     /// The columns whose values differ between the images of a row, if each name is in both or does not differ.
-    fn changed(&self, row: usize) -> Option<Vec<KeyId>> {
+    fn changed(&self, row: usize) -> Option<Vec<NameId>> {
         let is_merged = self.template.spec.before == Before::Changes;
         let mut changed = Vec::new();
         for (before, after) in self.values(row) {
@@ -627,7 +631,7 @@ impl Read<'_, '_> {
 
     /// Whether the key of any row changed.
     fn moves_key(&self, count: usize) -> bool {
-        let key = self.template.primary_key.as_deref().unwrap_or_default();
+        let key = self.template.envelope.primary_key.as_deref().unwrap_or_default();
         let is_key = |span: &Span| self.template.row.cells.get(span.cell).is_some_and(|cell| key.contains(&cell.id));
         (0..count)
             .any(|row| self.values(row).any(|(before, after)| before.is_some_and(|before| is_key(&after) && self.differs(before, after))))
@@ -647,38 +651,9 @@ fn words(op: Op, layout: Layout, has_before: bool) -> impl Iterator<Item = (&'st
     first.into_iter().chain(second)
 }
 
-/// The integer at `at`, as JSON writes it, and where it ends.
-#[inline]
-pub(super) fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
-    let rest = text.get(at..)?;
-    match rest.first_chunk().and_then(up_to_16_digits) {
-        // What follows is compared with the literal behind the hole, so it is no fraction.
-        Some((number, length)) if length > 0 && rest.first() != Some(&b'0') => Some((number as i64, at + length)),
-        _ => other_integer(rest).map(|(number, length)| (number, at + length)),
-    }
-}
-
-/// Zero, and integers that are negative, long, or near the end of the message.
-#[inline(never)]
-fn other_integer(rest: &[u8]) -> Option<(i64, usize)> {
-    let mut at_end = [0; 32];
-    let (number, length) = integer_prefix(window_at(rest, &mut at_end))?;
-    // No zeros before other digits.
-    let digits = rest.get(usize::from(rest.first() == Some(&b'-'))..length)?;
-    let leading_zero = digits.first() == Some(&b'0') && digits.len() > 1;
-    (!leading_zero).then_some((number, length))
-}
-
 /// The flag at `at`, as text or not, and where it ends.
 fn deleted(text: &[u8], at: usize) -> Option<(bool, usize)> {
     let rest = text.get(at..)?;
     let forms: [(&[u8], bool); 4] = [(b"\"false\"", false), (b"\"true\"", true), (b"false", false), (b"true", true)];
     forms.iter().find(|(form, _)| rest.starts_with(form)).map(|(form, is_deleted)| (*is_deleted, at + form.len()))
-}
-
-/// The text at `at`, without its quotes, if it has no escapes, and where it ends.
-#[inline]
-pub(super) fn plain_text(text: &str, at: usize) -> Option<(&str, usize)> {
-    let (_, end) = plain_string(text.as_bytes(), at)?;
-    Some((text.get(at + 1..end - 1)?, end))
 }

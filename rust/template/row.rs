@@ -3,16 +3,17 @@
 use bumpalo::Bump;
 use hashbrown::HashMap;
 
-use super::message::{integer, plain_text};
-use crate::batch::Plan;
+use super::scalar::{integer, plain_string, plain_text};
 use crate::columns::{Column, Context};
-use crate::event::{Events, Quirks, Value};
-use crate::images::{Images, Map, Table};
-use crate::keys::{KeyId, fingerprint};
-use crate::mysql::forms;
+use crate::dialect::connect_values;
+use crate::event::{Events, Quirks};
+use crate::interner::{NameId, fingerprint};
 use crate::mysql::number::count_digits;
-use crate::mysql::types::{Form, Types};
-use crate::wire::json::{self, Cursor, Text};
+use crate::mysql::types::{DeclaredTypes, Encoding};
+use crate::output::images::{Images, Map, Table};
+use crate::output::plan::Plan;
+use crate::value::Value;
+use crate::wire::json::{Cursor, Text};
 
 /// Bytes that a message is compared with.
 pub(super) struct Exact {
@@ -295,18 +296,6 @@ impl Seen {
     }
 }
 
-/// The characters of the string without escapes that begins at `at`, and where it ends.
-#[inline]
-pub(super) fn plain_string(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
-    if text.get(at) != Some(&b'"') {
-        return None;
-    }
-    let start = at + 1;
-    let special = json::special_in(&json::block_at(text, start)?);
-    let end = if special != 0 { start + special.trailing_zeros() as usize } else { json::special(text, start + 16) };
-    if text.get(end) == Some(&b'"') { Some((text.get(start..end)?, end + 1)) } else { None }
-}
-
 /// The rows of a table: which column of the output each of their names is, and how it gets its values.
 pub(super) struct RowPlan {
     pub cells: Names<Cell>,
@@ -320,7 +309,7 @@ pub(super) struct RowPlan {
 
 /// A name of a row.
 pub(super) struct Cell {
-    pub id: KeyId,
+    pub id: NameId,
     /// Without escapes and quoting.
     pub name: Box<str>,
     /// Which of the asked columns it is.
@@ -333,7 +322,7 @@ pub(super) struct Cell {
 pub(super) struct How {
     reads: Reads,
     /// In which form Kafka Connect writes all of its numbers.
-    numbers: Option<Form>,
+    numbers: Option<Encoding>,
     /// The scale of its decimals, if Kafka Connect writes all of them in base64.
     scale: Option<i32>,
 }
@@ -363,7 +352,7 @@ pub(super) struct Env<'e, 'a> {
     pub text: &'a str,
     pub lenient: bool,
     pub plan: &'e Plan,
-    pub types: &'e Types,
+    pub types: &'e DeclaredTypes,
     pub arena: &'a Bump,
 }
 
@@ -434,7 +423,7 @@ impl RowPlan {
             let form = self.connect(index, &env);
             let (numbers, scale) = form.as_ref().map_or((None, None), |form| (form.of_numbers(), form.of_decimals()));
             let (text, bare) = match form {
-                Some(form) => (form.is_plain() || form.has_zoned_text(), form.is_plain() || numbers == Some(Form::Plain)),
+                Some(form) => (form.is_plain() || form.has_zoned_text(), form.is_plain() || numbers == Some(Encoding::Plain)),
                 None => (true, true),
             };
             let reads = match (reads && text, reads && bare) {
@@ -450,14 +439,14 @@ impl RowPlan {
     }
 
     /// How Kafka Connect writes a column, if the dialect writes as it does.
-    fn connect<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Option<forms::Column<'c>> {
-        if self.quirks.writes != crate::event::Writes::Connect {
+    fn connect<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Option<connect_values::ConnectColumn<'c>> {
+        if self.quirks.format != crate::event::ValueFormat::Connect {
             return None;
         }
         let options = env.plan.value_options.get(column)?;
         let declared = self.types.and_then(|block| env.types.of_column(block, column));
         let asked = env.plan.table.as_ref()?.get(column)?.data_type();
-        Some(forms::Column { declared, named: options.declared.as_deref(), asked, modes: options.modes })
+        Some(connect_values::ConnectColumn { declared, named: options.declared.as_deref(), asked, modes: env.plan.modes })
     }
 
     /// Appends the value at `at` to its column, if it is one that is asked for, and returns where it ends.
@@ -486,7 +475,7 @@ impl RowPlan {
         let mut cursor = Cursor::starting(env.text, at, env.lenient);
         let value = cursor.value().ok()?;
         let value = match self.connect(index, env) {
-            Some(form) => forms::undo(value, &form, env.arena).ok()?,
+            Some(form) => connect_values::decode(value, &form, env.arena).ok()?,
             None => value,
         };
         column.append(&value, &self.context(index, env)).ok()?;
@@ -579,12 +568,12 @@ fn formed<'a>(cell: &Cell, column: usize, at: usize, env: &Env<'_, 'a>) -> Optio
         let scale = cell.how.scale?;
         let (written, end) = plain_text(env.text, at)?;
         let asked = env.plan.table.as_ref()?.get(column)?.data_type();
-        return Some((Value::Unscaled(forms::short_decimal(written, scale, asked)?), end));
+        return Some((Value::Unscaled(connect_values::short_decimal(written, scale, asked)?), end));
     }
     let form = cell.how.numbers?;
     let (number, end) = integer(text, at)?;
     let is_whole = matches!(text.get(end), Some(b',' | b'}' | b']'));
-    Some((forms::of_integer(form, number).filter(|_| is_whole)?, end))
+    Some((connect_values::of_integer(form, number).filter(|_| is_whole)?, end))
 }
 
 #[inline(always)]

@@ -9,8 +9,9 @@ use std::borrow::Cow;
 use wide::u8x16;
 
 use crate::error::{Fault, Kind, Result};
-use crate::event::Value;
 use crate::mysql::number::count_digits;
+use crate::value::Value;
+use crate::wire::escape::unescaped;
 
 /// How deep objects and arrays may be nested.
 pub(crate) const MAX_DEPTH: u32 = 128;
@@ -170,7 +171,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps over any value without checking more of it than where it ends.
-    pub fn leap(&mut self) -> Result<()> {
+    pub fn skip_unchecked(&mut self) -> Result<()> {
         if !matches!(self.peek(), Some(b'{' | b'[')) {
             return self.skip();
         }
@@ -588,51 +589,6 @@ fn escape_end(bytes: &[u8], at: usize) -> Result<usize> {
         }
         Some(_) => Err(Fault::new(Kind::Syntax, "unknown escape in a string").at(at)),
         None => Err(Fault::new(Kind::Syntax, "the message ends inside a string").at(bytes.len())),
-    }
-}
-
-fn unescaped(raw: &str) -> Result<String> {
-    let mut out = String::with_capacity(raw.len());
-    unescape(raw, |piece| out.push_str(piece))?;
-    Ok(out)
-}
-
-/// Hands out the pieces of a string whose escapes were checked by [`Cursor`], decoded.
-pub(crate) fn unescape(raw: &str, mut push: impl FnMut(&str)) -> Result<()> {
-    let mut rest = raw;
-    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
-        push(rest.get(..at).unwrap_or_default());
-        let (decoded, length) = decode_escape(rest.get(at..).unwrap_or_default())?;
-        push(decoded.encode_utf8(&mut [0; 4]));
-        rest = rest.get(at + length..).unwrap_or_default();
-    }
-    push(rest);
-    Ok(())
-}
-
-/// The character that the escape at the start of `text` stands for, and how long the escape is.
-fn decode_escape(text: &str) -> Result<(char, usize)> {
-    let simple = match text.as_bytes().get(1) {
-        Some(b'n') => '\n',
-        Some(b't') => '\t',
-        Some(b'r') => '\r',
-        Some(b'b') => '\u{8}',
-        Some(b'f') => '\u{c}',
-        Some(b'u') => return decode_unicode(text),
-        Some(&other) => other as char,
-        None => return Err(Fault::new(Kind::Syntax, "lone backslash at the end of a string")),
-    };
-    Ok((simple, 2))
-}
-
-fn decode_unicode(text: &str) -> Result<(char, usize)> {
-    let unit = |at: usize| text.get(at..at + 4).and_then(|hex| u16::from_str_radix(hex, 16).ok());
-    let lone = || Fault::new(Kind::Encoding, "a lone surrogate escape stands for no character");
-    let first = unit(2).ok_or_else(lone)?;
-    let second = if text.get(6..8) == Some("\\u") { unit(8) } else { None };
-    match char::decode_utf16([first].into_iter().chain(second)).next() {
-        Some(Ok(c)) => Ok((c, 6 * c.len_utf16())),
-        _ => Err(lone()),
     }
 }
 

@@ -282,7 +282,7 @@ mod tests {
     /// The tags and values of the known fields, or what is wrong and where.
     fn read(bytes: &[u8]) -> std::result::Result<Found, (String, Option<usize>)> {
         let mut found = Vec::new();
-        let outcome = Reader::new(bytes).fields(KNOWN, |tag, reader| {
+        let envelope_row = Reader::new(bytes).fields(KNOWN, |tag, reader| {
             match tag {
                 ONE => found.push((tag, reader.varint()?, Vec::new())),
                 TWO | NINE => found.push((tag, 0, reader.bytes()?.rest().to_vec())),
@@ -290,7 +290,7 @@ mod tests {
             }
             Ok(())
         });
-        outcome.map(|()| found).map_err(|fault| {
+        envelope_row.map(|()| found).map_err(|fault| {
             let parts = fault.into_parts();
             (if parts.field.is_empty() { parts.what } else { format!("{}: {}", parts.field, parts.what) }, parts.byte)
         })

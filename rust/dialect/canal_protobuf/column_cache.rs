@@ -1,4 +1,4 @@
-//! Shapes of columns: what a message says of a column beside its value, met once and then compared.
+//! ColumnCache of columns: what a message says of a column beside its value, met once and then compared.
 //!
 //! canal's protobuf names and describes a column beside each of its values. The rows of a table repeat that, byte for byte and
 //! in the same order, so each shape remembers which one followed it last time: a column that has the bytes of that shape around
@@ -8,14 +8,14 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
-use crate::keys::KeyId;
+use crate::interner::NameId;
 
 /// A shape's number within one chunk of messages.
 pub(crate) type ShapeId = usize;
 
 /// A column without its value.
 pub(crate) struct Shape<'a> {
-    pub key: KeyId,
+    pub key: NameId,
     /// Whether anybody asks for its values.
     pub wanted: bool,
     /// The bytes before and behind what differs from row to row, where these can be told.
@@ -27,7 +27,7 @@ pub(crate) struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    pub fn new(key: KeyId, wanted: bool, around: Option<(&'a [u8], &'a [u8])>) -> Self {
+    pub fn new(key: NameId, wanted: bool, around: Option<(&'a [u8], &'a [u8])>) -> Self {
         let around = around.map(|(before, behind)| (Edge::before(before), Edge::behind(behind)));
         Shape { key, wanted, around, next: NONE, described: None }
     }
@@ -92,9 +92,9 @@ pub(crate) struct Described<'a> {
     pub jdbc_types: &'a str,
 }
 
-/// The shapes that were met in a chunk of messages. More than [`Shapes::MOST`] are forgotten.
+/// The shapes that were met in a chunk of messages. More than [`ColumnCache::MOST`] are forgotten.
 #[derive(Default)]
-pub(crate) struct Shapes<'a> {
+pub(crate) struct ColumnCache<'a> {
     shapes: Vec<Shape<'a>>,
     /// By database and table: what comes before the first column before the change; the next one is for that after it.
     starts: HashMap<(&'a str, &'a str), ShapeId>,
@@ -105,20 +105,20 @@ pub(crate) struct Shapes<'a> {
 /// No shape: the place that it has in the list is empty.
 const NONE: ShapeId = 0;
 
-impl<'a> Shapes<'a> {
+impl<'a> ColumnCache<'a> {
     const MOST: usize = 1 << 14;
 
     /// Forgets all shapes if they have become too many: numbers given out before mean nothing afterwards.
     pub fn trim(&mut self) {
         if self.shapes.len() > Self::MOST {
-            *self = Shapes::default();
+            *self = ColumnCache::default();
         }
     }
 
     /// What comes before the first columns of the two images of a table's rows.
     pub fn starts(&mut self, database: &'a str, table: &'a str) -> [ShapeId; 2] {
         if self.shapes.is_empty() {
-            self.push(Shape::new(KeyId::START, false, None));
+            self.push(Shape::new(NameId::START, false, None));
         }
         let (last_database, last_table, last) = self.last_starts;
         if last != NONE && last_database == database && last_table == table {
@@ -127,7 +127,7 @@ impl<'a> Shapes<'a> {
         let before = match self.starts.get(&(database, table)) {
             Some(before) => *before,
             None => {
-                let [before, _] = [(); 2].map(|()| self.push(Shape::new(KeyId::START, false, None)));
+                let [before, _] = [(); 2].map(|()| self.push(Shape::new(NameId::START, false, None)));
                 self.starts.insert((database, table), before);
                 before
             }
@@ -142,8 +142,8 @@ impl<'a> Shapes<'a> {
     }
 
     /// The name that belongs to a shape.
-    pub fn key(&self, shape: ShapeId) -> KeyId {
-        self.shapes.get(shape).map_or(KeyId::START, |shape| shape.key)
+    pub fn key(&self, shape: ShapeId) -> NameId {
+        self.shapes.get(shape).map_or(NameId::START, |shape| shape.key)
     }
 
     /// The shape that followed last time.
@@ -185,7 +185,7 @@ mod tests {
         for (before, between, behind) in (0..40).flat_map(|before| (0..40).map(move |behind| (before, (before + behind) % 20, behind))) {
             let column = &text[..before + between + behind];
             let around = (&column[..before], &column[before + between..]);
-            let shape = Shape::new(KeyId::START, true, Some(around));
+            let shape = Shape::new(NameId::START, true, Some(around));
             assert_eq!(shape.between(column), Some(&column[before..before + between]), "{before} {between} {behind}");
             for at in (0..before).chain(before + between..column.len()) {
                 let mut other = column.to_vec();

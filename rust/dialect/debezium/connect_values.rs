@@ -10,15 +10,16 @@ use base64::{DecodeSliceError, Engine};
 use bumpalo::Bump;
 
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::Value;
 use crate::mysql::number::{Refusal, decimal, fits, integer, short_integer};
-use crate::mysql::temporal::Written;
-use crate::mysql::types::{Base, Declared, Form};
+use crate::mysql::temporal::DateTimeText;
+use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
+use crate::options::{Options, named};
+use crate::value::Value;
 use crate::wire::json::Cursor;
 
 /// Debezium's `decimal.handling.mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecimalMode {
+pub(crate) enum DecimalMode {
     /// Base64 of the unscaled integer.
     Precise,
     /// Text.
@@ -29,7 +30,7 @@ pub enum DecimalMode {
 
 /// Debezium's `time.precision.mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeMode {
+pub(crate) enum TimeMode {
     /// By the column's precision, but TIME always in microseconds.
     AdaptiveTimeMicroseconds,
     /// By the column's precision.
@@ -46,7 +47,7 @@ pub enum TimeMode {
 
 /// Debezium's `binary.handling.mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BinaryMode {
+pub(crate) enum BinaryMode {
     /// Bytes, which JSON writes in base64; also asked for by the name `base64`.
     Base64,
     /// Base64 with `-` and `_`.
@@ -57,7 +58,7 @@ pub enum BinaryMode {
 
 /// Debezium's `bigint.unsigned.handling.mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnsignedMode {
+pub(crate) enum UnsignedMode {
     /// A 64-bit integer, negative from 2^63 on.
     Long,
     /// Base64 of the integer.
@@ -71,6 +72,21 @@ pub(crate) struct Modes {
     pub time: Option<TimeMode>,
     pub binary: Option<BinaryMode>,
     pub unsigned: Option<UnsignedMode>,
+}
+
+impl Modes {
+    /// The settings that the user names.
+    pub fn new(options: &Options) -> Result<Self, String> {
+        fn mode<T: Copy>(argument: &str, name: Option<&String>, names: &[(&str, T)]) -> Result<Option<T>, String> {
+            name.map(|name| named(argument, name, names)).transpose()
+        }
+        Ok(Modes {
+            decimal: mode("decimal_handling_mode", options.decimal_handling_mode.as_ref(), &DecimalMode::NAMES)?,
+            time: mode("time_precision_mode", options.time_precision_mode.as_ref(), &TimeMode::NAMES)?,
+            binary: mode("binary_handling_mode", options.binary_handling_mode.as_ref(), &BinaryMode::NAMES)?,
+            unsigned: mode("bigint_unsigned_handling_mode", options.bigint_unsigned_handling_mode.as_ref(), &UnsignedMode::NAMES)?,
+        })
+    }
 }
 
 impl DecimalMode {
@@ -103,67 +119,67 @@ impl UnsignedMode {
 }
 
 /// What is known of a column whose values are in Connect's forms.
-pub(crate) struct Column<'c> {
+pub(crate) struct ConnectColumn<'c> {
     /// By the message's schema part.
-    pub declared: Option<&'c Declared>,
+    pub declared: Option<&'c DeclaredType>,
     /// By the user, for messages without one.
-    pub named: Option<&'c Declared>,
+    pub named: Option<&'c DeclaredType>,
     pub asked: &'c DataType,
     pub modes: Modes,
 }
 
 /// The value in MySQL's form.
 #[inline]
-pub(crate) fn undo<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
-    if value.is_null() || column.is_plain() { Ok(value) } else { undo_any(value, column, arena) }
+pub(crate) fn decode<'a>(value: Value<'a>, column: &ConnectColumn<'_>, arena: &'a Bump) -> Result<Value<'a>> {
+    if value.is_null() || column.is_plain() { Ok(value) } else { decode_any(value, column, arena) }
 }
 
-fn undo_any<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
+fn decode_any<'a>(value: Value<'a>, column: &ConnectColumn<'_>, arena: &'a Bump) -> Result<Value<'a>> {
     let value = match value {
         // JSON may escape a slash, which is a digit of base64.
         Value::Escaped(_) if !matches!(column.asked, DataType::Utf8 | DataType::LargeUtf8) => Value::Text(arena.alloc_str(&value.text()?)),
         value => value,
     };
-    let form = column.form(&value)?;
+    let form = column.encoding(&value)?;
     apply(value, form, column, arena)
 }
 
-impl Column<'_> {
+impl ConnectColumn<'_> {
     /// Whether every value is written as MySQL prints it.
     #[inline]
     pub fn is_plain(&self) -> bool {
         match (self.declared, self.named) {
-            (Some(declared), _) => declared.form == Form::Plain && (declared.base != Base::Unknown || !self.asks_bytes()),
+            (Some(declared), _) => declared.encoding == Encoding::Plain && (declared.family != TypeFamily::Unknown || !self.asks_bytes()),
             (None, Some(_)) => false,
             (None, None) => matches!(self.asked, DataType::Utf8 | DataType::LargeUtf8 | DataType::Boolean),
         }
     }
 
     /// The form of every number, if it is known beforehand.
-    pub fn of_numbers(&self) -> Option<Form> {
-        self.form(&Value::Number("1")).ok()
+    pub fn of_numbers(&self) -> Option<Encoding> {
+        self.encoding(&Value::Number("1")).ok()
     }
 
     /// The scale of decimals that are written in base64, if all text is.
     pub fn of_decimals(&self) -> Option<i32> {
-        match self.form(&Value::Text("1")) {
-            Ok(Form::Decimal(scale)) => Some(scale),
+        match self.encoding(&Value::Text("1")) {
+            Ok(Encoding::Decimal(scale)) => Some(scale),
             _ => None,
         }
     }
 
     /// Whether text is what a column of timestamps reads as it is: with its zone, if it has one.
     pub fn has_zoned_text(&self) -> bool {
-        let is_zoned = matches!(self.form(&Value::Text("")), Ok(Form::Zoned));
+        let is_zoned = matches!(self.encoding(&Value::Text("")), Ok(Encoding::Zoned));
         is_zoned && matches!(self.asked, DataType::Timestamp(..))
     }
 
-    fn form(&self, value: &Value<'_>) -> Result<Form> {
+    fn encoding(&self, value: &Value<'_>) -> Result<Encoding> {
         match (self.declared, self.named) {
-            (Some(declared), _) if declared.base == Base::Unknown && self.asks_bytes() => self.binary_in_text(value),
-            (Some(declared), _) => Ok(declared.form),
-            (None, Some(named)) => self.form_of(named, value),
-            (None, None) => self.form_as_asked(value),
+            (Some(declared), _) if declared.family == TypeFamily::Unknown && self.asks_bytes() => self.binary_in_text(value),
+            (Some(declared), _) => Ok(declared.encoding),
+            (None, Some(named)) => self.encoding_of(named, value),
+            (None, None) => self.encoding_as_asked(value),
         }
     }
 
@@ -172,60 +188,66 @@ impl Column<'_> {
     }
 
     /// How the connector writes a column that the user says is of this type.
-    fn form_of(&self, named: &Declared, value: &Value<'_>) -> Result<Form> {
+    fn encoding_of(&self, named: &DeclaredType, value: &Value<'_>) -> Result<Encoding> {
         let long_fraction = named.arguments.first().is_some_and(|digits| *digits > 3);
-        match named.base {
-            Base::Date => Ok(Form::Days),
-            Base::Datetime if self.modes.time.is_some() || !matches!(value, Value::Number(_)) => {
+        match named.family {
+            TypeFamily::Date => Ok(Encoding::Days),
+            TypeFamily::Datetime if self.modes.time.is_some() || !matches!(value, Value::Number(_)) => {
                 let adaptive = if long_fraction { MICROS } else { MILLIS };
-                Ok(Form::Clock(self.exact_unit().unwrap_or(adaptive)))
+                Ok(Encoding::DateTime(self.exact_unit().unwrap_or(adaptive)))
             }
-            Base::Datetime => self.clock(value),
-            Base::Timestamp => Ok(Form::Zoned),
-            Base::Time if self.modes.time == Some(TimeMode::Adaptive) => Ok(Form::Time(if long_fraction { MICROS } else { MILLIS })),
-            Base::Time => self.time(value),
-            Base::Decimal => digits_or_base64(value, named.arguments.get(1).map_or(0, |scale| *scale as i32), self.decimals_precise()),
-            Base::Bigint if named.unsigned => match value {
-                Value::Number(_) => Ok(Form::Unsigned),
+            TypeFamily::Datetime => self.clock(value),
+            TypeFamily::Timestamp => Ok(Encoding::Zoned),
+            TypeFamily::Time if self.modes.time == Some(TimeMode::Adaptive) => {
+                Ok(Encoding::Time(if long_fraction { MICROS } else { MILLIS }))
+            }
+            TypeFamily::Time => self.time(value),
+            TypeFamily::Decimal => {
+                digits_or_base64(value, named.arguments.get(1).map_or(0, |scale| *scale as i32), self.decimals_precise())
+            }
+            TypeFamily::Bigint if named.unsigned => match value {
+                Value::Number(_) => Ok(Encoding::Unsigned),
                 other => digits_or_base64(other, 0, self.unsigned_precise()),
             },
-            Base::Bit => Ok(Form::Bits),
-            Base::Binary | Base::Blob => self.binary(value),
+            TypeFamily::Bit => Ok(Encoding::Bits),
+            TypeFamily::Binary | TypeFamily::Blob => self.binary(value),
             // The connector takes it for text.
-            Base::Text if self.asks_bytes() && named.text.to_lowercase().contains("character set binary") => Ok(Form::Latin1),
-            Base::Geometry => Ok(Form::Geometry),
-            _ => Ok(Form::Plain),
+            TypeFamily::Text if self.asks_bytes() && named.text.to_lowercase().contains("character set binary") => Ok(Encoding::Latin1),
+            TypeFamily::Geometry => Ok(Encoding::Geometry),
+            _ => Ok(Encoding::Plain),
         }
     }
 
     /// How the connector writes a column that is read as the asked type.
-    fn form_as_asked(&self, value: &Value<'_>) -> Result<Form> {
+    fn encoding_as_asked(&self, value: &Value<'_>) -> Result<Encoding> {
         match self.asked {
-            DataType::Date32 => Ok(Form::Days),
+            DataType::Date32 => Ok(Encoding::Days),
             // Text is an instant with its zone, unless the setting writes clocks as text too.
             DataType::Timestamp(_, zone) if !is_number(value) && (zone.is_some() || self.modes.time != Some(TimeMode::IsoString)) => {
-                Ok(Form::Zoned)
+                Ok(Encoding::Zoned)
             }
             DataType::Timestamp(_, _) => self.clock(value),
             DataType::Duration(_) | DataType::Time64(_) => self.time(value),
             // What a `bigint unsigned` is asked as, and hardly anything else.
             DataType::Decimal128(20, 0) | DataType::UInt64 if self.modes.unsigned == Some(UnsignedMode::Long) && is_number(value) => {
-                Ok(Form::Unsigned)
+                Ok(Encoding::Unsigned)
             }
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) if *scale != 0 => {
                 digits_or_base64(value, i32::from(*scale), self.decimals_precise())
             }
             DataType::Decimal128(..) | DataType::Decimal256(..) => digits_or_base64(value, 0, self.integers_precise()),
             asked if asked.is_integer() => digits_or_base64(value, 0, self.integers_precise()),
-            DataType::Struct(_) if matches!(value, Value::Nested(_)) => Ok(if is_geometry(value) { Form::Geometry } else { Form::Plain }),
-            DataType::Binary | DataType::LargeBinary if is_geometry(value) => Ok(Form::Geometry),
+            DataType::Struct(_) if matches!(value, Value::Nested(_)) => {
+                Ok(if is_geometry(value) { Encoding::Geometry } else { Encoding::Plain })
+            }
+            DataType::Binary | DataType::LargeBinary if is_geometry(value) => Ok(Encoding::Geometry),
             DataType::Binary | DataType::LargeBinary => match self.binary(value)? {
-                Form::Base64 if may_be_bits(value) => {
+                Encoding::Base64 if may_be_bits(value) => {
                     Err(undecided(value, "bytes or the bits of a number", "the column in column_types, or the schema part"))
                 }
                 form => Ok(form),
             },
-            _ => Ok(Form::Plain),
+            _ => Ok(Encoding::Plain),
         }
     }
 
@@ -239,25 +261,25 @@ impl Column<'_> {
         }
     }
 
-    fn clock(&self, value: &Value<'_>) -> Result<Form> {
+    fn clock(&self, value: &Value<'_>) -> Result<Encoding> {
         /// The last millisecond of the year 9999: what is beyond must be in a finer unit.
         const LAST_MILLI: u64 = 253_402_300_799_999;
-        let Value::Number(digits) = value else { return Ok(Form::Iso) };
+        let Value::Number(digits) = value else { return Ok(Encoding::Iso) };
         let is_fine = digits.parse::<i64>().is_ok_and(|number| number.unsigned_abs() > LAST_MILLI);
         match (self.exact_unit(), self.modes.time) {
-            (Some(unit), _) => Ok(Form::Clock(unit)),
-            (None, Some(_)) if is_fine => Ok(Form::Clock(MICROS)),
+            (Some(unit), _) => Ok(Encoding::DateTime(unit)),
+            (None, Some(_)) if is_fine => Ok(Encoding::DateTime(MICROS)),
             _ => {
                 Err(undecided(value, "milliseconds or microseconds", "time_precision_mode, the column in column_types, or the schema part"))
             }
         }
     }
 
-    fn time(&self, value: &Value<'_>) -> Result<Form> {
-        let Value::Number(_) = value else { return Ok(Form::Iso) };
+    fn time(&self, value: &Value<'_>) -> Result<Encoding> {
+        let Value::Number(_) = value else { return Ok(Encoding::Iso) };
         match (self.exact_unit(), self.modes.time) {
-            (Some(unit), _) => Ok(Form::Time(unit)),
-            (None, Some(TimeMode::AdaptiveTimeMicroseconds)) => Ok(Form::Time(MICROS)),
+            (Some(unit), _) => Ok(Encoding::Time(unit)),
+            (None, Some(TimeMode::AdaptiveTimeMicroseconds)) => Ok(Encoding::Time(MICROS)),
             _ => {
                 Err(undecided(value, "milliseconds or microseconds", "time_precision_mode, the column in column_types, or the schema part"))
             }
@@ -283,28 +305,28 @@ impl Column<'_> {
         }
     }
 
-    fn binary(&self, value: &Value<'_>) -> Result<Form> {
-        let Value::Text(text) = value else { return Ok(Form::Bits) };
+    fn binary(&self, value: &Value<'_>) -> Result<Encoding> {
+        let Value::Text(text) = value else { return Ok(Encoding::Bits) };
         match (self.modes.binary, is_base64(text), unhex(text).is_some()) {
-            (Some(BinaryMode::Hex), ..) | (None, false, true) => Ok(Form::Hex),
+            (Some(BinaryMode::Hex), ..) | (None, false, true) => Ok(Encoding::Hex),
             (None, true, true) if !text.is_empty() => {
                 Err(undecided(value, "base64 or hexadecimal", "binary_handling_mode or the schema part"))
             }
-            _ => Ok(Form::Base64),
+            _ => Ok(Encoding::Base64),
         }
     }
 
     /// What the schema part calls a string may be binary in the setting's form, or a `varchar` of the charset `binary`, which the
     /// connector takes for text whose characters are the bytes. What cannot be the one is the other.
-    fn binary_in_text(&self, value: &Value<'_>) -> Result<Form> {
-        let Value::Text(text) = value else { return Ok(Form::Bits) };
+    fn binary_in_text(&self, value: &Value<'_>) -> Result<Encoding> {
+        let Value::Text(text) = value else { return Ok(Encoding::Bits) };
         match (self.modes.binary, is_base64(text), unhex(text).is_some()) {
-            (Some(BinaryMode::Hex), _, true) => Ok(Form::Hex),
-            (Some(BinaryMode::Base64 | BinaryMode::Base64UrlSafe), true, _) => Ok(Form::Base64),
+            (Some(BinaryMode::Hex), _, true) => Ok(Encoding::Hex),
+            (Some(BinaryMode::Base64 | BinaryMode::Base64UrlSafe), true, _) => Ok(Encoding::Base64),
             (None, is_base64, is_hex) if (is_base64 || is_hex) && !text.is_empty() => {
                 Err(undecided(value, "text, base64 or hexadecimal", "binary_handling_mode"))
             }
-            _ => Ok(Form::Plain),
+            _ => Ok(Encoding::Plain),
         }
     }
 }
@@ -314,22 +336,22 @@ fn is_number(value: &Value<'_>) -> bool {
 }
 
 /// Text of a decimal or of an integer: digits, or base64.
-fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Result<Form> {
-    let Value::Text(text) = value else { return Ok(Form::Plain) };
+fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Result<Encoding> {
+    let Value::Text(text) = value else { return Ok(Encoding::Plain) };
     let is_digits = || decimal::<i256>(text, 76, 38).is_ok();
     match precise {
-        Some(true) => return Ok(Form::Decimal(scale)),
-        Some(false) => return Ok(Form::Plain),
+        Some(true) => return Ok(Encoding::Decimal(scale)),
+        Some(false) => return Ok(Encoding::Plain),
         None => {}
     }
     match (is_base64(text), is_digits()) {
-        (true, false) => Ok(Form::Decimal(scale)),
+        (true, false) => Ok(Encoding::Decimal(scale)),
         (true, true) => Err(undecided(
             value,
             "digits or base64",
             "decimal_handling_mode, bigint_unsigned_handling_mode with column_types, or the schema part",
         )),
-        _ => Ok(Form::Plain),
+        _ => Ok(Encoding::Plain),
     }
 }
 
@@ -359,47 +381,47 @@ fn beyond(value: &Value<'_>, what: &str) -> Fault {
     Fault::new(Kind::Range, format!("{} does not fit into {what}", excerpt(value.raw())))
 }
 
-fn apply<'a>(value: Value<'a>, form: Form, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
+fn apply<'a>(value: Value<'a>, form: Encoding, column: &ConnectColumn<'_>, arena: &'a Bump) -> Result<Value<'a>> {
     match form {
-        Form::Plain | Form::Wkb => Ok(value),
-        Form::Days => match value {
+        Encoding::Plain | Encoding::Wkb => Ok(value),
+        Encoding::Days => match value {
             Value::Number(digits) => {
                 let days = i32::try_from(whole(&value, digits)?).ok().filter(|days| DAYS.contains(days));
                 days.map(Value::Date).ok_or_else(|| beyond(&value, "a date"))
             }
             _ => Ok(iso(value, arena)),
         },
-        Form::Clock(unit) => match value {
-            Value::Number(digits) => micros(&value, digits, unit).map(Value::Clock),
+        Encoding::DateTime(unit) => match value {
+            Value::Number(digits) => micros(&value, digits, unit).map(Value::DateTime),
             _ => Ok(iso(value, arena)),
         },
-        Form::Time(unit) => match value {
+        Encoding::Time(unit) => match value {
             Value::Number(digits) => micros(&value, digits, unit).and_then(|micros| time(&value, micros)),
             _ => Ok(iso(value, arena)),
         },
-        Form::Zoned => Ok(zoned(value)),
-        Form::Iso => Ok(iso(value, arena)),
-        Form::Unsigned => unsigned(value, arena),
-        Form::Decimal(scale) => match value {
+        Encoding::Zoned => Ok(zoned(value)),
+        Encoding::Iso => Ok(iso(value, arena)),
+        Encoding::Unsigned => unsigned(value, arena),
+        Encoding::Decimal(scale) => match value {
             Value::Text(text) => unscaled(&value, text, scale, column.asked, arena),
             _ => Ok(value),
         },
-        Form::DecimalWithoutScale => match value {
+        Encoding::DecimalWithoutScale => match value {
             Value::Text(_) => Err(not(&value, "a decimal, as the schema part gives no scale")),
             _ => Ok(value),
         },
-        Form::VariableDecimal => variable_decimal(value, column.asked, arena),
-        Form::Bits => bits(value, column, arena),
-        Form::Latin1 => latin1(&value).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
-        Form::Base64 => match value {
+        Encoding::VariableDecimal => variable_decimal(value, column.asked, arena),
+        Encoding::Bits => bits(value, column, arena),
+        Encoding::Latin1 => latin1(&value).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
+        Encoding::Base64 => match value {
             Value::Text(text) => base64(&value, text).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
             _ => Err(not(&value, "base64")),
         },
-        Form::Hex => match value {
+        Encoding::Hex => match value {
             Value::Text(text) => Ok(Value::Bytes(arena.alloc_slice_copy(&unhex(text).ok_or_else(|| not(&value, "hexadecimal"))?))),
             _ => Err(not(&value, "hexadecimal")),
         },
-        Form::Geometry => geometry(value, column.asks_bytes(), arena),
+        Encoding::Geometry => geometry(value, column.asks_bytes(), arena),
     }
 }
 
@@ -412,11 +434,11 @@ fn whole(value: &Value<'_>, digits: &str) -> Result<i64> {
 }
 
 /// The date or time that an integer stands for, if there is such a one.
-pub(crate) fn of_integer(form: Form, number: i64) -> Option<Value<'static>> {
+pub(crate) fn of_integer(form: Encoding, number: i64) -> Option<Value<'static>> {
     match form {
-        Form::Days => i32::try_from(number).ok().filter(|days| DAYS.contains(days)).map(Value::Date),
-        Form::Clock(unit) => micros_of(number, unit).map(Value::Clock),
-        Form::Time(unit) => micros_of(number, unit).filter(|micros| is_time(*micros)).map(Value::Time),
+        Encoding::Days => i32::try_from(number).ok().filter(|days| DAYS.contains(days)).map(Value::Date),
+        Encoding::DateTime(unit) => micros_of(number, unit).map(Value::DateTime),
+        Encoding::Time(unit) => micros_of(number, unit).filter(|micros| is_time(*micros)).map(Value::Time),
         _ => None,
     }
 }
@@ -444,9 +466,9 @@ fn is_time(micros: i64) -> bool {
 /// An instant in ISO's form; anything else is left for its column to refuse.
 fn zoned(value: Value<'_>) -> Value<'_> {
     let Value::Text(text) = value else { return value };
-    let Ok(written) = Written::parse(text) else { return value };
+    let Ok(written) = DateTimeText::parse(text) else { return value };
     match (written.offset, written.seconds(), written.nanos % 1000) {
-        (Some(offset), Ok(seconds), 0) => Value::Instant((seconds - i64::from(offset)) * MICROS + i64::from(written.nanos / 1000)),
+        (Some(offset), Ok(seconds), 0) => Value::Timestamp((seconds - i64::from(offset)) * MICROS + i64::from(written.nanos / 1000)),
         _ => value,
     }
 }
@@ -565,9 +587,9 @@ fn variable_decimal<'a>(value: Value<'a>, asked: &DataType, arena: &'a Bump) -> 
 }
 
 /// Base64 of the bytes, the least significant first; or the boolean of a `bit(1)`.
-fn bits<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
+fn bits<'a>(value: Value<'a>, column: &ConnectColumn<'_>, arena: &'a Bump) -> Result<Value<'a>> {
     let as_bytes = column.asks_bytes();
-    let width = column.declared.or(column.named).filter(|declared| declared.base == Base::Bit).and_then(Declared::length);
+    let width = column.declared.or(column.named).filter(|declared| declared.family == TypeFamily::Bit).and_then(DeclaredType::length);
     let mut bytes = match value {
         Value::Bool(_) if width.is_some_and(|width| width != 1) => return Err(not(&value, "the bits of a number")),
         Value::Bool(raw) if matches!(column.asked, DataType::Decimal128(..) | DataType::Decimal256(..)) => {
@@ -643,11 +665,11 @@ fn members<'a>(object: &'a str, mut found: impl FnMut(&'a str, Value<'a>)) {
 mod tests {
     use super::*;
 
-    fn undone(value: Value<'static>, form: Form, asked: &DataType) -> String {
+    fn decoded(value: Value<'static>, form: Encoding, asked: &DataType) -> String {
         let arena = Bump::new();
-        let declared = Declared::connect("", Base::Blob, form);
-        let column = Column { declared: Some(&declared), named: None, asked, modes: Modes::default() };
-        match undo(value, &column, &arena) {
+        let declared = DeclaredType::connect("", TypeFamily::Blob, form);
+        let column = ConnectColumn { declared: Some(&declared), named: None, asked, modes: Modes::default() };
+        match decode(value, &column, &arena) {
             Ok(Value::Bytes(bytes)) => format!("{bytes:02x?}"),
             Ok(value) => value.text().unwrap().into_owned(),
             Err(fault) => fault.into_parts().what,
@@ -656,7 +678,7 @@ mod tests {
 
     #[test]
     fn decimals_of_any_sign_scale_and_length() {
-        let decimal = |text, scale| undone(Value::Text(text), Form::Decimal(scale), &DataType::Utf8);
+        let decimal = |text, scale| decoded(Value::Text(text), Encoding::Decimal(scale), &DataType::Utf8);
         // Python: base64.b64encode((-12345).to_bytes(2, "big", signed=True)) and so on.
         assert_eq!(decimal("z8c=", 2), "-123.45");
         assert_eq!(decimal("AA==", 2), "0.00");
@@ -672,31 +694,31 @@ mod tests {
 
     #[test]
     fn bits_are_the_least_significant_byte_first() {
-        assert_eq!(undone(Value::Text("/wM="), Form::Bits, &DataType::Int32), "1023");
-        assert_eq!(undone(Value::Text("/wM="), Form::Bits, &DataType::Binary), "[03, ff]");
-        assert_eq!(undone(Value::Bool("true"), Form::Bits, &DataType::Binary), "[01]");
+        assert_eq!(decoded(Value::Text("/wM="), Encoding::Bits, &DataType::Int32), "1023");
+        assert_eq!(decoded(Value::Text("/wM="), Encoding::Bits, &DataType::Binary), "[03, ff]");
+        assert_eq!(decoded(Value::Bool("true"), Encoding::Bits, &DataType::Binary), "[01]");
     }
 
     #[test]
     fn clocks_in_every_unit_and_in_iso() {
-        let clock = |value, form| undone(value, form, &DataType::Utf8);
-        assert_eq!(clock(Value::Number("1609459200123"), Form::Clock(MILLIS)), "2021-01-01 00:00:00.123");
-        assert_eq!(clock(Value::Number("-1"), Form::Clock(MICROS)), "1969-12-31 23:59:59.999999");
-        assert_eq!(clock(Value::Number("1000"), Form::Clock(NANOS)), "1970-01-01 00:00:00.000001");
-        assert!(clock(Value::Number("1"), Form::Clock(NANOS)).contains("does not fit"));
-        assert_eq!(clock(Value::Number("-3020399000000"), Form::Time(MICROS)), "-838:59:59");
-        assert_eq!(clock(Value::Number("-1"), Form::Days), "1969-12-31");
-        assert_eq!(clock(Value::Text("2021-01-01T08:00:00.5+08:00"), Form::Zoned), "2021-01-01 00:00:00.500");
-        assert_eq!(clock(Value::Text("2021-01-01T08:00:00Z"), Form::Iso), "2021-01-01 08:00:00");
-        assert_eq!(clock(Value::Text("2021-01-01Z"), Form::Iso), "2021-01-01");
+        let clock = |value, form| decoded(value, form, &DataType::Utf8);
+        assert_eq!(clock(Value::Number("1609459200123"), Encoding::DateTime(MILLIS)), "2021-01-01 00:00:00.123");
+        assert_eq!(clock(Value::Number("-1"), Encoding::DateTime(MICROS)), "1969-12-31 23:59:59.999999");
+        assert_eq!(clock(Value::Number("1000"), Encoding::DateTime(NANOS)), "1970-01-01 00:00:00.000001");
+        assert!(clock(Value::Number("1"), Encoding::DateTime(NANOS)).contains("does not fit"));
+        assert_eq!(clock(Value::Number("-3020399000000"), Encoding::Time(MICROS)), "-838:59:59");
+        assert_eq!(clock(Value::Number("-1"), Encoding::Days), "1969-12-31");
+        assert_eq!(clock(Value::Text("2021-01-01T08:00:00.5+08:00"), Encoding::Zoned), "2021-01-01 00:00:00.500");
+        assert_eq!(clock(Value::Text("2021-01-01T08:00:00Z"), Encoding::Iso), "2021-01-01 08:00:00");
+        assert_eq!(clock(Value::Text("2021-01-01Z"), Encoding::Iso), "2021-01-01");
     }
 
     #[test]
     fn what_only_a_setting_can_tell_is_not_guessed() {
         let arena = Bump::new();
         let tell = |value: Value<'static>, asked: DataType, modes: Modes| {
-            let column = Column { declared: None, named: None, asked: &asked, modes };
-            undo(value, &column, &arena).map_err(|fault| fault.into_parts().what)
+            let column = ConnectColumn { declared: None, named: None, asked: &asked, modes };
+            decode(value, &column, &arena).map_err(|fault| fault.into_parts().what)
         };
         let none = Modes::default();
         let decimal = DataType::Decimal128(10, 2);
@@ -712,6 +734,6 @@ mod tests {
         let clock = DataType::Timestamp(arrow_schema::TimeUnit::Microsecond, None);
         assert!(tell(Value::Number("1609459200123"), clock.clone(), none).is_err_and(|what| what.contains("time_precision_mode")));
         let connect = Modes { time: Some(TimeMode::Connect), ..none };
-        assert_eq!(tell(Value::Number("1609459200123"), clock, connect), Ok(Value::Clock(1_609_459_200_123_000)));
+        assert_eq!(tell(Value::Number("1609459200123"), clock, connect), Ok(Value::DateTime(1_609_459_200_123_000)));
     }
 }

@@ -12,17 +12,22 @@
 //! Without it a message is the payload alone. Flattened rows (the `ExtractNewRecordState` transformation) are read where they
 //! carry one of the fields that it adds, `__op` or `__deleted` or another.
 
+mod connect_schema;
+pub(crate) mod connect_values;
+
 use std::borrow::Cow;
 
-use super::{Dialect, Mark, Marks, Read, Reading, Variant, Wire};
+use connect_schema::schema_part;
+
+use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
+use crate::dialect::spec::{Before, FlatMember, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, Value, Writes};
-use crate::keys::{KeyId, Quoting};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
+use crate::interner::{NameId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
-use crate::mysql::types::{Base, Declared, Form};
-use crate::template::{Before, FlatMember, Hole, Place, Spec};
-use crate::wire::framing;
-use crate::wire::json::{Cursor, Text};
+use crate::value::Value;
+use crate::wire::json::Cursor;
+use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -53,13 +58,13 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "debezium-json";
 
-static DEBEZIUM: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Connect };
+static DEBEZIUM: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Connect };
 
 fn variant(_: &str) -> Variant {
     Variant { quirks: &DEBEZIUM, quoting: Quoting::None }
 }
 
-static TEMPLATE: Spec = Spec {
+static TEMPLATE: TemplateSpec = TemplateSpec {
     holes: &[
         ("before", Hole::Before),
         ("after", Hole::After),
@@ -111,7 +116,7 @@ static TEMPLATE: Spec = Spec {
     empty_is_null: true,
     key_names: Some(|key, events| {
         let names = key_names(key, events)?;
-        events.names.get(names).map(<[KeyId]>::to_vec)
+        events.names.get(names).map(<[NameId]>::to_vec)
     }),
     flat: Some(flat_member),
 };
@@ -276,9 +281,9 @@ enum Shape {
     Flat,
 }
 
-fn read<'a>(text: &'a str, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    framing::records(&mut cursor, |cursor| {
+    records::records(&mut cursor, |cursor| {
         let mut message = Message::new(reading);
         message.read(cursor, reading, events)?;
         message.emit(reading, events)
@@ -334,27 +339,27 @@ fn is_flat(cursor: &Cursor<'_>) -> bool {
 }
 
 impl<'a> Message<'a> {
-    fn new(reading: &Reading<'_, 'a>) -> Self {
+    fn new(reading: &ReadContext<'_, 'a>) -> Self {
         let envelope = Envelope::empty(reading.variant.quirks);
         Message { envelope, before: None, after: None, status: None, shape: Shape::Unknown, others: false, deleted: false }
     }
 
     /// The payload, or the wrapper around it. Columns of a flattened row may be called like the envelope's members, so only what
     /// cannot be an envelope is looked at twice.
-    fn read(&mut self, cursor: &mut Cursor<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn read(&mut self, cursor: &mut Cursor<'a>, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let start = cursor.clone();
         let types = self.envelope.types;
-        let outcome = self.read_members(cursor, events, |message, field, cursor, events| match field {
+        let envelope_row = self.read_members(cursor, events, |message, field, cursor, events| match field {
             Field::Payload => message.payload(cursor, reading, events),
             field => message.member(field, cursor, events),
         });
-        if (outcome.is_err() || self.others) && is_flat(&start) {
+        if (envelope_row.is_err() || self.others) && is_flat(&start) {
             *self = Message::new(reading);
             self.envelope.types = types;
             *cursor = start;
             return self.read_flat(cursor, events);
         }
-        outcome
+        envelope_row
     }
 
     /// Reads an object whose members are fields; the others are stepped over.
@@ -365,7 +370,7 @@ impl<'a> Message<'a> {
         mut member: impl FnMut(&mut Self, Field, &mut Cursor<'a>, &mut Events<'a, '_, '_>) -> Result<()>,
     ) -> Result<()> {
         let mut members = cursor.object()?;
-        let mut key = KeyId::START;
+        let mut key = NameId::START;
         while cursor.next_member(&mut members)? {
             key = events.fields().read(cursor, key)?;
             let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));
@@ -409,7 +414,7 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    fn payload(&mut self, cursor: &mut Cursor<'a>, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn payload(&mut self, cursor: &mut Cursor<'a>, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         match cursor.peek() {
             Some(b'{') => return self.read(cursor, reading, events),
             Some(b'n') => {}
@@ -471,7 +476,7 @@ impl<'a> Message<'a> {
         self.shape = Shape::Flat;
         let start = events.cells.len();
         let mut members = cursor.object()?;
-        let mut key = KeyId::START;
+        let mut key = NameId::START;
         while cursor.next_member(&mut members)? {
             key = events.keys.read(cursor, key)?;
             let value = cursor.value()?;
@@ -506,10 +511,10 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    fn emit(mut self, reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(mut self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op()?;
         if op == Op::Tombstone {
-            events.plain(op, None);
+            events.push_message(op, None);
             return Ok(());
         }
         if self.envelope.source.operation.is_none() {
@@ -634,225 +639,4 @@ fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<std::ops::Ra
         }
     }
     Some(first..events.names.len()).filter(|names| !names.is_empty())
-}
-
-/// The schema part, which is an object or null: the block of types that it declares, if it is asked for.
-fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '_>) -> Result<Option<usize>> {
-    if cursor.peek() == Some(b'n') {
-        return cursor.null().map(|()| None);
-    }
-    if let Some(block) = events.types.schemas.eat(cursor) {
-        return Ok(block);
-    }
-    let start = cursor.at();
-    cursor.optional_object()?;
-    let text = cursor.since(start);
-    if let Some(block) = events.types.schemas.find(text) {
-        return Ok(block);
-    }
-    let wanted = events.wants.types || events.wants.forms;
-    let broken = |_| Fault::new(Kind::Envelope, "is no schema of Kafka Connect").at(start);
-    let block = if wanted { declare(text, start, events).map_err(broken)? } else { None };
-    events.types.schemas.add(text, block);
-    Ok(block)
-}
-
-/// Declares the columns of a row's schema: those of `after` or `before`, or of a row without an envelope its own.
-fn declare(text: &str, start: usize, events: &mut Events<'_, '_, '_>) -> Result<Option<usize>> {
-    let Some(fields) = Schema::read(text)?.fields else { return Ok(None) };
-    let parts = schemas(fields)?;
-    let row = ["after", "before"].iter().find_map(|name| parts.iter().find(|part| part.field.raw == *name && part.fields.is_some()));
-    let columns = match row.and_then(|row| row.fields) {
-        Some(fields) => schemas(fields)?,
-        None => parts,
-    };
-    events.types.start();
-    for column in &columns {
-        let key = events.keys.intern(column.field).map_err(|fault| fault.at(start))?;
-        let spelling = column.spelling();
-        events.types.declare_as(key, events.keys.column(key), &column.distinct(&spelling), || column.declared(&spelling));
-    }
-    Ok(Some(events.types.finish(&[], SCHEMA_HINT)))
-}
-
-/// Parts tell blocks apart, so that no better hint is needed.
-const SCHEMA_HINT: usize = usize::MAX;
-
-/// A schema of Kafka Connect, as far as it says how values are written.
-#[derive(Default)]
-struct Schema<'t> {
-    /// `int32`, `string`, `struct`, ...
-    kind: &'t str,
-    /// Of a logical type.
-    name: &'t str,
-    field: Text<'t>,
-    /// The array of a struct's own schemas.
-    fields: Option<&'t str>,
-    parameters: Parameters<'t>,
-}
-
-#[derive(Default)]
-struct Parameters<'t> {
-    scale: Option<i32>,
-    precision: Option<u32>,
-    length: Option<u32>,
-    /// Members of an enum or set.
-    allowed: Option<Cow<'t, str>>,
-    /// MySQL's own type (`column.propagate.source.type`).
-    source_type: Option<Cow<'t, str>>,
-    source_length: Option<Cow<'t, str>>,
-    source_scale: Option<Cow<'t, str>>,
-}
-
-fn schemas(array: &str) -> Result<Vec<Schema<'_>>> {
-    let mut cursor = Cursor::new(array, true);
-    let mut found = Vec::new();
-    let mut elements = cursor.array()?;
-    while cursor.next_element(&mut elements)? {
-        cursor.peek();
-        let start = cursor.at();
-        cursor.skip()?;
-        found.push(Schema::read(cursor.since(start))?);
-    }
-    Ok(found)
-}
-
-impl<'t> Schema<'t> {
-    fn read(text: &'t str) -> Result<Self> {
-        let mut cursor = Cursor::new(text, true);
-        let mut schema = Schema::default();
-        let mut members = cursor.object()?;
-        while let Some(name) = cursor.next_key(&mut members)? {
-            match (name.raw, cursor.value()?) {
-                ("type", Value::Text(kind)) => schema.kind = kind,
-                ("name", Value::Text(name)) => schema.name = name,
-                ("field", Value::Text(raw)) => schema.field = Text { raw, escaped: false },
-                ("field", Value::Escaped(raw)) => schema.field = Text { raw, escaped: true },
-                ("fields", Value::Nested(fields)) => schema.fields = Some(fields),
-                ("parameters", Value::Nested(parameters)) => schema.parameters = Parameters::read(parameters)?,
-                _ => {}
-            }
-        }
-        Ok(schema)
-    }
-
-    /// The declared type as the message spells it: MySQL's own where the connector passes it on, else Connect's.
-    fn spelling(&self) -> String {
-        let parameters = &self.parameters;
-        match (&parameters.source_type, &parameters.source_length, &parameters.source_scale) {
-            (Some(word), Some(length), Some(scale)) => format!("{word}({length},{scale})"),
-            (Some(word), Some(length), None) => format!("{word}({length})"),
-            (Some(word), ..) => word.to_string(),
-            _ if self.name.is_empty() => self.kind.to_owned(),
-            _ => self.name.to_owned(),
-        }
-    }
-
-    /// The spelling with all that makes a difference.
-    fn distinct(&self, spelling: &str) -> String {
-        let Parameters { scale, precision, length, allowed, .. } = &self.parameters;
-        format!("{spelling}\0{}\0{}\0{scale:?}\0{precision:?}\0{length:?}\0{allowed:?}", self.kind, self.name)
-    }
-
-    fn declared(&self, spelling: &str) -> Declared {
-        let (base, form) = self.base();
-        let own = self.parameters.source_type.as_deref().map(|word| Declared::parse(&word.to_lowercase()));
-        let mut declared = Declared::connect(spelling, base, form);
-        match (base, form) {
-            (Base::Decimal, Form::Decimal(scale)) => {
-                let scale = u32::try_from(scale).ok();
-                declared.arguments =
-                    self.parameters.precision.zip(scale).map(|(precision, scale)| vec![precision, scale]).unwrap_or_default();
-            }
-            (Base::Bit, _) => declared.arguments = vec![self.parameters.length.unwrap_or(1)],
-            (Base::Enum | Base::Set, _) => {
-                let allowed = self.parameters.allowed.as_deref().unwrap_or_default();
-                declared.labels = labels(allowed);
-            }
-            (Base::Bigint, _) if own.as_ref().is_some_and(|own| own.unsigned) => {
-                declared.unsigned = true;
-                declared.form = Form::Unsigned;
-            }
-            (Base::Unknown, _) => {
-                declared.base = own.map_or(Base::Unknown, |own| if own.base == Base::Text { Base::Text } else { Base::Unknown })
-            }
-            _ => {}
-        }
-        declared
-    }
-
-    /// The family of types, and the form of its values. The names are those of Debezium's and Connect's logical types.
-    fn base(&self) -> (Base, Form) {
-        const MILLIS: i64 = 1000;
-        const MICROS: i64 = 1_000_000;
-        const NANOS: i64 = 1_000_000_000;
-        match (self.name, self.kind) {
-            ("io.debezium.time.Date" | "org.apache.kafka.connect.data.Date", _) => (Base::Date, Form::Days),
-            ("io.debezium.time.Timestamp" | "org.apache.kafka.connect.data.Timestamp", _) => (Base::Datetime, Form::Clock(MILLIS)),
-            ("io.debezium.time.MicroTimestamp", _) => (Base::Datetime, Form::Clock(MICROS)),
-            ("io.debezium.time.NanoTimestamp", _) => (Base::Datetime, Form::Clock(NANOS)),
-            ("io.debezium.time.Time" | "org.apache.kafka.connect.data.Time", _) => (Base::Time, Form::Time(MILLIS)),
-            ("io.debezium.time.MicroTime", _) => (Base::Time, Form::Time(MICROS)),
-            ("io.debezium.time.NanoTime", _) => (Base::Time, Form::Time(NANOS)),
-            ("io.debezium.time.ZonedTimestamp", _) => (Base::Timestamp, Form::Zoned),
-            ("io.debezium.time.IsoDate", _) => (Base::Date, Form::Iso),
-            ("io.debezium.time.IsoTimestamp", _) => (Base::Datetime, Form::Iso),
-            ("io.debezium.time.IsoTime" | "io.debezium.time.ZonedTime", _) => (Base::Time, Form::Iso),
-            ("io.debezium.time.Year", _) => (Base::Year, Form::Plain),
-            ("org.apache.kafka.connect.data.Decimal", _) => match self.parameters.scale {
-                Some(scale) => (Base::Decimal, Form::Decimal(scale)),
-                None => (Base::Decimal, Form::DecimalWithoutScale),
-            },
-            ("io.debezium.data.VariableScaleDecimal", _) => (Base::Decimal, Form::VariableDecimal),
-            ("io.debezium.data.Bits", _) => (Base::Bit, Form::Bits),
-            ("io.debezium.data.Enum", _) => (Base::Enum, Form::Plain),
-            ("io.debezium.data.EnumSet", _) => (Base::Set, Form::Plain),
-            ("io.debezium.data.Json", _) => (Base::Json, Form::Plain),
-            (name, "struct") if name.starts_with("io.debezium.data.geometry.") => (Base::Blob, Form::Geometry),
-            (_, "int8") => (Base::Tinyint, Form::Plain),
-            (_, "int16") => (Base::Smallint, Form::Plain),
-            (_, "int32") => (Base::Int, Form::Plain),
-            (_, "int64") => (Base::Bigint, Form::Plain),
-            (_, "float" | "float32") => (Base::Float, Form::Plain),
-            (_, "double" | "float64") => (Base::Double, Form::Plain),
-            (_, "boolean") => (Base::Bit, Form::Bits),
-            (_, "bytes") => (Base::Blob, Form::Base64),
-            _ => (Base::Unknown, Form::Plain),
-        }
-    }
-}
-
-/// The labels of an enum or set: joined by commas, of which one within a label has a backslash before it, as in the values.
-fn labels(allowed: &str) -> Vec<String> {
-    let mut labels: Vec<String> = Vec::new();
-    for part in allowed.split(',').filter(|_| !allowed.is_empty()) {
-        match labels.last_mut().filter(|label| label.ends_with('\\')) {
-            Some(label) => *label = format!("{label},{part}"),
-            None => labels.push(part.to_owned()),
-        }
-    }
-    labels
-}
-
-impl<'t> Parameters<'t> {
-    fn read(text: &'t str) -> Result<Self> {
-        let mut cursor = Cursor::new(text, true);
-        let mut parameters = Parameters::default();
-        let mut members = cursor.object()?;
-        while let Some(name) = cursor.next_key(&mut members)? {
-            let value = cursor.value()?;
-            let text = value.text()?;
-            match name.raw {
-                "scale" => parameters.scale = text.parse().ok(),
-                "connect.decimal.precision" => parameters.precision = text.parse().ok(),
-                "length" => parameters.length = text.parse().ok(),
-                "allowed" => parameters.allowed = Some(text),
-                "__debezium.source.column.type" => parameters.source_type = Some(text),
-                "__debezium.source.column.length" => parameters.source_length = Some(text),
-                "__debezium.source.column.scale" => parameters.source_scale = Some(text),
-                _ => {}
-            }
-        }
-        Ok(parameters)
-    }
 }

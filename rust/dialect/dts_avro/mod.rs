@@ -15,7 +15,8 @@
 //! Two schemas are published, of which the older one lacks `bornTimestamp`. The names of classes are those of DTS's SDK
 //! (aliyun-dts-subscribe-sdk-java) and of its example (subscribe_example).
 
-mod plan;
+mod parts;
+mod schema_plan;
 mod values;
 
 use std::borrow::Cow;
@@ -23,15 +24,17 @@ use std::sync::LazyLock;
 
 use bumpalo::Bump;
 
-pub(crate) use plan::Plan;
-use plan::{Choice, Columns, Head, Image, Parts, Several, Side, What, Written};
-use values::{Cell, declared, miscounted};
+use parts::{Choice, RecordPlan, ScalarEncoding};
+pub(crate) use schema_plan::SchemaPlan;
+use schema_plan::{Action, Columns, ImageEncoding, Repeated, Scalar, Side};
+use values::{CellEncoding, declared, miscounted};
 
-use super::{Dialect, Marks, Read, Reading, Variant, Wire};
+use super::{Caches, Dialect, Marks, Read, ReadContext, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{self, Cells, Envelope, Events, List, Listed, Op, Quirks, Source, Value, Writes};
-use crate::keys::{KeyId, Quoting};
+use crate::event::{self, Cells, Envelope, Events, Op, Quirks, Source, ValueFormat};
+use crate::interner::{NameId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
+use crate::value::Value;
 use crate::wire::avro::{Items, Reader};
 use crate::wire::json::Cursor;
 
@@ -50,10 +53,10 @@ pub(super) const DIALECT: Dialect = Dialect {
     template: None,
 };
 
-static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, writes: Writes::Typed };
+static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Typed };
 
 /// The newer of the published schemas, of which the older one is the beginning.
-static PUBLISHED: LazyLock<Option<Plan>> = LazyLock::new(|| Plan::compile(include_str!("dts_avro/record.avsc")).ok());
+static PUBLISHED: LazyLock<Option<SchemaPlan>> = LazyLock::new(|| SchemaPlan::compile(include_str!("record.avsc")).ok());
 
 /// The words of `operation`. Those that say nothing of MySQL's are what `source.operation` says.
 const OPERATIONS: [(&str, Op); 17] = [
@@ -76,56 +79,111 @@ const OPERATIONS: [(&str, Op); 17] = [
     ("INIT", Op::Other),
 ];
 
+/// Positional column descriptor: a record lists its columns' names once, and their values in the same order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ColumnDescriptor {
+    pub key: NameId,
+    /// Whether anybody asks for its cells.
+    pub is_wanted: bool,
+    /// The producer's number of its type.
+    pub type_number: i32,
+}
+
+/// The columns of a table, with the bytes that listed them.
+#[derive(Clone, Copy, Default)]
+struct ColumnList<'a> {
+    /// The table's name, raw.
+    name: &'a [u8],
+    /// Database, schema and table.
+    names: [Option<&'a str>; 3],
+    raw: &'a [u8],
+    columns: &'a [ColumnDescriptor],
+    /// Which block of declared types.
+    types: Option<usize>,
+}
+
+/// What is kept of earlier records of a chunk of messages.
+pub(crate) struct RecordCache<'a> {
+    /// Columns that were listed before, each at a place that the table's name tells.
+    lists: [ColumnList<'a>; LISTS],
+    /// Memo of an update's before image: each value's bytes and what was made of them, as the after image repeats most of them.
+    before: Vec<(&'a [u8], Value<'a>)>,
+}
+
+/// How many tables can alternate before their columns are read again.
+const LISTS: usize = 64;
+
+impl Default for RecordCache<'_> {
+    fn default() -> Self {
+        RecordCache { lists: [ColumnList::default(); LISTS], before: Vec::new() }
+    }
+}
+
+impl<'a> RecordCache<'a> {
+    /// The columns that were listed last for a table of this name, or for another one that shares its place.
+    #[inline]
+    fn list(&mut self, table: &[u8]) -> &mut ColumnList<'a> {
+        let place = table.iter().fold(0, |place: usize, byte| place.wrapping_mul(31).wrapping_add((*byte).into())) % LISTS;
+        // There is a first place, so the fallback is never taken.
+        let [first, rest @ ..] = &mut self.lists;
+        rest.get_mut(place.wrapping_sub(1)).unwrap_or(first)
+    }
+}
+
 /// A record as far as it is read.
-struct Record<'a, 'p> {
-    plan: &'p Plan,
+struct Record<'a, 'p, 'c> {
+    plan: &'p SchemaPlan,
+    cache: &'c mut RecordCache<'a>,
     reader: Reader<'a>,
     envelope: Envelope<'a>,
     /// What `operation` stands for.
     op: Op,
     /// The table's, and what the last message of the same table said of its columns.
-    list: List<'a>,
-    columns: Listing<'a>,
-    before: Picture<'a, 'p>,
-    after: Picture<'a, 'p>,
+    list: ColumnList<'a>,
+    columns: ColumnListing<'a>,
+    before: RowImage<'a, 'p>,
+    after: RowImage<'a, 'p>,
 }
 
 /// What stands in place of the columns.
-enum Listing<'a> {
+enum ColumnListing<'a> {
     Null,
-    Columns(List<'a>),
+    Columns(ColumnList<'a>),
     Other,
 }
 
 /// What stands in place of a row image.
 #[derive(Clone)]
-enum Picture<'a, 'p> {
+enum RowImage<'a, 'p> {
     None,
     Text(&'a str),
     Cells(Cells),
     /// Values that stand before the columns or the operation that they go with: where they begin.
-    Later(usize, &'p Choice<Cell>),
+    Later(usize, &'p Choice<CellEncoding>),
     Other,
 }
 
-fn read<'a>(bytes: &'a [u8], reading: &Reading<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<()> {
     let plan = reading.options.dts.as_ref().or(PUBLISHED.as_ref());
     let plan = plan.ok_or_else(|| Fault::new(Kind::Envelope, "there is no schema"))?;
+    let cache = &mut caches.dts_avro;
+    cache.before.clear();
     let mut record = Record {
         plan,
+        cache,
         reader: Reader::new(bytes),
         envelope: Envelope::empty(reading.variant.quirks),
         op: Op::Error,
-        list: List::default(),
-        columns: Listing::Null,
-        before: Picture::None,
-        after: Picture::None,
+        list: ColumnList::default(),
+        columns: ColumnListing::Null,
+        before: RowImage::None,
+        after: RowImage::None,
     };
     record.read(events)?;
     record.emit(events)
 }
 
-impl<'a, 'p> Record<'a, 'p> {
+impl<'a, 'p> Record<'a, 'p, '_> {
     /// What follows the last field is of a newer schema, and none of our concern.
     fn read(&mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
         for step in &self.plan.steps {
@@ -138,43 +196,43 @@ impl<'a, 'p> Record<'a, 'p> {
     }
 
     #[inline(always)]
-    fn step(&mut self, what: &'p What, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn step(&mut self, what: &'p Action, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let plan = self.plan;
         match what {
-            What::Head(head, written) => self.head(*head, written, events),
-            What::Number => self.reader.long().map(drop),
-            What::Bytes => self.reader.bytes().map(drop),
-            What::Skip(schema) => plan.schemas.skip(schema, &mut self.reader),
-            What::Times(times) => self.times(times),
-            What::Tags(tags) => self.tags(tags, events),
-            What::Columns(columns) => self.columns(columns, events),
-            What::Image(side, image) => {
-                let picture = self.image(image, events)?;
-                *self.side(*side) = picture;
+            Action::Scalar(head, written) => self.head(*head, written, events),
+            Action::Number => self.reader.long().map(drop),
+            Action::Bytes => self.reader.bytes().map(drop),
+            Action::Skip(schema) => plan.schemas.skip(schema, &mut self.reader),
+            Action::Times(times) => self.times(times),
+            Action::Tags(tags) => self.tags(tags, events),
+            Action::Columns(columns) => self.columns(columns, events),
+            Action::ImageEncoding(side, image) => {
+                let image = self.image(image, events)?;
+                *self.side(*side) = image;
                 Ok(())
             }
         }
     }
 
-    fn head(&mut self, head: Head, written: &'p Choice<Written>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn head(&mut self, head: Scalar, written: &'p Choice<ScalarEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let (reader, envelope) = (&mut self.reader, &mut self.envelope);
         match head {
-            Head::ObjectName => {
+            Scalar::ObjectName => {
                 let name = written.bytes(reader)?.unwrap_or_default();
-                self.list = *events.list(name);
+                self.list = *self.cache.list(name);
                 if self.list.name != name {
                     let names = names(reader.utf8(name)?, events.arena)?;
-                    self.list = List { name, names, ..List::default() };
+                    self.list = ColumnList { name, names, ..ColumnList::default() };
                 }
                 [envelope.database, envelope.schema, envelope.table] = self.list.names.map(|name| name.map(Cow::Borrowed));
             }
-            Head::Id => envelope.source.message_id = written.number(reader)?,
-            Head::Timestamp => envelope.source.event_time = written.number(reader)?.and_then(micros),
-            Head::Position => place(text(written, reader)?.unwrap_or_default(), &mut envelope.source),
-            Head::Transaction => envelope.source.transaction_id = text(written, reader)?.filter(|id| !id.is_empty()).map(Cow::Borrowed),
-            Head::Connector => envelope.connector = Some(word(written.word(reader)?, &[("MySQL", ())]).1),
-            Head::Version => envelope.version = text(written, reader)?.map(Cow::Borrowed),
-            Head::Operation => {
+            Scalar::Id => envelope.source.message_id = written.number(reader)?,
+            Scalar::Timestamp => envelope.source.event_time = written.number(reader)?.and_then(micros),
+            Scalar::Position => place(text(written, reader)?.unwrap_or_default(), &mut envelope.source),
+            Scalar::Transaction => envelope.source.transaction_id = text(written, reader)?.filter(|id| !id.is_empty()).map(Cow::Borrowed),
+            Scalar::Connector => envelope.connector = Some(word(written.word(reader)?, &[("MySQL", ())]).1),
+            Scalar::Version => envelope.version = text(written, reader)?.map(Cow::Borrowed),
+            Scalar::Operation => {
                 let (op, operation) = word(written.word(reader)?, &OPERATIONS);
                 (self.op, envelope.source.operation) = (op.unwrap_or(Op::Other), Some(operation));
             }
@@ -182,7 +240,7 @@ impl<'a, 'p> Record<'a, 'p> {
         Ok(())
     }
 
-    fn side(&mut self, side: Side) -> &mut Picture<'a, 'p> {
+    fn side(&mut self, side: Side) -> &mut RowImage<'a, 'p> {
         match side {
             Side::Before => &mut self.before,
             Side::After => &mut self.after,
@@ -190,7 +248,7 @@ impl<'a, 'p> Record<'a, 'p> {
     }
 
     /// When the record passed the stages of DTS, the last of which wrote it.
-    fn times(&mut self, times: &'p Choice<Several>) -> Result<()> {
+    fn times(&mut self, times: &'p Choice<Repeated>) -> Result<()> {
         let mut last = None;
         self.plan.several(times, &mut self.reader, |reader, written| {
             last = written.number(reader)?;
@@ -200,7 +258,7 @@ impl<'a, 'p> Record<'a, 'p> {
         Ok(())
     }
 
-    fn tags(&mut self, tags: &'p Choice<Several>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn tags(&mut self, tags: &'p Choice<Repeated>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let (envelope, reader) = (&mut self.envelope, &mut self.reader);
         let mut keys = None;
         self.plan.several(tags, reader, |reader, written| {
@@ -227,18 +285,18 @@ impl<'a, 'p> Record<'a, 'p> {
 
     fn columns(&mut self, columns: &'p Choice<Columns>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         self.columns = match columns.pick(&mut self.reader)? {
-            Columns::Null => Listing::Null,
-            Columns::Listed(parts) => Listing::Columns(self.list(parts, events)?),
+            Columns::Null => ColumnListing::Null,
+            Columns::Listed(parts) => ColumnListing::Columns(self.list(parts, events)?),
             Columns::Other(schema) => {
                 self.plan.schemas.skip(schema, &mut self.reader)?;
-                Listing::Other
+                ColumnListing::Other
             }
         };
         Ok(())
     }
 
     /// The list of columns: usually the same as the table's last one, and then not read again.
-    fn list(&mut self, parts: &'p Parts, events: &mut Events<'a, '_, '_>) -> Result<List<'a>> {
+    fn list(&mut self, parts: &'p RecordPlan, events: &mut Events<'a, '_, '_>) -> Result<ColumnList<'a>> {
         if !self.list.raw.is_empty() && self.reader.eat(self.list.raw) {
             return Ok(self.list);
         }
@@ -246,53 +304,54 @@ impl<'a, 'p> Record<'a, 'p> {
         let columns = self.listed(parts, events)?;
         let raw = self.reader.since(start);
         let types = events.wants.types.then(|| types(raw, &columns, events));
-        self.list = List { raw, columns: events.arena.alloc_slice_copy(&columns), types, ..self.list };
-        *events.list(self.list.name) = self.list;
+        self.list = ColumnList { raw, columns: events.arena.alloc_slice_copy(&columns), types, ..self.list };
+        *self.cache.list(self.list.name) = self.list;
         Ok(self.list)
     }
 
-    fn listed(&mut self, parts: &'p Parts, events: &mut Events<'a, '_, '_>) -> Result<Vec<Listed>> {
-        let (mut columns, mut key) = (Vec::new(), KeyId::START);
+    fn listed(&mut self, parts: &'p RecordPlan, events: &mut Events<'a, '_, '_>) -> Result<Vec<ColumnDescriptor>> {
+        let (mut columns, mut key) = (Vec::new(), NameId::START);
         let schemas = &self.plan.schemas;
         self.reader.items(|reader| {
             let ([name], [type_number]) = parts.read(reader, schemas)?;
             key = events.keys.plain(&unescaped(reader.utf8(name.unwrap_or_default())?), key);
             let type_number = type_number.and_then(|number| i32::try_from(number).ok()).unwrap_or(-1);
-            columns.push(Listed { key, is_wanted: events.wants_cell(key), type_number });
+            columns.push(ColumnDescriptor { key, is_wanted: events.wants_cell(key), type_number });
             Ok(())
         })?;
         Ok(columns)
     }
 
-    fn image(&mut self, image: &'p Choice<Image>, events: &mut Events<'a, '_, '_>) -> Result<Picture<'a, 'p>> {
+    fn image(&mut self, image: &'p Choice<ImageEncoding>, events: &mut Events<'a, '_, '_>) -> Result<RowImage<'a, 'p>> {
         match image.pick(&mut self.reader)? {
-            Image::Null => Ok(Picture::None),
-            Image::Text => Ok(Picture::Text(self.reader.text()?)),
-            Image::Cells(cell, whole) => self.values(cell, whole, events),
-            Image::Other(schema) => self.plan.schemas.skip(schema, &mut self.reader).map(|()| Picture::Other),
+            ImageEncoding::Null => Ok(RowImage::None),
+            ImageEncoding::Text => Ok(RowImage::Text(self.reader.text()?)),
+            ImageEncoding::Cells(cell, whole) => self.values(cell, whole, events),
+            ImageEncoding::Other(schema) => self.plan.schemas.skip(schema, &mut self.reader).map(|()| RowImage::Other),
         }
     }
 
     /// The values of an image, if what they are is known already; a writer's schema may have any order.
     fn values(
         &mut self,
-        cell: &'p Choice<Cell>,
+        cell: &'p Choice<CellEncoding>,
         whole: &'p crate::wire::avro::Schema,
         events: &mut Events<'a, '_, '_>,
-    ) -> Result<Picture<'a, 'p>> {
-        if let (Listing::Columns(list), true) = (&self.columns, self.op.is_row_change()) {
-            return cells(&mut self.reader, self.plan, cell, list, self.op, events);
+    ) -> Result<RowImage<'a, 'p>> {
+        if let (ColumnListing::Columns(list), true) = (&self.columns, self.op.is_row_change()) {
+            let memo = (self.op == Op::Update).then_some(&mut self.cache.before);
+            return cells(&mut self.reader, self.plan, cell, list, memo, events);
         }
         let start = self.reader.at();
         self.plan.schemas.skip(whole, &mut self.reader)?;
-        Ok(Picture::Later(start, cell))
+        Ok(RowImage::Later(start, cell))
     }
 
     fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
         if self.op.is_row_change() {
             return self.emit_change(events);
         }
-        if let Picture::Text(sql) = self.after {
+        if let RowImage::Text(sql) = self.after {
             self.envelope.sql = Some(sql.into());
         }
         let op = if self.op == Op::Ddl { Op::of_statement(self.envelope.sql.as_deref().unwrap_or_default()) } else { self.op };
@@ -305,7 +364,7 @@ impl<'a, 'p> Record<'a, 'p> {
     fn emit_change(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op;
         let list = match &self.columns {
-            Listing::Columns(list) => *list,
+            ColumnListing::Columns(list) => *list,
             other => return Err(unlisted(other)),
         };
         self.envelope.types = list.types;
@@ -325,14 +384,17 @@ impl<'a, 'p> Record<'a, 'p> {
         Ok(())
     }
 
-    fn cells_of(&mut self, side: Side, list: &List<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
-        let picture = match self.side(side).clone() {
-            Picture::Later(start, cell) => cells(&mut self.reader.from(start), self.plan, cell, list, self.op, events)?,
+    fn cells_of(&mut self, side: Side, list: &ColumnList<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
+        let image = match self.side(side).clone() {
+            RowImage::Later(start, cell) => {
+                let memo = (self.op == Op::Update).then_some(&mut self.cache.before);
+                cells(&mut self.reader.from(start), self.plan, cell, list, memo, events)?
+            }
             other => other,
         };
-        match picture {
-            Picture::None => Ok(None),
-            Picture::Cells(cells) => Ok(Some(cells)),
+        match image {
+            RowImage::None => Ok(None),
+            RowImage::Cells(cells) => Ok(Some(cells)),
             _ => Err(Fault::new(Kind::Envelope, "expected the columns' values, found text")),
         }
     }
@@ -343,56 +405,55 @@ impl<'a, 'p> Record<'a, 'p> {
 /// Most values of an update's second image stand in its first one too, byte for byte, and are not made again.
 fn cells<'a, 'p>(
     reader: &mut Reader<'a>,
-    plan: &Plan,
-    cell: &'p Choice<Cell>,
-    list: &List<'a>,
-    op: Op,
+    plan: &SchemaPlan,
+    cell: &'p Choice<CellEncoding>,
+    list: &ColumnList<'a>,
+    mut memo: Option<&mut Vec<(&'a [u8], Value<'a>)>>,
     events: &mut Events<'a, '_, '_>,
-) -> Result<Picture<'a, 'p>> {
+) -> Result<RowImage<'a, 'p>> {
     let start = events.cells.len();
     let (mut items, mut columns) = (Items::default(), list.columns.iter());
-    let is_update = op == Op::Update;
-    let is_first = is_update && events.twins.is_empty();
+    let is_first = memo.as_ref().is_some_and(|memo| memo.is_empty());
     while reader.next_item(&mut items)? {
         let (at, place) = (list.columns.len() - columns.len(), reader.at());
         let column = columns.next().ok_or_else(|| miscounted(at + 1, at))?;
-        let value = match events.twins.get(at).filter(|twin| is_update && !is_first && reader.eat(twin.0)) {
-            Some(twin) => twin.1,
+        let value = match memo.as_ref().filter(|_| !is_first).and_then(|memo| memo.get(at)).filter(|known| reader.eat(known.0)) {
+            Some(known) => known.1,
             None => {
                 let value = cell.pick(reader).and_then(|cell| cell.read(reader, &plan.schemas, column, events.arena));
                 value.map_err(|fault| fault.within(events.keys.name(column.key)))?
             }
         };
-        if is_first {
-            events.twins.push((reader.since(place), value));
+        if let (true, Some(memo)) = (is_first, &mut memo) {
+            memo.push((reader.since(place), value));
         }
         if column.is_wanted && !matches!(value, Value::Missing) {
             events.cells.push((column.key, value));
         }
     }
     match list.columns.len() - columns.len() {
-        0 if !list.columns.is_empty() => Ok(Picture::None),
+        0 if !list.columns.is_empty() => Ok(RowImage::None),
         read if columns.len() > 0 => Err(miscounted(read, list.columns.len())),
-        _ => Ok(Picture::Cells(start..events.cells.len())),
+        _ => Ok(RowImage::Cells(start..events.cells.len())),
     }
 }
 
 /// The block of declared types of a list of columns that is written like this.
-fn types(raw: &[u8], columns: &[Listed], events: &mut Events<'_, '_, '_>) -> usize {
+fn types(raw: &[u8], columns: &[ColumnDescriptor], events: &mut Events<'_, '_, '_>) -> usize {
     let hint = columns.last().map_or(0, |column| column.key.index());
     if let Some(block) = events.types.latest(hint, |known| known == raw) {
         return block;
     }
     events.types.start();
-    for Listed { key, type_number, .. } in columns {
+    for ColumnDescriptor { key, type_number, .. } in columns {
         events.types.declare_as(*key, events.keys.column(*key), &format!("{NAME} {type_number}"), || declared(*type_number));
     }
     events.types.finish(raw, hint)
 }
 
 #[cold]
-fn unlisted(listing: &Listing<'_>) -> Fault {
-    let found = if matches!(listing, Listing::Null) { "null" } else { "text" };
+fn unlisted(listing: &ColumnListing<'_>) -> Fault {
+    let found = if matches!(listing, ColumnListing::Null) { "null" } else { "text" };
     Fault::new(Kind::Envelope, format!("expected the columns of the row, found {found}")).within("fields")
 }
 
@@ -449,7 +510,7 @@ fn micros(time: i64) -> Option<i64> {
     micros_of_epoch(time).filter(|_| time > 0)
 }
 
-fn text<'a>(written: &Choice<Written>, reader: &mut Reader<'a>) -> Result<Option<&'a str>> {
+fn text<'a>(written: &Choice<ScalarEncoding>, reader: &mut Reader<'a>) -> Result<Option<&'a str>> {
     written.bytes(reader)?.map(|bytes| reader.utf8(bytes)).transpose()
 }
 

@@ -4,32 +4,33 @@ use std::borrow::Cow;
 
 use bumpalo::Bump;
 
-use super::plan::{Parts, Sort, Wanted};
+use super::ColumnDescriptor;
+use super::parts::{ExpectedType, RecordPlan, Wanted};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Listed, Unread, Value};
 use crate::mysql::charset;
 use crate::mysql::number::plain_text;
-use crate::mysql::temporal::Written;
-use crate::mysql::types::{Base, Declared, Form};
+use crate::mysql::temporal::DateTimeText;
+use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::mysql::zone::Zone;
+use crate::value::{Unread, Value};
 use crate::wire::avro::{Reader, Schema, Schemas};
 use crate::wire::utf8::{is_utf8, utf8};
 
 /// What a value of an image may be.
 #[derive(Debug)]
-pub(super) enum Cell {
+pub(super) enum CellEncoding {
     Null,
     Text,
     /// The symbols of `EmptyObject`.
     Empty(Vec<String>),
-    Known(Sorted, Parts),
+    Known(ValueRecord, RecordPlan),
     /// A type that is not DTS's, by its name.
     Unknown(String, Schema),
 }
 
 /// The records that DTS has for values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sorted {
+pub(super) enum ValueRecord {
     Integer,
     Character,
     Decimal,
@@ -43,70 +44,70 @@ pub(super) enum Sorted {
 }
 
 const CLOCK: [Wanted; 7] = [
-    ("year", Sort::Number),
-    ("month", Sort::Number),
-    ("day", Sort::Number),
-    ("hour", Sort::Number),
-    ("minute", Sort::Number),
-    ("second", Sort::Number),
-    ("millis", Sort::Number),
+    ("year", ExpectedType::Number),
+    ("month", ExpectedType::Number),
+    ("day", ExpectedType::Number),
+    ("hour", ExpectedType::Number),
+    ("minute", ExpectedType::Number),
+    ("second", ExpectedType::Number),
+    ("millis", ExpectedType::Number),
 ];
 const ZONED: [Wanted; 7] = [
-    ("value.year", Sort::Number),
-    ("value.month", Sort::Number),
-    ("value.day", Sort::Number),
-    ("value.hour", Sort::Number),
-    ("value.minute", Sort::Number),
-    ("value.second", Sort::Number),
-    ("value.millis", Sort::Number),
+    ("value.year", ExpectedType::Number),
+    ("value.month", ExpectedType::Number),
+    ("value.day", ExpectedType::Number),
+    ("value.hour", ExpectedType::Number),
+    ("value.minute", ExpectedType::Number),
+    ("value.second", ExpectedType::Number),
+    ("value.millis", ExpectedType::Number),
 ];
 
-const VALUE: Wanted = ("value", Sort::Text);
-const STORED: Wanted = ("value", Sort::Bytes);
+const VALUE: Wanted = ("value", ExpectedType::Text);
+const STORED: Wanted = ("value", ExpectedType::Bytes);
 
 /// Each record's name, what it is, and what is wanted of it: bytes, then numbers.
-const RECORDS: [(&str, Sorted, &[Wanted], &[Wanted]); 11] = [
-    ("Integer", Sorted::Integer, &[VALUE], &[]),
-    ("Character", Sorted::Character, &[STORED, ("charset", Sort::Text)], &[]),
-    ("Decimal", Sorted::Decimal, &[VALUE], &[]),
-    ("Float", Sorted::Float, &[], &[("value", Sort::Double)]),
-    ("Timestamp", Sorted::Timestamp, &[], &[("timestamp", Sort::Number), ("millis", Sort::Number)]),
-    ("DateTime", Sorted::DateTime, &[], &CLOCK),
-    ("TimestampWithTimeZone", Sorted::Zoned, &[("timezone", Sort::Text)], &ZONED),
-    ("TextObject", Sorted::Text, &[VALUE], &[]),
-    ("TextGeometry", Sorted::Text, &[VALUE], &[]),
-    ("BinaryObject", Sorted::Object, &[STORED, ("type", Sort::Text)], &[]),
-    ("BinaryGeometry", Sorted::Geometry, &[STORED], &[]),
+const RECORDS: [(&str, ValueRecord, &[Wanted], &[Wanted]); 11] = [
+    ("Integer", ValueRecord::Integer, &[VALUE], &[]),
+    ("Character", ValueRecord::Character, &[STORED, ("charset", ExpectedType::Text)], &[]),
+    ("Decimal", ValueRecord::Decimal, &[VALUE], &[]),
+    ("Float", ValueRecord::Float, &[], &[("value", ExpectedType::Double)]),
+    ("Timestamp", ValueRecord::Timestamp, &[], &[("timestamp", ExpectedType::Number), ("millis", ExpectedType::Number)]),
+    ("DateTime", ValueRecord::DateTime, &[], &CLOCK),
+    ("TimestampWithTimeZone", ValueRecord::Zoned, &[("timezone", ExpectedType::Text)], &ZONED),
+    ("TextObject", ValueRecord::Text, &[VALUE], &[]),
+    ("TextGeometry", ValueRecord::Text, &[VALUE], &[]),
+    ("BinaryObject", ValueRecord::Object, &[STORED, ("type", ExpectedType::Text)], &[]),
+    ("BinaryGeometry", ValueRecord::Geometry, &[STORED], &[]),
 ];
 
-impl Cell {
+impl CellEncoding {
     pub fn compile(schemas: &Schemas, schema: &Schema) -> Result<Self, String> {
         let name = schemas.named(schema).map_or("", |named| &named.name);
         let record = RECORDS.iter().find(|(record, ..)| *record == name && schemas.fields(schema).is_some());
         Ok(match (schema, record) {
-            (Schema::Null, _) => Cell::Null,
-            (Schema::String, _) => Cell::Text,
+            (Schema::Null, _) => CellEncoding::Null,
+            (Schema::String, _) => CellEncoding::Text,
             (named, _) if name == "EmptyObject" && schemas.symbols(named).is_some() => {
-                Cell::Empty(schemas.symbols(named).unwrap_or_default().to_vec())
+                CellEncoding::Empty(schemas.symbols(named).unwrap_or_default().to_vec())
             }
-            (_, Some((_, sorted, bytes, numbers))) => Cell::Known(*sorted, Parts::compile(schemas, schema, bytes, numbers)?),
-            _ => Cell::Unknown(name.into(), schema.clone()),
+            (_, Some((_, record, bytes, numbers))) => CellEncoding::Known(*record, RecordPlan::compile(schemas, schema, bytes, numbers)?),
+            _ => CellEncoding::Unknown(name.into(), schema.clone()),
         })
     }
 
     /// Reads the value of a column; one that nobody asks for is only stepped over.
     #[inline(always)]
-    pub fn read<'a>(&self, reader: &mut Reader<'a>, schemas: &Schemas, column: &Listed, arena: &'a Bump) -> Result<Value<'a>> {
+    pub fn read<'a>(&self, reader: &mut Reader<'a>, schemas: &Schemas, column: &ColumnDescriptor, arena: &'a Bump) -> Result<Value<'a>> {
         let start = reader.at();
         let made = match self {
-            Cell::Null => return Ok(Value::Null),
-            Cell::Known(sorted, parts) => sorted.read(parts, reader, schemas, column, arena)?,
-            Cell::Text => Ok(Value::Text(reader.text()?)),
-            Cell::Empty(symbols) => {
+            CellEncoding::Null => return Ok(Value::Null),
+            CellEncoding::Known(record, parts) => record.read(parts, reader, schemas, column, arena)?,
+            CellEncoding::Text => Ok(Value::Text(reader.text()?)),
+            CellEncoding::Empty(symbols) => {
                 let symbol = reader.index(symbols.len(), "symbol")?;
                 empty(symbols.get(symbol).map_or("", String::as_str))
             }
-            Cell::Unknown(name, schema) => {
+            CellEncoding::Unknown(name, schema) => {
                 schemas.skip(schema, reader)?;
                 Err(no(format!("a value of Avro type {name:?} is none of DTS's")))
             }
@@ -119,16 +120,16 @@ impl Cell {
 }
 
 /// Why a value cannot be made out, before its place is known.
-struct Odd<'a> {
+struct BadValue<'a> {
     kind: Kind,
     why: String,
     /// The stored bytes, where there are any.
     bytes: Option<&'a [u8]>,
 }
 
-type Made<'a> = std::result::Result<Value<'a>, Box<Odd<'a>>>;
+type Made<'a> = std::result::Result<Value<'a>, Box<BadValue<'a>>>;
 
-impl<'a> Odd<'a> {
+impl<'a> BadValue<'a> {
     #[cold]
     fn value(self, written: &'a [u8], arena: &'a Bump) -> Value<'a> {
         let why = arena.alloc_str(&self.why);
@@ -137,19 +138,19 @@ impl<'a> Odd<'a> {
 }
 
 #[cold]
-fn no<'a>(why: impl Into<String>) -> Box<Odd<'a>> {
-    Box::new(Odd { kind: Kind::Type, why: why.into(), bytes: None })
+fn no<'a>(why: impl Into<String>) -> Box<BadValue<'a>> {
+    Box::new(BadValue { kind: Kind::Type, why: why.into(), bytes: None })
 }
 
 #[cold]
-fn beyond<'a>(why: impl Into<String>) -> Box<Odd<'a>> {
-    Box::new(Odd { kind: Kind::Range, why: why.into(), bytes: None })
+fn beyond<'a>(why: impl Into<String>) -> Box<BadValue<'a>> {
+    Box::new(BadValue { kind: Kind::Range, why: why.into(), bytes: None })
 }
 
 /// Bytes that are not the text that they should be.
 #[cold]
-fn undecoded<'a>(why: String, bytes: &'a [u8]) -> Box<Odd<'a>> {
-    Box::new(Odd { kind: Kind::Encoding, why, bytes: Some(bytes) })
+fn undecoded<'a>(why: String, bytes: &'a [u8]) -> Box<BadValue<'a>> {
+    Box::new(BadValue { kind: Kind::Encoding, why, bytes: Some(bytes) })
 }
 
 fn empty<'a>(symbol: &str) -> Made<'a> {
@@ -161,42 +162,49 @@ fn empty<'a>(symbol: &str) -> Made<'a> {
     }
 }
 
-impl Sorted {
+impl ValueRecord {
     /// Reads the record; a column that nobody asks for gets no value.
     #[inline(always)]
-    fn read<'a>(self, parts: &Parts, reader: &mut Reader<'a>, schemas: &Schemas, column: &Listed, arena: &'a Bump) -> Result<Made<'a>> {
+    fn read<'a>(
+        self,
+        parts: &RecordPlan,
+        reader: &mut Reader<'a>,
+        schemas: &Schemas,
+        column: &ColumnDescriptor,
+        arena: &'a Bump,
+    ) -> Result<Made<'a>> {
         Ok(match self {
-            Sorted::Integer | Sorted::Text | Sorted::Decimal | Sorted::Geometry => {
+            ValueRecord::Integer | ValueRecord::Text | ValueRecord::Decimal | ValueRecord::Geometry => {
                 let ([value], []) = parts.read(reader, schemas)?;
                 match value.filter(|_| column.is_wanted) {
                     Some(value) => self.written(value, arena),
                     None => Ok(Value::Null),
                 }
             }
-            Sorted::Character => {
+            ValueRecord::Character => {
                 let ([value, charset], []) = parts.read(reader, schemas)?;
                 match value.filter(|_| column.is_wanted) {
                     Some(value) => character(value, charset.unwrap_or_default(), arena),
                     None => Ok(Value::Null),
                 }
             }
-            Sorted::Float => {
+            ValueRecord::Float => {
                 let ([], [bits]) = parts.read(reader, schemas)?;
                 Ok(bits.map_or(Value::Null, |bits| float(f64::from_bits(bits as u64), column.type_number)))
             }
-            Sorted::Timestamp => {
+            ValueRecord::Timestamp => {
                 let ([], [seconds, micros]) = parts.read(reader, schemas)?;
                 seconds.map_or(Ok(Value::Null), |seconds| timestamp(seconds, micros.unwrap_or(0)))
             }
-            Sorted::DateTime => {
+            ValueRecord::DateTime => {
                 let ([], clock) = parts.read(reader, schemas)?;
                 if column.is_wanted { date_time(&clock, arena) } else { Ok(Value::Null) }
             }
-            Sorted::Object => {
-                let ([value, sort], []) = parts.read(reader, schemas)?;
-                Ok(value.map_or(Value::Null, |value| object(value, sort.unwrap_or_default())))
+            ValueRecord::Object => {
+                let ([value, expected], []) = parts.read(reader, schemas)?;
+                Ok(value.map_or(Value::Null, |value| object(value, expected.unwrap_or_default())))
             }
-            Sorted::Zoned => {
+            ValueRecord::Zoned => {
                 let ([zone], clock) = parts.read(reader, schemas)?;
                 if column.is_wanted { zoned(&clock, zone.unwrap_or_default(), arena) } else { Ok(Value::Null) }
             }
@@ -206,16 +214,16 @@ impl Sorted {
     /// A value that is written in one piece.
     #[inline(always)]
     fn written<'a>(self, value: &'a [u8], arena: &'a Bump) -> Made<'a> {
-        if self == Sorted::Geometry {
+        if self == ValueRecord::Geometry {
             return Ok(Value::Bytes(value));
         }
         if !is_utf8(value) {
             return Err(undecoded("the text is not UTF-8".into(), value));
         }
         Ok(match self {
-            Sorted::Text => Value::Plain(value),
+            ValueRecord::Text => Value::Plain(value),
             // Java's BigDecimal prints some values with an exponent, and MySQL none.
-            Sorted::Decimal if value.iter().any(|byte| byte | 0x20 == b'e') => {
+            ValueRecord::Decimal if value.iter().any(|byte| byte | 0x20 == b'e') => {
                 let plain = utf8(value).and_then(plain_text);
                 plain.map_or(Value::Digits(value), |plain| Value::Number(arena.alloc_str(&plain)))
             }
@@ -246,8 +254,8 @@ fn character<'a>(value: &'a [u8], charset: &[u8], arena: &'a Bump) -> Made<'a> {
 }
 
 /// A large object. Of TEXT nothing says in which character set it is, so that only UTF-8 is known to be text.
-fn object<'a>(value: &'a [u8], sort: &[u8]) -> Value<'a> {
-    let is_text = ["TEXT", "JSON", "ENUM", "SET", "XML"].iter().any(|text| sort.eq_ignore_ascii_case(text.as_bytes()));
+fn object<'a>(value: &'a [u8], expected: &[u8]) -> Value<'a> {
+    let is_text = ["TEXT", "JSON", "ENUM", "SET", "XML"].iter().any(|text| expected.eq_ignore_ascii_case(text.as_bytes()));
     let text = utf8(value).filter(|_| is_text);
     text.map_or(Value::Bytes(value), Value::Text)
 }
@@ -263,7 +271,7 @@ fn timestamp<'a>(seconds: i64, micros: i64) -> Made<'a> {
     match micros {
         // MySQL stores its zero date as 0; a TIMESTAMP begins a second later.
         0 if seconds == 0 => Ok(Value::Text(ZERO_DATE)),
-        micros @ 0..MICROS if SECONDS.contains(&seconds) => Ok(Value::Instant(seconds * MICROS + micros)),
+        micros @ 0..MICROS if SECONDS.contains(&seconds) => Ok(Value::Timestamp(seconds * MICROS + micros)),
         micros => Err(beyond(format!("{seconds} seconds and {micros} microseconds do not fit into a timestamp"))),
     }
 }
@@ -280,7 +288,9 @@ fn date_time<'a>(parts: &[Option<i64>; 7], arena: &'a Bump) -> Made<'a> {
         [Some(year), Some(month), Some(day), Some(hour), Some(minute), Some(second), micros] => {
             let clock = written([year, month, day, hour, minute, second, micros.unwrap_or(0)])?;
             let micros = |seconds| seconds * MICROS + i64::from(clock.nanos / 1000);
-            Ok(clock.seconds().map_or_else(|_| Value::Text(arena.alloc_str(&print(&clock, true))), |seconds| Value::Clock(micros(seconds))))
+            Ok(clock
+                .seconds()
+                .map_or_else(|_| Value::Text(arena.alloc_str(&print(&clock, true))), |seconds| Value::DateTime(micros(seconds))))
         }
         _ => Err(no(format!("a DateTime of {} is no date, time or year", shown(parts)))),
     }
@@ -311,11 +321,11 @@ fn time<'a>(parts: [i64; 4]) -> Made<'a> {
     Ok(Value::Time(((hour * 60 + minute) * 60 + second) * MICROS + micros))
 }
 
-fn written<'a>(parts: [i64; 7]) -> std::result::Result<Written, Box<Odd<'a>>> {
+fn written<'a>(parts: [i64; 7]) -> std::result::Result<DateTimeText, Box<BadValue<'a>>> {
     let [year, month, day, hour, minute, second, micros] = parts;
     let two_digits = |part: i64| u8::try_from(part).ok().filter(|part| *part < 100);
     let made = || {
-        Some(Written {
+        Some(DateTimeText {
             year: u16::try_from(year).ok().filter(|year| *year < 10_000)?,
             month: two_digits(month)?,
             day: two_digits(day)?,
@@ -332,8 +342,8 @@ fn written<'a>(parts: [i64; 7]) -> std::result::Result<Written, Box<Odd<'a>>> {
 
 /// A zero date, or another that the calendar lacks, as MySQL prints it.
 #[cold]
-fn print(written: &Written, has_time: bool) -> String {
-    let Written { year, month, day, hour, minute, second, nanos, .. } = written;
+fn print(written: &DateTimeText, has_time: bool) -> String {
+    let DateTimeText { year, month, day, hour, minute, second, nanos, .. } = written;
     let date = format!("{year:04}-{month:02}-{day:02}");
     match nanos / 1000 {
         _ if !has_time => date,
@@ -345,7 +355,7 @@ fn print(written: &Written, has_time: bool) -> String {
 /// A clock in a zone.
 fn zoned<'a>(parts: &[Option<i64>; 7], zone: &[u8], arena: &'a Bump) -> Made<'a> {
     let clock = match date_time(parts, arena)? {
-        Value::Clock(clock) => clock,
+        Value::DateTime(clock) => clock,
         // A zero date is one in every zone.
         Value::Text(text) => return Ok(Value::Text(text)),
         _ => return Err(no(format!("a TimestampWithTimeZone of {} is no moment", shown(parts)))),
@@ -353,7 +363,7 @@ fn zoned<'a>(parts: &[Option<i64>; 7], zone: &[u8], arena: &'a Bump) -> Made<'a>
     let name = String::from_utf8_lossy(zone);
     let zone = zone_of(&name).ok_or_else(|| no(format!("unknown time zone {name:?}")))?;
     match zone.instant(clock.div_euclid(MICROS)) {
-        Ok(seconds) => Ok(Value::Instant(seconds * MICROS + clock.rem_euclid(MICROS))),
+        Ok(seconds) => Ok(Value::Timestamp(seconds * MICROS + clock.rem_euclid(MICROS))),
         Err(_) => Err(beyond(format!("the time zone {name:?} skips or repeats the clock {}", shown(parts)))),
     }
 }
@@ -374,31 +384,31 @@ const FLOAT: i32 = 4;
 
 /// The type that one of MySQL's numbers stands for. It does not tell whether an integer is signed, so that the inferred type
 /// has to hold both; nor text from bytes, nor any length.
-pub(super) fn declared(type_number: i32) -> Declared {
-    let (base, form) = match type_number {
-        0 | 246 => (Base::Decimal, Form::Plain),
-        1 => (Base::Tinyint, Form::Plain),
-        2 => (Base::Smallint, Form::Plain),
-        3 => (Base::Int, Form::Plain),
-        FLOAT => (Base::Float, Form::Plain),
-        5 => (Base::Double, Form::Plain),
-        7 | 17 => (Base::Timestamp, Form::Plain),
-        8 => (Base::Bigint, Form::Plain),
-        9 => (Base::Mediumint, Form::Plain),
-        10 | 14 => (Base::Date, Form::Plain),
-        11 | 19 => (Base::Time, Form::Plain),
-        12 | 18 => (Base::Datetime, Form::Plain),
-        13 => (Base::Year, Form::Plain),
-        16 => (Base::Bit, Form::Plain),
-        15 | 249..=254 => (Base::Characters, Form::Plain),
-        245 => (Base::Json, Form::Plain),
-        247 => (Base::Enum, Form::Plain),
-        248 => (Base::Set, Form::Plain),
-        255 => (Base::Geometry, Form::Wkb),
-        _ => (Base::Unknown, Form::Plain),
+pub(super) fn declared(type_number: i32) -> DeclaredType {
+    let (family, encoding) = match type_number {
+        0 | 246 => (TypeFamily::Decimal, Encoding::Plain),
+        1 => (TypeFamily::Tinyint, Encoding::Plain),
+        2 => (TypeFamily::Smallint, Encoding::Plain),
+        3 => (TypeFamily::Int, Encoding::Plain),
+        FLOAT => (TypeFamily::Float, Encoding::Plain),
+        5 => (TypeFamily::Double, Encoding::Plain),
+        7 | 17 => (TypeFamily::Timestamp, Encoding::Plain),
+        8 => (TypeFamily::Bigint, Encoding::Plain),
+        9 => (TypeFamily::Mediumint, Encoding::Plain),
+        10 | 14 => (TypeFamily::Date, Encoding::Plain),
+        11 | 19 => (TypeFamily::Time, Encoding::Plain),
+        12 | 18 => (TypeFamily::Datetime, Encoding::Plain),
+        13 => (TypeFamily::Year, Encoding::Plain),
+        16 => (TypeFamily::Bit, Encoding::Plain),
+        15 | 249..=254 => (TypeFamily::Characters, Encoding::Plain),
+        245 => (TypeFamily::Json, Encoding::Plain),
+        247 => (TypeFamily::Enum, Encoding::Plain),
+        248 => (TypeFamily::Set, Encoding::Plain),
+        255 => (TypeFamily::Geometry, Encoding::Wkb),
+        _ => (TypeFamily::Unknown, Encoding::Plain),
     };
     let text = type_number.to_string().into();
-    Declared { text, base, unsigned: true, arguments: Vec::new(), labels: Vec::new(), form }
+    DeclaredType { text, family, unsigned: true, arguments: Vec::new(), labels: Vec::new(), encoding }
 }
 
 /// The fault of a list of values that does not go with the list of columns.

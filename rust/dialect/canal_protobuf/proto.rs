@@ -1,0 +1,227 @@
+//! The messages of canal's `CanalProtocol.proto` and `EntryProtocol.proto`: fields, enums, and whether bytes are such a message.
+
+use std::borrow::Cow;
+
+use crate::wire::protobuf::{Field, Reader};
+
+/// Fields of a message of `CanalProtocol.proto` or `EntryProtocol.proto`, by the names that canal gives them.
+macro_rules! message {
+    ($message:ident { $($number:literal $name:ident: $form:ident,)* }) => {
+        #[expect(non_upper_case_globals, reason = "as canal spells them")]
+        pub mod $message {
+            use crate::wire::protobuf::{self, Known, Tag};
+            $(pub const $name: Tag = protobuf::$form($number);)*
+            pub const KNOWN: &[Known] = &[$(Known { tag: $name, name: stringify!($name) }),*];
+        }
+    };
+}
+
+message!(packet {
+    1 magic_number: number,
+    2 version: number,
+    3 r#type: number,
+    4 compression: number,
+    5 body: bytes,
+});
+
+message!(batch {
+    1 batch_id: number,
+    // Entries.
+    2 messages: bytes,
+});
+
+message!(ack {
+    1 error_code: number,
+    2 error_message: bytes,
+});
+
+message!(entry {
+    1 header: bytes,
+    2 entryType: number,
+    // A RowChange, TransactionBegin, TransactionEnd or Pair.
+    3 storeValue: bytes,
+});
+
+message!(header {
+    1 version: number,
+    2 logfileName: bytes,
+    3 logfileOffset: number,
+    4 serverId: number,
+    5 serverenCode: bytes,
+    // Milliseconds.
+    6 executeTime: number,
+    7 sourceType: number,
+    // May be quoted with backticks in a DDL.
+    8 schemaName: bytes,
+    9 tableName: bytes,
+    10 eventLength: number,
+    11 eventType: number,
+    12 props: bytes,
+    // All that was executed so far, not only this transaction.
+    13 gtid: bytes,
+});
+
+message!(pair {
+    1 key: bytes,
+    2 value: bytes,
+});
+
+// TransactionBegin and TransactionEnd.
+message!(transaction {
+    1 executeTime: number,
+    2 transactionId: bytes,
+    3 props: bytes,
+    4 threadId: number,
+});
+
+message!(row_change {
+    1 tableId: number,
+    2 eventType: number,
+    10 isDdl: number,
+    11 sql: bytes,
+    12 rowDatas: bytes,
+    13 props: bytes,
+    // Where a statement was executed, which need not be where its table is.
+    14 ddlSchemaName: bytes,
+});
+
+message!(row_data {
+    1 beforeColumns: bytes,
+    2 afterColumns: bytes,
+    3 props: bytes,
+});
+
+message!(column {
+    1 index: number,
+    // JDBC's number of a type; of an unsigned value that needs it, of the next wider type.
+    2 sqlType: number,
+    3 name: bytes,
+    4 isKey: number,
+    // Says nothing that the values do not.
+    5 updated: number,
+    6 isNull: number,
+    7 props: bytes,
+    // Absent for NULL, and where TiCDC has empty text.
+    8 value: bytes,
+    9 length: number,
+    // The declared type.
+    10 mysqlType: bytes,
+});
+
+/// The kinds of packets.
+pub const PACKET_TYPES: [&str; 13] = [
+    "PACKAGETYPECOMPATIBLEPROTO2",
+    "HANDSHAKE",
+    "CLIENTAUTHENTICATION",
+    "ACK",
+    "SUBSCRIPTION",
+    "UNSUBSCRIPTION",
+    "GET",
+    "MESSAGES",
+    "CLIENTACK",
+    "SHUTDOWN",
+    "DUMP",
+    "HEARTBEAT",
+    "CLIENTROLLBACK",
+];
+pub const PACKET_ACK: u64 = 3;
+pub const PACKET_MESSAGES: u64 = 7;
+
+/// What `compression` can be; canal's own reader knows the first two.
+pub const COMPRESSIONS: [&str; 5] = ["COMPRESSIONCOMPATIBLEPROTO2", "NONE", "ZLIB", "GZIP", "LZF"];
+pub const NONE: u64 = 1;
+
+/// The kinds of entries; the first stands for none.
+pub const ENTRY_TYPES: [&str; 6] = ["ENTRYTYPECOMPATIBLEPROTO2", "TRANSACTIONBEGIN", "ROWDATA", "TRANSACTIONEND", "HEARTBEAT", "GTIDLOG"];
+pub const TRANSACTION_BEGIN: u64 = 1;
+pub const ROW_DATA: u64 = 2;
+pub const TRANSACTION_END: u64 = 3;
+pub const HEARTBEAT: u64 = 4;
+pub const GTID_LOG: u64 = 5;
+
+/// What happened; the first stands for nothing.
+pub const EVENT_TYPES: [&str; 16] = [
+    "EVENTTYPECOMPATIBLEPROTO2",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "CREATE",
+    "ALTER",
+    "ERASE",
+    "QUERY",
+    "TRUNCATE",
+    "RENAME",
+    "CINDEX",
+    "DINDEX",
+    "GTID",
+    "XACOMMIT",
+    "XAROLLBACK",
+    "MHEARTBEAT",
+];
+pub const UPDATE: u64 = 2;
+
+/// As the connectors of other producers are called.
+pub const SOURCE_TYPES: [&str; 4] = ["mysql", "oracle", "mysql", "postgresql"];
+
+/// The word for a number of an enum, or the number itself.
+pub fn word(words: &[&'static str], number: u64) -> Cow<'static, str> {
+    words.get(usize::try_from(number).unwrap_or(usize::MAX)).map_or_else(|| number.to_string().into(), |word| (*word).into())
+}
+
+/// Whether bytes are one of canal's messages from the first to the last: known fields in their forms and nothing else, down to
+/// the entries and their headers.
+pub fn is_canal(message: &[u8]) -> bool {
+    let message = Reader::new(message);
+    !message.is_empty() && (is_packet(message) || is_messages(message) || is_entry(message))
+}
+
+fn is_packet(message: Reader<'_>) -> bool {
+    let (mut version, mut kind, mut compression, mut body) = (0, 0, NONE, Reader::new(&[]));
+    let is_message = message.is_message(packet::KNOWN, |field| {
+        match field.tag {
+            packet::version => version = field.varint,
+            packet::r#type => kind = field.varint,
+            packet::compression => compression = field.varint,
+            packet::body => body = field.bytes,
+            _ => {}
+        }
+        true
+    });
+    is_message
+        && match (kind, compression) {
+            // The empty packets that canal sends have a version.
+            (PACKET_MESSAGES, 0..=NONE) => is_messages(body) || body.is_empty() && version == 1,
+            (PACKET_MESSAGES, other) => other < COMPRESSIONS.len() as u64 && !body.is_empty(),
+            (PACKET_ACK, _) => !body.is_empty() && body.is_message(ack::KNOWN, |_| true),
+            _ => false,
+        }
+}
+
+fn is_messages(message: Reader<'_>) -> bool {
+    let mut entries = 0;
+    let is_message = message.is_message(batch::KNOWN, |field| {
+        entries += usize::from(field.tag == batch::messages);
+        // Others are like the first one.
+        field.tag == batch::batch_id || if entries == 1 { is_entry(field.bytes) } else { is_entry_with(field.bytes, |_| true) }
+    });
+    is_message && entries > 0
+}
+
+fn is_entry(message: Reader<'_>) -> bool {
+    is_entry_with(message, |header| !header.is_empty() && header.is_message(header::KNOWN, |_| true))
+}
+
+/// Whether this is an entry of a kind, with a header that passes the `test`: canal and TiCDC always write both.
+fn is_entry_with<'a>(message: Reader<'a>, test: impl Fn(Reader<'a>) -> bool) -> bool {
+    let (mut has_header, mut has_kind) = (false, false);
+    let is_message = message.is_message(entry::KNOWN, |Field { tag, varint, bytes }| {
+        has_header |= *tag == entry::header;
+        has_kind |= *tag == entry::entryType;
+        match *tag {
+            entry::header => test(*bytes),
+            entry::entryType => *varint < ENTRY_TYPES.len() as u64,
+            _ => true,
+        }
+    });
+    is_message && has_header && has_kind
+}

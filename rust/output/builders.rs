@@ -1,0 +1,572 @@
+//! The columns of the envelope while they are built.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow_array::builder::StringBuilder;
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, MapArray, PrimitiveArray, StringArray, StructArray};
+use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use hashbrown::HashMap;
+
+use crate::columns::{Bytes, Forecast, Nulls};
+use crate::event::{Events, Op};
+use crate::interner::NameId;
+use crate::output::envelope::{Content, ERROR, EnvelopeRow, Member, Of, SOURCE, TextOf, members, sequence_members};
+use crate::output::fields::{list_item, map_entries, map_fields};
+use crate::output::row::{Input, sequence};
+use crate::value::Value;
+use crate::wire::json::Cursor;
+
+/// The rows whose envelopes are appended.
+pub(crate) struct Rows<'e, 'a, 's, 'k> {
+    rows: Vec<EnvelopeRow<'e, 'a>>,
+    /// Rows on end that have the same envelope, by the first of them, and how many they are.
+    runs: Vec<(usize, usize)>,
+    has_errors: bool,
+    events: &'e Events<'a, 's, 'k>,
+    columns: &'e [FieldRef],
+    /// See [`OutputRow::changed`], [`OutputRow::missing`] and [`OutputRow::types`].
+    changed: &'e [NameId],
+    missing: &'e [usize],
+    types: &'e [usize],
+    input: &'e Input<'e>,
+}
+
+impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
+    pub fn new(
+        rows: Vec<EnvelopeRow<'e, 'a>>,
+        events: &'e Events<'a, 's, 'k>,
+        columns: &'e [FieldRef],
+        [missing, types]: [&'e [usize]; 2],
+        changed: &'e [NameId],
+        input: &'e Input<'e>,
+    ) -> Self {
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        let is_same = |one: &EnvelopeRow<'_, '_>, other: &EnvelopeRow<'_, '_>| match (one.envelope, other.envelope) {
+            (Some(first), Some(second)) => std::ptr::eq(first, second) && one.row.types.is_empty() && other.row.types.is_empty(),
+            (None, None) => true,
+            _ => false,
+        };
+        for (at, row) in rows.iter().enumerate() {
+            match runs.last_mut() {
+                Some((first, count)) if rows.get(*first).is_some_and(|first| is_same(first, row)) => *count += 1,
+                _ => runs.push((at, 1)),
+            }
+        }
+        let has_errors = rows.iter().any(|row| row.row.error.is_some());
+        Rows { rows, runs, has_errors, events, columns, changed, missing, types, input }
+    }
+
+    /// The rows on end that have the same envelope: the first of them, and how many they are.
+    fn runs(&self) -> impl Iterator<Item = (&EnvelopeRow<'e, 'a>, usize)> {
+        self.runs.iter().filter_map(|(first, count)| Some((self.rows.get(*first)?, *count)))
+    }
+
+    fn names(&self, keys: &[NameId]) -> impl Iterator<Item = &str> + Clone {
+        keys.iter().map(|key| self.events.keys.name(*key))
+    }
+}
+
+/// An envelope column that is being built.
+pub(crate) enum Builder {
+    Text(TextOf, Bytes<i32>),
+    Number(Of<i64>, Numbers<Int64Type>),
+    Index(Numbers<Int32Type>),
+    Time(Of<i64>, Numbers<TimestampMicrosecondType>),
+    Flag(Of<bool>, Vec<bool>, Nulls),
+    Corrupt(Bytes<i32>),
+    PrimaryKey(Lists),
+    Changed(Lists),
+    Missing(Lists),
+    DeclaredTypes(Maps<StringBuilder>),
+    Jdbc(Maps<Numbers<Int32Type>>),
+    Sequence([Numbers<Int64Type>; 3]),
+    Source(Vec<Builder>, Presence),
+    Error(Vec<Builder>, Presence),
+}
+
+impl Builder {
+    /// None for a row image, which is none of the envelope's columns.
+    pub fn new(content: &Content) -> Option<Self> {
+        let of_each = |fields: &[Member]| fields.iter().filter_map(|(_, content)| Builder::new(content)).collect();
+        Some(match content {
+            Content::Text(of) => Builder::Text(*of, Bytes::default()),
+            Content::Number(of) => Builder::Number(*of, Numbers::default()),
+            Content::Time(of) => Builder::Time(*of, Numbers::default()),
+            Content::Flag(of) => Builder::Flag(*of, Vec::new(), Nulls::default()),
+            Content::Index => Builder::Index(Numbers::default()),
+            Content::PrimaryKey => Builder::PrimaryKey(Lists::default()),
+            Content::Changed => Builder::Changed(Lists::default()),
+            Content::Missing => Builder::Missing(Lists::default()),
+            Content::ColumnTypes => Builder::DeclaredTypes(Maps::default()),
+            Content::JdbcTypes => Builder::Jdbc(Maps::default()),
+            Content::Sequence => Builder::Sequence(Default::default()),
+            Content::Source => Builder::Source(of_each(SOURCE), Presence::default()),
+            Content::Error => Builder::Error(of_each(ERROR), Presence::default()),
+            Content::Message => Builder::Corrupt(Bytes::default()),
+            Content::Image => return None,
+        })
+    }
+
+    /// Appends one value for each row.
+    pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+        match self {
+            Builder::Text(TextOf::Row(get), bytes) => {
+                rows.rows.iter().for_each(|row| push_bytes(bytes, get(row).map(str::as_bytes)));
+            }
+            Builder::Text(TextOf::Envelope(get), bytes) => {
+                rows.runs().for_each(|(row, count)| push_text(bytes, row.envelope.and_then(*get), count))
+            }
+            Builder::Number(of, numbers) => numbers.extend(*of, rows),
+            Builder::Time(of, numbers) => numbers.extend(*of, rows),
+            Builder::Index(numbers) => {
+                let index = |row: &EnvelopeRow<'_, '_>| (row.row.op != Op::Error).then_some(row.row.index as i32);
+                rows.rows.iter().for_each(|row| numbers.push(index(row)));
+            }
+            Builder::Flag(of, values, nulls) => extend_flags(*of, values, nulls, rows),
+            Builder::Corrupt(bytes) if !rows.has_errors => bytes.push_nulls(rows.rows.len()),
+            Builder::Corrupt(bytes) => rows.rows.iter().for_each(|row| push_bytes(bytes, row.corrupt)),
+            Builder::PrimaryKey(lists) => {
+                for (row, count) in rows.runs() {
+                    lists.push_repeated(row.primary_key.map(|keys| rows.names(keys)), count);
+                }
+            }
+            Builder::Changed(lists) => {
+                for row in &rows.rows {
+                    lists.push(row.row.changed.clone().and_then(|part| rows.changed.get(part)).map(|keys| rows.names(keys)));
+                }
+            }
+            Builder::Missing(lists) => {
+                for row in &rows.rows {
+                    let missing = rows.missing.get(row.row.missing.clone()).filter(|missing| !missing.is_empty());
+                    let names =
+                        missing.map(|missing| missing.iter().filter_map(|at| rows.columns.get(*at)).map(|field| field.name().as_str()));
+                    lists.push(names);
+                }
+            }
+            Builder::DeclaredTypes(maps) => maps.extend_types(rows),
+            Builder::Jdbc(maps) => maps.extend_jdbc(rows),
+            Builder::Sequence(parts) => {
+                for row in &rows.rows {
+                    let sequence = sequence(row.row, row.source, rows.input);
+                    parts.iter_mut().zip(sequence).for_each(|(part, number)| part.push(Some(number)));
+                }
+            }
+            Builder::Source(fields, presence) => {
+                fields.iter_mut().for_each(|field| field.extend(rows));
+                rows.runs().for_each(|(row, count)| presence.push(row.envelope.is_some(), count));
+            }
+            Builder::Error(fields, presence) => {
+                fields.iter_mut().for_each(|field| field.extend(rows));
+                rows.rows.iter().for_each(|row| presence.push(row.row.error.is_some(), 1));
+            }
+        }
+    }
+
+    /// Makes room for what is to come.
+    pub fn reserve(&mut self, forecast: Forecast) {
+        match self {
+            Builder::Text(_, bytes) | Builder::Corrupt(bytes) => bytes.reserve(forecast),
+            Builder::Number(_, numbers) => forecast.reserve(&mut numbers.values),
+            Builder::Index(numbers) => forecast.reserve(&mut numbers.values),
+            Builder::Time(_, numbers) => forecast.reserve(&mut numbers.values),
+            Builder::Flag(_, values, _) => forecast.reserve(values),
+            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => {
+                lists.names.reserve(forecast);
+                forecast.reserve(&mut lists.ends.ends);
+            }
+            Builder::DeclaredTypes(maps) => {
+                maps.reserve(forecast);
+                reserve_text(&mut maps.values, forecast);
+            }
+            Builder::Jdbc(maps) => {
+                maps.reserve(forecast);
+                forecast.reserve(&mut maps.values.values);
+            }
+            Builder::Sequence(parts) => parts.iter_mut().for_each(|part| forecast.reserve(&mut part.values)),
+            Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter_mut().for_each(|field| field.reserve(forecast)),
+        }
+    }
+
+    /// Takes what was built.
+    pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        match self {
+            Builder::Text(_, bytes) => bytes.finish_text(None),
+            Builder::Number(_, numbers) => numbers.finish(),
+            Builder::Index(numbers) => numbers.finish(),
+            Builder::Time(_, numbers) => Ok(Arc::new(numbers.take()?.with_timezone("UTC"))),
+            Builder::Flag(_, values, nulls) => {
+                let nulls = nulls.finish(values.len());
+                Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(std::mem::take(values)), nulls)))
+            }
+            Builder::Corrupt(bytes) => bytes.finish_binary(None),
+            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
+            Builder::DeclaredTypes(maps) => {
+                let values = Arc::new(maps.values.finish());
+                maps.finish(DataType::Utf8, values)
+            }
+            Builder::Jdbc(maps) => {
+                let values = maps.values.finish()?;
+                maps.finish(DataType::Int32, values)
+            }
+            Builder::Sequence(parts) => {
+                let arrays = parts.iter_mut().map(Numbers::finish).collect::<Result<_, _>>()?;
+                Ok(Arc::new(StructArray::try_new(sequence_members(), arrays, None)?))
+            }
+            Builder::Source(builders, presence) => finish_struct(members(SOURCE), builders, presence),
+            Builder::Error(builders, presence) => finish_struct(members(ERROR), builders, presence),
+        }
+    }
+}
+
+fn finish_struct(fields: Fields, builders: &mut [Builder], presence: &mut Presence) -> Result<ArrayRef, ArrowError> {
+    let arrays = builders.iter_mut().map(Builder::finish).collect::<Result<_, _>>()?;
+    Ok(Arc::new(StructArray::try_new(fields, arrays, presence.finish())?))
+}
+
+/// Appends the same text so many times. What a batch has no room for is null: the row's message is too large for any column of it.
+#[inline]
+fn push_text(bytes: &mut Bytes<i32>, text: Option<&str>, count: usize) {
+    match text {
+        Some(text) if bytes.push_repeated(text.as_bytes(), count).is_ok() => {}
+        Some(text) => (0..count).for_each(|_| push_bytes(bytes, Some(text.as_bytes()))),
+        None => bytes.push_nulls(count),
+    }
+}
+
+#[inline]
+fn push_bytes(bytes: &mut Bytes<i32>, value: Option<&[u8]>) {
+    if value.is_none_or(|value| bytes.push(value).is_err()) {
+        bytes.push_nulls(1);
+    }
+}
+
+fn extend_flags(of: Of<bool>, values: &mut Vec<bool>, nulls: &mut Nulls, rows: &Rows<'_, '_, '_, '_>) {
+    let mut push = |flag: Option<bool>, count: usize| {
+        if flag.is_none() {
+            nulls.push(values.len(), count);
+        }
+        values.resize(values.len() + count, flag.unwrap_or_default());
+    };
+    match of {
+        Of::Row(get) => rows.rows.iter().for_each(|row| push(get(row), 1)),
+        Of::Envelope(get) => rows.runs().for_each(|(row, count)| push(row.envelope.and_then(get), count)),
+    }
+}
+
+/// Numbers of which some are null.
+pub(crate) struct Numbers<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    nulls: Nulls,
+}
+
+impl<T: ArrowPrimitiveType> Default for Numbers<T> {
+    fn default() -> Self {
+        Numbers { values: Vec::new(), nulls: Nulls::default() }
+    }
+}
+
+impl<T: ArrowPrimitiveType> Numbers<T> {
+    #[inline]
+    fn push(&mut self, value: Option<T::Native>) {
+        if value.is_none() {
+            self.nulls.push(self.values.len(), 1);
+        }
+        self.values.push(value.unwrap_or_default());
+    }
+
+    fn push_all(&mut self, values: &[Option<T::Native>]) {
+        let start = self.values.len();
+        self.values.extend(values.iter().map(|value| value.unwrap_or_default()));
+        values.iter().enumerate().filter(|(_, value)| value.is_none()).for_each(|(at, _)| self.nulls.push(start + at, 1));
+    }
+
+    fn push_same(&mut self, value: Option<T::Native>, count: usize) {
+        if value.is_none() {
+            self.nulls.push(self.values.len(), count);
+        }
+        self.values.resize(self.values.len() + count, value.unwrap_or_default());
+    }
+
+    fn extend(&mut self, of: Of<T::Native>, rows: &Rows<'_, '_, '_, '_>) {
+        match of {
+            Of::Row(get) => rows.rows.iter().for_each(|row| self.push(get(row))),
+            Of::Envelope(get) => rows.runs().for_each(|(row, count)| self.push_same(row.envelope.and_then(get), count)),
+        }
+    }
+
+    fn take(&mut self) -> Result<PrimitiveArray<T>, ArrowError> {
+        let values = std::mem::take(&mut self.values);
+        let nulls = self.nulls.finish(values.len());
+        PrimitiveArray::try_new(values.into(), nulls)
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(self.take()?))
+    }
+}
+
+/// Which rows of a struct are not null.
+#[derive(Default)]
+pub(crate) struct Presence {
+    rows: usize,
+    nulls: Nulls,
+}
+
+impl Presence {
+    #[inline]
+    fn push(&mut self, is_present: bool, count: usize) {
+        if !is_present {
+            self.nulls.push(self.rows, count);
+        }
+        self.rows += count;
+    }
+
+    fn finish(&mut self) -> Option<NullBuffer> {
+        self.nulls.finish(std::mem::take(&mut self.rows))
+    }
+}
+
+/// Where the values of lists or maps end, and which are null.
+struct Ends {
+    ends: Vec<i32>,
+    nulls: Nulls,
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        Ends { ends: vec![0], nulls: Nulls::default() }
+    }
+}
+
+impl Ends {
+    #[inline]
+    fn push(&mut self, end: usize, is_present: bool) {
+        if !is_present {
+            self.nulls.push(self.ends.len() - 1, 1);
+        }
+        self.ends.push(i32::try_from(end).unwrap_or(i32::MAX));
+    }
+
+    fn take(&mut self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
+        let Ends { ends, mut nulls } = std::mem::take(self);
+        let nulls = nulls.finish(ends.len() - 1);
+        (OffsetBuffer::new(ends.into()), nulls)
+    }
+}
+
+/// Lists of names.
+#[derive(Default)]
+pub(crate) struct Lists {
+    names: Bytes<i32>,
+    ends: Ends,
+}
+
+impl Lists {
+    fn push<'n>(&mut self, names: Option<impl Iterator<Item = &'n str>>) {
+        let is_present = names.is_some();
+        names.into_iter().flatten().for_each(|name| push_bytes(&mut self.names, Some(name.as_bytes())));
+        self.ends.push(self.names.len(), is_present);
+    }
+
+    /// Appends the same list so many times.
+    fn push_repeated<'n>(&mut self, names: Option<impl Iterator<Item = &'n str> + Clone>, count: usize) {
+        match names.clone().map(|mut names| (names.next(), names.next())) {
+            Some((Some(only), None)) if self.names.push_repeated(only.as_bytes(), count).is_ok() => {
+                let first = self.names.len() - count;
+                (1..=count).for_each(|list| self.ends.push(first + list, true));
+            }
+            _ => (0..count).for_each(|_| self.push(names.clone())),
+        }
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        let (ends, nulls) = self.ends.take();
+        Ok(Arc::new(ListArray::try_new(list_item(), ends, self.names.finish_text(None)?, nulls)?))
+    }
+}
+
+/// Maps from names. Rows on end have the same one, so that it is made once and then appended as a whole.
+#[derive(Default)]
+pub(crate) struct Maps<V> {
+    keys: StringBuilder,
+    values: V,
+    entries: usize,
+    ends: Ends,
+}
+
+impl Maps<StringBuilder> {
+    /// Appends a name and its declared type.
+    fn push(&mut self, (key, id): &(NameId, usize), rows: &Rows<'_, '_, '_, '_>) {
+        let name = rows.events.keys.name(*key);
+        let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
+        let fits = |builder: &StringBuilder, text: &str| builder.values_slice().len().saturating_add(text.len()) <= i32::MAX as usize;
+        if fits(&self.keys, name) && fits(&self.values, declared) {
+            self.keys.append_value(name);
+            self.values.append_value(declared);
+            self.entries += 1;
+        }
+    }
+}
+
+/// How many rows' maps are appended at once.
+const SEVERAL: usize = 16;
+
+/// The keys and values of a map, once and several times over.
+struct Repeated<A> {
+    one: (StringArray, A),
+    several: Option<(StringArray, A)>,
+}
+
+impl<A> Repeated<A> {
+    /// For a map of so many rows; `repeat` makes it several times over.
+    fn new(rows: usize, one: (StringArray, A), repeat: impl Fn(&A) -> Option<A>) -> Self {
+        let several = if rows >= SEVERAL { repeated(&one.0).zip(repeat(&one.1)) } else { None };
+        Repeated { one, several }
+    }
+}
+
+/// The same strings several times over, if an array can hold them.
+fn repeated(strings: &StringArray) -> Option<StringArray> {
+    let mut several = StringBuilder::with_capacity(strings.len() * SEVERAL, strings.value_data().len() * SEVERAL);
+    for _ in 0..SEVERAL {
+        several.append_array(strings).ok()?;
+    }
+    Some(several.finish())
+}
+
+/// Whether strings can be appended to others.
+fn has_room(builder: &StringBuilder, more: &StringArray) -> bool {
+    builder.values_slice().len().saturating_add(more.value_data().len()) <= i32::MAX as usize
+}
+
+/// The entries of a row.
+#[derive(Default)]
+struct Entries {
+    keys: StringBuilder,
+    values: StringBuilder,
+}
+
+/// Arrow's builder of strings makes room only when it is made.
+fn reserve_text(builder: &mut StringBuilder, forecast: Forecast) {
+    let built = builder.finish();
+    let (items, bytes) = (built.len(), built.value_data().len());
+    let mut larger = StringBuilder::with_capacity(items + forecast.more(items, size_of::<i32>()), bytes + forecast.more(bytes, 1));
+    // It was in a builder with less room.
+    if larger.append_array(&built).is_ok() {
+        *builder = larger;
+    }
+}
+
+impl<V> Maps<V> {
+    fn reserve(&mut self, forecast: Forecast) {
+        reserve_text(&mut self.keys, forecast);
+        forecast.reserve(&mut self.ends.ends);
+    }
+
+    /// Appends null for some rows.
+    fn push_nulls(&mut self, rows: usize) {
+        (0..rows).for_each(|_| self.ends.push(self.entries, false));
+    }
+
+    /// Appends the same map for each of some rows, several of them at once; `append` appends values, unless there is no room for
+    /// them.
+    fn extend<A>(&mut self, map: &Repeated<A>, rows: usize, mut append: impl FnMut(&mut V, &A) -> bool) {
+        let mut left = rows;
+        while left > 0 {
+            let several = map.several.as_ref().filter(|_| left >= SEVERAL);
+            let (count, (keys, values)) = several.map_or((1, &map.one), |several| (SEVERAL, several));
+            // What a batch has no room for is left out: the row's message is too large for any column of it.
+            let fits = has_room(&self.keys, keys) && append(&mut self.values, values) && self.keys.append_array(keys).is_ok();
+            let entries = if fits { keys.len() / count } else { 0 };
+            for _ in 0..count {
+                self.entries += entries;
+                self.ends.push(self.entries, true);
+            }
+            left -= count;
+        }
+    }
+
+    fn finish(&mut self, value_type: DataType, values: ArrayRef) -> Result<ArrayRef, ArrowError> {
+        let keys: ArrayRef = Arc::new(self.keys.finish());
+        self.entries = 0;
+        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![keys, values], None)?;
+        let (ends, nulls) = self.ends.take();
+        Ok(Arc::new(MapArray::try_new(map_entries(value_type), ends, entries, nulls, false)?))
+    }
+}
+
+impl Maps<StringBuilder> {
+    /// Appends the declared types of each row.
+    fn extend_types(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+        for (row, count) in rows.runs() {
+            let block = row.envelope.and_then(|envelope| rows.events.types.block(envelope.types?));
+            let Some(block) = block else {
+                self.push_nulls(count);
+                continue;
+            };
+            if let Some(order) = rows.types.get(row.row.types.clone()).filter(|order| !order.is_empty()) {
+                order.iter().filter_map(|at| block.entries.get(*at)).for_each(|entry| self.push(entry, rows));
+                self.ends.push(self.entries, true);
+                continue;
+            }
+            let mut found = Entries::default();
+            block.entries.iter().for_each(|entry| found.push(entry, rows));
+            let map = Repeated::new(count, (found.keys.finish(), found.values.finish()), repeated);
+            self.extend(&map, count, |builder, values| has_room(builder, values) && builder.append_array(values).is_ok());
+        }
+    }
+}
+
+impl Entries {
+    fn push(&mut self, (key, id): &(NameId, usize), rows: &Rows<'_, '_, '_, '_>) {
+        let name = rows.events.keys.name(*key);
+        let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
+        self.keys.append_value(name);
+        self.values.append_value(declared);
+    }
+}
+
+impl Maps<Numbers<Int32Type>> {
+    /// Appends the JDBC types of each row. Their text is read once for the rows that share it.
+    fn extend_jdbc(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+        let mut last: Option<(&str, Repeated<Vec<Option<i32>>>)> = None;
+        for (row, count) in rows.runs() {
+            let Some(object) = row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref()) else {
+                self.push_nulls(count);
+                continue;
+            };
+            if last.as_ref().is_none_or(|(known, ..)| *known != object) {
+                let (names, numbers): (Vec<_>, Vec<_>) = jdbc_types(object).into_iter().unzip();
+                let names = names.iter().map(|name| Some(rows.events.keys.unquoted(name))).collect();
+                last = Some((object, Repeated::new(count, (names, numbers), |numbers| Some(numbers.repeat(SEVERAL)))));
+            }
+            if let Some((_, map)) = &last {
+                self.extend(map, count, |values, numbers| {
+                    values.push_all(numbers);
+                    true
+                });
+            }
+        }
+    }
+}
+
+/// The members of an object that was checked when the message was read; where a name stands twice, the later number counts.
+fn jdbc_types(object: &str) -> Vec<(Cow<'_, str>, Option<i32>)> {
+    let mut cursor = Cursor::new(object, true);
+    let mut found: Vec<(Cow<'_, str>, Option<i32>)> = Vec::new();
+    let mut places = HashMap::new();
+    let Ok(mut members) = cursor.object() else { return found };
+    while let Ok(Some(key)) = cursor.next_key(&mut members) {
+        let (Ok(name), Ok(value)) = (key.decode(), cursor.value()) else { break };
+        let number = if let Value::Number(digits) = value { digits.parse().ok() } else { None };
+        let next = found.len();
+        match found.get_mut(*places.entry(name.clone()).or_insert(next)) {
+            Some(earlier) => earlier.1 = number,
+            None => found.push((name, number)),
+        }
+    }
+    found
+}

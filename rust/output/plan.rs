@@ -1,0 +1,224 @@
+//! What to build, worked out once from the options.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Fields};
+
+use crate::columns::{RowDeclaration, ValueOptions};
+use crate::dialect::connect_values::{self, Modes};
+use crate::error::Fault;
+use crate::event::{Events, Wants};
+use crate::mysql::types::DeclaredType;
+use crate::options::{Filter, Layout, Mode, Options, TableSchema, named};
+use crate::output::envelope::EnvelopeField;
+use crate::output::fields::map_type;
+use crate::output::images::{Images, Map, Table};
+use crate::schema::ddl::{self, MAX_DEPTH};
+use crate::value::Value;
+
+/// What to build, worked out once from the options.
+pub(crate) struct Plan {
+    pub layout: Layout,
+    pub mode: Mode,
+    /// The table's columns, if a schema is given.
+    pub table: Option<Fields>,
+    pub fields: Vec<EnvelopeField>,
+    /// The same as a bit for each.
+    asked: u32,
+    pub wants: Wants,
+    pub filter: Filter,
+    pub missing_is_error: bool,
+    /// By column of the table.
+    pub value_options: Vec<ValueOptions>,
+    /// Settings of the connector that wrote values in Kafka Connect's forms.
+    pub modes: Modes,
+}
+
+impl Plan {
+    pub fn new(options: &Options) -> Result<Self, String> {
+        let table = table_fields(options)?;
+        let fields = envelope_fields(options)?;
+        let mut plan = Plan {
+            layout: options.layout,
+            mode: options.mode,
+            value_options: value_options(options, table.as_ref())?,
+            modes: Modes::new(options)?,
+            wants: Wants { every_cell: false, images: false, types: false, jdbc_types: false, encodings: false },
+            filter: Filter::new(options)?,
+            asked: fields.iter().fold(0, |asked, field| asked | 1 << *field as u32),
+            missing_is_error: options.missing_is_error,
+            table,
+            fields,
+        };
+        plan.wants = plan.wants();
+        plan.images()?;
+        Ok(plan)
+    }
+
+    fn wants(&self) -> Wants {
+        use EnvelopeField as F;
+        let any = |fields: &[F]| self.fields.iter().any(|field| fields.contains(field));
+        let images = self.layout != Layout::Change || self.missing_is_error || any(&[F::Before, F::After, F::MissingColumns]);
+        let maps = self.table.is_none() && any(&[F::Before, F::After]);
+        let typed = self.table.iter().flatten().any(|field| depends_on_declared(field.data_type()));
+        Wants {
+            every_cell: maps || any(&[F::Changed]) || self.layout == Layout::Upsert,
+            images,
+            types: any(&[F::ColumnTypes]) || images && typed,
+            jdbc_types: any(&[F::JdbcTypes]),
+            encodings: images && self.table.is_some(),
+        }
+    }
+
+    /// The type of an image.
+    pub fn image_type(&self) -> DataType {
+        self.table.as_ref().map_or_else(|| map_type(DataType::Utf8), |table| DataType::Struct(table.clone()))
+    }
+
+    /// Columns for one image.
+    pub fn image(&self) -> Result<Images, String> {
+        let Some(table) = &self.table else { return Ok(Images::Map(Map::new())) };
+        Ok(Images::Table(Table::new(table, &self.value_options)?))
+    }
+
+    /// Columns for the images, by their places: see [`OUT_BEFORE`] and those behind it.
+    pub fn images(&self) -> Result<[Images; 5], String> {
+        let image = |is_needed| if is_needed { self.image() } else { Ok(Images::None) };
+        if self.layout != Layout::Change {
+            return Ok([self.image()?, Images::None, self.image()?, self.image()?, Images::None]);
+        }
+        let (before, after) = (self.asks(EnvelopeField::Before), self.asks(EnvelopeField::After));
+        let is_base = before && !after && self.table.is_some();
+        Ok([image(before)?, image(after)?, Images::None, image(is_base)?, Images::None])
+    }
+
+    /// Brings the values of a row in Kafka Connect's forms into MySQL's. One that cannot be is null; the first of them is told.
+    pub fn decode_connect_values<'a>(
+        &self,
+        values: &mut [Value<'a>],
+        row: RowDeclaration,
+        events: &Events<'a, '_, '_>,
+    ) -> Option<CellFault> {
+        let mut first = None;
+        let table = self.table.as_deref().unwrap_or_default();
+        for (at, ((value, field), options)) in values.iter_mut().zip(table).zip(&self.value_options).enumerate() {
+            let declared = row.types.and_then(|block| events.types.of_column(block, at));
+            let named = options.declared.as_deref();
+            let column = connect_values::ConnectColumn { declared, named, asked: field.data_type(), modes: self.modes };
+            *value = connect_values::decode(*value, &column, events.arena).unwrap_or_else(|fault| {
+                first.get_or_insert(CellFault { column: Some(at), fault });
+                Value::Null
+            });
+        }
+        first
+    }
+
+    /// How many columns the table has.
+    pub fn width(&self) -> usize {
+        self.table.as_ref().map_or(0, |table| table.len())
+    }
+
+    /// How many envelope columns come before the table's own.
+    pub fn leading(&self) -> usize {
+        usize::from(self.fields.first() == Some(&EnvelopeField::Op))
+    }
+
+    /// Whether an envelope column is put out.
+    #[inline]
+    pub fn asks(&self, field: EnvelopeField) -> bool {
+        self.asked & 1 << field as u32 != 0
+    }
+}
+
+/// A value that could not be converted; its cell is null.
+pub(crate) struct CellFault {
+    /// None for a map, whose columns have names only.
+    pub column: Option<usize>,
+    pub fault: Fault,
+}
+
+fn value_options(options: &Options, table: Option<&Fields>) -> Result<Vec<ValueOptions>, String> {
+    let (zone, zero_date) = (options.zone()?, options.zero_date()?);
+    let of_column = |field: &FieldRef| {
+        let labels = options.labels.iter().find(|(name, _)| name == field.name());
+        let declared = options.column_types.iter().find(|(name, _)| name == field.name());
+        ValueOptions {
+            zone: zone.clone(),
+            zero_date,
+            labels: labels.map(|(_, labels)| labels.as_slice()).unwrap_or_default().into(),
+            declared: declared.map(|(_, text)| DeclaredType::parse(text).into()),
+        }
+    };
+    Ok(table.into_iter().flatten().map(of_column).collect())
+}
+
+/// Whether a value's conversion to this type depends on the declared type of its column.
+fn depends_on_declared(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary | DataType::Struct(_))
+}
+
+/// The table's columns; every one may be null, as rows with an error are.
+fn table_fields(options: &Options) -> Result<Option<Fields>, String> {
+    let fields = match &options.schema {
+        None if options.layout == Layout::Change => return Ok(None),
+        None => return Err("schema: layouts changelog and upsert need the table's columns".into()),
+        Some(TableSchema::Ddl(text)) => ddl::parse(text)?,
+        Some(TableSchema::Arrow(fields)) => fields.iter().cloned().collect(),
+    };
+    if let Some(field) = fields.iter().find(|field| !is_shallow(field, MAX_DEPTH)) {
+        return Err(format!("schema: column {:?}: types are nested deeper than {MAX_DEPTH} levels", field.name()));
+    }
+    Ok(Some(fields.iter().map(|field| Arc::new(nullable(field))).collect()))
+}
+
+fn envelope_fields(options: &Options) -> Result<Vec<EnvelopeField>, String> {
+    let Some(names) = &options.fields else { return Ok(EnvelopeField::of_layout(options.layout)) };
+    let allowed = EnvelopeField::allowed(options.layout);
+    let allowed: Vec<_> = allowed.into_iter().map(|field| (field.name(options.layout), field)).collect();
+    let table: Vec<_> = allowed.iter().map(|(name, field)| (name.as_str(), *field)).collect();
+    let mut fields = Vec::new();
+    for name in names {
+        let field = named("fields", name, &table)?;
+        if fields.contains(&field) {
+            return Err(format!("fields: {name:?} is named twice"));
+        }
+        fields.push(field);
+    }
+    Ok(fields)
+}
+
+/// Whether a field's type is nested at most `levels` deep.
+fn is_shallow(field: &Field, levels: usize) -> bool {
+    let inner = |field: &FieldRef| levels > 0 && is_shallow(field, levels - 1);
+    match field.data_type() {
+        DataType::List(item) => inner(item),
+        // The entries of a map are no level of their own.
+        DataType::Map(entries, _) => is_shallow(entries, levels),
+        DataType::Struct(fields) => fields.iter().all(inner),
+        _ => true,
+    }
+}
+
+/// The same field with everything in it nullable, but for a map's keys.
+fn nullable(field: &Field) -> Field {
+    let inner = |field: &FieldRef| Arc::new(nullable(field));
+    let data_type = match field.data_type() {
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(Arc::new(nullable_entries(entries)), *sorted),
+        other => other.clone(),
+    };
+    Field::new(field.name(), data_type, true)
+}
+
+fn nullable_entries(entries: &Field) -> Field {
+    let data_type = match entries.data_type() {
+        DataType::Struct(fields) => {
+            let inner = fields.iter().enumerate().map(|(at, field)| if at == 0 { field.clone() } else { Arc::new(nullable(field)) });
+            DataType::Struct(inner.collect())
+        }
+        other => other.clone(),
+    };
+    Field::new(entries.name(), data_type, false)
+}

@@ -1,0 +1,49 @@
+//! The escapes of JSON strings.
+
+use crate::error::{Fault, Kind, Result};
+
+/// The text of a JSON string whose escapes were checked when it was read.
+pub(crate) fn unescaped(raw: &str) -> Result<String> {
+    let mut out = String::with_capacity(raw.len());
+    unescape(raw, |piece| out.push_str(piece))?;
+    Ok(out)
+}
+
+/// Hands out the pieces of such a string, decoded.
+pub(crate) fn unescape(raw: &str, mut push: impl FnMut(&str)) -> Result<()> {
+    let mut rest = raw;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        push(rest.get(..at).unwrap_or_default());
+        let (decoded, length) = decode_escape(rest.get(at..).unwrap_or_default())?;
+        push(decoded.encode_utf8(&mut [0; 4]));
+        rest = rest.get(at + length..).unwrap_or_default();
+    }
+    push(rest);
+    Ok(())
+}
+
+/// The character that the escape at the start of `text` stands for, and how long the escape is.
+fn decode_escape(text: &str) -> Result<(char, usize)> {
+    let simple = match text.as_bytes().get(1) {
+        Some(b'n') => '\n',
+        Some(b't') => '\t',
+        Some(b'r') => '\r',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'u') => return decode_unicode(text),
+        Some(&other) => other as char,
+        None => return Err(Fault::new(Kind::Syntax, "lone backslash at the end of a string")),
+    };
+    Ok((simple, 2))
+}
+
+fn decode_unicode(text: &str) -> Result<(char, usize)> {
+    let unit = |at: usize| text.get(at..at + 4).and_then(|hex| u16::from_str_radix(hex, 16).ok());
+    let lone = || Fault::new(Kind::Encoding, "a lone surrogate escape stands for no character");
+    let first = unit(2).ok_or_else(lone)?;
+    let second = if text.get(6..8) == Some("\\u") { unit(8) } else { None };
+    match char::decode_utf16([first].into_iter().chain(second)).next() {
+        Some(Ok(c)) => Ok((c, 6 * c.len_utf16())),
+        _ => Err(lone()),
+    }
+}
