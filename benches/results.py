@@ -47,6 +47,39 @@ NOTES = """\
   the newest Spark. Spark 4.0 spends about 0.2 s of CPU on each Python task before it begins, newer ones next to none: as
   much for identity as for towpath, and with four tasks most of what small topics cost.
 """
+LIMITS = """\
+The rows above that are "not yet" at `must`, and what holds them back. The profile is callgrind's, of `wide` on both images.
+
+| share of the instructions of a wide message | what they do |
+|---|---|
+| 22 % | numbers, decimals, dates and times to Arrow values, 12 columns in two images |
+| 22 % | comparing names, separators and the envelope with the template, and dispatch to the column |
+| 11 % | UTF-8: once for the message, once more by Arrow for each text column, as its arrays cannot be made without `unsafe` otherwise |
+| 10 % | finding the end of strings and copying them |
+| 8 % | per message: finding the template, rows of the envelope, truncating what a failed template wrote |
+| 4 % | `memcpy` and `memcmp` of the C library |
+| 23 % | about 60 functions below 2 % each |
+
+- **Rows against simd-json's tape** (wide, update, narrow, ticdc, tables, shuffled, maps, Debezium, Maxwell). towpath takes 0.55 times
+  the instructions of the tape and needs 0.7 to 1.0 times its time: the tape is one loop that stays in the cache and in the branch
+  predictor, towpath is many small steps, with about 85 branches a message that depend on values (simulated), 35 misses of the
+  instruction cache and 75 of the data cache against 18. On the same machine, in minutes when its neighbours were quiet, `wide`
+  reached 1.49 and `narrow` 1.64; under load both sides slow down, but the tape less. A reader of values without calls, one loop for a
+  row's columns and other code layouts were tried: 1 to 2 % each. What is left is one typed routine for each template in place of a
+  call for each cell, and text columns that are checked once.
+- **Maxwell, Debezium without schema**: messages of 450 to 700 bytes with one row, so what is done once for each message weighs two to
+  three times as much as in `wide`; JSON numbers need one more look at what follows them than text does.
+- **Every message falls back**: the peer is measured over the same bytes, which have much white space. Making and trying templates costs 9 % of it (14.7k instructions a message, 13.5k without);
+  the ordinary reader predicts its keys without white space and looks each of them up here.
+- **All default columns**: 15 more columns for each row, of which `source` alone has 14 fields.
+- **canal-protobuf, dts-avro**: names and types of each column are compared for each value, as the messages repeat them;
+  `auto` has to read the head of an Avro record to know that it is one, and does not hand over what it found.
+- **Flink, fastjson2, orjson**: the same as the tape; the ratios were 6.2, 3.3 and 10.5 two hours earlier.
+- **Identity in Spark**: the decoder takes about 0.35 s of 400k messages (0.44 GB), and the two images weigh more than the message on
+  their way back to the JVM. Against `from_json` and from files and Kafka, where the same decoder is used, the targets are reached.
+- **Scaling**: the first messages of each call are read by both readers, as their template is made; the largest messages
+  are few, so that this shows in their instructions.
+"""
 ROUNDS = """\
 A ratio is the median of the ratios of single rounds, and in a round every way runs once, so that a slow moment of the machine
 hits all of them. It need not be the quotient of the two figures beside it, which are medians of their own.
@@ -226,6 +259,9 @@ and `goal` are the project's targets.
 
 {table(figures)}
 
+## What limits it
+
+{LIMITS}
 ## How the ratios are made
 
 {ROUNDS.format(limit=limit)}
