@@ -2,10 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
 
 use crate::error::{Fault, Kind, Result};
-use crate::value::Value;
-use crate::wire::json::Cursor;
 
 /// A message that was stored with its key.
 pub(crate) struct Stored {
@@ -13,28 +12,21 @@ pub(crate) struct Stored {
     pub value: Vec<u8>,
 }
 
-/// The message within, if the bytes are a stored one: an object of these two members and no other.
+/// TiCDC's wrapper, which has these members and no other.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wrapper {
+    key: Option<String>,
+    value: String,
+}
+
+/// The stored message, if the bytes are its wrapper.
 pub(crate) fn unwrap(bytes: &[u8]) -> Option<Result<Stored>> {
+    // Cheap for all messages that are none.
     const BEGIN: &[u8] = b"{\"key\":";
-    let text = if bytes.starts_with(BEGIN) { std::str::from_utf8(bytes).ok()? } else { return None };
-    let (mut key, mut value) = (Value::Missing, Value::Missing);
-    let mut cursor = Cursor::new(text, false);
-    let mut members = cursor.object().ok()?;
-    while let Some(name) = cursor.next_key(&mut members).ok()? {
-        let member = cursor.value().ok()?;
-        match name.raw {
-            "key" => key = member,
-            "value" => value = member,
-            _ => return None,
-        }
-    }
-    match (key, value, cursor.peek()) {
-        (Value::Null, Value::Text(value), None) => Some(decode(value).map(|value| Stored { key: None, value })),
-        (Value::Text(key), Value::Text(value), None) => {
-            Some(decode(key).and_then(|key| Ok(Stored { key: Some(key), value: decode(value)? })))
-        }
-        _ => None,
-    }
+    let wrapper: Wrapper = if bytes.starts_with(BEGIN) { serde_json::from_slice(bytes).ok()? } else { return None };
+    let key = wrapper.key.as_deref().map(decode).transpose();
+    Some(key.and_then(|key| Ok(Stored { key, value: decode(&wrapper.value)? })))
 }
 
 fn decode(text: &str) -> Result<Vec<u8>> {

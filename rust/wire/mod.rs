@@ -1,6 +1,7 @@
 //! How bytes are encoded. Nothing here knows a vendor.
 
 pub(crate) mod avro;
+pub(crate) mod avro_schema;
 pub(crate) mod compression;
 pub(crate) mod escape;
 pub(crate) mod files;

@@ -335,7 +335,7 @@ impl<'a, 'p> Record<'a, 'p, '_> {
     fn values(
         &mut self,
         cell: &'p Choice<CellEncoding>,
-        whole: &'p crate::wire::avro::Schema,
+        whole: &'p crate::wire::avro_schema::Schema,
         events: &mut Events<'a, '_, '_>,
     ) -> Result<RowImage<'a, 'p>> {
         if let (ColumnListing::Columns(list), true) = (&self.columns, self.op.is_row_change()) {

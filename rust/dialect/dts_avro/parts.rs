@@ -1,7 +1,8 @@
 //! The single values of a record, compiled: which of them are wanted, and how to step over the others.
 
 use crate::error::{Fault, Kind, Result};
-use crate::wire::avro::{Reader, Schema, Schemas};
+use crate::wire::avro::Reader;
+use crate::wire::avro_schema::{Schema, Schemas};
 
 /// What a field must hold to be of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use super::parts::{Choice, ExpectedType, RecordPlan, ScalarEncoding, single};
 use super::values::CellEncoding;
 use crate::error::Result;
-use crate::wire::avro::{Reader, Schema, Schemas};
+use crate::wire::avro::Reader;
+use crate::wire::avro_schema::{Schema, Schemas};
 
 /// The columns of a row change.
 #[derive(Debug)]

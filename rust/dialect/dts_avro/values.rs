@@ -13,7 +13,8 @@ use crate::mysql::temporal::DateTimeText;
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::mysql::zone::Zone;
 use crate::value::{Unread, Value};
-use crate::wire::avro::{Reader, Schema, Schemas};
+use crate::wire::avro::Reader;
+use crate::wire::avro_schema::{Schema, Schemas};
 use crate::wire::utf8::{is_utf8, utf8};
 
 /// What a value of an image may be.

@@ -1,0 +1,321 @@
+//! Avro schemas: how the values of a datum are encoded.
+//!
+//! apache-avro would bring some forty crates into the wheel for a text that is parsed once, so the schema is deserialized here.
+
+use std::fmt;
+
+use hashbrown::HashMap;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{self, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::avro::Reader;
+use super::json::MAX_DEPTH;
+use crate::error::{Fault, Kind, Result};
+
+/// How a value is written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Schema {
+    Null,
+    Boolean,
+    Int,
+    Long,
+    Float,
+    Double,
+    Bytes,
+    String,
+    Array(Box<Schema>),
+    Map(Box<Schema>),
+    Union(Vec<Schema>),
+    /// A type with a name, by its number.
+    Named(usize),
+}
+
+/// A type with a name.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    /// Without its namespace.
+    pub name: String,
+    pub kind: NamedKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum NamedKind {
+    Record(Vec<Field>),
+    Enum(Vec<String>),
+    Fixed(usize),
+}
+
+/// A field of a record.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub name: String,
+    pub schema: Schema,
+}
+
+/// A schema and the types that it names.
+#[derive(Debug, Default)]
+pub(crate) struct Schemas {
+    types: Vec<Named>,
+    by_name: HashMap<String, usize>,
+}
+
+impl Schemas {
+    /// Reads a schema's JSON text.
+    pub fn parse(text: &str) -> Result<(Schemas, Schema), String> {
+        let declared: Declared = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let mut schemas = Schemas::default();
+        let root = schemas.resolve(&declared, "")?;
+        Ok((schemas, root))
+    }
+
+    pub fn named(&self, schema: &Schema) -> Option<&Named> {
+        match schema {
+            Schema::Named(number) => self.types.get(*number),
+            _ => None,
+        }
+    }
+
+    /// The fields of a record.
+    pub fn fields(&self, schema: &Schema) -> Option<&[Field]> {
+        match &self.named(schema)?.kind {
+            NamedKind::Record(fields) => Some(fields),
+            _ => None,
+        }
+    }
+
+    /// The symbols of an enum.
+    pub fn symbols(&self, schema: &Schema) -> Option<&[String]> {
+        match &self.named(schema)?.kind {
+            NamedKind::Enum(symbols) => Some(symbols),
+            _ => None,
+        }
+    }
+
+    /// Steps over a value.
+    pub fn skip(&self, schema: &Schema, reader: &mut Reader<'_>) -> Result<()> {
+        self.skip_within(schema, reader, MAX_DEPTH)
+    }
+
+    fn skip_within(&self, schema: &Schema, reader: &mut Reader<'_>, levels: u32) -> Result<()> {
+        let levels = levels.checked_sub(1).ok_or_else(|| too_deep(reader))?;
+        match schema {
+            Schema::Null => Ok(()),
+            Schema::Boolean => reader.boolean().map(drop),
+            Schema::Int => reader.int().map(drop),
+            Schema::Long => reader.long().map(drop),
+            Schema::Float => reader.float().map(drop),
+            Schema::Double => reader.double().map(drop),
+            Schema::Bytes | Schema::String => reader.bytes().map(drop),
+            Schema::Array(item) => reader.items(|reader| self.skip_within(item, reader, levels)),
+            Schema::Map(value) => reader.items(|reader| {
+                reader.bytes()?;
+                self.skip_within(value, reader, levels)
+            }),
+            Schema::Union(branches) => {
+                let branch = reader.index(branches.len(), "branch")?;
+                branches.get(branch).map_or(Ok(()), |branch| self.skip_within(branch, reader, levels))
+            }
+            Schema::Named(number) => self.types.get(*number).map_or(Ok(()), |named| self.skip_named(named, reader, levels)),
+        }
+    }
+
+    fn skip_named(&self, named: &Named, reader: &mut Reader<'_>, levels: u32) -> Result<()> {
+        match &named.kind {
+            NamedKind::Record(fields) => fields.iter().try_for_each(|field| self.skip_within(&field.schema, reader, levels)),
+            NamedKind::Enum(symbols) => reader.index(symbols.len(), "symbol").map(drop),
+            NamedKind::Fixed(length) => reader.take(*length, "a fixed").map(drop),
+        }
+    }
+
+    /// The schema of a declaration; names without a namespace are in `space`.
+    fn resolve(&mut self, declared: &Declared, space: &str) -> Result<Schema, String> {
+        match declared {
+            Declared::Name(name) => self.by_name(name, space),
+            Declared::Union(branches) => {
+                branches.iter().map(|branch| self.resolve(branch, space)).collect::<Result<_, _>>().map(Schema::Union)
+            }
+            Declared::Object(object) => self.resolve_object(object, space),
+        }
+    }
+
+    fn by_name(&self, name: &str, space: &str) -> Result<Schema, String> {
+        Ok(match name {
+            "null" => Schema::Null,
+            "boolean" => Schema::Boolean,
+            "int" => Schema::Int,
+            "long" => Schema::Long,
+            "float" => Schema::Float,
+            "double" => Schema::Double,
+            "bytes" => Schema::Bytes,
+            "string" => Schema::String,
+            name => {
+                let number = self.by_name.get(&full_name(name, space)).or_else(|| self.by_name.get(name));
+                Schema::Named(*number.ok_or_else(|| format!("unknown type {name:?}"))?)
+            }
+        })
+    }
+
+    fn resolve_object(&mut self, object: &Object, space: &str) -> Result<Schema, String> {
+        match &object.r#type {
+            Declared::Name(kind) if kind == "array" => {
+                self.resolve(given(&object.items, "items")?, space).map(|item| Schema::Array(item.into()))
+            }
+            Declared::Name(kind) if kind == "map" => {
+                self.resolve(given(&object.values, "values")?, space).map(|value| Schema::Map(value.into()))
+            }
+            Declared::Name(kind) if matches!(kind.as_str(), "record" | "error" | "enum" | "fixed") => {
+                self.resolve_named(kind, object, space)
+            }
+            // A type with attributes, such as its logical type.
+            other => self.resolve(other, space),
+        }
+    }
+
+    fn resolve_named(&mut self, kind: &str, object: &Object, space: &str) -> Result<Schema, String> {
+        let full = full_name(given(&object.name, "name")?, object.namespace.as_deref().unwrap_or(space));
+        let (space, short) = full.rsplit_once('.').unwrap_or(("", &full));
+        // A record may refer to itself, so it has a number before its fields are resolved.
+        let number = self.types.len();
+        self.types.push(Named { name: short.into(), kind: NamedKind::Fixed(0) });
+        self.by_name.insert(full.clone(), number);
+        let kind = self.resolve_kind(kind, object, space).map_err(|what| format!("{short}: {what}"))?;
+        self.types.get_mut(number).into_iter().for_each(|named| named.kind = kind.clone());
+        Ok(Schema::Named(number))
+    }
+
+    fn resolve_kind(&mut self, kind: &str, object: &Object, space: &str) -> Result<NamedKind, String> {
+        Ok(match kind {
+            "enum" => NamedKind::Enum(given(&object.symbols, "symbols")?.clone()),
+            "fixed" => NamedKind::Fixed(*given(&object.size, "size")?),
+            _ => {
+                let fields = given(&object.fields, "fields")?.iter().map(|field| {
+                    let schema = self.resolve(&field.r#type, space).map_err(|what| format!("{}: {what}", field.name))?;
+                    Ok::<_, String>(Field { name: field.name.clone(), schema })
+                });
+                NamedKind::Record(fields.collect::<Result<_, _>>()?)
+            }
+        })
+    }
+}
+
+/// A schema as JSON declares it: the name of a type, a union's branches, or an object.
+enum Declared {
+    Name(String),
+    Union(Vec<Declared>),
+    Object(Box<Object>),
+}
+
+/// The attributes that say how data is encoded; others are ignored.
+#[derive(Deserialize)]
+struct Object {
+    r#type: Declared,
+    name: Option<String>,
+    namespace: Option<String>,
+    items: Option<Declared>,
+    values: Option<Declared>,
+    symbols: Option<Vec<String>>,
+    size: Option<usize>,
+    fields: Option<Vec<DeclaredField>>,
+}
+
+#[derive(Deserialize)]
+struct DeclaredField {
+    name: String,
+    r#type: Declared,
+}
+
+impl<'de> Deserialize<'de> for Declared {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct DeclaredVisitor;
+
+        impl<'de> Visitor<'de> for DeclaredVisitor {
+            type Value = Declared;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a schema: the name of a type, an array or an object")
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Declared, E> {
+                Ok(Declared::Name(name.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, branches: A) -> Result<Declared, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(branches)).map(Declared::Union)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Declared, A::Error> {
+                Object::deserialize(MapAccessDeserializer::new(members)).map(|object| Declared::Object(Box::new(object)))
+            }
+        }
+
+        deserializer.deserialize_any(DeclaredVisitor)
+    }
+}
+
+fn given<'o, T>(attribute: &'o Option<T>, name: &str) -> Result<&'o T, String> {
+    attribute.as_ref().ok_or_else(|| format!("{name} is missing"))
+}
+
+#[cold]
+fn too_deep(reader: &Reader<'_>) -> Fault {
+    Fault::new(Kind::Depth, format!("nested deeper than {MAX_DEPTH} levels")).at(reader.at())
+}
+
+fn full_name(name: &str, space: &str) -> String {
+    if name.contains('.') || space.is_empty() { name.into() } else { format!("{space}.{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(result: Result<()>) -> Kind {
+        result.unwrap_err().into_parts().kind
+    }
+
+    #[test]
+    fn schemas_by_name_and_namespace() {
+        let text = r#"{"type":"record","name":"a.b.Outer","fields":[
+            {"name":"id","type":{"type":"long","logicalType":"x"},"default":0},
+            {"name":"inner","type":["null",{"name":"Inner","type":"record","fields":[{"name":"outer","type":["null","Outer"]}]}]},
+            {"name":"again","type":"a.b.Inner"},
+            {"name":"fixed","type":{"type":"fixed","name":"Two","namespace":"","size":2}},
+            {"name":"word","type":{"symbols":["A","B"],"name":"Word","type":"enum"}},
+            {"name":"map","type":{"values":"double","type":"map"}}]}"#;
+        let (schemas, root) = Schemas::parse(text).unwrap();
+        let fields = schemas.fields(&root).unwrap();
+        assert_eq!(fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>(), ["id", "inner", "again", "fixed", "word", "map"]);
+        assert_eq!(fields[1].schema, Schema::Union(vec![Schema::Null, Schema::Named(1)]));
+        assert_eq!(fields[2].schema, Schema::Named(1));
+        // An id; no inner; an inner that holds no outer; two bytes; B; {"k": 1.0}.
+        let mut reader = Reader::new(b"\x02\x00\x00xx\x02\x02\x02k\x00\x00\x00\x00\x00\x00\xf0\x3f\x00");
+        assert!(schemas.skip(&root, &mut reader).is_ok() && reader.is_at_end());
+    }
+
+    #[test]
+    fn what_is_no_schema() {
+        let error = |text: &str| Schemas::parse(text).unwrap_err();
+        assert_eq!(error(""), "EOF while parsing a value at line 1 column 0");
+        let expected = "expected a schema: the name of a type, an array or an object";
+        assert!(error("true").starts_with(&format!("invalid type: boolean `true`, {expected}")), "{}", error("true"));
+        assert_eq!(error("\"int\" x"), "trailing characters at line 1 column 7");
+        assert_eq!(error(r#""Nobody""#), r#"unknown type "Nobody""#);
+        assert_eq!(error(r#"{"name":"x"}"#), "missing field `type` at line 1 column 12");
+        assert_eq!(error(r#"{"type":"array"}"#), "items is missing");
+        assert_eq!(error(r#"{"type":"record","name":"R","fields":[{"name":"x","type":"y"}]}"#), r#"R: x: unknown type "y""#);
+        assert!(error(r#"{"type":"fixed","name":"F","size":-1}"#).starts_with("invalid value: integer `-1`, expected usize"));
+        assert!(error(&format!("{}{}", "[".repeat(1000), "]".repeat(1000))).starts_with("recursion limit exceeded"));
+    }
+
+    #[test]
+    fn types_that_hold_themselves_end_somewhere() {
+        let (schemas, root) = Schemas::parse(r#"{"type":"record","name":"R","fields":[{"name":"r","type":"R"}]}"#).unwrap();
+        assert_eq!(kind(schemas.skip(&root, &mut Reader::new(b""))), Kind::Depth);
+        let (schemas, root) =
+            Schemas::parse(r#"{"type":"record","name":"R","fields":[{"name":"r","type":{"type":"array","items":"R"}}]}"#).unwrap();
+        assert_eq!(kind(schemas.skip(&root, &mut Reader::new(&[2; 1000]))), Kind::Depth);
+        let (schemas, root) = Schemas::parse(r#"{"type":"array","items":"null"}"#).unwrap();
+        assert!(schemas.skip(&root, &mut Reader::new(b"\x02\x02\x00")).is_ok());
+    }
+}
