@@ -13,7 +13,7 @@ use bumpalo::Bump;
 use crate::dialect::{self, Caches, Dialect, DialectOptions, Read, ReadContext, Variant, Wire, begins_like_json, claim_check};
 use crate::error::{Error, Fault, Kind, Result};
 use crate::event::{Capacity, Events, Interned, Op};
-use crate::interner::{ColumnNames, Interner, Quoting};
+use crate::interner::{ColumnNames, Interner, MemberNames};
 use crate::mysql::types::{DeclaredType, DeclaredTypes};
 use crate::options::{Layout, Options};
 use crate::output::batch::{Batch, Finished, Scratch};
@@ -37,8 +37,6 @@ pub struct Decoder {
     dialect: Option<&'static Dialect>,
     plan: Plan,
     columns: ColumnNames,
-    /// Fields of each dialect's envelope.
-    envelopes: Vec<ColumnNames>,
     fields: Fields,
     dialect_options: DialectOptions,
     metrics: Mutex<Metrics>,
@@ -200,10 +198,8 @@ impl Decoder {
         check_column_options(&options, &columns)?;
         let fields = output_fields(&plan);
         check_names(&fields, &options.keep)?;
-        let envelopes =
-            dialect::DIALECTS.iter().map(|dialect| ColumnNames::new(dialect.fields.iter().copied(), true)).collect::<Result<_, _>>()?;
         let dialect_options = DialectOptions::new(&options)?;
-        Ok(Decoder { options, dialect, plan, columns, envelopes, fields, dialect_options, metrics: Mutex::default() })
+        Ok(Decoder { options, dialect, plan, columns, fields, dialect_options, metrics: Mutex::default() })
     }
 
     /// The output's schema. Types of kept columns are those of Kafka's own columns, or given here.
@@ -269,7 +265,7 @@ impl Decoder {
     /// Reads the messages, chunk by chunk.
     fn read_all(&self, input: &Input<'_>, reader: &mut impl ReadChunk) -> Result<(), DecodeError> {
         let mut keys = Interner::new(&self.columns, self.variant(self.dialect).quoting);
-        let mut fields: Vec<Interner<'_>> = self.envelopes.iter().map(|names| Interner::new(names, Quoting::None)).collect();
+        let mut members = MemberNames::default();
         let mut types = DeclaredTypes::new(self.plan.asks(EnvelopeField::ColumnTypes));
         let mut capacity = Capacity::default();
         let mut at = 0;
@@ -279,10 +275,8 @@ impl Decoder {
             if types.trim(forgotten) {
                 reader.forget();
             }
-            for fields in &mut fields {
-                fields.trim();
-            }
-            let known = Interned { keys: &mut keys, fields: &mut fields, types: &mut types };
+            members.trim();
+            let known = Interned { keys: &mut keys, members: &mut members, types: &mut types };
             let arena = Bump::new();
             let mut events = Events::new(known, &arena, self.plan.wants, self.dialect_name(), capacity);
             let texts: Vec<&[u8]> = payloads.iter().map(Payload::bytes).collect();
@@ -387,7 +381,7 @@ impl Decoder {
         let dialect = self.dialect.or_else(|| dialect::detect(bytes)).ok_or_else(|| dialect::undetected(bytes))?;
         let variant = self.variant(Some(dialect));
         let reading = ReadContext { variant, lenient: self.options.lenient, key, options: &self.dialect_options };
-        events.set_dialect(dialect::index(dialect), dialect.name);
+        events.set_dialect(dialect.name);
         match dialect.read {
             Read::Text(read) => read(utf8(bytes)?, &reading, events),
             Read::Bytes(read) => read(bytes, &reading, events, caches),

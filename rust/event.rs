@@ -10,7 +10,7 @@ use bumpalo::Bump;
 use hashbrown::HashSet;
 
 use crate::error::{Fault, Result};
-use crate::interner::{Interner, NameId};
+use crate::interner::{Interner, MemberNames, NameId};
 use crate::mysql::types::DeclaredTypes;
 use crate::value::Value;
 use crate::wire::json::Cursor;
@@ -163,6 +163,7 @@ pub(crate) struct Source<'a> {
 
 impl Envelope<'_> {
     /// An envelope with no field set.
+    #[inline(always)]
     pub fn empty(quirks: &'static Quirks) -> Self {
         Envelope {
             quirks,
@@ -272,9 +273,8 @@ const REPEATS: usize = 64;
 /// The change events of some messages, in order.
 pub(crate) struct Events<'a, 's, 'k> {
     pub keys: &'k mut Interner<'s>,
-    /// Names of the envelope's fields, for each dialect, numbered in the dialect's order.
-    fields: &'k mut [Interner<'s>],
-    dialect_index: usize,
+    /// Members of the envelopes that were read before.
+    pub members: &'k mut MemberNames,
     pub types: &'k mut DeclaredTypes,
     pub wants: Wants,
     /// The current message's dialect: the requested one until it is detected.
@@ -297,6 +297,8 @@ pub(crate) struct Events<'a, 's, 'k> {
     /// Index of the current message in the input.
     pub message: usize,
     first_row: usize,
+    /// Where the cells of the current record begin, of which a message may have several.
+    first_cell: usize,
 }
 
 /// How many items a chunk of messages had: an estimate for the next one.
@@ -312,17 +314,16 @@ pub(crate) struct Capacity {
 /// The names and types of earlier chunks.
 pub(crate) struct Interned<'s, 'k> {
     pub keys: &'k mut Interner<'s>,
-    pub fields: &'k mut [Interner<'s>],
+    pub members: &'k mut MemberNames,
     pub types: &'k mut DeclaredTypes,
 }
 
 impl<'a, 's, 'k> Events<'a, 's, 'k> {
     pub fn new(known: Interned<'s, 'k>, arena: &'a Bump, wants: Wants, dialect: &'static str, expected: Capacity) -> Self {
-        let Interned { keys, fields, types } = known;
+        let Interned { keys, members, types } = known;
         Events {
             keys,
-            fields,
-            dialect_index: 0,
+            members,
             types,
             wants,
             dialect,
@@ -338,6 +339,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             last_names: ("", None),
             message: 0,
             first_row: 0,
+            first_cell: 0,
         }
     }
 
@@ -354,23 +356,23 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     }
 
     /// An object or null, which is usually the same for the same columns.
-    pub fn read_repeated(&mut self, cursor: &mut Cursor<'a>, first_cell: usize) -> Result<Option<Cow<'a, str>>> {
-        let hint = self.last_key(first_cell) % REPEATS;
-        Ok(cursor.repeated(self.repeats.get_mut(hint).unwrap_or(&mut ""))?.map(Cow::Borrowed))
+    pub fn read_repeated(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<&'a str>> {
+        let hint = self.last_key() % REPEATS;
+        cursor.repeated(self.repeats.get_mut(hint).unwrap_or(&mut ""))
     }
 
     /// Declared types: an object of names and types, or null.
-    pub fn read_types(&mut self, cursor: &mut Cursor<'a>, first_cell: usize) -> Result<Option<usize>> {
+    pub fn read_types(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<usize>> {
         if !self.wants.types || cursor.peek() != Some(b'{') {
-            return self.read_repeated(cursor, first_cell).map(|_| None);
+            return self.read_repeated(cursor).map(|_| None);
         }
-        let hint = self.last_key(first_cell);
+        let hint = self.last_key();
         self.types.read(cursor, self.keys, hint).map(Some)
     }
 
-    /// The last column name since `first_cell`: rows of a table end with the same one.
-    fn last_key(&self, first_cell: usize) -> usize {
-        self.cells.get(first_cell..).and_then(<[_]>::last).map_or(0, |(key, _)| key.index())
+    /// The record's last column name: rows of a table end with the same one.
+    fn last_key(&self) -> usize {
+        self.cells.get(self.first_cell..).and_then(<[_]>::last).map_or(0, |(key, _)| key.index())
     }
 
     /// An array of names without duplicates, or null. An empty array counts as null.
@@ -434,15 +436,8 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         self.images.get(images.clone())?.get(row)?.clone()
     }
 
-    /// Names of the current dialect's fields.
-    #[inline]
-    pub fn fields(&mut self) -> &mut Interner<'s> {
-        self.fields.get_mut(self.dialect_index).unwrap_or(self.keys)
-    }
-
     /// Sets the current message's dialect.
-    pub fn set_dialect(&mut self, dialect_index: usize, name: &'static str) {
-        self.dialect_index = dialect_index;
+    pub fn set_dialect(&mut self, name: &'static str) {
         self.dialect = name;
     }
 
@@ -452,6 +447,11 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         self.dialect = self.requested;
         self.images.clear();
         self.first_row = self.rows.len();
+    }
+
+    /// Begins a record of the current message.
+    pub fn begin_record(&mut self) {
+        self.first_cell = self.cells.len();
     }
 
     /// Adds an envelope and returns its index.

@@ -30,7 +30,7 @@ struct Key {
     mask: u128,
     /// The name itself.
     name: Box<str>,
-    /// Which of the asked columns it names.
+    /// Which of the asked columns it names, or which member of a struct.
     column: Option<u32>,
     /// Which name followed last time, and which one before that: a name may stand in two objects.
     next: NameId,
@@ -39,7 +39,7 @@ struct Key {
 
 /// The names met so far. More than [`Interner::MOST`] are forgotten between two chunks of messages.
 pub(crate) struct Interner<'s> {
-    columns: &'s ColumnNames,
+    known: KnownNames<'s>,
     quoting: Quoting,
     keys: Vec<Key>,
     /// By the characters in JSON: a name can be written in many ways, and has one number.
@@ -50,6 +50,23 @@ pub(crate) struct Interner<'s> {
 }
 
 const NEAR: usize = 256;
+
+/// The names that have a number of their own, outside of the interner.
+#[derive(Clone, Copy)]
+enum KnownNames<'s> {
+    Columns(&'s ColumnNames),
+    /// Members of a struct, in its order.
+    Members(&'static [&'static str]),
+}
+
+impl KnownNames<'_> {
+    fn find(self, name: &str) -> Option<u32> {
+        match self {
+            KnownNames::Columns(columns) => columns.find(name),
+            KnownNames::Members(members) => members.iter().position(|member| *member == name).and_then(|at| u32::try_from(at).ok()),
+        }
+    }
+}
 
 /// Tells most names of a table apart, by their length and three of their bytes.
 #[inline]
@@ -142,8 +159,12 @@ impl<'s> Interner<'s> {
     pub const MOST: usize = 1 << 16;
 
     pub fn new(columns: &'s ColumnNames, quoting: Quoting) -> Self {
+        Self::of(KnownNames::Columns(columns), quoting)
+    }
+
+    fn of(known: KnownNames<'s>, quoting: Quoting) -> Self {
         let mut keys =
-            Interner { columns, quoting, keys: Vec::new(), ids: HashMap::new(), by_name: HashMap::new(), near: [NameId::START; NEAR] };
+            Interner { known, quoting, keys: Vec::new(), ids: HashMap::new(), by_name: HashMap::new(), near: [NameId::START; NEAR] };
         keys.forget();
         keys
     }
@@ -180,7 +201,7 @@ impl<'s> Interner<'s> {
         self.quoting.undo(name)
     }
 
-    /// Which of the asked columns `id` names.
+    /// Which of the asked columns `id` names, or which member of the struct.
     #[inline]
     pub fn column(&self, id: NameId) -> Option<usize> {
         self.keys.get(id.index()).and_then(|key| key.column).map(|column| column as usize)
@@ -244,20 +265,6 @@ impl<'s> Interner<'s> {
         Ok(id)
     }
 
-    /// The number of a name that stands in JSON but as no key, where `previous` is the name before it.
-    #[inline]
-    pub fn following(&mut self, text: Text<'_>, previous: NameId) -> Result<NameId> {
-        let guess = self.keys.get(previous.index()).map_or(NameId::START, |key| key.next);
-        if guess != NameId::START && self.keys.get(guess.index()).is_some_and(|key| key.is(text.raw)) {
-            return Ok(guess);
-        }
-        let id = self.intern(text)?;
-        if let Some(key) = self.keys.get_mut(previous.index()) {
-            key.next = id;
-        }
-        Ok(id)
-    }
-
     /// The number of a name that stands as it is, where `previous` is the name before it.
     #[inline]
     pub fn plain(&mut self, name: &str, previous: NameId) -> NameId {
@@ -288,7 +295,7 @@ impl<'s> Interner<'s> {
 
     fn push(&mut self, quoted: &str, name: &str) -> NameId {
         let id = NameId(self.keys.len() as u32);
-        self.keys.push(Key::new(format!("{quoted}:"), name.into(), self.columns.find(name)));
+        self.keys.push(Key::new(format!("{quoted}:"), name.into(), self.known.find(name)));
         self.by_name.insert(name.into(), id);
         id
     }
@@ -302,5 +309,41 @@ impl<'s> Interner<'s> {
         };
         self.ids.insert(text.raw.into(), id);
         Ok(id)
+    }
+}
+
+/// Names of the members of structs that messages are read into, with the order in which messages have them: an interner for
+/// each struct.
+#[derive(Default)]
+pub(crate) struct MemberNames(Vec<(&'static [&'static str], Interner<'static>)>);
+
+impl MemberNames {
+    /// The index of the struct with these members. Structs are distinguished by where their list is stored, which is faster than
+    /// by its names.
+    #[inline]
+    pub fn index(&mut self, members: &'static [&'static str]) -> usize {
+        match self.0.iter().position(|(known, _)| std::ptr::eq(*known, members)) {
+            Some(index) => index,
+            None => self.add(members),
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, members: &'static [&'static str]) -> usize {
+        self.0.push((members, Interner::of(KnownNames::Members(members), Quoting::None)));
+        self.0.len() - 1
+    }
+
+    /// The names of the struct with this index.
+    #[inline]
+    pub fn get(&mut self, index: usize) -> Option<&mut Interner<'static>> {
+        self.0.get_mut(index).map(|(_, names)| names)
+    }
+
+    /// Forgets the names of each struct that has met too many.
+    pub fn trim(&mut self) {
+        for (_, names) in &mut self.0 {
+            names.trim();
+        }
     }
 }

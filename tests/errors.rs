@@ -213,6 +213,31 @@ fn messages_of_other_dialects_that_cannot_be_read() {
     }
 }
 
+/// A member that an envelope has twice. Of a row image's columns of one name, the later one counts.
+#[test]
+fn duplicate_members() {
+    let cases: [(&str, &str, &str); 10] = [
+        ("canal-json", r#"{"type":"INSERT","data":[{"id":"1"}],"type":!"DELETE"}"#, "type"),
+        ("canal-json", r#"{"type":"INSERT","data":[{"id":"1"}],"data":![{"id":"2"}]}"#, "data"),
+        ("canal-json", r#"{"type":"INSERT","es":null,"data":[{"id":"1"}],"es" : !null}"#, "es"),
+        ("canal-json", r#"{"type":"INSERT","_tidb":{"commitTs":1,"commitTs":!2},"data":[{"id":"1"}]}"#, "_tidb.commitTs"),
+        ("cloudcanal-json", r#"{"action":"INSERT","data":[{"id":"1"}],"db":"a","db":!"b"}"#, "db"),
+        ("maxwell-json", r#"{"type":"insert","data":{"id":1},"data":!{"id":2}}"#, "data"),
+        ("river-json", r#"{"event":"i","columns":[{"n":"id","v":"1","v":!"2"}]}"#, "columns.v"),
+        ("debezium-json", r#"{"op":"c","after":{"id":1},"op":!"c"}"#, "op"),
+        ("debezium-json", r#"{"op":"c","after":{"id":1},"source":{"pos":1,"pos":!1}}"#, "source.pos"),
+        ("debezium-json", r#"{"payload":{"op":"c","after":{"id":1},"after":!null}}"#, "payload.after"),
+    ];
+    for (dialect, message, member) in cases {
+        let byte = message.find('!').unwrap();
+        let error = error_of(dialect, "id bigint", &message.replacen('!', "", 1));
+        assert_eq!((error.kind, error.message), (Kind::Envelope, format!("{dialect}: {member}: duplicate member")), "{message}");
+        assert_eq!(error.byte, Some(byte), "{message}");
+    }
+    let batch = decoder(Mode::FailFast).decode(&BinaryArray::from(vec![row(r#""id":"1","id":"2""#).as_bytes()])).unwrap();
+    assert_eq!(ids(&batch), [Some(2)]);
+}
+
 /// What Kafka Connect's forms do not hold, and what only a setting of the connector can tell.
 #[test]
 fn values_in_connects_forms_that_cannot_be_converted() {

@@ -13,13 +13,17 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
+
+use super::json_members::{Images, Names, Repeated, Types, nested, read_record, text};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
-use crate::interner::{NameId, Quoting};
+use crate::interner::Quoting;
 use crate::mysql::temporal::micros_of_epoch;
-use crate::wire::json::{Cursor, Text};
+use crate::wire::json::Cursor;
+use crate::wire::json_de::{CowStr, RawNested, member_names};
 use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -28,7 +32,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "Alibaba canal, TiCDC, CloudCanal, Tencent data access platform, Flink, Paimon, SeaTunnel",
     wire: Wire::Json,
     description: "Alibaba canal's FlatMessage, and every producer of that envelope",
-    fields: FIELDS,
     marks: Marks::Members(&[
         Mark::Name("mysqlType"),
         Mark::Name("sqlType"),
@@ -79,6 +82,7 @@ fn variant(name: &str) -> Variant {
 }
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
+    members: member_names::<Message<'static>>,
     holes: &[
         ("data", Hole::After),
         ("old", Hole::Before),
@@ -110,182 +114,83 @@ fn row_op(word: &str) -> Option<Op> {
     Some(op_of(word, false)).filter(|op| op.is_row_change())
 }
 
-/// The envelope's fields, in canal's order.
-#[derive(Clone, Copy)]
-enum Field {
-    /// Rows after the change; of a DELETE, the rows that are gone.
-    Data,
-    /// May be quoted with backticks in a DDL.
-    Database,
-    /// When the source executed the change: milliseconds; the Tencent platform's DDL writes seconds.
-    Es,
-    Gtid,
-    /// canal's batch, shared by many messages.
-    Id,
-    IsDdl,
-    /// Declared type of each column.
-    MysqlType,
-    /// Rows before the change: whole, or only the columns that changed.
-    Old,
-    /// Key columns, with repeats where a message has several rows.
-    PkNames,
-    Sql,
-    /// JDBC type number of each column.
-    SqlType,
-    Table,
-    /// CloudCanal: the table after a DDL, and sometimes none.
-    TableChanges,
-    /// When the message was made: milliseconds.
-    Ts,
-    /// What happened.
-    Type,
-    /// TiCDC's extension.
-    Tidb,
-}
-
-const FIELDS: &[&str] = &[
-    "data",
-    "database",
-    "es",
-    "gtid",
-    "id",
-    "isDdl",
-    "mysqlType",
-    "old",
-    "pkNames",
-    "sql",
-    "sqlType",
-    "table",
-    "tableChanges",
-    "ts",
-    "type",
-    "_tidb",
-];
-
-impl Field {
-    /// In the order of [`FIELDS`].
-    const ALL: [Field; 16] = [
-        Field::Data,
-        Field::Database,
-        Field::Es,
-        Field::Gtid,
-        Field::Id,
-        Field::IsDdl,
-        Field::MysqlType,
-        Field::Old,
-        Field::PkNames,
-        Field::Sql,
-        Field::SqlType,
-        Field::Table,
-        Field::TableChanges,
-        Field::Ts,
-        Field::Type,
-        Field::Tidb,
-    ];
-}
-
-/// A message as far as it is read.
+/// A message, in canal's order.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Message<'a> {
-    envelope: Envelope<'a>,
-    is_ddl: bool,
-    is_tidb: bool,
+    /// Rows after the change; of a DELETE, the rows that are gone.
+    #[serde(default)]
     data: Images,
+    /// May be quoted with backticks in a DDL.
+    database: Option<CowStr<'a>>,
+    /// When the source executed the change: milliseconds; the Tencent platform's DDL writes seconds.
+    es: Option<i64>,
+    gtid: Option<CowStr<'a>>,
+    /// canal's batch, shared by many messages.
+    id: Option<i64>,
+    is_ddl: Option<bool>,
+    /// Declared type of each column.
+    #[serde(default)]
+    mysql_type: Types,
+    /// Rows before the change: whole, or only the columns that changed.
+    #[serde(default)]
     old: Images,
-    /// Where its cells begin in `events.cells`.
-    first_cell: usize,
+    /// Key columns, with repeats where a message has several rows.
+    #[serde(default)]
+    pk_names: Names,
+    /// Empty where there is no statement.
+    sql: Option<CowStr<'a>>,
+    /// JDBC type number of each column.
+    #[serde(default)]
+    sql_type: Repeated<'a>,
+    table: Option<CowStr<'a>>,
+    /// CloudCanal: the table after a DDL, and sometimes none.
+    table_changes: Option<RawNested<'a>>,
+    /// When the message was made: milliseconds.
+    ts: Option<i64>,
+    /// What happened.
+    #[serde(rename = "type")]
+    operation: Option<CowStr<'a>>,
+    #[serde(rename = "_tidb")]
+    tidb: Option<Tidb<'a>>,
 }
 
-/// The row images of `data` or `old`: a range of `events.images`, empty for null.
-type Images = std::ops::Range<usize>;
+/// TiCDC's extension.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct Tidb<'a> {
+    commit_ts: Option<i64>,
+    watermark_ts: Option<i64>,
+    only_handle_key: Option<bool>,
+    claim_check_location: Option<CowStr<'a>>,
+}
 
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    records::records(&mut cursor, |cursor| {
-        let envelope = Envelope::empty(reading.variant.quirks);
-        let first_cell = events.cells.len();
-        let mut message = Message { envelope, is_ddl: false, is_tidb: false, data: 0..0, old: 0..0, first_cell };
-        message.read(cursor, events)?;
-        message.settle(reading);
-        message.emit(events)
-    })
+    records::records(&mut cursor, |cursor| read_record::<Message<'a>>(cursor, events)?.emit(reading, events))
 }
 
 impl<'a> Message<'a> {
-    fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let mut members = cursor.object()?;
-        let mut key = NameId::START;
-        while cursor.next_member(&mut members)? {
-            key = events.fields().read(cursor, key)?;
-            let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));
-            let read = match field {
-                Some(field) => self.field(*field, cursor, events),
-                None => cursor.skip(),
-            };
-            read.map_err(|fault| fault.within(events.fields().name(key)))?;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn field(&mut self, field: Field, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let envelope = &mut self.envelope;
-        match field {
-            Field::Data => self.data = events.read_images(cursor)?,
-            Field::Old => self.old = events.read_images(cursor)?,
-            Field::Database => envelope.database = cursor.optional_text()?,
-            Field::Table => envelope.table = cursor.optional_text()?,
-            Field::Type => envelope.source.operation = cursor.optional_text()?,
-            Field::Es => envelope.source.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
-            Field::Ts => envelope.source.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
-            Field::Id => envelope.source.message_id = cursor.optional_integer()?,
-            Field::Gtid => envelope.source.gtid = cursor.optional_text()?.filter(|gtid| !gtid.is_empty()),
-            Field::Sql => envelope.sql = cursor.optional_text()?,
-            Field::IsDdl => self.is_ddl = cursor.optional_bool()?.unwrap_or(false),
-            Field::PkNames => envelope.primary_key = events.read_names(cursor)?,
-            Field::MysqlType => envelope.types = events.read_types(cursor, self.first_cell)?,
-            Field::SqlType => envelope.jdbc_types = events.read_repeated(cursor, self.first_cell)?,
-            Field::TableChanges => envelope.table_changes = cursor.optional_nested()?.map(Cow::Borrowed),
-            Field::Tidb => self.is_tidb = tidb(cursor, envelope)?,
-        }
-        Ok(())
-    }
-
-    /// What could not be known before the last key was read.
-    fn settle(&mut self, reading: &ReadContext<'_, '_>) {
-        if self.is_tidb {
-            self.envelope.quirks = &TIDB;
-        }
-        // Empty where there is no statement.
-        if !self.is_ddl && self.envelope.sql.as_deref() == Some("") {
-            self.envelope.sql = None;
-        }
-        let quoting = if self.is_tidb { Quoting::None } else { reading.variant.quoting };
-        for name in [&mut self.envelope.database, &mut self.envelope.table].into_iter().flatten() {
-            if name.contains('`') {
-                *name = Cow::Owned(quoting.undo(name).into_owned());
-            }
-        }
-    }
-
-    fn emit(self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op()?;
+        let (data, old) = (self.data.0.clone(), self.old.0.clone());
+        let envelope = self.envelope(reading);
         if !op.is_row_change() {
-            let envelope = events.envelope(self.envelope);
+            let envelope = events.envelope(envelope);
             events.row(op, envelope, None, None);
             return Ok(());
         }
-        let (data, old) = (self.data.clone(), self.old.clone());
         if !data.is_empty() && !old.is_empty() && data.len() != old.len() {
             let what = format!("has {} rows, data has {}", old.len(), data.len());
             return Err(Fault::new(Kind::Envelope, what).within("old"));
         }
         let rows = data.len().max(old.len());
         // A statement that canal logged as text has a row's type, but no rows.
-        let is_statement = rows == 0 && self.envelope.sql.is_some();
+        let is_statement = rows == 0 && envelope.sql.is_some();
         if rows == 0 && !is_statement {
             return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"));
         }
-        let envelope = events.envelope(self.envelope);
+        let envelope = events.envelope(envelope);
         if is_statement {
             events.row(Op::Query, envelope, None, None);
         }
@@ -298,11 +203,48 @@ impl<'a> Message<'a> {
     }
 
     fn op(&self) -> Result<Op> {
-        let Some(operation) = self.envelope.source.operation.as_deref() else {
-            return if self.is_ddl { Ok(Op::Ddl) } else { Err(Fault::new(Kind::Envelope, "is missing").within("type")) };
-        };
-        Ok(op_of(operation, self.is_ddl))
+        let is_ddl = self.is_ddl.unwrap_or(false);
+        match &self.operation {
+            Some(operation) => Ok(op_of(&operation.0, is_ddl)),
+            None if is_ddl => Ok(Op::Ddl),
+            None => Err(Fault::new(Kind::Envelope, "is missing").within("type")),
+        }
     }
+
+    fn envelope(self, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
+        let is_ddl = self.is_ddl.unwrap_or(false);
+        let (quirks, quoting) =
+            if self.tidb.is_some() { (&TIDB, Quoting::None) } else { (reading.variant.quirks, reading.variant.quoting) };
+        let mut envelope = Envelope {
+            database: unquoted(self.database, quoting),
+            table: unquoted(self.table, quoting),
+            primary_key: self.pk_names.0,
+            sql: text(self.sql).filter(|sql| is_ddl || !sql.is_empty()),
+            table_changes: nested(self.table_changes),
+            types: self.mysql_type.0,
+            jdbc_types: self.sql_type.0.map(Cow::Borrowed),
+            source: Source {
+                operation: text(self.operation),
+                event_time: self.es.and_then(micros_of_epoch),
+                produced_time: self.ts.and_then(micros_of_epoch),
+                message_id: self.id,
+                gtid: text(self.gtid).filter(|gtid| !gtid.is_empty()),
+                ..Source::default()
+            },
+            ..Envelope::empty(quirks)
+        };
+        if let Some(tidb) = self.tidb {
+            (envelope.source.commit_ts, envelope.source.watermark_ts) = (tidb.commit_ts, tidb.watermark_ts);
+            (envelope.handle_key_only, envelope.claim_check) = (tidb.only_handle_key, text(tidb.claim_check_location));
+        }
+        envelope
+    }
+}
+
+/// A name without its producer's quoting.
+#[inline]
+fn unquoted<'a>(name: Option<CowStr<'a>>, quoting: Quoting) -> Option<Cow<'a, str>> {
+    text(name).map(|name| if name.contains('`') { Cow::Owned(quoting.undo(&name).into_owned()) } else { name })
 }
 
 /// What canal's word for an event stands for.
@@ -340,31 +282,4 @@ fn row_images(op: Op, data: Option<Cells>, old: Option<Cells>) -> Result<(Option
         Op::Update => after.map(|after| (before, Some(after))).ok_or_else(missing),
         _ => after.map(|after| (None, Some(after))).ok_or_else(missing),
     }
-}
-
-/// `_tidb`; false for null.
-fn tidb<'a>(cursor: &mut Cursor<'a>, envelope: &mut Envelope<'a>) -> Result<bool> {
-    match cursor.peek() {
-        Some(b'n') => return cursor.null().map(|()| false),
-        Some(b'{') => {}
-        _ => return Err(cursor.wrong_type("an object or null")),
-    }
-    (envelope.source.commit_ts, envelope.source.watermark_ts) = (None, None);
-    (envelope.handle_key_only, envelope.claim_check) = (None, None);
-    let mut members = cursor.object()?;
-    while let Some(key) = cursor.next_key(&mut members)? {
-        tidb_field(key, cursor, envelope).map_err(|fault| fault.within(key.raw))?;
-    }
-    Ok(true)
-}
-
-fn tidb_field<'a>(key: Text<'a>, cursor: &mut Cursor<'a>, envelope: &mut Envelope<'a>) -> Result<()> {
-    match &*key.decode()? {
-        "commitTs" => envelope.source.commit_ts = cursor.optional_integer()?,
-        "watermarkTs" => envelope.source.watermark_ts = cursor.optional_integer()?,
-        "onlyHandleKey" => envelope.handle_key_only = cursor.optional_bool()?,
-        "claimCheckLocation" => envelope.claim_check = cursor.optional_text()?,
-        _ => cursor.skip()?,
-    }
-    Ok(())
 }

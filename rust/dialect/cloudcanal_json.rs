@@ -10,13 +10,17 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
+
+use super::json_members::{Images, Names, Repeated, Types, nested, read_record, text};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, ValueFormat};
-use crate::interner::{NameId, Quoting};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
+use crate::interner::Quoting;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::json::Cursor;
+use crate::wire::json_de::{CowStr, RawNested, member_names};
 use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -25,7 +29,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "CloudCanal",
     wire: Wire::Json,
     description: "CloudCanal's own JSON",
-    fields: FIELDS,
     marks: Marks::Members(&[
         Mark::Name("action"),
         Mark::Name("dbValType"),
@@ -50,6 +53,7 @@ fn variant(_: &str) -> Variant {
 }
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
+    members: member_names::<Message<'static>>,
     holes: &[
         ("data", Hole::After),
         ("before", Hole::Before),
@@ -79,155 +83,61 @@ fn row_op(word: &str) -> Option<Op> {
     }
 }
 
-/// The envelope's fields.
-#[derive(Clone, Copy)]
-enum Field {
-    /// `INSERT`, `UPDATE`, `DELETE`, or the kind of a DDL.
-    Action,
-    /// Rows before an update, whole.
-    Before,
-    /// CloudCanal's batch.
-    Bid,
-    /// Rows after the change; of a DELETE, the rows that are gone.
-    Data,
-    Db,
-    /// Declared type of each column.
-    DbValType,
-    IsDdl,
-    /// `isDdl` in older messages.
-    Ddl,
-    /// `ROWDATA` or `TRANSACTIONEND`.
-    EntryType,
-    /// When the source executed the change: milliseconds.
-    ExecTs,
-    /// JDBC type number of each column; 10000 where it is not known.
-    JdbcType,
-    Pks,
-    Schema,
-    /// When the message was sent: milliseconds.
-    SendTs,
-    Sql,
-    Table,
-    /// The table after a DDL.
-    TableChanges,
-}
-
-const FIELDS: &[&str] = &[
-    "action",
-    "before",
-    "bid",
-    "data",
-    "db",
-    "dbValType",
-    "isDdl",
-    "ddl",
-    "entryType",
-    "execTs",
-    "jdbcType",
-    "pks",
-    "schema",
-    "sendTs",
-    "sql",
-    "table",
-    "tableChanges",
-];
-
-impl Field {
-    /// In the order of [`FIELDS`].
-    const ALL: [Field; 17] = [
-        Field::Action,
-        Field::Before,
-        Field::Bid,
-        Field::Data,
-        Field::Db,
-        Field::DbValType,
-        Field::IsDdl,
-        Field::Ddl,
-        Field::EntryType,
-        Field::ExecTs,
-        Field::JdbcType,
-        Field::Pks,
-        Field::Schema,
-        Field::SendTs,
-        Field::Sql,
-        Field::Table,
-        Field::TableChanges,
-    ];
-}
-
-/// A message as far as it is read.
+/// A message.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Message<'a> {
-    envelope: Envelope<'a>,
-    entry_type: Option<Cow<'a, str>>,
-    is_ddl: bool,
-    data: std::ops::Range<usize>,
-    before: std::ops::Range<usize>,
-    /// Where its cells begin in `events.cells`.
-    first_cell: usize,
+    /// `INSERT`, `UPDATE`, `DELETE`, or the kind of a DDL.
+    action: Option<CowStr<'a>>,
+    /// Rows before an update, whole.
+    #[serde(default)]
+    before: Images,
+    /// CloudCanal's batch.
+    bid: Option<i64>,
+    /// Rows after the change; of a DELETE, the rows that are gone.
+    #[serde(default)]
+    data: Images,
+    db: Option<CowStr<'a>>,
+    /// Declared type of each column.
+    #[serde(default)]
+    db_val_type: Types,
+    is_ddl: Option<bool>,
+    /// `isDdl` in older messages.
+    ddl: Option<bool>,
+    /// `ROWDATA` or `TRANSACTIONEND`.
+    entry_type: Option<CowStr<'a>>,
+    /// When the source executed the change: milliseconds.
+    exec_ts: Option<i64>,
+    /// JDBC type number of each column; 10000 where it is not known.
+    #[serde(default)]
+    jdbc_type: Repeated<'a>,
+    #[serde(default)]
+    pks: Names,
+    schema: Option<CowStr<'a>>,
+    /// When the message was sent: milliseconds.
+    send_ts: Option<i64>,
+    /// Empty where there is no statement.
+    sql: Option<CowStr<'a>>,
+    table: Option<CowStr<'a>>,
+    /// The table after a DDL.
+    table_changes: Option<RawNested<'a>>,
 }
 
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    records::records(&mut cursor, |cursor| {
-        let envelope = Envelope::empty(reading.variant.quirks);
-        let first_cell = events.cells.len();
-        let mut message = Message { envelope, entry_type: None, is_ddl: false, data: 0..0, before: 0..0, first_cell };
-        message.read(cursor, events)?;
-        message.emit(events)
-    })
+    records::records(&mut cursor, |cursor| read_record::<Message<'a>>(cursor, events)?.emit(reading, events))
 }
 
 impl<'a> Message<'a> {
-    fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let mut members = cursor.object()?;
-        let mut key = NameId::START;
-        while cursor.next_member(&mut members)? {
-            key = events.fields().read(cursor, key)?;
-            let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));
-            let read = match field {
-                Some(field) => self.field(*field, cursor, events),
-                None => cursor.skip(),
-            };
-            read.map_err(|fault| fault.within(events.fields().name(key)))?;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn field(&mut self, field: Field, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let envelope = &mut self.envelope;
-        match field {
-            Field::Data => self.data = events.read_images(cursor)?,
-            Field::Before => self.before = events.read_images(cursor)?,
-            Field::Action => envelope.source.operation = cursor.optional_text()?,
-            Field::Bid => envelope.source.message_id = cursor.optional_integer()?,
-            Field::Db => envelope.database = cursor.optional_text()?,
-            Field::Schema => envelope.schema = cursor.optional_text()?,
-            Field::Table => envelope.table = cursor.optional_text()?,
-            Field::DbValType => envelope.types = events.read_types(cursor, self.first_cell)?,
-            Field::JdbcType => envelope.jdbc_types = events.read_repeated(cursor, self.first_cell)?,
-            Field::IsDdl | Field::Ddl => self.is_ddl |= cursor.optional_bool()?.unwrap_or(false),
-            Field::EntryType => self.entry_type = cursor.optional_text()?,
-            Field::ExecTs => envelope.source.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
-            Field::SendTs => envelope.source.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
-            Field::Pks => envelope.primary_key = events.read_names(cursor)?,
-            Field::Sql => envelope.sql = cursor.optional_text()?,
-            Field::TableChanges => envelope.table_changes = cursor.optional_nested()?.map(Cow::Borrowed),
-        }
-        Ok(())
-    }
-
-    fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op()?;
-        if !self.is_ddl && self.envelope.sql.as_deref() == Some("") {
-            self.envelope.sql = None;
-        }
+        let (data, before) = (self.data.0.clone(), self.before.0.clone());
+        let envelope = self.envelope(reading);
         if !op.is_row_change() {
-            let envelope = events.envelope(self.envelope);
+            let envelope = events.envelope(envelope);
             events.row(op, envelope, None, None);
             return Ok(());
         }
-        let (data, before) = (self.data, self.before);
         let rows = data.len().max(before.len());
         if rows == 0 {
             return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"));
@@ -236,7 +146,7 @@ impl<'a> Message<'a> {
             let what = format!("has {} rows, data has {}", before.len(), data.len());
             return Err(Fault::new(Kind::Envelope, what).within("before"));
         }
-        let envelope = events.envelope(self.envelope);
+        let envelope = events.envelope(envelope);
         for row in 0..rows {
             let (before, after) = row_images(op, events.image(&data, row), events.image(&before, row))?;
             events.row(op, envelope, before, after);
@@ -244,19 +154,45 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
+    fn is_ddl(&self) -> bool {
+        self.is_ddl.unwrap_or(false) || self.ddl.unwrap_or(false)
+    }
+
+    fn envelope(self, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
+        let is_ddl = self.is_ddl();
+        Envelope {
+            database: text(self.db),
+            schema: text(self.schema),
+            table: text(self.table),
+            primary_key: self.pks.0,
+            sql: text(self.sql).filter(|sql| is_ddl || !sql.is_empty()),
+            table_changes: nested(self.table_changes),
+            types: self.db_val_type.0,
+            jdbc_types: self.jdbc_type.0.map(Cow::Borrowed),
+            source: Source {
+                operation: text(self.action),
+                event_time: self.exec_ts.and_then(micros_of_epoch),
+                produced_time: self.send_ts.and_then(micros_of_epoch),
+                message_id: self.bid,
+                ..Source::default()
+            },
+            ..Envelope::empty(reading.variant.quirks)
+        }
+    }
+
     fn op(&self) -> Result<Op> {
-        match self.entry_type.as_deref() {
+        match self.entry_type.as_ref().map(|kind| &*kind.0) {
             Some("TRANSACTIONBEGIN") => return Ok(Op::Begin),
             Some("TRANSACTIONEND") => return Ok(Op::Commit),
             Some("HEARTBEAT") => return Ok(Op::Heartbeat),
             _ => {}
         }
-        let Some(action) = self.envelope.source.operation.as_deref() else {
-            return if self.is_ddl { Ok(Op::Ddl) } else { Err(Fault::new(Kind::Envelope, "is missing").within("action")) };
+        let Some(CowStr(action)) = &self.action else {
+            return if self.is_ddl() { Ok(Op::Ddl) } else { Err(Fault::new(Kind::Envelope, "is missing").within("action")) };
         };
-        Ok(match action {
+        Ok(match &**action {
             "TRUNCATE" => Op::Truncate,
-            _ if self.is_ddl => Op::Ddl,
+            _ if self.is_ddl() => Op::Ddl,
             "INSERT" => Op::Insert,
             "UPDATE" => Op::Update,
             "DELETE" => Op::Delete,

@@ -11,13 +11,17 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
+
+use super::json_members::{Names, RowImage, nested, read_record, text};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
-use crate::interner::{NameId, Quoting};
+use crate::event::{Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
+use crate::interner::Quoting;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::json::Cursor;
+use crate::wire::json_de::{CowStr, RawNested, is_there, member_names};
 use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -26,7 +30,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "Maxwell, TiCDC (maxwell protocol)",
     wire: Wire::Json,
     description: "Maxwell's message of one row, and TiCDC's maxwell protocol",
-    fields: FIELDS,
     marks: Marks::Members(&[
         Mark::Name("xid"),
         Mark::Name("commit"),
@@ -67,6 +70,7 @@ fn variant(_: &str) -> Variant {
 }
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
+    members: member_names::<Message<'static>>,
     holes: &[
         ("type", Hole::Operation),
         ("ts", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
@@ -109,178 +113,106 @@ fn row_op(word: &str) -> Option<Op> {
     }
 }
 
-/// The message's fields.
-#[derive(Clone, Copy)]
-enum Field {
-    Database,
-    Table,
-    /// What happened.
-    Type,
-    /// Of a row seconds, of a DDL milliseconds.
-    Ts,
-    /// The transaction.
-    Xid,
-    /// `commit`, in the last row of a transaction.
-    Commit,
-    Gtid,
-    /// `file:offset`.
-    Position,
-    ServerId,
-    PrimaryKeyColumns,
-    /// The row after the change; of a DELETE, the row that is gone.
-    Data,
-    /// Columns that an update changed, as they were; of TiCDC's DELETE, the row that is gone; of a DDL, the table before it.
-    Old,
-    /// The statement of a DDL.
-    Sql,
-    /// The table after a DDL.
-    Def,
-}
-
-const FIELDS: &[&str] = &[
-    "database",
-    "table",
-    "type",
-    "ts",
-    "xid",
-    "commit",
-    "gtid",
-    "position",
-    "server_id",
-    "primary_key_columns",
-    "data",
-    "old",
-    "sql",
-    "def",
-];
-
-impl Field {
-    /// In the order of [`FIELDS`].
-    const ALL: [Field; 14] = [
-        Field::Database,
-        Field::Table,
-        Field::Type,
-        Field::Ts,
-        Field::Xid,
-        Field::Commit,
-        Field::Gtid,
-        Field::Position,
-        Field::ServerId,
-        Field::PrimaryKeyColumns,
-        Field::Data,
-        Field::Old,
-        Field::Sql,
-        Field::Def,
-    ];
-}
-
-/// A message as far as it is read.
+/// A message.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct Message<'a> {
-    envelope: Envelope<'a>,
-    data: Option<Cells>,
-    old: Option<Cells>,
+    database: Option<CowStr<'a>>,
+    table: Option<CowStr<'a>>,
+    /// What happened.
+    #[serde(rename = "type")]
+    operation: Option<CowStr<'a>>,
+    /// Of a row seconds, of a DDL milliseconds.
+    ts: Option<i64>,
+    /// The transaction.
+    xid: Option<i64>,
+    /// In the last row of a transaction.
+    #[serde(default, rename = "commit", deserialize_with = "is_there")]
     has_commit: bool,
+    gtid: Option<CowStr<'a>>,
+    /// `file:offset`.
+    position: Option<CowStr<'a>>,
+    server_id: Option<i64>,
+    #[serde(default)]
+    primary_key_columns: Names,
+    /// The row after the change; of a DELETE, the row that is gone.
+    #[serde(default)]
+    data: RowImage,
+    /// Columns that an update changed, as they were; of TiCDC's DELETE, the row that is gone; of a DDL, the table before it.
+    #[serde(default)]
+    old: RowImage,
+    /// The statement of a DDL.
+    sql: Option<CowStr<'a>>,
+    /// The table after a DDL.
+    def: Option<RawNested<'a>>,
 }
 
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    records::records(&mut cursor, |cursor| {
-        let mut message = Message { envelope: Envelope::empty(reading.variant.quirks), data: None, old: None, has_commit: false };
-        message.read(cursor, events)?;
-        message.emit(events)
-    })
+    records::records(&mut cursor, |cursor| read_record::<Message<'a>>(cursor, events)?.emit(reading, events))
 }
 
 impl<'a> Message<'a> {
-    fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let mut members = cursor.object()?;
-        let mut key = NameId::START;
-        while cursor.next_member(&mut members)? {
-            key = events.fields().read(cursor, key)?;
-            let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));
-            let read = match field {
-                Some(field) => self.field(*field, cursor, events),
-                None => cursor.skip(),
-            };
-            read.map_err(|fault| fault.within(events.fields().name(key)))?;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn field(&mut self, field: Field, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let envelope = &mut self.envelope;
-        match field {
-            Field::Database => envelope.database = cursor.optional_text()?,
-            Field::Table => envelope.table = cursor.optional_text()?,
-            Field::Type => envelope.source.operation = cursor.optional_text()?,
-            Field::Ts => envelope.source.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
-            Field::Xid => envelope.source.transaction_id = cursor.optional_integer()?.map(|xid| Cow::Owned(xid.to_string())),
-            Field::Gtid => envelope.source.gtid = cursor.optional_text()?,
-            Field::Position => self.position(cursor)?,
-            Field::ServerId => envelope.server_id = cursor.optional_integer()?,
-            Field::Commit => {
-                self.has_commit = true;
-                cursor.skip()?;
-            }
-            Field::PrimaryKeyColumns => envelope.primary_key = events.read_names(cursor)?,
-            Field::Data => self.data = row(cursor, events)?,
-            Field::Old => self.old = row(cursor, events)?,
-            Field::Sql => envelope.sql = cursor.optional_text()?,
-            Field::Def => envelope.table_changes = cursor.optional_nested()?.map(Cow::Borrowed),
-        }
-        Ok(())
-    }
-
-    fn position(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        let Some(Cow::Borrowed(text)) = cursor.optional_text()? else { return Ok(()) };
-        place(&mut self.envelope.source, text);
-        Ok(())
-    }
-
-    fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        if self.is_tidb() {
-            self.envelope.quirks = &TIDB;
-        }
+    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op()?;
         let (before, after) = if op.is_row_change() { self.images(op)? } else { (None, None) };
-        let envelope = events.envelope(self.envelope);
+        let envelope = events.envelope(self.envelope(reading));
         events.row(op, envelope, before, after);
         Ok(())
     }
 
-    /// TiCDC knows nothing of MySQL's log and transactions, of which the daemon says something in each row.
-    fn is_tidb(&self) -> bool {
-        let source = &self.envelope.source;
-        let is_bootstrap = source.operation.as_deref().is_some_and(|kind| kind.starts_with("bootstrap"));
-        !is_bootstrap
-            && !self.has_commit
-            && source.transaction_id.is_none()
-            && source.file.is_none()
-            && source.gtid.is_none()
-            && self.envelope.server_id.is_none()
+    fn envelope(self, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
+        let mut envelope = Envelope {
+            database: text(self.database),
+            table: text(self.table),
+            primary_key: self.primary_key_columns.0,
+            sql: text(self.sql),
+            table_changes: nested(self.def),
+            server_id: self.server_id,
+            source: Source {
+                operation: text(self.operation),
+                event_time: self.ts.and_then(micros_of_epoch),
+                gtid: text(self.gtid),
+                transaction_id: self.xid.map(|xid| Cow::Owned(xid.to_string())),
+                ..Source::default()
+            },
+            ..Envelope::empty(reading.variant.quirks)
+        };
+        if let Some(CowStr(Cow::Borrowed(text))) = self.position {
+            place(&mut envelope.source, text);
+        }
+        if !self.has_commit && is_tidb(&envelope) {
+            envelope.quirks = &TIDB;
+        }
+        envelope
     }
 
     fn op(&self) -> Result<Op> {
-        let Some(kind) = self.envelope.source.operation.as_deref() else {
+        let Some(CowStr(kind)) = &self.operation else {
             return Err(Fault::new(Kind::Envelope, "is missing").within("type"));
         };
-        Ok(match kind {
+        Ok(match &**kind {
             "insert" => Op::Insert,
             "update" => Op::Update,
             "delete" => Op::Delete,
             "bootstrap-insert" => Op::Snapshot,
             "heartbeat" => Op::Heartbeat,
-            _ if self.envelope.sql.is_some() => Op::of_statement(self.envelope.sql.as_deref().unwrap_or_default()),
-            kind if kind.starts_with("table-") || kind.starts_with("database-") => Op::Ddl,
-            _ => Op::Other,
+            kind => self.statement(kind),
         })
+    }
+
+    fn statement(&self, kind: &str) -> Op {
+        match &self.sql {
+            Some(sql) => Op::of_statement(&sql.0),
+            None if kind.starts_with("table-") || kind.starts_with("database-") => Op::Ddl,
+            None => Op::Other,
+        }
     }
 
     fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
         let missing = || Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data");
-        let after = self.data.clone().map(Image::whole);
-        match (op, &self.data, &self.old) {
+        let after = self.data.0.clone().map(Image::whole);
+        match (op, &self.data.0, &self.old.0) {
             (Op::Delete, Some(_), _) => Ok((after, None)),
             (Op::Delete, None, Some(old)) => Ok((Some(Image::whole(old.clone())), None)),
             (Op::Update, Some(data), Some(old)) => Ok((Some(Image::merged(data.clone(), old.clone())), after)),
@@ -290,11 +222,9 @@ impl<'a> Message<'a> {
     }
 }
 
-/// `data` or `old`: an object or null.
-fn row<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
-    match cursor.peek() {
-        Some(b'n') => cursor.null().map(|()| None),
-        Some(b'{') => events.read_cells(cursor).map(Some),
-        _ => Err(cursor.wrong_type("an object or null")),
-    }
+/// TiCDC knows nothing of MySQL's log and transactions, of which the daemon says something in each row.
+fn is_tidb(envelope: &Envelope<'_>) -> bool {
+    let source = &envelope.source;
+    let is_bootstrap = source.operation.as_deref().is_some_and(|kind| kind.starts_with("bootstrap"));
+    !is_bootstrap && source.transaction_id.is_none() && source.file.is_none() && source.gtid.is_none() && envelope.server_id.is_none()
 }

@@ -7,6 +7,7 @@ mod cloudcanal_json;
 mod debezium;
 mod detect;
 mod dts_avro;
+mod json_members;
 mod maxwell_json;
 mod river_json;
 pub(crate) mod spec;
@@ -62,8 +63,6 @@ pub struct Dialect {
     pub wire: Wire,
     /// What it is, in a sentence.
     pub description: &'static str,
-    /// Names of the envelope's fields.
-    pub(crate) fields: &'static [&'static str],
     /// How its messages are told from others.
     pub(crate) marks: Marks,
     /// How the dialect of this name or alias writes values.
@@ -146,9 +145,4 @@ pub static DIALECTS: &[Dialect] = &[
 /// The dialect with this name or alias.
 pub fn find(name: &str) -> Option<&'static Dialect> {
     DIALECTS.iter().find(|dialect| dialect.name == name || dialect.aliases.contains(&name))
-}
-
-/// The place of a dialect in [`DIALECTS`].
-pub(crate) fn index(dialect: &Dialect) -> usize {
-    DIALECTS.iter().position(|other| other.name == dialect.name).unwrap_or(0)
 }

@@ -11,15 +11,19 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
+
+use super::json_members::{Names, read_record, text};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::{NameId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
 use crate::mysql::types::{DeclaredType, TypeFamily};
 use crate::value::Value;
-use crate::wire::json::{Cursor, Text};
+use crate::wire::json::Cursor;
+use crate::wire::json_de::{CowStr, RawValue, member_names};
 use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -28,7 +32,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "KafkaRiverCanal",
     wire: Wire::Json,
     description: "KafkaRiverCanal's message of one row with its columns side by side",
-    fields: FIELDS,
     marks: Marks::Members(&[Mark::Name("binlog"), Mark::Name("canalTime"), Mark::Begins("columns", b'['), Mark::Begins("event", b'"')]),
     variant,
     read: Read::Text(read),
@@ -44,6 +47,7 @@ fn variant(_: &str) -> Variant {
 }
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
+    members: member_names::<Message<'static>>,
     holes: &[
         ("columns", Hole::Columns(may_be_empty)),
         ("event", Hole::Operation),
@@ -85,161 +89,108 @@ fn place<'a>(source: &mut Source<'a>, text: &'a str) {
     }
 }
 
-/// Fields of the message and of each column.
-#[derive(Clone, Copy)]
-enum Field {
-    /// `offset@file`.
-    Binlog,
-    /// When the binlog's entry was made: milliseconds.
-    Time,
-    /// When it was read: milliseconds.
-    CanalTime,
-    Db,
-    Table,
-    /// `i`, `u` or `d`.
-    Event,
-    Columns,
-    Interner,
-    Name,
-    Type,
-    /// After an insert or update; of a DELETE, what is gone.
-    Value,
-    Null,
-    Updated,
-    /// Before an update, of a column that it changed.
-    OriginVal,
-}
-
-const FIELDS: &[&str] =
-    &["binlog", "time", "canalTime", "db", "table", "event", "columns", "keys", "n", "t", "v", "null", "updated", "origin_val"];
-
-impl Field {
-    /// In the order of [`FIELDS`].
-    const ALL: [Field; 14] = [
-        Field::Binlog,
-        Field::Time,
-        Field::CanalTime,
-        Field::Db,
-        Field::Table,
-        Field::Event,
-        Field::Columns,
-        Field::Interner,
-        Field::Name,
-        Field::Type,
-        Field::Value,
-        Field::Null,
-        Field::Updated,
-        Field::OriginVal,
-    ];
-
-    fn read(cursor: &mut Cursor<'_>, key: &mut NameId, events: &mut Events<'_, '_, '_>) -> Result<Option<Field>> {
-        *key = events.fields().read(cursor, *key)?;
-        Ok(events.fields().column(*key).and_then(|field| Field::ALL.get(field)).copied())
-    }
-}
-
-/// A message as far as it is read.
+/// A message.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Message<'a> {
-    envelope: Envelope<'a>,
+    /// `offset@file`.
+    binlog: Option<CowStr<'a>>,
+    /// When the binlog's entry was made: milliseconds.
+    time: Option<i64>,
+    /// When it was read: milliseconds.
+    canal_time: Option<i64>,
+    db: Option<CowStr<'a>>,
+    table: Option<CowStr<'a>>,
+    /// `i`, `u` or `d`.
+    event: Option<CowStr<'a>>,
+    #[serde(default)]
     columns: Vec<Column<'a>>,
+    #[serde(default)]
+    keys: Names,
 }
 
-/// One element of `columns`.
+/// An element of `columns`.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct Column<'a> {
-    name: Text<'a>,
-    declared: Option<Cow<'a, str>>,
-    value: Value<'a>,
-    is_null: bool,
-    updated: bool,
-    origin: Value<'a>,
+    #[serde(rename = "n")]
+    name: CowStr<'a>,
+    #[serde(rename = "t")]
+    declared: Option<CowStr<'a>>,
+    /// After an insert or update; of a DELETE, what is gone.
+    #[serde(default, rename = "v")]
+    value: RawValue<'a>,
+    #[serde(rename = "null")]
+    is_null: Option<bool>,
+    updated: Option<bool>,
+    /// Before an update, of a column that it changed.
+    #[serde(default, rename = "origin_val")]
+    origin: RawValue<'a>,
 }
 
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    records::records(&mut cursor, |cursor| {
-        let mut message = Message { envelope: Envelope::empty(reading.variant.quirks), columns: Vec::new() };
-        message.read(cursor, events)?;
-        message.emit(events)
-    })
+    records::records(&mut cursor, |cursor| read_record::<Message<'a>>(cursor, events)?.emit(reading, events))
 }
 
 impl<'a> Message<'a> {
-    fn read(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let mut members = cursor.object()?;
-        let mut key = NameId::START;
-        while cursor.next_member(&mut members)? {
-            let field = Field::read(cursor, &mut key, events)?;
-            self.field(field, cursor, events).map_err(|fault| fault.within(events.fields().name(key)))?;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn field(&mut self, field: Option<Field>, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let envelope = &mut self.envelope;
-        match field {
-            Some(Field::Binlog) => {
-                if let Some(Cow::Borrowed(text)) = cursor.optional_text()? {
-                    place(&mut envelope.source, text);
-                }
-            }
-            Some(Field::Time) => envelope.source.event_time = cursor.optional_integer()?.and_then(micros_of_epoch),
-            Some(Field::CanalTime) => envelope.source.produced_time = cursor.optional_integer()?.and_then(micros_of_epoch),
-            Some(Field::Db) => envelope.database = cursor.optional_text()?,
-            Some(Field::Table) => envelope.table = cursor.optional_text()?,
-            Some(Field::Event) => envelope.source.operation = cursor.optional_text()?,
-            Some(Field::Interner) => envelope.primary_key = events.read_names(cursor)?,
-            Some(Field::Columns) if cursor.peek() != Some(b'[') => return Err(cursor.wrong_type("an array of columns")),
-            Some(Field::Columns) => {
-                let mut elements = cursor.array()?;
-                while cursor.next_element(&mut elements)? {
-                    self.columns.push(Column::read(cursor, events)?);
-                }
-            }
-            _ => cursor.skip()?,
-        }
-        Ok(())
-    }
-
-    fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let op = match self.envelope.source.operation.as_deref() {
-            Some(word) => row_op(word).unwrap_or(Op::Other),
+    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let op = match &self.event {
+            Some(CowStr(word)) => row_op(word).unwrap_or(Op::Other),
             None => return Err(Fault::new(Kind::Envelope, "is missing").within("event")),
         };
         if op != Op::Other && self.columns.is_empty() {
             return Err(Fault::new(Kind::Envelope, format!("{} without a column", op.name())).within("columns"));
         }
-        let (values, origins) = self.cells(op, events)?;
-        let image = |cells: std::ops::Range<usize>| Some(Image::whole(cells));
+        let (types, values, origins) = self.cells(op, events);
+        let image = |cells: Cells| Some(Image::whole(cells));
         let (before, after) = match op {
             Op::Insert => (None, image(values)),
             Op::Update => (image(origins), image(values)),
             Op::Delete => (image(values), None),
             _ => (None, None),
         };
-        let envelope = events.envelope(self.envelope);
+        let envelope = events.envelope(self.envelope(types, reading));
         events.row(op, envelope, before, after);
         Ok(())
     }
 
-    /// The cells of `v`, and of an update those before it.
-    fn cells(&mut self, op: Op, events: &mut Events<'a, '_, '_>) -> Result<(std::ops::Range<usize>, std::ops::Range<usize>)> {
+    fn envelope(self, types: Option<usize>, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
+        let mut envelope = Envelope {
+            database: text(self.db),
+            table: text(self.table),
+            primary_key: self.keys.0,
+            types,
+            source: Source {
+                operation: text(self.event),
+                event_time: self.time.and_then(micros_of_epoch),
+                produced_time: self.canal_time.and_then(micros_of_epoch),
+                ..Source::default()
+            },
+            ..Envelope::empty(reading.variant.quirks)
+        };
+        if let Some(CowStr(Cow::Borrowed(text))) = self.binlog {
+            place(&mut envelope.source, text);
+        }
+        envelope
+    }
+
+    /// The declared types, if they are asked for; the cells of `v`, and of an update those before it.
+    fn cells(&self, op: Op, events: &mut Events<'a, '_, '_>) -> (Option<usize>, Cells, Cells) {
         let mut key = NameId::START;
         let mut keys = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
-            key = events.keys.following(column.name, key)?;
+            key = events.keys.plain(&column.name.0, key);
             keys.push(key);
         }
-        if events.wants.types {
-            self.declare(&keys, events);
-        }
+        let types = if events.wants.types { Some(self.declare(&keys, events)) } else { None };
         let start = events.cells.len();
         self.push(&keys, events, Column::after);
         let middle = events.cells.len();
         if op == Op::Update {
             self.push(&keys, events, Column::before);
         }
-        Ok((start..middle, middle..events.cells.len()))
+        (types, start..middle, middle..events.cells.len())
     }
 
     fn push(&self, keys: &[NameId], events: &mut Events<'a, '_, '_>, value: fn(&Column<'a>) -> Value<'a>) {
@@ -250,60 +201,31 @@ impl<'a> Message<'a> {
         }
     }
 
-    fn declare(&mut self, keys: &[NameId], events: &mut Events<'a, '_, '_>) {
+    fn declare(&self, keys: &[NameId], events: &mut Events<'a, '_, '_>) -> usize {
         events.types.start();
         for (key, column) in keys.iter().zip(&self.columns) {
-            if let Some(declared) = &column.declared {
+            if let Some(CowStr(declared)) = &column.declared {
                 events.types.declare(*key, events.keys.column(*key), declared);
             }
         }
         let hint = keys.last().map_or(0, |key| key.index());
-        self.envelope.types = Some(events.types.finish(&[], hint));
+        events.types.finish(&[], hint)
     }
 }
 
 impl<'a> Column<'a> {
-    fn read(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Self> {
-        let mut column =
-            Column { name: Text::default(), declared: None, value: Value::Null, is_null: false, updated: false, origin: Value::Null };
-        if cursor.peek() != Some(b'{') {
-            return Err(cursor.wrong_type("an object"));
-        }
-        let mut has_name = false;
-        let mut members = cursor.object()?;
-        let mut key = NameId::START;
-        while cursor.next_member(&mut members)? {
-            let field = Field::read(cursor, &mut key, events)?;
-            has_name |= matches!(field, Some(Field::Name));
-            column.field(field, cursor).map_err(|fault| fault.within(events.fields().name(key)))?;
-        }
-        if has_name { Ok(column) } else { Err(Fault::new(Kind::Envelope, "is missing").within("n").at(cursor.at())) }
-    }
-
-    #[inline]
-    fn field(&mut self, field: Option<Field>, cursor: &mut Cursor<'a>) -> Result<()> {
-        match field {
-            Some(Field::Name) => self.name = cursor.text()?,
-            Some(Field::Type) => self.declared = cursor.optional_text()?,
-            Some(Field::Value) => self.value = cursor.value()?,
-            Some(Field::Null) => self.is_null = cursor.optional_bool()?.unwrap_or(false),
-            Some(Field::Updated) => self.updated = cursor.optional_bool()?.unwrap_or(false),
-            Some(Field::OriginVal) => self.origin = cursor.value()?,
-            _ => cursor.skip()?,
-        }
-        Ok(())
-    }
-
     fn after(&self) -> Value<'a> {
-        if self.is_null { Value::Null } else { self.value }
+        if self.is_null.unwrap_or(false) { Value::Null } else { self.value.0 }
     }
 
     /// What was there before an update.
     fn before(&self) -> Value<'a> {
-        let is_empty = (!self.origin.is_null()).then(|| self.origin == Value::Text(""));
-        match Was::of(is_empty, self.updated, || may_be_empty(self.declared.as_deref())) {
+        let RawValue(origin) = self.origin;
+        let is_empty = (!origin.is_null()).then(|| origin == Value::Text(""));
+        let declared = || self.declared.as_ref().map(|declared| &*declared.0);
+        match Was::of(is_empty, self.updated.unwrap_or(false), || may_be_empty(declared())) {
             Was::AsNow => self.after(),
-            Was::Origin => self.origin,
+            Was::Origin => origin,
             Was::Null => Value::Null,
         }
     }

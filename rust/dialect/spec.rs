@@ -5,6 +5,8 @@ use crate::interner::NameId;
 
 /// What a dialect says of its messages for templates of them.
 pub(crate) struct TemplateSpec {
+    /// The members that the ordinary reader reads.
+    pub members: fn() -> &'static [&'static str],
     /// The members whose values differ from message to message, by their path.
     pub holes: &'static [(&'static str, Hole)],
     /// Where the table's name is written, roughly: templates are found by it.

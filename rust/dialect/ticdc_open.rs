@@ -12,18 +12,19 @@
 //! `t` of a column is MySQL's number of its type. Text of blobs and of long texts is base64; binary text is quoted as Go
 //! does it (`strconv.Quote`).
 
-use std::borrow::Cow;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer};
 
+use super::json_members::text as member_text;
 use super::{Caches, Dialect, Marks, Read, ReadContext, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, ValueFormat};
-use crate::interner::{NameId, Quoting};
+use crate::interner::{MemberNames, NameId, Quoting};
 use crate::mysql::types::DeclaredType;
 use crate::value::Value;
 use crate::wire::json::Cursor;
+use crate::wire::json_de::{self, Context, CowStr, Part, RawValue};
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -31,7 +32,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "TiCDC (open protocol)",
     wire: Wire::Json,
     description: "TiCDC's open protocol: many changes in one record, with the tables in its key",
-    fields: &[],
     marks: Marks::Bytes(detect),
     variant,
     read: Read::Bytes(read),
@@ -66,27 +66,81 @@ const IS_PRIMARY_KEY: i64 = 1 << 3;
 const IS_UNSIGNED: i64 = 1 << 7;
 
 /// What the record's key says of a change.
-#[derive(Default)]
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct Head<'a> {
     /// TiDB's commit time.
     ts: Option<i64>,
-    database: Option<Cow<'a, str>>,
-    table: Option<Cow<'a, str>>,
+    #[serde(rename = "scm")]
+    database: Option<CowStr<'a>>,
+    #[serde(rename = "tbl")]
+    table: Option<CowStr<'a>>,
     /// 1 is a row, 2 a DDL, 3 a watermark.
+    #[serde(rename = "t")]
     kind: Option<i64>,
+    #[serde(rename = "ohk")]
     keys_only: Option<bool>,
-    claim_check: Option<Cow<'a, str>>,
+    #[serde(rename = "ccl")]
+    claim_check: Option<CowStr<'a>>,
 }
 
-/// Row images of a change.
-#[derive(Default)]
+/// What the record's value says of a change.
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct Payload<'a> {
-    update: Option<Cells>,
-    previous: Option<Cells>,
-    delete: Option<Cells>,
-    sql: Option<Cow<'a, str>>,
+    #[serde(default, rename = "u")]
+    update: RowImage,
+    #[serde(default, rename = "p")]
+    previous: RowImage,
+    #[serde(default, rename = "d")]
+    delete: RowImage,
+    #[serde(rename = "q")]
+    sql: Option<CowStr<'a>>,
+}
+
+/// A column of a row image: `{"t":15,"f":64,"v":"..."}`.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
+struct Column<'a> {
+    /// MySQL's number of the type.
+    #[serde(rename = "t")]
+    number: Option<i64>,
+    #[serde(rename = "f")]
+    flags: Option<i64>,
+    #[serde(default, rename = "v")]
+    written: RawValue<'a>,
+}
+
+/// An object of columns, or null.
+#[derive(Default)]
+struct RowImage(Option<Cells>);
+
+const ROW_IMAGE: &str = "$columns";
+
+impl<'de> Deserialize<'de> for RowImage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Part::deserialize(ROW_IMAGE, deserializer).map(|part| RowImage(part.range()))
+    }
+}
+
+/// Reads one change. Row images declare the types of their columns, and which of them are the key.
+struct Reader<'r, 'a, 's, 'k> {
+    events: &'r mut Events<'a, 's, 'k>,
     primary_key: Vec<NameId>,
     types: Option<usize>,
+}
+
+impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
+    fn members(&mut self) -> &mut MemberNames {
+        self.events.members
+    }
+
+    fn read_part(&mut self, token: &'static str, cursor: &mut Cursor<'a>) -> Result<Part<'a>> {
+        match token {
+            ROW_IMAGE => Ok(self.row_image(cursor)?.map_or(Part::None, Part::Range)),
+            token => self.events.read_part(token, cursor),
+        }
+    }
 }
 
 fn read<'a>(value: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, _: &mut Caches<'a>) -> Result<()> {
@@ -95,7 +149,7 @@ fn read<'a>(value: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
     let mut rest = value;
     while !heads.is_empty() {
         let (head, following) = split(heads).map_err(|fault| fault.within("key"))?;
-        let head = Head::read(text(head)?).map_err(|fault| fault.forget_byte().within("key"))?;
+        let head = read_head(text(head)?, events).map_err(|fault| fault.forget_byte().within("key"))?;
         let start = value.len() - rest.len();
         // Older versions write no length for a watermark.
         let (body, next) = if rest.is_empty() && head.kind == Some(3) { (rest, rest) } else { split(rest).map_err(|f| f.at(start))? };
@@ -121,18 +175,21 @@ fn text(bytes: &[u8]) -> Result<&str> {
 fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut envelope = Envelope::empty(reading.variant.quirks);
     envelope.source.event_time = head.ts.map(physical);
-    envelope.database = head.database;
-    envelope.table = head.table;
+    envelope.database = member_text(head.database);
+    envelope.table = member_text(head.table);
     envelope.handle_key_only = head.keys_only;
-    envelope.claim_check = head.claim_check;
-    let body = if body.is_empty() { Payload::default() } else { Payload::read(text(body)?, reading.lenient, events)? };
+    envelope.claim_check = member_text(head.claim_check);
+    let mut reader = Reader { events, primary_key: Vec::new(), types: None };
+    let body = if body.is_empty() { Payload::default() } else { reader.payload(text(body)?, reading.lenient)? };
+    let Reader { events, primary_key, types } = reader;
+    let sql = member_text(body.sql);
     let image = |cells: Option<Cells>| cells.map(Image::whole);
-    let (op, before, after) = match (head.kind, body.update, body.delete) {
-        (Some(1), Some(update), _) if body.previous.is_some() => (Op::Update, image(body.previous), image(Some(update))),
+    let (op, before, after) = match (head.kind, body.update.0, body.delete.0) {
+        (Some(1), Some(update), _) if body.previous.0.is_some() => (Op::Update, image(body.previous.0), image(Some(update))),
         (Some(1), Some(update), _) => (Op::Insert, None, image(Some(update))),
         (Some(1), None, Some(delete)) => (Op::Delete, image(Some(delete)), None),
         (Some(1), None, None) => return Err(Fault::new(Kind::Envelope, "a row change without u and d")),
-        (Some(2), ..) => (Op::of_statement(body.sql.as_deref().unwrap_or_default()), None, None),
+        (Some(2), ..) => (Op::of_statement(sql.as_deref().unwrap_or_default()), None, None),
         (Some(3), ..) => (Op::Watermark, None, None),
         (Some(_), ..) => (Op::Other, None, None),
         (None, ..) => return Err(Fault::new(Kind::Envelope, "is missing").within("t").within("key")),
@@ -142,10 +199,10 @@ fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &ReadContext<'_, 'a>, event
     } else {
         envelope.source.commit_ts = head.ts
     }
-    envelope.sql = body.sql;
-    envelope.types = body.types;
+    envelope.sql = sql;
+    envelope.types = types;
     let first = events.names.len();
-    events.names.extend(body.primary_key);
+    events.names.extend(primary_key);
     envelope.primary_key = Some(first..events.names.len()).filter(|names| !names.is_empty());
     let envelope = events.envelope(envelope);
     events.row(op, envelope, before, after);
@@ -157,122 +214,89 @@ fn physical(ts: i64) -> i64 {
     (ts >> 18).saturating_mul(1000)
 }
 
-impl<'a> Head<'a> {
-    fn read(text: &'a str) -> Result<Self> {
-        let mut head = Head::default();
-        let mut cursor = Cursor::new(text, false);
-        let mut members = cursor.object()?;
-        while let Some(name) = cursor.next_key(&mut members)? {
-            match name.raw {
-                "ts" => head.ts = cursor.optional_integer()?,
-                "scm" => head.database = cursor.optional_text()?,
-                "tbl" => head.table = cursor.optional_text()?,
-                "t" => head.kind = cursor.optional_integer()?,
-                "ohk" => head.keys_only = cursor.optional_bool()?,
-                "ccl" => head.claim_check = cursor.optional_text()?,
-                _ => cursor.skip()?,
-            }
-        }
-        Ok(head)
-    }
+fn read_head<'a>(text: &'a str, events: &mut Events<'a, '_, '_>) -> Result<Head<'a>> {
+    json_de::read(&mut Cursor::new(text, false), events)
 }
 
-impl<'a> Payload<'a> {
-    fn read(text: &'a str, lenient: bool, events: &mut Events<'a, '_, '_>) -> Result<Self> {
-        let mut body = Payload::default();
+impl<'a> Reader<'_, 'a, '_, '_> {
+    fn payload(&mut self, text: &'a str, lenient: bool) -> Result<Payload<'a>> {
         let mut cursor = Cursor::new(text, lenient);
-        let mut members = cursor.object()?;
-        while let Some(name) = cursor.next_key(&mut members)? {
-            match name.raw {
-                "u" => body.update = body.image(&mut cursor, events).map_err(|fault| fault.within("u"))?,
-                "p" => body.previous = body.image(&mut cursor, events).map_err(|fault| fault.within("p"))?,
-                "d" => body.delete = body.image(&mut cursor, events).map_err(|fault| fault.within("d"))?,
-                "q" => body.sql = cursor.optional_text()?,
-                _ => cursor.skip()?,
-            }
-        }
+        let payload = json_de::read(&mut cursor, self)?;
         match cursor.peek() {
-            None => Ok(body),
+            None => Ok(payload),
             Some(_) => Err(cursor.unexpected("the end of the change")),
         }
     }
 
     /// An object of columns, or null. It declares their types.
-    fn image(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
+    fn row_image(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<Cells>> {
         if cursor.peek() == Some(b'n') {
             return cursor.null().map(|()| None);
         }
-        let start = events.cells.len();
+        let start = self.events.cells.len();
         let mut key = NameId::START;
         self.primary_key.clear();
-        events.types.start();
+        self.events.types.start();
         let mut members = cursor.object()?;
         while cursor.next_member(&mut members)? {
-            key = events.keys.read(cursor, key)?;
-            let column = Column::read(cursor).map_err(|fault| fault.within(events.keys.name(key)))?;
-            if column.flags & IS_PRIMARY_KEY != 0 {
-                self.primary_key.push(key);
-            }
-            if events.wants.types {
-                let spelling = column.number.to_string();
-                let distinct = format!("{spelling} {}", column.flags & (IS_BINARY | IS_UNSIGNED));
-                events.types.declare_as(key, events.keys.column(key), &distinct, || column.declared(&spelling));
-            }
-            if events.wants_cell(key) {
-                let value = column.value(events.arena).map_err(|fault| fault.within(events.keys.name(key)))?;
-                events.cells.push((key, value));
-            }
+            key = self.events.keys.read(cursor, key)?;
+            self.column(key, cursor).map_err(|fault| fault.within(self.events.keys.name(key)))?;
+        }
+        if self.events.wants.types {
+            self.types = Some(self.events.types.finish(&[], key.index()));
+        }
+        Ok(Some(start..self.events.cells.len()))
+    }
+
+    fn column(&mut self, key: NameId, cursor: &mut Cursor<'a>) -> Result<()> {
+        let events = &mut *self.events;
+        let column: Column<'a> = json_de::read(cursor, events)?;
+        if column.flags() & IS_PRIMARY_KEY != 0 {
+            self.primary_key.push(key);
         }
         if events.wants.types {
-            self.types = Some(events.types.finish(&[], key.index()));
+            let spelling = column.number().to_string();
+            let distinct = format!("{spelling} {}", column.flags() & (IS_BINARY | IS_UNSIGNED));
+            events.types.declare_as(key, events.keys.column(key), &distinct, || column.declared(&spelling));
         }
-        Ok(Some(start..events.cells.len()))
+        if events.wants_cell(key) {
+            let value = column.value(events.arena)?;
+            events.cells.push((key, value));
+        }
+        Ok(())
     }
-}
-
-/// `{"t":15,"f":64,"v":"..."}`.
-struct Column<'a> {
-    /// MySQL's number of the type.
-    number: i64,
-    flags: i64,
-    written: Value<'a>,
 }
 
 impl<'a> Column<'a> {
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self> {
-        let mut column = Column { number: -1, flags: 0, written: Value::Null };
-        let mut members = cursor.object()?;
-        while let Some(name) = cursor.next_key(&mut members)? {
-            match name.raw {
-                "t" => column.number = cursor.optional_integer()?.unwrap_or(-1),
-                "f" => column.flags = cursor.optional_integer()?.unwrap_or(0),
-                "v" => column.written = cursor.value()?,
-                _ => cursor.skip()?,
-            }
-        }
-        Ok(column)
+    fn number(&self) -> i64 {
+        self.number.unwrap_or(-1)
+    }
+
+    fn flags(&self) -> i64 {
+        self.flags.unwrap_or(0)
     }
 
     fn is_binary(&self) -> bool {
-        self.flags & IS_BINARY != 0
+        self.flags() & IS_BINARY != 0
     }
 
     fn declared(&self, spelling: &str) -> DeclaredType {
-        DeclaredType::of_number(self.number, self.is_binary(), self.flags & IS_UNSIGNED != 0, spelling)
+        DeclaredType::of_number(self.number(), self.is_binary(), self.flags() & IS_UNSIGNED != 0, spelling)
     }
 
     /// The value in MySQL's form.
     fn value(&self, arena: &'a bumpalo::Bump) -> Result<Value<'a>> {
-        if !matches!(self.written, Value::Text(_) | Value::Escaped(_)) {
-            return Ok(self.written);
+        let RawValue(written) = self.written;
+        if !matches!(written, Value::Text(_) | Value::Escaped(_)) {
+            return Ok(written);
         }
-        let bytes = match self.number {
+        let bytes = match self.number() {
             249..=252 => {
                 let broken = |_| Fault::new(Kind::Type, "the text of a blob is not base64");
-                STANDARD.decode(&*self.written.text()?).map_err(broken)?
+                STANDARD.decode(&*written.text()?).map_err(broken)?
             }
-            15 | 253 | 254 if self.is_binary() => unquoted(&self.written.text()?),
-            _ => return Ok(self.written),
+            15 | 253 | 254 if self.is_binary() => unquoted(&written.text()?),
+            _ => return Ok(written),
         };
         if self.is_binary() {
             return Ok(Value::Bytes(arena.alloc_slice_copy(&bytes)));

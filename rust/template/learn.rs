@@ -154,7 +154,7 @@ impl<'t> Cut<'t> {
             Some(_) => cursor.skip().ok(),
             None if first == b'{' && levels > 0 && self.has_holes(path) => self.object(cursor, &format!("{path}."), levels - 1),
             // Only of the outermost members is it known which of them nobody reads.
-            None if path != name || self.dialect.fields.contains(&name) || is_mark_of_other(name, self.dialect) => cursor.skip().ok(),
+            None if path != name || (self.spec.members)().contains(&name) || is_mark_of_other(name, self.dialect) => cursor.skip().ok(),
             None => self.hole(cursor, Hole::Any),
         }
     }

@@ -81,6 +81,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The next byte, white space or not.
+    #[inline(always)]
+    pub fn next_byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
     #[inline(never)]
     fn peek_beyond_space(&mut self) -> Option<u8> {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.text.as_bytes().get(self.at) {
@@ -150,7 +156,7 @@ impl<'a> Cursor<'a> {
     /// Any value. Objects and arrays are checked and come out as their text.
     #[inline(always)]
     pub fn value(&mut self) -> Result<Value<'a>> {
-        if self.peek() == Some(b'"') { self.string_at_quote().map(Text::value) } else { self.other_value() }
+        if self.peek() == Some(b'"') { self.text_at_quote().map(Text::value) } else { self.other_value() }
     }
 
     #[inline(never)]
@@ -179,7 +185,7 @@ impl<'a> Cursor<'a> {
         loop {
             match self.text.as_bytes().get(self.at) {
                 Some(b'"') => {
-                    self.string_at_quote()?;
+                    self.text_at_quote()?;
                     continue;
                 }
                 Some(b'{' | b'[') => depth += 1,
@@ -252,7 +258,7 @@ impl<'a> Cursor<'a> {
         if self.peek() != Some(b'"') {
             return Err(self.unexpected("a key in quotes"));
         }
-        let key = self.string_at_quote()?;
+        let key = self.text_at_quote()?;
         self.expect(b':', "':'")?;
         Ok(key)
     }
@@ -304,7 +310,7 @@ impl<'a> Cursor<'a> {
 
     /// The string whose opening quote is the next byte. Most are short and plain: their end is in the first block.
     #[inline(always)]
-    fn string_at_quote(&mut self) -> Result<Text<'a>> {
+    pub fn text_at_quote(&mut self) -> Result<Text<'a>> {
         let start = self.at + 1;
         let bytes = self.text.as_bytes();
         if let Some(block) = bytes.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
@@ -394,8 +400,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string.
+    #[inline]
     pub fn text(&mut self) -> Result<Text<'a>> {
-        if self.peek() == Some(b'"') { self.string_at_quote() } else { Err(self.wrong_type("text")) }
+        if self.peek() == Some(b'"') { self.text_at_quote() } else { Err(self.wrong_type("text")) }
     }
 
     /// A string, decoded, or null.
@@ -404,27 +411,22 @@ impl<'a> Cursor<'a> {
         match self.peek() {
             Some(b'"') => {
                 let start = self.at;
-                self.string_at_quote()?.decode().map(Some).map_err(|fault| fault.at(start))
+                self.text_at_quote()?.decode().map(Some).map_err(|fault| fault.at(start))
             }
             Some(b'n') => self.null().map(|()| None),
             _ => Err(self.wrong_type("text or null")),
         }
     }
 
-    /// An integer or null.
+    /// The integer that begins here.
     #[inline]
-    pub fn optional_integer(&mut self) -> Result<Option<i64>> {
-        match self.peek() {
-            Some(b'1'..=b'9') => self.integer().map(Some),
-            Some(b'-' | b'0') => self.any_integer().map(Some),
-            Some(b'n') => self.null().map(|()| None),
-            _ => Err(self.wrong_type("an integer or null")),
-        }
+    pub fn integer(&mut self) -> Result<i64> {
+        if let Some(b'1'..=b'9') = self.text.as_bytes().get(self.at) { self.plain_integer() } else { self.any_integer() }
     }
 
     /// An integer that begins with a digit other than zero: one pass where it has at most 18 digits.
     #[inline]
-    fn integer(&mut self) -> Result<i64> {
+    fn plain_integer(&mut self) -> Result<i64> {
         let bytes = self.text.as_bytes();
         let (mut at, mut value) = (self.at, 0i64);
         while let Some(digit) = bytes.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9) {
@@ -444,14 +446,10 @@ impl<'a> Cursor<'a> {
         number.parse().map_err(|_| Fault::new(Kind::Envelope, format!("{number} is not a 64-bit integer")).at(start))
     }
 
-    /// A boolean or null.
-    pub fn optional_bool(&mut self) -> Result<Option<bool>> {
-        match self.peek() {
-            Some(b't') => self.word("true").map(|_| Some(true)),
-            Some(b'f') => self.word("false").map(|_| Some(false)),
-            Some(b'n') => self.null().map(|()| None),
-            _ => Err(self.wrong_type("a boolean or null")),
-        }
+    /// The boolean that begins here.
+    #[inline]
+    pub fn boolean(&mut self) -> Result<bool> {
+        if self.eat("true") { Ok(true) } else { self.word("false").map(|_| false) }
     }
 
     /// The text of an object, or null; an empty array is as good as null.

@@ -6,6 +6,7 @@ pub(crate) mod compression;
 pub(crate) mod escape;
 pub(crate) mod files;
 pub(crate) mod json;
+pub(crate) mod json_de;
 pub(crate) mod protobuf;
 pub(crate) mod records;
 pub(crate) mod utf8;

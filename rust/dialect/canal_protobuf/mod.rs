@@ -40,7 +40,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "Alibaba canal (flatMessage off), TiCDC (canal protocol)",
     wire: Wire::Protobuf,
     description: "Alibaba canal's Message in protobuf: packets of entries",
-    fields: &[],
     marks: Marks::Bytes(is_canal),
     variant,
     read: Read::Bytes(read),

@@ -18,15 +18,19 @@ pub(crate) mod connect_values;
 use std::borrow::Cow;
 
 use connect_schema::schema_part;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
+use super::json_members::{nested, row_image, text};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
 use crate::dialect::spec::{Before, FlatMember, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
-use crate::interner::{NameId, Quoting};
+use crate::interner::{MemberNames, NameId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
 use crate::value::Value;
-use crate::wire::json::Cursor;
+use crate::wire::json::{Cursor, MAX_DEPTH};
+use crate::wire::json_de::{self, Context, CowStr, Part, RawNested, member_names};
 use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -35,7 +39,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "Debezium, CloudCanal (Debezium envelope)",
     wire: Wire::Json,
     description: "Debezium's envelope in JSON, with its schema part and without, unwrapped or not",
-    fields: FIELDS,
     marks: Marks::Members(&[
         Mark::Begins("schema", b'{'),
         Mark::Name("payload"),
@@ -65,6 +68,7 @@ fn variant(_: &str) -> Variant {
 }
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
+    members: member_names::<Members<'static>>,
     holes: &[
         ("before", Hole::Before),
         ("after", Hole::After),
@@ -164,94 +168,98 @@ fn file<'a>(source: &mut Source<'a>, file: &'a str) -> bool {
     true
 }
 
-/// Fields of the payload, of its `source`, `transaction` and of the wrapper around it.
-#[derive(Clone, Copy)]
-enum Field {
-    Before,
-    After,
-    Source,
+/// The payload, or the wrapper around it.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
+struct Members<'a> {
+    #[serde(default)]
+    before: RowImage,
+    #[serde(default)]
+    after: RowImage,
+    source: Option<SourceMembers<'a>>,
     /// `c` or `i` (CloudCanal), `u`, `d`, `r`, `t`, `m`; `a` (CloudCanal) is a DDL.
-    Op,
-    /// When the message was made: milliseconds; in `source`, when the change was: milliseconds.
-    TsMs,
-    TsUs,
-    TsNs,
-    Transaction,
-    Schema,
-    Payload,
-    DatabaseName,
-    SchemaName,
-    Ddl,
-    TableChanges,
+    op: Option<CowStr<'a>>,
+    /// When the message was made: milliseconds.
+    ts_ms: Option<i64>,
+    ts_us: Option<i64>,
+    ts_ns: Option<IgnoredAny>,
+    transaction: Option<Transaction<'a>>,
+    #[serde(default)]
+    schema: SchemaPart,
+    #[serde(default, rename = "payload")]
+    _payload: Payload,
+    #[serde(rename = "databaseName")]
+    database_name: Option<CowStr<'a>>,
+    #[serde(rename = "schemaName")]
+    schema_name: Option<CowStr<'a>>,
+    ddl: Option<CowStr<'a>>,
+    #[serde(rename = "tableChanges")]
+    table_changes: Option<RawNested<'a>>,
     /// `BEGIN` or `END` of a transaction.
-    Status,
+    status: Option<CowStr<'a>>,
     /// Of a transaction.
-    Id,
-    Version,
-    Connector,
-    Db,
-    Table,
-    ServerId,
-    Gtid,
-    File,
-    Pos,
+    id: Option<CowStr<'a>>,
 }
 
-const FIELDS: &[&str] = &[
-    "before",
-    "after",
-    "source",
-    "op",
-    "ts_ms",
-    "ts_us",
-    "ts_ns",
-    "transaction",
-    "schema",
-    "payload",
-    "databaseName",
-    "schemaName",
-    "ddl",
-    "tableChanges",
-    "status",
-    "id",
-    "version",
-    "connector",
-    "db",
-    "table",
-    "server_id",
-    "gtid",
-    "file",
-    "pos",
-];
+/// `source`.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
+struct SourceMembers<'a> {
+    version: Option<CowStr<'a>>,
+    connector: Option<CowStr<'a>>,
+    /// When the change was made: milliseconds.
+    ts_ms: Option<i64>,
+    ts_us: Option<i64>,
+    db: Option<CowStr<'a>>,
+    schema: Option<CowStr<'a>>,
+    table: Option<CowStr<'a>>,
+    server_id: Option<i64>,
+    gtid: Option<CowStr<'a>>,
+    file: Option<CowStr<'a>>,
+    pos: Option<i64>,
+}
 
-impl Field {
-    /// In the order of [`FIELDS`].
-    const ALL: [Field; 24] = [
-        Field::Before,
-        Field::After,
-        Field::Source,
-        Field::Op,
-        Field::TsMs,
-        Field::TsUs,
-        Field::TsNs,
-        Field::Transaction,
-        Field::Schema,
-        Field::Payload,
-        Field::DatabaseName,
-        Field::SchemaName,
-        Field::Ddl,
-        Field::TableChanges,
-        Field::Status,
-        Field::Id,
-        Field::Version,
-        Field::Connector,
-        Field::Db,
-        Field::Table,
-        Field::ServerId,
-        Field::Gtid,
-        Field::File,
-        Field::Pos,
-    ];
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
+struct Transaction<'a> {
+    id: Option<CowStr<'a>>,
+}
+
+/// `before` or `after`: an object, or null. CloudCanal writes an empty object where there is no image.
+#[derive(Default)]
+struct RowImage(Option<Cells>);
+
+/// The block of types that `schema` declares.
+#[derive(Default)]
+struct SchemaPart(Option<usize>);
+
+/// The payload within a wrapper, which the [`Reader`] keeps.
+#[derive(Default)]
+struct Payload;
+
+const ROW_IMAGE: &str = "$row image or {}";
+const SCHEMA: &str = "$schema";
+const PAYLOAD: &str = "$payload";
+
+impl<'de> Deserialize<'de> for RowImage {
+    #[inline(always)]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Part::deserialize(ROW_IMAGE, deserializer).map(|part| RowImage(part.range()))
+    }
+}
+
+impl<'de> Deserialize<'de> for SchemaPart {
+    #[inline(always)]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Part::deserialize(SCHEMA, deserializer).map(|part| SchemaPart(part.index()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    #[inline(always)]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Part::deserialize(PAYLOAD, deserializer).map(|_| Payload)
+    }
 }
 
 /// A message as far as it is read.
@@ -284,9 +292,8 @@ enum Shape {
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
-        let mut message = Message::new(reading);
-        message.read(cursor, reading, events)?;
-        message.emit(reading, events)
+        let mut reader = Reader { events, reading, payload: None, others: false, depth: 0 };
+        reader.read(cursor)?.emit(reading, events)
     })
 }
 
@@ -338,142 +345,88 @@ fn is_flat(cursor: &Cursor<'_>) -> bool {
     found
 }
 
-impl<'a> Message<'a> {
-    fn new(reading: &ReadContext<'_, 'a>) -> Self {
-        let envelope = Envelope::empty(reading.variant.quirks);
-        Message { envelope, before: None, after: None, status: None, shape: Shape::Unknown, others: false, deleted: false }
+/// Reads one message.
+struct Reader<'r, 'a, 's, 'k> {
+    events: &'r mut Events<'a, 's, 'k>,
+    reading: &'r ReadContext<'r, 'a>,
+    /// The payload, behind a wrapper's member.
+    payload: Option<Message<'a>>,
+    /// Whether there are members that are not the envelope's.
+    others: bool,
+    /// How many wrappers there are around what is read.
+    depth: u32,
+}
+
+impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
+    #[inline(always)]
+    fn members(&mut self) -> &mut MemberNames {
+        self.events.members
     }
 
+    #[inline(always)]
+    fn read_part(&mut self, token: &'static str, cursor: &mut Cursor<'a>) -> Result<Part<'a>> {
+        match token {
+            ROW_IMAGE => {
+                let is_empty = cursor.peek() == Some(b'{') && cursor.clone().eat("{}");
+                let cells = row_image(cursor, self.events)?.filter(|_| !is_empty);
+                Ok(cells.map_or(Part::None, Part::Range))
+            }
+            SCHEMA => Ok(schema_part(cursor, self.events)?.map_or(Part::None, Part::Index)),
+            PAYLOAD => self.read_payload(cursor).map(|()| Part::None),
+            token => self.events.read_part(token, cursor),
+        }
+    }
+
+    #[inline(always)]
+    fn unknown_member(&mut self, of: &'static str) {
+        self.others |= of == "Members";
+    }
+}
+
+impl<'a> Reader<'_, 'a, '_, '_> {
     /// The payload, or the wrapper around it. Columns of a flattened row may be called like the envelope's members, so only what
     /// cannot be an envelope is looked at twice.
-    fn read(&mut self, cursor: &mut Cursor<'a>, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
         let start = cursor.clone();
-        let types = self.envelope.types;
-        let envelope_row = self.read_members(cursor, events, |message, field, cursor, events| match field {
-            Field::Payload => message.payload(cursor, reading, events),
-            field => message.member(field, cursor, events),
-        });
-        if (envelope_row.is_err() || self.others) && is_flat(&start) {
-            *self = Message::new(reading);
-            self.envelope.types = types;
+        let members = json_de::read::<Members<'a>>(cursor, self);
+        if (members.is_err() || self.others) && is_flat(&start) {
+            self.others = false;
             *cursor = start;
-            return self.read_flat(cursor, events);
+            return self.read_flat(cursor);
         }
-        envelope_row
-    }
-
-    /// Reads an object whose members are fields; the others are stepped over.
-    fn read_members(
-        &mut self,
-        cursor: &mut Cursor<'a>,
-        events: &mut Events<'a, '_, '_>,
-        mut member: impl FnMut(&mut Self, Field, &mut Cursor<'a>, &mut Events<'a, '_, '_>) -> Result<()>,
-    ) -> Result<()> {
-        let mut members = cursor.object()?;
-        let mut key = NameId::START;
-        while cursor.next_member(&mut members)? {
-            key = events.fields().read(cursor, key)?;
-            let field = events.fields().column(key).and_then(|field| Field::ALL.get(field));
-            let read = match field {
-                Some(field) => member(self, *field, cursor, events),
-                None => {
-                    self.others = true;
-                    cursor.skip()
-                }
-            };
-            read.map_err(|fault| fault.within(events.fields().name(key)))?;
-        }
-        Ok(())
-    }
-
-    /// A member of the payload, or of the wrapper around it.
-    #[inline]
-    fn member(&mut self, field: Field, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let envelope = &mut self.envelope;
-        match field {
-            Field::Schema => {
-                envelope.types = schema_part(cursor, events)?;
-                return Ok(());
+        let members = members?;
+        Ok(match self.payload.take() {
+            Some(mut message) => {
+                message.envelope.types = message.envelope.types.or(members.schema.0);
+                message
             }
-            Field::Before => self.before = image(cursor, events)?,
-            Field::After => self.after = image(cursor, events)?,
-            Field::Source => return self.nested(cursor, events, Self::source_member),
-            Field::Transaction => return self.nested(cursor, events, Self::transaction_member),
-            Field::Op => envelope.source.operation = cursor.optional_text()?,
-            Field::TsMs => produced(&mut envelope.source.produced_time, cursor, 1000)?,
-            Field::TsUs => produced(&mut envelope.source.produced_time, cursor, 1)?,
-            Field::DatabaseName => or(&mut envelope.database, cursor.optional_text()?),
-            Field::SchemaName => or(&mut envelope.schema, cursor.optional_text()?),
-            Field::Ddl => envelope.sql = cursor.optional_text()?,
-            Field::TableChanges => envelope.table_changes = cursor.optional_nested()?.map(Cow::Borrowed),
-            Field::Status => self.status = cursor.optional_text()?,
-            Field::Id => envelope.source.transaction_id = cursor.optional_text()?,
-            _ => cursor.skip()?,
-        }
-        self.shape = Shape::Envelope;
-        Ok(())
+            None => members.message(self.others, self.reading),
+        })
     }
 
-    fn payload(&mut self, cursor: &mut Cursor<'a>, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        match cursor.peek() {
-            Some(b'{') => return self.read(cursor, reading, events),
-            Some(b'n') => {}
+    fn read_payload(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        let message = match cursor.peek() {
+            Some(b'{') if self.depth == MAX_DEPTH => {
+                return Err(Fault::new(Kind::Depth, format!("nested deeper than {MAX_DEPTH} levels")).at(cursor.at()));
+            }
+            Some(b'{') => {
+                self.depth += 1;
+                self.read(cursor)?
+            }
+            Some(b'n') => {
+                cursor.null()?;
+                Message { shape: Shape::Tombstone, ..Message::empty(self.reading) }
+            }
             _ => return Err(cursor.wrong_type("an object or null")),
-        }
-        self.shape = Shape::Tombstone;
-        cursor.null()
-    }
-
-    /// An object of fields, or null.
-    fn nested(
-        &mut self,
-        cursor: &mut Cursor<'a>,
-        events: &mut Events<'a, '_, '_>,
-        member: impl FnMut(&mut Self, Field, &mut Cursor<'a>, &mut Events<'a, '_, '_>) -> Result<()>,
-    ) -> Result<()> {
-        self.shape = Shape::Envelope;
-        match cursor.peek() {
-            Some(b'{') => {}
-            Some(b'n') => return cursor.null(),
-            _ => return Err(cursor.wrong_type("an object or null")),
-        }
-        let others = self.others;
-        self.read_members(cursor, events, member)?;
-        self.others = others;
-        Ok(())
-    }
-
-    #[inline]
-    fn source_member(&mut self, field: Field, cursor: &mut Cursor<'a>, _: &mut Events<'a, '_, '_>) -> Result<()> {
-        let envelope = &mut self.envelope;
-        match field {
-            Field::Version => envelope.version = cursor.optional_text()?,
-            Field::Connector => envelope.connector = cursor.optional_text()?,
-            Field::TsMs => produced(&mut envelope.source.event_time, cursor, 1000)?,
-            Field::TsUs => produced(&mut envelope.source.event_time, cursor, 1)?,
-            Field::Db => envelope.database = cursor.optional_text()?,
-            Field::Schema => envelope.schema = cursor.optional_text()?,
-            Field::Table => envelope.table = cursor.optional_text()?,
-            Field::ServerId => envelope.server_id = cursor.optional_integer()?,
-            Field::Gtid => envelope.source.gtid = cursor.optional_text()?,
-            Field::File => envelope.source.file = cursor.optional_text()?,
-            Field::Pos => envelope.source.position = cursor.optional_integer()?,
-            _ => cursor.skip()?,
-        }
-        Ok(())
-    }
-
-    fn transaction_member(&mut self, field: Field, cursor: &mut Cursor<'a>, _: &mut Events<'a, '_, '_>) -> Result<()> {
-        match field {
-            Field::Id => self.envelope.source.transaction_id = cursor.optional_text()?,
-            _ => cursor.skip()?,
-        }
+        };
+        self.payload = Some(message);
         Ok(())
     }
 
     /// A row whose envelope was taken off, but for the fields that the flattening added with two underscores.
-    fn read_flat(&mut self, cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        self.shape = Shape::Flat;
+    fn read_flat(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
+        let mut message = Message { shape: Shape::Flat, ..Message::empty(self.reading) };
+        let events = &mut *self.events;
         let start = events.cells.len();
         let mut members = cursor.object()?;
         let mut key = NameId::START;
@@ -481,13 +434,66 @@ impl<'a> Message<'a> {
             key = events.keys.read(cursor, key)?;
             let value = cursor.value()?;
             if let Some((name, of_source)) = added(events.keys.name(key)) {
-                self.added(name, of_source, value)?;
+                message.added(name, of_source, value)?;
             } else if events.wants_cell(key) {
                 events.cells.push((key, value));
             }
         }
-        self.after = Some(start..events.cells.len());
-        Ok(())
+        message.after = Some(start..events.cells.len());
+        Ok(message)
+    }
+}
+
+impl<'a> Members<'a> {
+    /// Whether there is anything that Debezium writes, but for a schema part.
+    fn has_any(&self) -> bool {
+        let has_event = self.op.is_some() || self.before.0.is_some() || self.after.0.is_some() || self.source.is_some();
+        let has_time = self.ts_ms.is_some() || self.ts_us.is_some() || self.ts_ns.is_some();
+        let has_transaction = self.transaction.is_some() || self.status.is_some() || self.id.is_some();
+        let has_statement = self.ddl.is_some() || self.table_changes.is_some();
+        has_event || has_time || has_transaction || has_statement || self.database_name.is_some() || self.schema_name.is_some()
+    }
+
+    fn message(self, others: bool, reading: &ReadContext<'_, 'a>) -> Message<'a> {
+        let shape = if self.has_any() { Shape::Envelope } else { Shape::Unknown };
+        let mut envelope = Envelope {
+            sql: text(self.ddl),
+            table_changes: nested(self.table_changes),
+            types: self.schema.0,
+            ..Envelope::empty(reading.variant.quirks)
+        };
+        if let Some(source) = self.source {
+            source.fill(&mut envelope);
+        }
+        envelope.database = envelope.database.or(text(self.database_name));
+        envelope.schema = envelope.schema.or(text(self.schema_name));
+        envelope.source.operation = text(self.op);
+        envelope.source.produced_time = finest_of(self.ts_ms, self.ts_us);
+        envelope.source.transaction_id = text(self.transaction.and_then(|transaction| transaction.id).or(self.id));
+        Message { envelope, before: self.before.0, after: self.after.0, status: text(self.status), shape, others, deleted: false }
+    }
+}
+
+impl<'a> SourceMembers<'a> {
+    #[inline]
+    fn fill(self, envelope: &mut Envelope<'a>) {
+        envelope.version = text(self.version);
+        envelope.connector = text(self.connector);
+        envelope.database = text(self.db);
+        envelope.schema = text(self.schema);
+        envelope.table = text(self.table);
+        envelope.server_id = self.server_id;
+        envelope.source.event_time = finest_of(self.ts_ms, self.ts_us);
+        envelope.source.gtid = text(self.gtid);
+        envelope.source.file = text(self.file);
+        envelope.source.position = self.pos;
+    }
+}
+
+impl<'a> Message<'a> {
+    fn empty(reading: &ReadContext<'_, 'a>) -> Self {
+        let envelope = Envelope::empty(reading.variant.quirks);
+        Message { envelope, before: None, after: None, status: None, shape: Shape::Unknown, others: false, deleted: false }
     }
 
     fn added(&mut self, name: &str, of_source: bool, value: Value<'a>) -> Result<()> {
@@ -585,37 +591,20 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The finest of several times: `units` are microseconds each.
-fn produced(time: &mut Option<i64>, cursor: &mut Cursor<'_>, unit: i64) -> Result<()> {
-    if let Some(number) = cursor.optional_integer()? {
-        finest(time, number, unit);
+/// The finest of several times, in microseconds.
+fn finest_of(ts_ms: Option<i64>, ts_us: Option<i64>) -> Option<i64> {
+    let mut time = None;
+    for (number, unit) in [(ts_ms, 1000), (ts_us, 1)] {
+        number.into_iter().for_each(|number| finest(&mut time, number, unit));
     }
-    Ok(())
+    time
 }
 
+/// Replaces a time by a finer one: `unit` is in microseconds.
 fn finest(time: &mut Option<i64>, number: i64, unit: i64) {
     let found = Some(number).filter(|number| *number != 0).and_then(|number| number.checked_mul(unit));
     if unit == 1 || time.is_none() {
         *time = found.or(*time);
-    }
-}
-
-fn or<'a>(known: &mut Option<Cow<'a, str>>, found: Option<Cow<'a, str>>) {
-    if known.is_none() {
-        *known = found;
-    }
-}
-
-/// `before` or `after`: an object or null.
-#[inline]
-fn image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
-    match cursor.peek() {
-        Some(b'n') => cursor.null().map(|()| None),
-        Some(b'{') => {
-            let is_empty = cursor.clone().eat("{}");
-            events.read_cells(cursor).map(|cells| if is_empty { None } else { Some(cells) })
-        }
-        _ => Err(cursor.wrong_type("an object or null")),
     }
 }
 

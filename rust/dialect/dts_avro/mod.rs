@@ -46,7 +46,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "Aliyun DTS",
     wire: Wire::Avro,
     description: "the records of Aliyun DTS's change tracking, of both published schemas",
-    fields: &[],
     marks: Marks::Bytes(|bytes| PUBLISHED.as_ref().is_some_and(|plan| plan.fits(bytes))),
     variant: |_| Variant { quirks: &QUIRKS, quoting: Quoting::None },
     read: Read::Bytes(read),

@@ -1,0 +1,120 @@
+//! Members that the JSON envelopes of several dialects have: parts of a message that [`Events`] keeps.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::error::{Fault, Kind, Result};
+use crate::event::{Cells, Events};
+use crate::interner::MemberNames;
+use crate::wire::json::Cursor;
+use crate::wire::json_de::{self, Context, CowStr, Part, RawNested};
+
+/// Reads the record at the cursor.
+#[inline]
+pub(super) fn read_record<'a, T: Deserialize<'a>>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<T> {
+    events.begin_record();
+    json_de::read(cursor, events)
+}
+
+/// Row images as a range of [`Events::images`]: an array of objects, one object, or null, which is an empty range.
+#[derive(Clone, Default)]
+pub(super) struct Images(pub Range<usize>);
+
+/// One row image: an object, or null.
+#[derive(Clone, Default)]
+pub(super) struct RowImage(pub Option<Cells>);
+
+/// Declared types: an object of names and types, or null. The index of its block in `DeclaredTypes`.
+#[derive(Default)]
+pub(super) struct Types(pub Option<usize>);
+
+/// An object or null as JSON text, which is usually the same for the same columns.
+#[derive(Default)]
+pub(super) struct Repeated<'a>(pub Option<&'a str>);
+
+/// An array of names as a range of [`Events::names`], or null.
+#[derive(Default)]
+pub(super) struct Names(pub Option<Range<usize>>);
+
+const IMAGES: &str = "$images";
+const ROW_IMAGE: &str = "$row image";
+const TYPES: &str = "$types";
+const REPEATED: &str = "$repeated";
+const NAMES: &str = "$names";
+
+impl<'a> Context<'a> for Events<'a, '_, '_> {
+    #[inline(always)]
+    fn members(&mut self) -> &mut MemberNames {
+        self.members
+    }
+
+    #[inline(always)]
+    fn read_part(&mut self, token: &'static str, cursor: &mut Cursor<'a>) -> Result<Part<'a>> {
+        Ok(match token {
+            IMAGES => Part::Range(self.read_images(cursor)?),
+            ROW_IMAGE => row_image(cursor, self)?.map_or(Part::None, Part::Range),
+            TYPES => self.read_types(cursor)?.map_or(Part::None, Part::Index),
+            REPEATED => self.read_repeated(cursor)?.map_or(Part::None, Part::Raw),
+            NAMES => self.read_names(cursor)?.map_or(Part::None, Part::Range),
+            _ => return Err(Fault::new(Kind::Envelope, format!("no part of a message is called {token}"))),
+        })
+    }
+}
+
+/// A row image: an object or null.
+#[inline]
+pub(super) fn row_image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
+    match cursor.peek() {
+        Some(b'n') => cursor.null().map(|()| None),
+        Some(b'{') => events.read_cells(cursor).map(Some),
+        _ => Err(cursor.wrong_type("an object or null")),
+    }
+}
+
+impl<'de> Deserialize<'de> for Images {
+    #[inline(always)]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Part::deserialize(IMAGES, deserializer).map(|part| Images(part.range().unwrap_or_default()))
+    }
+}
+
+impl<'de> Deserialize<'de> for RowImage {
+    #[inline(always)]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Part::deserialize(ROW_IMAGE, deserializer).map(|part| RowImage(part.range()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Types {
+    #[inline(always)]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Part::deserialize(TYPES, deserializer).map(|part| Types(part.index()))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Repeated<'a> {
+    #[inline(always)]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Part::deserialize(REPEATED, deserializer).map(|part| Repeated(part.raw()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Names {
+    #[inline(always)]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Part::deserialize(NAMES, deserializer).map(|part| Names(part.range()))
+    }
+}
+
+/// A member's text.
+#[inline]
+pub(super) fn text<'a>(member: Option<CowStr<'a>>) -> Option<Cow<'a, str>> {
+    member.map(|text| text.0)
+}
+
+/// A member's JSON text.
+pub(super) fn nested<'a>(member: Option<RawNested<'a>>) -> Option<Cow<'a, str>> {
+    member.map(|nested| Cow::Borrowed(nested.0))
+}

@@ -1,0 +1,455 @@
+//! serde over the [`Cursor`]: an envelope is declared as a struct, and derived code reads it.
+//!
+//! Three things are other than in a general deserializer, because each message of a topic resembles the one before it:
+//!
+//! - The names of members are not compared one by one. The order of the last message predicts the next member, and derived code
+//!   gets its index ([`MemberNames`]).
+//! - Parts of a message that are no part of its envelope, such as row images, are read once, where they are stored in the message,
+//!   by the [`Context`]. A newtype asks for such a part by a token in place of the name of a newtype, as `serde_json` does for
+//!   its `RawValue`: derived code can pass nothing else on to the deserializer.
+//! - Faults keep their byte, and get the path of the member while they travel up.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::value::{BorrowedStrDeserializer, U64Deserializer};
+use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, forward_to_deserialize_any};
+
+use crate::error::{Fault, Kind, Result};
+use crate::interner::{MemberNames, NameId};
+use crate::value::Value;
+use crate::wire::json::{Cursor, Elements, Members};
+
+/// What keeps the parts of a message that are no part of its envelope.
+pub(crate) trait Context<'a> {
+    /// The members of the structs that were read before.
+    fn members(&mut self) -> &mut MemberNames;
+
+    /// Reads the part that `token` stands for.
+    fn read_part(&mut self, token: &'static str, cursor: &mut Cursor<'a>) -> Result<Part<'a>>;
+
+    /// A member is none of the struct with this name.
+    #[inline]
+    fn unknown_member(&mut self, _of: &'static str) {}
+}
+
+/// Where a context keeps a part that it has read.
+pub(crate) enum Part<'a> {
+    /// Nothing, or null.
+    None,
+    Index(usize),
+    Range(Range<usize>),
+    /// JSON text.
+    Raw(&'a str),
+}
+
+impl<'a> Part<'a> {
+    /// The part that `token` stands for: what the `Deserialize` of a newtype calls.
+    #[inline(always)]
+    pub fn deserialize<D: Deserializer<'a>>(token: &'static str, deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_newtype_struct(token, PartVisitor)
+    }
+
+    pub fn index(self) -> Option<usize> {
+        if let Part::Index(index) = self { Some(index) } else { None }
+    }
+
+    pub fn range(self) -> Option<Range<usize>> {
+        if let Part::Range(range) = self { Some(range) } else { None }
+    }
+
+    pub fn raw(self) -> Option<&'a str> {
+        if let Part::Raw(text) = self { Some(text) } else { None }
+    }
+
+    /// Hands it over as a type that serde knows: of these only `u128` has room for a range.
+    #[inline(always)]
+    fn visit<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value> {
+        match self {
+            Part::None => visitor.visit_none(),
+            Part::Index(index) => visitor.visit_u64(index as u64),
+            Part::Range(range) => visitor.visit_u128((range.start as u128) << 64 | range.end as u128),
+            Part::Raw(text) => visitor.visit_borrowed_str(text),
+        }
+    }
+}
+
+struct PartVisitor;
+
+impl<'de> Visitor<'de> for PartVisitor {
+    type Value = Part<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a part of a message")
+    }
+
+    #[inline(always)]
+    fn visit_none<E>(self) -> Result<Part<'de>, E> {
+        Ok(Part::None)
+    }
+
+    #[inline(always)]
+    fn visit_u64<E>(self, index: u64) -> Result<Part<'de>, E> {
+        Ok(Part::Index(index as usize))
+    }
+
+    #[inline(always)]
+    fn visit_u128<E>(self, range: u128) -> Result<Part<'de>, E> {
+        Ok(Part::Range((range >> 64) as usize..range as usize))
+    }
+
+    #[inline(always)]
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Part<'de>, E> {
+        Ok(Part::Raw(text))
+    }
+}
+
+/// Text that is borrowed where it has no escapes. Derived code would copy a plain `Option<Cow<str>>`.
+#[derive(Debug)]
+pub(crate) struct CowStr<'a>(pub Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for CowStr<'a> {
+    #[inline(always)]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(CowStrVisitor)
+    }
+}
+
+impl<'a> From<CowStr<'a>> for Cow<'a, str> {
+    fn from(text: CowStr<'a>) -> Self {
+        text.0
+    }
+}
+
+struct CowStrVisitor;
+
+impl<'de> Visitor<'de> for CowStrVisitor {
+    type Value = CowStr<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("text")
+    }
+
+    #[inline(always)]
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<CowStr<'de>, E> {
+        Ok(CowStr(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<CowStr<'de>, E> {
+        Ok(CowStr(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<CowStr<'de>, E> {
+        Ok(CowStr(Cow::Owned(text)))
+    }
+}
+
+/// An object or array as its JSON text.
+pub(crate) struct RawNested<'a>(pub &'a str);
+
+const NESTED: &str = "$nested";
+
+impl<'de: 'a, 'a> Deserialize<'de> for RawNested<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Part::deserialize(NESTED, deserializer).map(|part| RawNested(part.raw().unwrap_or_default()))
+    }
+}
+
+/// Any value, not converted.
+#[derive(Clone, Copy)]
+pub(crate) struct RawValue<'a>(pub Value<'a>);
+
+const VALUE: &str = "$value";
+
+impl Default for RawValue<'_> {
+    fn default() -> Self {
+        RawValue(Value::Null)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for RawValue<'a> {
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_newtype_struct(VALUE, RawValueVisitor)
+    }
+}
+
+struct RawValueVisitor;
+
+impl<'de> Visitor<'de> for RawValueVisitor {
+    type Value = RawValue<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    /// Text without escapes, as nearly all are.
+    #[inline]
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<RawValue<'de>, E> {
+        Ok(RawValue(Value::Text(text)))
+    }
+
+    /// Any other value comes as its JSON text, which was checked.
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawValue<'de>, D::Error> {
+        let raw = <&str>::deserialize(deserializer)?;
+        Ok(RawValue(Cursor::new(raw, true).value().unwrap_or(Value::Null)))
+    }
+}
+
+/// Whether a member is there, whatever its value is: for `deserialize_with`.
+pub(crate) fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    serde::de::IgnoredAny::deserialize(deserializer).map(|_| true)
+}
+
+/// Reads the object at the cursor.
+#[inline]
+pub(crate) fn read<'a, T: Deserialize<'a>>(cursor: &mut Cursor<'a>, context: &mut impl Context<'a>) -> Result<T> {
+    if cursor.peek() != Some(b'{') {
+        return Err(cursor.unexpected("an object"));
+    }
+    T::deserialize(JsonValue { cursor, context, or_null: false })
+}
+
+/// The names of a struct's members, in its order. Empty for what is no struct.
+pub(crate) fn member_names<'a, T: Deserialize<'a>>() -> &'static [&'static str] {
+    let mut names: &[&str] = &[];
+    // Ends in an error, because there is no value.
+    let _ = T::deserialize(NamesOfMembers(&mut names));
+    names
+}
+
+/// Keeps the names that derived code hands over before it reads anything.
+struct NamesOfMembers<'n>(&'n mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for NamesOfMembers<'_> {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value> {
+        Err(<Fault as serde::de::Error>::custom("there is no value"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(self, _: &'static str, names: &'static [&'static str], visitor: V) -> Result<V::Value> {
+        *self.0 = names;
+        self.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct newtype_struct
+        seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// The value at the cursor.
+struct JsonValue<'d, 'a, C> {
+    cursor: &'d mut Cursor<'a>,
+    context: &'d mut C,
+    /// Whether null would have been right too, for errors.
+    or_null: bool,
+}
+
+impl<'a, C: Context<'a>> JsonValue<'_, 'a, C> {
+    /// The value's first byte. White space was skipped where it was asked for null.
+    #[inline(always)]
+    fn first(&mut self) -> Option<u8> {
+        if self.or_null { self.cursor.next_byte() } else { self.cursor.peek() }
+    }
+
+    #[cold]
+    fn wrong_type(self, expected: &str) -> Fault {
+        self.cursor.wrong_type(&format!("{expected}{}", if self.or_null { " or null" } else { "" }))
+    }
+}
+
+impl<'a, C: Context<'a>> Deserializer<'a> for JsonValue<'_, 'a, C> {
+    type Error = Fault;
+
+    /// Derived code always says what it expects.
+    fn deserialize_any<V: Visitor<'a>>(self, _: V) -> Result<V::Value> {
+        Err(<Fault as serde::de::Error>::custom("a struct has a member of a type that envelopes do not have"))
+    }
+
+    #[inline(always)]
+    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value> {
+        if self.cursor.peek() == Some(b'n') {
+            self.cursor.null()?;
+            return visitor.visit_none();
+        }
+        visitor.visit_some(JsonValue { or_null: true, ..self })
+    }
+
+    #[inline(always)]
+    fn deserialize_str<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value> {
+        if self.first() != Some(b'"') {
+            return Err(self.wrong_type("text"));
+        }
+        let start = self.cursor.at();
+        let text = self.cursor.text_at_quote()?;
+        if !text.escaped {
+            return visitor.visit_borrowed_str(text.raw);
+        }
+        visitor.visit_string(text.decode().map_err(|fault| fault.at(start))?.into_owned())
+    }
+
+    #[inline(always)]
+    fn deserialize_i64<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value> {
+        match self.first() {
+            Some(b'-' | b'0'..=b'9') => visitor.visit_i64(self.cursor.integer()?),
+            _ => Err(self.wrong_type("an integer")),
+        }
+    }
+
+    #[inline(always)]
+    fn deserialize_bool<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value> {
+        match self.first() {
+            Some(b't' | b'f') => visitor.visit_bool(self.cursor.boolean()?),
+            _ => Err(self.wrong_type("a boolean")),
+        }
+    }
+
+    #[inline(always)]
+    fn deserialize_struct<V: Visitor<'a>>(mut self, name: &'static str, members: &'static [&'static str], visitor: V) -> Result<V::Value> {
+        if self.first() != Some(b'{') {
+            return Err(self.wrong_type("an object"));
+        }
+        let JsonValue { cursor, context, .. } = self;
+        let object = cursor.object()?;
+        let names = context.members().index(members);
+        let access = MemberAccess { cursor, context, object, name, names, key: NameId::START };
+        // Derived code misses a member at the object's end, and finds a duplicate before its value.
+        visitor.visit_map(access).map_err(|fault| {
+            cursor.peek();
+            fault.at(cursor.at())
+        })
+    }
+
+    fn deserialize_seq<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value> {
+        if self.first() != Some(b'[') {
+            return Err(self.wrong_type("an array"));
+        }
+        let elements = self.cursor.array()?;
+        visitor.visit_seq(ElementAccess { cursor: self.cursor, context: self.context, elements })
+    }
+
+    #[inline(always)]
+    fn deserialize_newtype_struct<V: Visitor<'a>>(self, token: &'static str, visitor: V) -> Result<V::Value> {
+        match token {
+            VALUE => {
+                self.cursor.peek();
+                let start = self.cursor.at();
+                match self.cursor.value()? {
+                    Value::Text(text) => visitor.visit_borrowed_str(text),
+                    _ => visitor.visit_newtype_struct(BorrowedStrDeserializer::<Fault>::new(self.cursor.since(start))),
+                }
+            }
+            NESTED => match self.cursor.optional_nested()? {
+                Some(text) => visitor.visit_borrowed_str(text),
+                None => visitor.visit_none(),
+            },
+            token => self.context.read_part(token, self.cursor)?.visit(visitor),
+        }
+    }
+
+    #[inline(always)]
+    fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value> {
+        self.cursor.skip()?;
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        <W: Visitor<'a>>
+        i8 i16 i32 i128 u8 u16 u32 u64 u128 f32 f64 char string bytes byte_buf unit unit_struct tuple tuple_struct map enum identifier
+    }
+}
+
+/// The members of an object that a struct is read from.
+struct MemberAccess<'d, 'a, C> {
+    cursor: &'d mut Cursor<'a>,
+    context: &'d mut C,
+    object: Members,
+    /// The struct, and its index in [`MemberNames`].
+    name: &'static str,
+    names: usize,
+    /// The member that was read last.
+    key: NameId,
+}
+
+impl<'a, C: Context<'a>> MapAccess<'a> for MemberAccess<'_, 'a, C> {
+    type Error = Fault;
+
+    #[inline(always)]
+    fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>> {
+        if !self.cursor.next_member(&mut self.object)? {
+            return Ok(None);
+        }
+        let Some(names) = self.context.members().get(self.names) else { return Ok(None) };
+        self.key = names.read(self.cursor, self.key)?;
+        let member = names.column(self.key);
+        if member.is_none() {
+            self.context.unknown_member(self.name);
+        }
+        // Derived code ignores an index that is none of its own.
+        let index: U64Deserializer<Fault> = member.map_or(u64::MAX, |index| index as u64).into_deserializer();
+        seed.deserialize(index).map(Some)
+    }
+
+    #[inline(always)]
+    fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value> {
+        let value = JsonValue { cursor: self.cursor, context: self.context, or_null: false };
+        seed.deserialize(value).map_err(|fault| self.within_member(fault))
+    }
+}
+
+impl<'a, C: Context<'a>> MemberAccess<'_, 'a, C> {
+    #[cold]
+    fn within_member(&mut self, fault: Fault) -> Fault {
+        match self.context.members().get(self.names) {
+            Some(names) => fault.within(names.name(self.key)),
+            None => fault,
+        }
+    }
+}
+
+/// The elements of an array.
+struct ElementAccess<'d, 'a, C> {
+    cursor: &'d mut Cursor<'a>,
+    context: &'d mut C,
+    elements: Elements,
+}
+
+impl<'a, C: Context<'a>> SeqAccess<'a> for ElementAccess<'_, 'a, C> {
+    type Error = Fault;
+
+    #[inline(always)]
+    fn next_element_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<Option<T::Value>> {
+        if !self.cursor.next_element(&mut self.elements)? {
+            return Ok(None);
+        }
+        seed.deserialize(JsonValue { cursor: self.cursor, context: self.context, or_null: false }).map(Some)
+    }
+}
+
+/// serde asks for it; users see an [`Error`](crate::error::Error).
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl serde::de::Error for Fault {
+    fn custom<T: fmt::Display>(what: T) -> Self {
+        Fault::new(Kind::Envelope, what.to_string())
+    }
+
+    fn missing_field(member: &'static str) -> Self {
+        Fault::new(Kind::Envelope, "is missing").within(member)
+    }
+
+    #[cold]
+    fn duplicate_field(member: &'static str) -> Self {
+        Fault::new(Kind::Envelope, "duplicate member").within(member)
+    }
+}
