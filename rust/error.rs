@@ -5,47 +5,30 @@
 
 use std::fmt;
 
-/// The kinds of error, as `error.kind` spells them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// The bytes are not what the wire format demands (broken JSON).
-    Syntax,
-    /// The bytes are not UTF-8, or a text cannot be what it must stand for (a lone surrogate, Latin-1 above U+00FF).
-    Encoding,
-    /// The message is well-formed but is not the envelope that its dialect prescribes.
-    Envelope,
-    /// A value is of another type than the column.
-    Type,
-    /// A value is of the column's type but does not fit into it.
-    Range,
-    /// A column is not in the message (`missing="error"`).
-    Missing,
-    /// Nesting beyond the bound.
-    Depth,
-    /// A value or a batch beyond what an Arrow array can hold.
-    Size,
-    /// Compressed bytes that cannot be expanded, or expand beyond the bound.
-    Compression,
-}
+use crate::named::named_enum;
 
-impl Kind {
-    /// Every kind, in the order of the documentation.
-    pub const ALL: [Kind; 9] =
-        [Kind::Syntax, Kind::Encoding, Kind::Envelope, Kind::Type, Kind::Range, Kind::Missing, Kind::Depth, Kind::Size, Kind::Compression];
-
-    /// The word that users see.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Syntax => "syntax",
-            Kind::Encoding => "encoding",
-            Kind::Envelope => "envelope",
-            Kind::Type => "type",
-            Kind::Range => "range",
-            Kind::Missing => "missing",
-            Kind::Depth => "depth",
-            Kind::Size => "size",
-            Kind::Compression => "compression",
-        }
+named_enum! {
+    /// The kinds of error, by the names of `error.kind`.
+    #[derive(Hash)]
+    pub enum Kind {
+        /// The bytes are not what the wire format demands (broken JSON).
+        Syntax = "syntax",
+        /// The bytes are not UTF-8, or a text cannot be what it must stand for (a lone surrogate, Latin-1 above U+00FF).
+        Encoding = "encoding",
+        /// The message is well-formed but is not the envelope that its dialect prescribes.
+        Envelope = "envelope",
+        /// A value is of another type than the column.
+        Type = "type",
+        /// A value is of the column's type but does not fit into it.
+        Range = "range",
+        /// A column is not in the message (`missing="error"`).
+        Missing = "missing",
+        /// Nesting beyond the bound.
+        Depth = "depth",
+        /// A value or a batch beyond what an Arrow array can hold.
+        Size = "size",
+        /// Compressed bytes that cannot be expanded, or expand beyond the bound.
+        Compression = "compression",
     }
 }
 

@@ -1,46 +1,43 @@
 //! What users ask for, checked.
 
+use std::collections::BTreeMap;
+
 use arrow_schema::Fields;
 use regex::Regex;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use crate::columns::ZeroDate;
 use crate::mysql::zone::Zone;
+use crate::named::{self, named_enum};
 use crate::wire::compression::Compression;
 
-/// What becomes of bad input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// Bad rows are kept, with an error.
-    #[default]
-    Permissive,
-    /// Bad rows are dropped, and counted.
-    DropMalformed,
-    /// The first bad row ends the decoding.
-    FailFast,
+named_enum! {
+    /// What happens to bad input, by Spark's names.
+    #[derive(Default)]
+    pub enum Mode {
+        /// Bad rows are kept, with an error.
+        #[default]
+        Permissive = "PERMISSIVE",
+        /// Bad rows are dropped, and counted.
+        DropMalformed = "DROPMALFORMED",
+        /// The first bad row ends the decoding.
+        FailFast = "FAILFAST",
+    }
 }
 
-impl Mode {
-    /// The names that users give: Spark's own.
-    pub const NAMES: [(&'static str, Mode); 3] =
-        [("PERMISSIVE", Mode::Permissive), ("DROPMALFORMED", Mode::DropMalformed), ("FAILFAST", Mode::FailFast)];
-}
-
-/// How changes are laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Layout {
-    /// One row for each change or message, images as nested columns.
-    #[default]
-    Change,
-    /// Delta's change data feed: the table's columns on top, an update is two rows.
-    Changelog,
-    /// One row for each change, ready for MERGE: the table's columns on top.
-    Upsert,
-}
-
-impl Layout {
-    /// The names that users give.
-    pub const NAMES: [(&'static str, Layout); 3] =
-        [("change", Layout::Change), ("changelog", Layout::Changelog), ("upsert", Layout::Upsert)];
+named_enum! {
+    /// How changes are laid out.
+    #[derive(Default)]
+    pub enum Layout {
+        /// One row for each change or message, images as nested columns.
+        #[default]
+        Change = "change",
+        /// Delta's change data feed: the table's columns on top, an update is two rows.
+        Changelog = "changelog",
+        /// One row for each change, ready for MERGE: the table's columns on top.
+        Upsert = "upsert",
+    }
 }
 
 /// The table's columns.
@@ -52,12 +49,14 @@ pub enum TableSchema {
     Arrow(Fields),
 }
 
-/// Everything that a decoder can be told. The names are those of the public contract.
-#[derive(Clone, Debug)]
+/// The arguments of a decoder, by the names of the public contract.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// A dialect's name or alias, or `auto`.
     pub dialect: String,
     /// The table's columns; without them row images are maps of text.
+    #[serde(skip)]
     pub schema: Option<TableSchema>,
     /// A regular expression over the whole database name.
     pub database: Option<String>,
@@ -66,8 +65,10 @@ pub struct Options {
     /// How changes are laid out.
     pub layout: Layout,
     /// Which envelope columns to put out, in this order; the layout's own if none are named.
+    #[serde(deserialize_with = "named::sequence")]
     pub fields: Option<Vec<String>>,
     /// Input columns that are copied beside every output row.
+    #[serde(deserialize_with = "names")]
     pub keep: Vec<String>,
     /// The input column that holds the message.
     pub value: String,
@@ -80,16 +81,19 @@ pub struct Options {
     /// `null`, `error` or `text`.
     pub zero_date: String,
     /// Members of enum and set columns whose messages carry only numbers.
+    #[serde(deserialize_with = "by_column")]
     pub labels: Vec<(String, Vec<String>)>,
     /// How messages are compressed.
     pub compression: Compression,
     /// Whether column names match by case.
     pub case_sensitive: bool,
     /// Whether a schema column that a message does not carry is an error.
+    #[serde(rename = "missing", deserialize_with = "missing")]
     pub missing_is_error: bool,
     /// Whether control characters may stand inside JSON strings.
     pub lenient: bool,
     /// MySQL types of columns whose messages do not declare them (Debezium without its schema part).
+    #[serde(deserialize_with = "by_column")]
     pub column_types: Vec<(String, String)>,
     /// Debezium's `decimal.handling.mode`.
     pub decimal_handling_mode: Option<String>,
@@ -103,6 +107,7 @@ pub struct Options {
     pub writer_schema: Option<String>,
     /// Whether messages that resemble an earlier one are read by its template. The output is the same without; it is turned off
     /// only to compare both readers.
+    #[serde(skip)]
     pub templates: bool,
 }
 
@@ -137,13 +142,24 @@ impl Default for Options {
     }
 }
 
-/// The value that a name stands for, or which names there are.
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    named::sequence(deserializer).map(Option::unwrap_or_default)
+}
+
+/// A mapping from columns, or null.
+fn by_column<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<(String, T)>, D::Error> {
+    let columns: Option<BTreeMap<String, T>> = Option::deserialize(deserializer)?;
+    Ok(columns.into_iter().flatten().collect())
+}
+
+fn missing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    named::find(&name, &[("null", false), ("error", true)]).map_err(D::Error::custom)
+}
+
+/// The value of a name that is given as an argument.
 pub(crate) fn named<T: Copy>(argument: &str, name: &str, names: &[(&str, T)]) -> Result<T, String> {
-    let found = names.iter().find(|(allowed, _)| *allowed == name).map(|(_, value)| *value);
-    found.ok_or_else(|| {
-        let allowed: Vec<_> = names.iter().map(|(allowed, _)| *allowed).collect();
-        format!("{argument}: unknown {name:?}; allowed are {}", allowed.join(", "))
-    })
+    named::find(name, names).map_err(|what| format!("{argument}: {what}"))
 }
 
 impl Options {

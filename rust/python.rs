@@ -10,12 +10,13 @@ use arrow_pyarrow::{FromPyArrow, PyArrowType, ToPyArrow};
 use arrow_schema::{DataType, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pythonize::{Depythonizer, PythonizeError};
 
 use crate::decoder::DecodeError as CoreError;
 use crate::dialect::DIALECTS;
 use crate::options::{Options, TableSchema, named};
-use crate::{Block, Compression, Framing, Layout, Mode};
+use crate::{Block, Framing, Kind};
 
 pyo3::create_exception!(towpath, DecodeError, PyValueError, "A message or value that cannot be decoded.");
 
@@ -30,15 +31,15 @@ struct PyDecoder {
 impl PyDecoder {
     #[new]
     #[pyo3(signature = (dialect="auto", schema=None, **options))]
-    fn new(dialect: &str, schema: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let mut arguments = Arguments::default();
-        arguments.options.dialect = dialect.to_owned();
-        arguments.options.schema = schema.filter(|schema| !schema.is_none()).map(table_schema).transpose()?;
-        for (name, value) in options.into_iter().flatten() {
-            arguments.set(name.cast::<PyString>()?.to_str()?, &value)?;
-        }
-        let core = crate::Decoder::new(arguments.options).map_err(PyValueError::new_err)?;
-        Ok(PyDecoder { core, kept: arguments.kept })
+    fn new(py: Python<'_>, dialect: &str, schema: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let arguments = options.map_or_else(|| Ok(PyDict::new(py)), |options| options.copy())?;
+        arguments.set_item("dialect", dialect)?;
+        let kept = kept_types(&arguments)?;
+        let mut options: Options =
+            serde_path_to_error::deserialize(&mut Depythonizer::from_object(&arguments)).map_err(|error| invalid(py, error))?;
+        options.schema = schema.filter(|schema| !schema.is_none()).map(table_schema).transpose()?;
+        let core = crate::Decoder::new(options).map_err(PyValueError::new_err)?;
+        Ok(PyDecoder { core, kept })
     }
 
     fn decode<'py>(&self, py: Python<'py>, values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -71,111 +72,22 @@ impl PyDecoder {
     }
 }
 
-/// The options that Python names, gathered one by one.
-#[derive(Default)]
-struct Arguments {
-    options: Options,
-    /// Types of kept columns that are not Kafka's.
-    kept: Vec<(String, DataType)>,
+/// The exception for an argument that the options do not take: it names the argument.
+fn invalid(py: Python<'_>, error: serde_path_to_error::Error<PythonizeError>) -> PyErr {
+    let path = error.path().to_string();
+    let what = error.into_inner();
+    let text = if path == "." { what.to_string() } else { format!("{path}: {what}") };
+    // A wrong Python type is found by pythonize, or by the visitor of a type.
+    let is_type = text.contains("invalid type: ") || PyErr::from(what).is_instance_of::<PyTypeError>(py);
+    if is_type { PyTypeError::new_err(text) } else { PyValueError::new_err(text) }
 }
 
-impl Arguments {
-    fn set(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let options = &mut self.options;
-        match name {
-            "database" => options.database = value.extract()?,
-            "table" => options.table = value.extract()?,
-            "layout" => options.layout = pick(name, value, &Layout::NAMES)?,
-            "fields" => options.fields = texts(name, value)?,
-            "keep" => self.keep(value)?,
-            "value" => options.value = value.extract()?,
-            "key" => options.key = value.extract()?,
-            "mode" => options.mode = pick(name, value, &Mode::NAMES)?,
-            "time_zone" => options.time_zone = value.extract()?,
-            "zero_date" => options.zero_date = value.extract()?,
-            "labels" => options.labels = labels(value)?,
-            "compression" => options.compression = pick(name, value, &Compression::NAMES)?,
-            "case_sensitive" => options.case_sensitive = value.extract()?,
-            "missing" => options.missing_is_error = pick(name, value, &[("null", false), ("error", true)])?,
-            "lenient" => options.lenient = value.extract()?,
-            "column_types" => options.column_types = column_types(value)?,
-            "decimal_handling_mode" => options.decimal_handling_mode = value.extract()?,
-            "time_precision_mode" => options.time_precision_mode = value.extract()?,
-            "binary_handling_mode" => options.binary_handling_mode = value.extract()?,
-            "bigint_unsigned_handling_mode" => options.bigint_unsigned_handling_mode = value.extract()?,
-            "writer_schema" => options.writer_schema = value.extract()?,
-            _ => return Err(PyValueError::new_err(format!("unknown argument {name:?}; allowed are {}", ALLOWED.join(", ")))),
-        }
-        Ok(())
-    }
-
-    /// Names, or names with their types.
-    fn keep(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let Ok(types) = value.cast::<PyDict>() else {
-            self.options.keep = texts("keep", value)?.unwrap_or_default();
-            return Ok(());
-        };
-        for (name, data_type) in types {
-            let name: String = name.extract()?;
-            self.options.keep.push(name.clone());
-            self.kept.push((name, DataType::from_pyarrow_bound(&data_type)?));
-        }
-        Ok(())
-    }
-}
-
-const ALLOWED: [&str; 23] = [
-    "dialect",
-    "schema",
-    "database",
-    "table",
-    "layout",
-    "fields",
-    "keep",
-    "value",
-    "key",
-    "mode",
-    "time_zone",
-    "zero_date",
-    "labels",
-    "compression",
-    "case_sensitive",
-    "missing",
-    "lenient",
-    "column_types",
-    "decimal_handling_mode",
-    "time_precision_mode",
-    "binary_handling_mode",
-    "bigint_unsigned_handling_mode",
-    "writer_schema",
-];
-
-fn pick<T: Copy>(argument: &str, value: &Bound<'_, PyAny>, names: &[(&str, T)]) -> PyResult<T> {
-    named(argument, &value.extract::<String>()?, names).map_err(PyValueError::new_err)
-}
-
-fn texts(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<String>>> {
-    // A single text would be taken for a sequence of its characters.
-    if value.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err(format!("{argument}: expected a sequence of names, not one text")));
-    }
-    if value.is_none() { Ok(None) } else { value.try_iter()?.map(|item| item?.extract()).collect::<PyResult<_>>().map(Some) }
-}
-
-fn labels(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<String>)>> {
-    if value.is_none() {
-        return Ok(Vec::new());
-    }
-    let dict = value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("labels: expected a dict of column to list of labels"))?;
-    dict.iter().map(|(name, labels)| Ok((name.extract()?, texts("labels", &labels)?.unwrap_or_default()))).collect()
-}
-
-fn column_types(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
-    if value.is_none() {
-        return Ok(Vec::new());
-    }
-    let dict = value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("column_types: expected a dict of column to MySQL type"))?;
-    dict.iter().map(|(name, declared)| Ok((name.extract()?, declared.extract()?))).collect()
+/// Types of kept columns, where `keep` maps their names to types; the argument is left with the names.
+fn kept_types(arguments: &Bound<'_, PyDict>) -> PyResult<Vec<(String, DataType)>> {
+    let Some(keep) = arguments.get_item("keep")? else { return Ok(Vec::new()) };
+    let Ok(types) = keep.cast::<PyDict>() else { return Ok(Vec::new()) };
+    arguments.set_item("keep", types.keys())?;
+    types.iter().map(|(name, data_type)| Ok((name.extract()?, DataType::from_pyarrow_bound(&data_type)?))).collect()
 }
 
 fn table_schema(schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
@@ -284,7 +196,7 @@ fn cut(
     limit: i64,
     last: bool,
 ) -> PyResult<(PyArrowType<RecordBatch>, usize)> {
-    let framing = named("framing", framing, &Framing::NAMES).map_err(PyValueError::new_err)?;
+    let framing = named("framing", framing, Framing::NAMES).map_err(PyValueError::new_err)?;
     let bytes = make_array(block.0);
     let bytes = bytes.as_primitive_opt::<UInt8Type>().ok_or_else(|| PyTypeError::new_err("block: expected an array of uint8"))?;
     let bytes = bytes.values().inner().clone();
@@ -301,6 +213,7 @@ fn cut(
 #[pymodule]
 fn _towpath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("ERROR_KINDS", PyTuple::new(module.py(), Kind::NAMES.iter().map(|(name, _)| *name))?)?;
     module.add("DecodeError", module.py().get_type::<DecodeError>())?;
     module.add_class::<PyDecoder>()?;
     module.add_function(wrap_pyfunction!(cut, module)?)?;

@@ -4,38 +4,29 @@ use std::borrow::Cow;
 use std::io::Read;
 
 use crate::error::{Fault, Kind, Result};
+use crate::named::named_enum;
 
 /// How far a compressed message may expand, in bytes.
 pub(crate) const MAX_EXPANDED: usize = 256 << 20;
 
-/// How messages are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Compression {
-    /// What does not begin like a message is tried as an LZ4 frame, then as a raw Snappy block.
-    #[default]
-    Auto,
-    /// Nothing is compressed.
-    None,
-    /// LZ4 frames.
-    Lz4,
-    /// Raw Snappy blocks.
-    Snappy,
-    /// gzip members.
-    Gzip,
-    /// Zstandard frames.
-    Zstd,
-}
-
-impl Compression {
-    /// The names that users give.
-    pub const NAMES: [(&'static str, Compression); 6] = [
-        ("auto", Compression::Auto),
-        ("none", Compression::None),
-        ("lz4", Compression::Lz4),
-        ("snappy", Compression::Snappy),
-        ("gzip", Compression::Gzip),
-        ("zstd", Compression::Zstd),
-    ];
+named_enum! {
+    /// How messages are compressed.
+    #[derive(Default)]
+    pub enum Compression {
+        /// What does not begin like a message is tried as an LZ4 frame, then as a raw Snappy block.
+        #[default]
+        Auto = "auto",
+        /// Nothing is compressed.
+        None = "none",
+        /// LZ4 frames.
+        Lz4 = "lz4",
+        /// Raw Snappy blocks.
+        Snappy = "snappy",
+        /// gzip members.
+        Gzip = "gzip",
+        /// Zstandard frames.
+        Zstd = "zstd",
+    }
 }
 
 const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];

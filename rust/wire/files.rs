@@ -9,27 +9,24 @@ use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
 use memchr::memchr;
 
+use crate::named::named_enum;
+
 /// How long a message may be, in bytes: a length beyond it is taken for damage, and is not allocated.
 const MAX_MESSAGE: usize = 256 << 20;
 
 /// The length of what is null, as in Kafka's own records: -1.
 const NULL: u32 = u32::MAX;
 
-/// How the messages of a file are told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
-    /// One message a line. A line ends with LF or CR LF, the last one also where the file ends.
-    Lines,
-    /// A big-endian u32 length before each message.
-    LengthPrefixed,
-    /// Key and value in turn, each behind its big-endian u32 length.
-    KeyValue,
-}
-
-impl Framing {
-    /// The names that users give.
-    pub const NAMES: [(&'static str, Framing); 3] =
-        [("lines", Framing::Lines), ("length-prefixed", Framing::LengthPrefixed), ("key-value", Framing::KeyValue)];
+named_enum! {
+    /// How the messages of a file are separated.
+    pub enum Framing {
+        /// One message a line. A line ends with LF or CR LF, the last one also where the file ends.
+        Lines = "lines",
+        /// A big-endian u32 length before each message.
+        LengthPrefixed = "length-prefixed",
+        /// Key and value in turn, each behind its big-endian u32 length.
+        KeyValue = "key-value",
+    }
 }
 
 /// A block of a file, to be cut.
