@@ -9,10 +9,10 @@ import random
 import zlib
 from itertools import pairwise
 
-import captures_for_replication as captures
 import pytest
-from exactly_once import prove, troubled
 
+import captures_for_replication as captures
+from exactly_once import prove, troubled
 from fidelity import bulk
 
 

@@ -15,11 +15,13 @@ import towpath
 from canal_messages import MIXED, SCHEMA
 from golden_files import messages
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def connected():
     """What a Connect session in another process decoded."""
-    program = Path(__file__).with_name("connect_session.py")
+    program = ROOT / "tests" / "support" / "connect_session.py"
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
-from exactly_once import Case, Record, Row, spread
 
 import debezium_truth
 import kafka_records
@@ -13,6 +12,7 @@ import server_truth
 import ticdc_truth
 import towpath
 import truth
+from exactly_once import Case, Record, Row, spread
 from fidelity import SHARED, lines, objects, records
 from golden_files import GOLDEN
 from lake_session import QUICK

@@ -10,7 +10,7 @@ import pytest
 
 import truth
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "captures"  # the captures that are too large for the repository
 
 bulk = pytest.mark.skipif(not SHARED.is_dir(), reason="the bulk captures are not beside this checkout")

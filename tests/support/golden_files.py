@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-GOLDEN = Path(__file__).parent / "golden" / "canal-json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "canal-json"
 
 # One capture of each producer of canal-json: folder and file.
 CAPTURES = [

@@ -1,6 +1,6 @@
 """A real Kafka broker on this machine's loopback, and a client that fills it.
 
-    python tests/kafka_broker.py
+    python tests/support/kafka_broker.py
 
 starts one, prints its address and runs until it is interrupted. It needs a JDK 17 or 21 and what `make jars` fetches.
 """

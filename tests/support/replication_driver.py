@@ -1,6 +1,6 @@
 """A driver to be killed: replicates topics as far as they go, in a process of its own.
 
-python tests/lakehouse/replication_driver.py job.json
+python tests/support/replication_driver.py job.json
 
 The job has the arguments of `towpath.spark.replicate`, where the broker is, which topics to read, and how much at once.
 """
@@ -13,8 +13,6 @@ from pathlib import Path
 from pyspark.sql.types import StructType
 
 import towpath
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from lake_session import lake_session
 
 

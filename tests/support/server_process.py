@@ -97,7 +97,7 @@ def free_port() -> int:
 
 def jars(kind: str) -> list[Path]:
     """The jars that `make jars` fetched: `kafka` or `spark`."""
-    folder = Path(__file__).parents[1] / "target" / "jars" / kind
+    folder = Path(__file__).parents[2] / "target" / "jars" / kind
     if not (folder / "fetched").exists():
         raise RuntimeError(f"missing: {folder}; `make jars` fetches what belongs there")
     return sorted(folder.glob("*.jar"))
