@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 from tqdm import tqdm
 
 import towpath
-from towpath.summary import FIELDS
+from towpath.report import FIELDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -9,7 +9,7 @@ import towpath
 from fidelity import lines
 from golden_files import GOLDEN
 from spark_rows import of_spark
-from towpath.spark.replicating import _router
+from towpath.spark.lakehouse.replicate import _target_function
 
 TSO = 1 << 18  # a millisecond of TiDB's clock
 
@@ -121,9 +121,9 @@ def test_what_is_not_known_has_to_be_told(spark, tmp_path):
 
 
 def test_a_target_is_filled_in():
-    assert _router("lake.{database}__{table}")("shop", "客户 `x`") == "`lake`.`shop__客户 ``x```"
-    assert _router("s3://lake/{database}/{table}")("{table}", "a.b") == "s3://lake/{table}/a.b"
-    assert _router({"shop.a": "t"})("shop", "b") is None
+    assert _target_function("lake.{database}__{table}")("shop", "客户 `x`") == "`lake`.`shop__客户 ``x```"
+    assert _target_function("s3://lake/{database}/{table}")("{table}", "a.b") == "s3://lake/{table}/a.b"
+    assert _target_function({"shop.a": "t"})("shop", "b") is None
 
 
 def ticdc(kind, commit, row=None, **more):

@@ -190,7 +190,7 @@ def test_as_a_process_in_a_pipe():
 
 
 def test_times_as_mysql_prints_them():
-    from towpath.sinks import _clock
+    from towpath.sinks import _time
 
     spans = [timedelta(hours=838, minutes=59, seconds=59), -timedelta(microseconds=1), timedelta(0)]
-    assert [_clock(span) for span in spans] == ["838:59:59", "-00:00:00.000001", "00:00:00"]
+    assert [_time(span) for span in spans] == ["838:59:59", "-00:00:00.000001", "00:00:00"]

@@ -142,7 +142,7 @@ def test_every_argument_of_a_decoder_is_an_option():
     allowed = set(str(refused.value).partition("allowed are ")[2].split(", "))
     named = set(inspect.signature(towpath.Decoder.__new__).parameters) - {"cls", "options"}
     own = {"path", "paths", "framing", "file_compression", "pathGlobFilter", "maxPartitionBytes"}
-    assert set(options._READERS) == (allowed | named | own) - {"value", "key"}
+    assert set(options._PARSERS) == (allowed | named | own) - {"value", "key"}
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_wrong_options_name_what_is_allowed(given, said):
     ("text", "number"), [("1", 1), ("65536k", 64 << 20), ("64m", 64 << 20), ("64MB", 64 << 20), ("1 g", 1 << 30)]
 )
 def test_numbers_of_bytes(text, number):
-    assert options.settings({"maxPartitionBytes": text}).part_bytes == number
+    assert options.parse_options({"maxPartitionBytes": text}).part_bytes == number
 
 
 def test_errors_reach_the_user(spark, tmp_path):

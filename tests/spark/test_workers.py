@@ -29,13 +29,13 @@ def imported(program: str) -> set[str]:
 def test_counting_imports_no_pandas() -> None:
     program = f"""{BATCH}
 import towpath
-from towpath.spark.counts import Counting
-rows, counts = Counting(towpath.Decoder("canal-json", schema="id bigint"))([batch])
+from towpath.spark.metrics import CountingDecoder
+rows, counts = CountingDecoder(towpath.Decoder("canal-json", schema="id bigint"))([batch])
 assert counts["_towpath_counts"].to_pylist()[0]["messages"] == 1
 assert rows.schema == counts.schema
 """
     modules = imported(program)
-    assert "towpath.spark.counts" in modules
+    assert "towpath.spark.metrics" in modules
     assert modules.isdisjoint({"pandas", "pyarrow.compute", "pyarrow.fs", "pyspark"})
 
 

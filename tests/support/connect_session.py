@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 import towpath
 from canal_messages import MIXED, SCHEMA
 from golden_files import lines
-from towpath.spark.reporting import summarized
-from towpath.summary import FIELDS
+from towpath.report import FIELDS
+from towpath.spark.summary import summarize
 
 
 def captured_messages(spark: SparkSession) -> DataFrame:
@@ -60,7 +60,7 @@ def main() -> None:
     result = {
         "read": read,
         "told": told(spark),
-        "summary": summarized(decoded).counts.to_pylist(),
+        "summary": summarize(decoded).counts.to_pylist(),
         "session": type(spark).__module__,
         "function": [
             str(row) for row in source.mapInArrow(decoder, decoder.spark_schema).select("op", "after").collect()

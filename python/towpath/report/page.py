@@ -1,7 +1,7 @@
-"""An HTML page with plots of what decoded messages hold. It is one file that loads nothing from elsewhere.
+"""The report as an HTML page with plots: one file without external resources.
 
-The plots are matplotlib's SVG. No name that comes from a message is drawn by matplotlib, which would need fonts for it
-and would read `$` as mathematics: legends and tables are HTML, where every text is escaped.
+The plots are SVG, drawn by matplotlib. Names from messages are never drawn by matplotlib, which would need fonts for
+them and would interpret `$` as mathematics: legends and tables are HTML, in which every text is escaped.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.summary import FIELDS, LAG_EDGES, OTHERS, Summary, summarized
+from towpath.report.summary import LAG_EDGES, OTHERS, Summary, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["FIELDS", "need_matplotlib", "page", "write_report"]
 
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#000000", "#bbbbbb")
 _MOST_ROWS = 500
@@ -57,22 +55,22 @@ def write_report(batches: Iterable[pa.RecordBatch], path: str | Path, title: str
 
     Args:
         batches: Batches of a decoder of layout "change", with at least the columns `FIELDS`.
-        path: Where the page goes.
-        title: Its heading.
+        path: The file to write.
+        title: The heading of the page.
 
     Raises:
-        ImportError: matplotlib is not there; `pip install "towpath[report]"` brings it.
+        ImportError: matplotlib is not installed; the extra `towpath[report]` installs it.
     """
-    need_matplotlib()
-    Path(path).write_text(page(summarized(batches), title), encoding="utf-8")
+    require_matplotlib()
+    Path(path).write_text(page(summarize(batches), title), encoding="utf-8")
 
 
-def need_matplotlib() -> None:
-    """Say what to install, before any work is done."""
+def require_matplotlib() -> None:
+    """Raise an `ImportError` that says what to install, before any messages are read."""
     try:
         import matplotlib  # noqa: F401
-    except ImportError as absent:
-        raise ImportError('a report needs matplotlib: pip install "towpath[report]"') from absent
+    except ImportError as error:
+        raise ImportError('a report needs matplotlib: pip install "towpath[report]"') from error
 
 
 def page(summary: Summary, title: str = "Change messages") -> str:
@@ -116,7 +114,7 @@ _UNITS = ((604_800, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"), (
 
 
 def _stacked(summary: Summary, column: str) -> str:
-    """A plot of bars, and its legend."""
+    """A stacked bar plot with its legend."""
     names = _largest(summary.times, column)
     bottoms: dict[int, int] = {}
     figure, axes = _figure()
@@ -131,13 +129,13 @@ def _stacked(summary: Summary, column: str) -> str:
             align="edge",
         )
         bottoms.update({time: bottoms.get(time, 0) + count for time, count in counts.items()})
-    _dated(axes)
+    _format_dates(axes)
     axes.set_ylabel("events")
     return f"{_svg(figure, column)}\n{_legend(names)}"
 
 
 def _largest(times: pa.Table, column: str) -> list[str]:
-    """The names with most events, as many as there are colours, the last of which is for all others."""
+    """The names with the most events, one per colour; the last colour is for all other names."""
     counts = dict(zip(*_sums(times, column), strict=True))
     names = sorted(counts.keys() - {OTHERS}, key=lambda name: (-counts[name], name))
     named = names[: len(_COLOURS) - 1]
@@ -151,7 +149,7 @@ def _by_time(times: pa.Table, column: str, name: str, names: Sequence[str]) -> d
 
 
 def _day(seconds: int) -> float:
-    """A time as matplotlib has it: days since 1970."""
+    """A time in matplotlib's unit: days since 1970."""
     return seconds / 86_400
 
 
@@ -164,7 +162,7 @@ def _figure() -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _dated(axes: Axes) -> None:
+def _format_dates(axes: Axes) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     locator = AutoDateLocator(tz=timezone.utc)  # type: ignore[no-untyped-call]
@@ -173,7 +171,7 @@ def _dated(axes: Axes) -> None:
 
 
 def _svg(figure: Figure, name: str) -> str:
-    """The figure's element. Its ids begin with a salt of its own, as several figures stand in one page."""
+    """The `<svg>` element of a figure. The salt keeps the ids of several figures on one page unique."""
     from matplotlib import rc_context
 
     file = StringIO()
@@ -214,7 +212,7 @@ def _distribution(lags: pa.Table) -> str:
 
 
 def _sums(counts: pa.Table, *columns: str) -> list[list[Any]]:
-    """Each value of the columns, and how many rows have it."""
+    """The distinct values of the columns, followed by the sum of `rows` for each."""
     sums = counts.group_by([*columns]).aggregate([("rows", "sum")])
     return [sums[column].to_pylist() for column in (*columns, "rows_sum")]
 
@@ -226,14 +224,14 @@ def _lag_over_time(lags: pa.Table, width: int) -> str:
     spans = range(min(times), max(times) + width, width)
     figure, axes = _figure()
     edges = [_day(time) for time in (*spans, spans[-1] + width)]
-    # A colour for zero would hide that nothing was there: such cells are left empty.
+    # Cells without events are left empty, since a colour for zero would look like a count.
     cells = [[float("nan")] * len(spans) for _ in _LAGS]
     for time, lag, count in zip(times, classes, rows, strict=True):
         cells[lag][spans.index(time)] = count
     mesh = axes.pcolormesh(edges, range(len(_LAGS) + 1), cells, cmap="viridis_r", norm=LogNorm(), rasterized=True)
     axes.set_yticks([lag + 0.5 for lag in range(len(_LAGS))], _LAGS)
     axes.invert_yaxis()
-    _dated(axes)
+    _format_dates(axes)
     figure.colorbar(mesh, label="events")
     return _svg(figure, "lag over time")
 
@@ -247,7 +245,7 @@ def _errors(errors: pa.Table) -> str:
 
 
 def _counts(counts: pa.Table) -> str:
-    """A row for each table, a column for each op."""
+    """A table with one row per table and one column per op."""
     by_op: dict[str, Counter[str]] = {}
     totals: Counter[str] = Counter()
     for table, op, rows in zip(*_sums(counts, "table", "op"), strict=True):

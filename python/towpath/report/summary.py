@@ -1,4 +1,4 @@
-"""What a report shows, counted from decoded batches: small tables, whatever the number of events."""
+"""The contents of a report, counted from decoded batches: small tables, whatever the number of events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 FIELDS = ("op", "database", "table", "event_time", "produced_time", "error")
-"""The columns of layout "change" that a summary is made from."""
+"""The columns of layout "change" that a summary needs."""
 
 COUNTS = pa.schema({"table": pa.string(), "op": pa.string(), "rows": pa.int64()})
 ERRORS = pa.schema(
@@ -19,13 +19,13 @@ ERRORS = pa.schema(
 TIMES = pa.schema({"time": pa.int64(), "table": pa.string(), "op": pa.string(), "lag": pa.int8(), "rows": pa.int64()})
 
 LAG_EDGES = (0, 10_000, 100_000, 1_000_000, 10_000_000, 60_000_000, 600_000_000, 3_600_000_000, 86_400_000_000)
-"""Where one class of lags ends and the next begins, in microseconds. A lag's class is how many edges it reaches."""
+"""Boundaries of the lag classes in microseconds. The class of a lag is the number of edges that it reaches."""
 
 MOST_TABLES = 50
-"""As many tables are told apart over time, where that has a price; the others are `OTHERS`."""
+"""The most tables that a summary made by Spark counts over time; all others are counted as `OTHERS`."""
 OTHERS = "all others"
 
-# Each is a multiple of the one before it, so counts by one become counts by the next.
+# Bucket widths in seconds. Each is a multiple of the one before, so that buckets can be merged into wider ones.
 _WIDTHS = (1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 21_600, 86_400, 604_800, 2_419_200, 31_449_600)
 _MOST_TIMES = 120
 
@@ -37,19 +37,19 @@ class Summary:
     counts: pa.Table = field(default_factory=COUNTS.empty_table)
     """By table and op."""
     errors: pa.Table = field(default_factory=ERRORS.empty_table)
-    """By kind, table and column, with an example of the message."""
+    """By kind, table and column, with an example of the error's message."""
     times: pa.Table = field(default_factory=TIMES.empty_table)
-    """By time (in seconds since 1970, each the beginning of a span of `width` seconds), table, op and class of lag."""
+    """By time (start of a bucket of `width` seconds, in seconds since 1970), table, op and lag class."""
     width: int = 1
 
 
 def width_of(seconds: int) -> int:
-    """How wide the spans of time are in a plot of so many seconds."""
+    """The bucket width for a plot over so many seconds."""
     return next((width for width in _WIDTHS if seconds // width < _MOST_TIMES), _WIDTHS[-1])
 
 
-def summarized(batches: Iterable[pa.RecordBatch]) -> Summary:
-    """Count the events of decoded batches, one batch after the other.
+def summarize(batches: Iterable[pa.RecordBatch]) -> Summary:
+    """Count the events of decoded batches, batch by batch.
 
     Args:
         batches: Batches of a decoder of layout "change", with at least `FIELDS`.
@@ -61,7 +61,7 @@ def summarized(batches: Iterable[pa.RecordBatch]) -> Summary:
 
 
 def _events(batch: pa.RecordBatch) -> pa.Table:
-    """The columns of all three tables, an event a row."""
+    """The columns of all three tables, one row per event."""
     error = batch.column("error")
     return pa.table(
         {
@@ -78,7 +78,7 @@ def _events(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _names(database: pa.Array, table: pa.Array) -> pa.Array:
-    """`database.table`; the one that there is, or an empty text, where a message does not name both."""
+    """`database.table`; if a message does not name both, the one that it names, or an empty string."""
     database, table = (pc.if_else(pc.equal(name, ""), None, name) for name in (database, table))
     return pc.coalesce(pc.binary_join_element_wise(database, table, "."), table, database, "")
 
@@ -112,7 +112,7 @@ def _merged(known: pa.Table, events: pa.Table, by: Sequence[str]) -> pa.Table:
 
 
 def _widen(summary: Summary) -> None:
-    """Keep the number of times small as they come to span more."""
+    """Widen the buckets when the times span too many of them."""
     width = width_of(pc.max(summary.times["time"]).as_py() - pc.min(summary.times["time"]).as_py())
     if width > summary.width:
         summary.width = width

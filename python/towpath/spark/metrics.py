@@ -1,7 +1,7 @@
-"""What was counted on the workers, in Spark's own observed metrics.
+"""Metrics of decoders on the workers, delivered by Spark's observed metrics.
 
-A worker cannot reach a Spark metric, so each batch is followed by one more row that carries what was counted in it.
-`observe` sums these rows where they pass, on the executors, and a filter takes them out again.
+A Python worker cannot update a Spark metric. Each batch is therefore followed by one more row with the metrics of that
+batch. `observe` sums these rows on the executors, and a filter removes them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from towpath.archives import forget_importers
+from towpath.archives import drop_spark_importers
 from towpath.scalars import integers
 from towpath.spark.types import struct_type
 
@@ -22,75 +22,80 @@ if TYPE_CHECKING:
 ERROR_KINDS = ("syntax", "encoding", "envelope", "type", "range", "missing", "depth", "size", "compression")
 """Every `error.kind`, in the order of `docs/errors.md`."""
 
-_COUNTS = "_towpath_counts"
-_COUNT_NAMES = ("messages", "rows", "filtered", "dropped", "errors", *(f"errors_{kind}" for kind in ERROR_KINDS))
+TOTALS = ("messages", "rows", "filtered", "dropped")
+"""The metrics that are single numbers; `errors` are counted by kind."""
+
+_METRICS = (*TOTALS, "errors", *(f"errors_{kind}" for kind in ERROR_KINDS))
+_METRICS_COLUMN = "_towpath_counts"
+_METRICS_TYPE = pa.struct([(name, pa.int64()) for name in _METRICS])
 
 
-class _Counted(Protocol):
-    """A decoder, or what reads with one."""
+class BatchDecoder(Protocol):
+    """What decodes batches and counts: `towpath.Decoder`, or a wrapper of one."""
 
     @property
-    def metrics(self) -> Any: ...
+    def metrics(self) -> Any:
+        """As `towpath.Decoder.metrics`."""
 
-    def decode(self, values: Any) -> pa.RecordBatch: ...
+    def decode(self, values: Any) -> pa.RecordBatch:
+        """As `towpath.Decoder.decode`."""
 
 
-class Counting:
-    """A decoder for `mapInArrow` that puts a row of counts behind each batch of rows."""
+def count_and_observe(
+    messages: DataFrame, decoder: BatchDecoder, output: StructType, metrics: str | Observation
+) -> DataFrame:
+    """The decoded rows of a DataFrame of messages; their metrics go to the observation."""
+    return _observe(messages.mapInArrow(CountingDecoder(decoder), _with_metrics_column(output)), metrics)
 
-    def __init__(self, decoder: _Counted) -> None:
+
+class CountingDecoder:
+    """A function for `mapInArrow` that appends a row of metrics to each batch of rows."""
+
+    def __init__(self, decoder: BatchDecoder) -> None:
         self._decoder = decoder
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
-        forget_importers()
-        before = _counts(self._decoder)
+        drop_spark_importers()
+        before = _values(self._decoder)
         for batch in batches:
             rows = self._decoder.decode(batch)
-            yield _with_counts(rows.columns, rows.schema, pa.nulls(len(rows), _COUNTS_TYPE))
-            after = _counts(self._decoder)
-            counts = [integers([after[name] - before[name]]) for name in _COUNT_NAMES]
-            nothing = [pa.nulls(1, field.type) for field in rows.schema]
-            yield _with_counts(nothing, rows.schema, pa.StructArray.from_arrays(counts, fields=list(_COUNTS_TYPE)))
+            yield _with_metrics(rows.columns, rows.schema, pa.nulls(len(rows), _METRICS_TYPE))
+            after = _values(self._decoder)
+            values = [integers([after[name] - before[name]]) for name in _METRICS]
+            nulls = [pa.nulls(1, field.type) for field in rows.schema]
+            yield _with_metrics(nulls, rows.schema, pa.StructArray.from_arrays(values, fields=list(_METRICS_TYPE)))
             before = after
 
 
-_COUNTS_TYPE = pa.struct([(name, pa.int64()) for name in _COUNT_NAMES])
-
-
-def _counts(decoder: _Counted) -> dict[str, int]:
+def _values(decoder: BatchDecoder) -> dict[str, int]:
     metrics = decoder.metrics
-    kinds = {f"errors_{kind}": metrics["errors"].get(kind, 0) for kind in ERROR_KINDS}
-    return {
-        "messages": metrics["messages"],
-        "rows": metrics["rows"],
-        "filtered": metrics["filtered"],
-        "dropped": metrics["dropped"],
-        "errors": sum(metrics["errors"].values()),
-        **kinds,
-    }
+    errors = metrics["errors"]
+    kinds = {f"errors_{kind}": errors.get(kind, 0) for kind in ERROR_KINDS}
+    return {**{name: metrics[name] for name in TOTALS}, "errors": sum(errors.values()), **kinds}
 
 
-def _with_counts(columns: Sequence[pa.Array], schema: pa.Schema, counts: pa.Array) -> pa.RecordBatch:
-    """Both kinds of batch have one schema, as an Arrow stream must."""
+def _with_metrics(columns: Sequence[pa.Array], schema: pa.Schema, metrics: pa.Array) -> pa.RecordBatch:
+    """A batch of rows or of metrics; both have the same schema, as an Arrow stream requires."""
     fields = [field.with_nullable(True) for field in schema]
-    return pa.record_batch([*columns, counts], schema=pa.schema([*fields, (_COUNTS, _COUNTS_TYPE)]))
+    return pa.record_batch([*columns, metrics], schema=pa.schema([*fields, (_METRICS_COLUMN, _METRICS_TYPE)]))
 
 
-def counted(output: StructType) -> StructType:
-    """The output with the counts beside it. Nothing else is set on a row of counts, so every column is nullable."""
+def _with_metrics_column(output: StructType) -> StructType:
+    """The output with the column of metrics. Every column is nullable, as a row of metrics has nothing else."""
     from pyspark.sql.types import StructField, StructType
 
     columns = [StructField(field.name, field.dataType, True, field.metadata) for field in output.fields]
-    return StructType([*columns, StructField(_COUNTS, struct_type(pa.schema([("", _COUNTS_TYPE)]))[0].dataType)])
+    metrics_type = struct_type(pa.schema([("", _METRICS_TYPE)]))[0].dataType
+    return StructType([*columns, StructField(_METRICS_COLUMN, metrics_type)])
 
 
-def observed(df: DataFrame, metrics: str | Observation) -> DataFrame:
-    """The rows without those of counts, which go to the observation."""
+def _observe(df: DataFrame, metrics: str | Observation) -> DataFrame:
+    """The DataFrame without its rows of metrics, which are summed by the observation."""
     from pyspark.sql import functions
 
     def total(name: str) -> Column:
-        return functions.coalesce(functions.sum(f"{_COUNTS}.{name}"), functions.lit(0)).alias(name)
+        return functions.coalesce(functions.sum(f"{_METRICS_COLUMN}.{name}"), functions.lit(0)).alias(name)
 
-    counting = df.observe(metrics, *map(total, _COUNT_NAMES))
-    return counting.filter(functions.col(_COUNTS).isNull()).drop(_COUNTS)
+    observed = df.observe(metrics, *map(total, _METRICS))
+    return observed.filter(functions.col(_METRICS_COLUMN).isNull()).drop(_METRICS_COLUMN)

@@ -1,4 +1,7 @@
-"""Making the data source known to a session."""
+"""Registers the data source in a session.
+
+This is a module of its own because `towpath.spark.source` cannot be imported with Spark 3.5.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("towpath")` known to a session that does not find it by itself.
+    """Register `spark.read.format("towpath")` in a session that does not discover it.
 
-    Spark 4 looks for data sources once, when it is first asked for one, in what its own Python can import. A session
-    that got towpath later, or by other ways, has to be told.
+    Spark 4 discovers data sources once, at their first use, among the packages that its own Python can import. A
+    session that got towpath later, or in another way, needs this call.
 
     Raises:
-        NotImplementedError: This is Spark 3.5, which has no data sources in Python.
+        NotImplementedError: This is Spark 3.5, which has no Python data sources.
     """
     from pyspark.errors import AnalysisException
 
@@ -26,5 +29,5 @@ def register(spark: SparkSession) -> None:
     try:
         spark.dataSource.register(TowpathDataSource)
     except AnalysisException as error:
-        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # it was found by itself
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # Spark has discovered it
             raise

@@ -1,43 +1,45 @@
-"""Dead letters: messages and rows that cannot be applied, kept in a table of their own with the reason."""
+"""Dead letters: messages and rows that cannot be applied, written to a table with the reason."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from towpath.spark.tables import append_once
+from towpath.spark.lakehouse.columns import COORDINATES
+from towpath.spark.lakehouse.sql import Sql, column, sql
+from towpath.spark.lakehouse.tables import append_once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_MESSAGE = ("message", "topic", "partition", "offset", "row")
+_MESSAGE = ("message", *COORDINATES, "row")
 
 
-def key_only(source: str) -> str:
-    """SQL that is true where TiCDC has sent the key of a row instead of all of it.
+def is_key_only(source: str) -> Sql:
+    """True if TiCDC sent only the key of a row.
 
     Args:
-        source: The column that has the fields of `source`.
+        source: Name of the column with the fields of `source`.
     """
-    return f"coalesce({source}.handle_key_only OR {source}.claim_check IS NOT NULL, false)"
+    return sql("coalesce({source}.handle_key_only OR {source}.claim_check IS NOT NULL, false)", source=column(source))
 
 
-def letters(
-    refused: DataFrame, message: Mapping[str, Column], error: str, otherwise: tuple[str, str], target: str | None
+def dead_letter_rows(
+    rejected: DataFrame, message: Mapping[str, Column], error: str, default: tuple[str, str], target: str | None
 ) -> DataFrame:
-    """The rows of the table of dead letters.
+    """The rows to write to the table of dead letters.
 
     Args:
-        refused: What cannot be applied.
-        message: The columns of `refused` with Kafka's message, its topic, partition and offset, and the row in it.
-        error: The column of `refused` that has the fields of `error`.
-        otherwise: Kind and reason for rows that were decoded without an error.
-        target: The table that lacks the row; None if it is not known which.
+        rejected: The rows that cannot be applied.
+        message: Columns of `rejected` with the Kafka message, its coordinates, and the row's index in it.
+        error: Name of the column of `rejected` with the fields of `error`.
+        default: Kind and reason of rows that were decoded without an error.
+        target: The table that the row is missing in; None if it is not known.
     """
     from pyspark.sql import functions as f
 
-    kind, reason = map(f.lit, otherwise)
-    return refused.select(
+    kind, reason = map(f.lit, default)
+    return rejected.select(
         *(message[name].alias(name) for name in _MESSAGE),
         f.coalesce(f.col(f"{error}.kind"), kind).alias("kind"),
         f.coalesce(f.col(f"{error}.message"), reason).alias("reason"),
@@ -48,15 +50,15 @@ def letters(
     )
 
 
-def bury(dead: DataFrame, table: str | None, complaint: str) -> None:
-    """Append dead letters to their table, those that are not in it yet.
+def write_dead_letters(rows: DataFrame, table: str | None, problem: str) -> None:
+    """Append dead letters to their table, without those that it already has.
 
     Raises:
-        ValueError: There is no such table. The complaint is followed by the first reason.
+        ValueError: There is no table for dead letters. The text is the problem, followed by the first reason.
     """
     if table is None:
-        first = dead.select("reason").first()
+        first = rows.select("reason").first()
         raise ValueError(
-            f"{complaint}, the first because of {first and first.reason!r}; name a table for them with dead_letters"
+            f"{problem}, the first because of {first and first.reason!r}; name a table for them with dead_letters"
         )
-    append_once(dead, table, (*_MESSAGE, "reason"))
+    append_once(rows, table, (*_MESSAGE, "reason"))

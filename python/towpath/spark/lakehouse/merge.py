@@ -1,9 +1,9 @@
-"""Changes of a table's rows into the table of a lakehouse.
+"""Merges the changes of a table's rows into a Delta table.
 
-The rule is one: a change is applied if it is newer than what is known of its key. What is known stands beside each row,
-in its column `_towpath`, and for rows that were deleted in a table of tombstones. So a change that arrives twice, or a
-whole range that is replayed, changes nothing, with or without a checkpoint, and a batch that is run again after a crash
-ends where it would have ended.
+There is one rule: a change is applied if it is newer than the last known change of its key. The position of that change
+is stored next to each row, in the column `_towpath`, and for deleted rows in a table of tombstones. So a change that is
+delivered again, or a range that is replayed, has no effect, with or without a checkpoint, and a batch that is retried
+after a failure ends in the same state.
 """
 
 from __future__ import annotations
@@ -11,43 +11,42 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from towpath.spark.letters import bury, key_only, letters
-from towpath.spark.tables import beside, columns_of, identifier, prepare, quoted, view
+from towpath.spark.lakehouse.columns import COORDINATES, POSITION, kafka_column, table_columns
+from towpath.spark.lakehouse.dead_letters import dead_letter_rows, is_key_only, write_dead_letters
+from towpath.spark.lakehouse.order import (
+    is_missing,
+    is_newer,
+    newer_than_tombstones,
+    newest_by_key,
+    with_earlier_values,
+    with_position,
+)
+from towpath.spark.lakehouse.sql import (
+    Sql,
+    column,
+    comma_separated,
+    equal_columns,
+    execute,
+    merge,
+    sql,
+    string,
+    table,
+)
+from towpath.spark.lakehouse.tables import companion, create_or_evolve, schema_of, temporary_view
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructType
 
-PLACE = "_towpath"
-"""The column that says where the change came from that made a row what it is."""
-
-_ENVELOPE = frozenset(
-    "_" + name
-    for name in [
-        "op",
-        "database",
-        "schema",
-        "table",
-        "primary_key",
-        "changed",
-        "missing_columns",
-        "event_time",
-        "produced_time",
-        "sql",
-        "table_changes",
-        "column_types",
-        "jdbc_types",
-        "source",
-        "row",
-        "sequence",
-        "error",
-        "corrupt_record",
-    ]
-)
-_KAFKA = frozenset(["topic", "partition", "offset", "timestamp", "timestampType", "headers", "key", "value"])
-_NOW = "current_timestamp() AS recorded_at"
 _REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
+
+_REJECTED = sql("(_error IS NOT NULL OR ({key_only} AND _op <> 'delete'))", key_only=is_key_only("_source"))
+"""Rows without all values of the database's row. None of their values is written."""
+
+_KEY_ONLY = (
+    "missing",
+    "the message has only the row's key (TiCDC's handle-key-only or claim-check): the rest is not in Kafka",
+)
 
 
 def apply_changes(
@@ -61,31 +60,32 @@ def apply_changes(
     checkpoint: str | None = None,
     trigger: Mapping[str, Any] | None = None,
 ) -> StreamingQuery | None:
-    """Apply the changes of one table to a Delta table, which is made if it is not there.
+    """Apply the changes of one table to a Delta table, which is created if it does not exist.
 
     Args:
-        changes: What `towpath.spark.decode(..., layout="upsert")` gave, batch or streaming. Keep Kafka's `topic`,
-            `partition` and `offset`: they order the changes, and dead letters are found again by them. Columns that
-            were added to it are written too.
-        target: The table's name in a catalog, or its path.
-        keys: The primary key's columns. None: as the messages say, if `changes` has the field `_primary_key`.
+        changes: The result of `towpath.spark.decode(..., layout="upsert")`, batch or streaming. Keep Kafka's `topic`,
+            `partition` and `offset`: they order the changes and identify dead letters. Columns that were appended to
+            it are written too.
+        target: The table's catalog name or path.
+        keys: The columns of the primary key. None: as declared in the messages, if `changes` has the field
+            `_primary_key`.
         dead_letters: Name or path of the table for rows that could not be decoded: the message, its topic,
-            partition and offset, and what is wrong with it. Without it such a row stops everything.
-        evolve: Whether columns may be added to the target, and types widened, when `changes` has others.
-        forget_after: How long deleted keys are remembered, as SQL says intervals. A message that is replayed
-            later than this could bring a deleted row back.
-        checkpoint: The folder of the stream's checkpoint. Only for a stream.
-        trigger: What `DataStreamWriter.trigger` takes, such as `{"availableNow": True}`. Only for a stream.
+            partition and offset, and the reason. Without it the first such row is an error.
+        evolve: Whether columns may be added to the target, and types widened.
+        forget_after: How long deleted keys are remembered, as an SQL interval. A message that is replayed
+            later than this could restore a deleted row.
+        checkpoint: The checkpoint folder of the stream. Only for a stream.
+        trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
 
     Returns:
-        The query that was started, for a stream. A batch has been applied on return.
+        The started query, for a stream. A batch has been applied on return.
 
     Raises:
         ValueError: A column is missing, the key is not known, rows could not be decoded and there is no table for
-            dead letters, or the target cannot take the columns without loss. A stream's query fails with it.
+            dead letters, or the target cannot store the columns without loss. A stream's query fails with it.
     """
     apply = applier(target, keys, dead_letters=dead_letters, evolve=evolve, forget_after=forget_after)
-    return run(changes, apply, checkpoint, trigger)
+    return for_each_batch(changes, apply, checkpoint, trigger)
 
 
 def applier(
@@ -100,15 +100,17 @@ def applier(
     return Applier(target, keys, dead_letters, evolve, forget_after)
 
 
-def run(
+def for_each_batch(
     frame: DataFrame, function: Any, checkpoint: str | None, trigger: Mapping[str, Any] | None
 ) -> StreamingQuery | None:
-    """Call a function with a batch, or with each batch of a stream."""
+    """Call a function with a batch DataFrame, or with each micro-batch of a stream."""
     if not frame.isStreaming:
         function(frame, 0)
         return None
     if checkpoint is None:
-        raise ValueError("checkpoint: a stream needs a folder for its checkpoint, or it would begin anew at each start")
+        raise ValueError(
+            "checkpoint: a stream needs a checkpoint folder, without which it would start from the beginning each time"
+        )
     writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint)
     return (writer.trigger(**trigger) if trigger else writer).start()
 
@@ -127,7 +129,7 @@ class Applier:
         if isinstance(keys, str):
             raise ValueError(f"keys: expected a sequence of column names, not the text {keys!r}")
         self._target = target
-        self._tombstones = beside(target, "tombstones")
+        self._tombstones = companion(target, "tombstones")
         self._keys = list(keys or ())
         self._dead_letters = dead_letters
         self._evolve = evolve
@@ -135,10 +137,10 @@ class Applier:
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of changes."""
-        lacking = [name for name in _REQUIRED if name not in batch.columns]
-        if lacking:
-            raise ValueError(f'changes lacks the columns {", ".join(lacking)}: decode with layout="upsert"')
-        changes = _placed(batch).persist()
+        missing = [name for name in _REQUIRED if name not in batch.columns]
+        if missing:
+            raise ValueError(f'changes lacks the columns {", ".join(missing)}: decode with layout="upsert"')
+        changes = with_position(batch).persist()
         try:
             self._apply(changes, batch_id)
         finally:
@@ -146,288 +148,163 @@ class Applier:
 
     def _apply(self, changes: DataFrame, batch_id: int) -> None:
         counts = _counts(changes)
-        if counts["refused"]:
-            self._bury(changes.filter(_REFUSED), counts["refused"])
-        if counts["sound"]:
-            sound = changes.filter(f"NOT ({_REFUSED})")
-            self._bring_in(sound, self._keys or _declared_keys(sound, self._target), counts)
+        if counts["rejected"]:
+            self._write_dead_letters(changes.filter(_REJECTED), counts["rejected"])
+        if counts["accepted"]:
+            accepted = changes.filter(f"NOT ({_REJECTED})")
+            self._write(accepted, self._keys or _declared_keys(accepted, self._target), counts)
         if batch_id % 100 == 99:
-            self._forget(changes.sparkSession)
+            self._expire_tombstones(changes.sparkSession)
 
-    def _bring_in(self, sound: DataFrame, keys: list[str], counts: Mapping[str, int]) -> None:
-        spark, columns = sound.sparkSession, _table_columns(sound)
-        self._prepare(sound, columns, keys)
+    def _write(self, accepted: DataFrame, keys: list[str], counts: Mapping[str, int]) -> None:
+        spark, columns = accepted.sparkSession, table_columns(accepted)
+        self._prepare_target(accepted, columns, keys)
         if counts["deletes"] or counts["truncates"]:
-            self._prepare_tombstones(sound, keys)
+            self._prepare_tombstones(accepted, keys)
         if counts["truncates"]:
-            self._truncate(sound.filter("_op = 'truncate'"), keys)
-        rows = sound.filter("_op <> 'truncate'")
-        rows = _newest(_completed(rows, columns, keys) if counts["partial"] else rows, keys)
-        if columns_of(spark, self._tombstones) is not None:
-            rows = _unknown_to(spark.read.table(identifier(self._tombstones)), rows, keys)
+            self._truncate(accepted.filter("_op = 'truncate'"), keys)
+        rows = accepted.filter("_op <> 'truncate'")
+        rows = newest_by_key(with_earlier_values(rows, columns, keys) if counts["partial"] else rows, keys)
+        if schema_of(spark, self._tombstones) is not None:
+            rows = newer_than_tombstones(rows, spark.read.table(table(self._tombstones)), keys)
         rows = rows.persist()
         try:
-            # Tombstones first: should the run end between the two, the next one finds the same deletes again.
+            # Tombstones first: if the batch fails between the two writes, the retry finds the same deletes again.
             if counts["deletes"]:
-                self._entomb(rows.filter("_op = 'delete'"), keys)
+                self._write_tombstones(rows.filter("_op = 'delete'"), keys)
             self._merge(rows, columns, keys)
         finally:
             rows.unpersist()
 
-    def _prepare(self, sound: DataFrame, columns: list[str], keys: list[str]) -> None:
+    def _prepare_target(self, accepted: DataFrame, columns: list[str], keys: list[str]) -> None:
         from pyspark.sql.types import StructType
 
-        lacking = [name for name in keys if name.lower() not in map(str.lower, columns)]
-        if lacking:
-            raise ValueError(f"{self._target}: the key's columns {lacking} are not among the columns {columns}")
-        fields = StructType([sound.schema[name] for name in (*columns, PLACE)])
-        prepare(sound.sparkSession, self._target, fields, evolve=self._evolve)
+        missing = [name for name in keys if name.lower() not in map(str.lower, columns)]
+        if missing:
+            raise ValueError(f"{self._target}: the key's columns {missing} are not among the columns {columns}")
+        fields = StructType([accepted.schema[name] for name in (*columns, POSITION)])
+        create_or_evolve(accepted.sparkSession, self._target, fields, evolve=self._evolve)
 
-    def _prepare_tombstones(self, sound: DataFrame, keys: list[str]) -> None:
+    def _prepare_tombstones(self, accepted: DataFrame, keys: list[str]) -> None:
         from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
 
-        known = [sound.schema[name] for name in (*keys, PLACE)]
-        marks = [StructField("truncated", BooleanType()), StructField("recorded_at", TimestampType())]
-        prepare(sound.sparkSession, self._tombstones, StructType([*known, *marks]))
+        fields = [accepted.schema[name] for name in (*keys, POSITION)]
+        flags = [StructField("truncated", BooleanType()), StructField("recorded_at", TimestampType())]
+        create_or_evolve(accepted.sparkSession, self._tombstones, StructType([*fields, *flags]))
 
     def _truncate(self, truncates: DataFrame, keys: list[str]) -> None:
-        """Takes out what is older, and remembers it."""
+        """Delete the older rows, and write a tombstone for all keys."""
         spark = truncates.sparkSession
-        nulls = ", ".join(f"NULL AS {quoted(key)}" for key in keys)
-        with view(truncates) as name:
-            newest = f"SELECT max({PLACE}) AS {PLACE} FROM {name} GROUP BY {PLACE}.stream"
-            spark.sql(
-                f"MERGE INTO {identifier(self._tombstones)} t "
-                f"USING (SELECT {nulls}, {PLACE}, true AS truncated, {_NOW} FROM ({newest})) s "
-                f"ON t.truncated AND t.{PLACE}.stream <=> s.{PLACE}.stream "
-                f"WHEN MATCHED AND {_newer('s', 't')} THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        with temporary_view(truncates) as view:
+            position = column(POSITION)
+            newest = sql(
+                "SELECT max({position}) AS {position} FROM {view} GROUP BY {position}.stream",
+                position=position,
+                view=view,
             )
-            spark.sql(
-                f"MERGE INTO {identifier(self._target)} t USING ({newest}) s "
-                f"ON t.{PLACE} IS NULL OR {_newer('s', 't')} WHEN MATCHED THEN DELETE"
+            nulls = comma_separated(sql("NULL AS {key}", key=column(key)) for key in keys)
+            merge(
+                spark,
+                self._tombstones,
+                _tombstone_rows(nulls, Sql("true"), sql("({newest})", newest=newest)),
+                sql("t.truncated AND t.{position}.stream <=> s.{position}.stream", position=position),
+                *_REPLACE_IF_NEWER,
+            )
+            merge(
+                spark,
+                self._target,
+                sql("({newest})", newest=newest),
+                sql("t.{position} IS NULL OR {newer}", position=position, newer=is_newer("s", "t")),
+                Sql("WHEN MATCHED THEN DELETE"),
             )
 
-    def _entomb(self, deletes: DataFrame, keys: list[str]) -> None:
-        """Remembers which keys were deleted, and when."""
-        listed = ", ".join(map(quoted, keys))
-        with view(deletes) as name:
-            deletes.sparkSession.sql(
-                f"MERGE INTO {identifier(self._tombstones)} t "
-                f"USING (SELECT {listed}, {PLACE}, false AS truncated, {_NOW} FROM {name}) s "
-                f"ON NOT t.truncated AND {_same_key(keys)} "
-                f"WHEN MATCHED AND {_newer('s', 't')} THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    def _write_tombstones(self, deletes: DataFrame, keys: list[str]) -> None:
+        with temporary_view(deletes) as view:
+            merge(
+                deletes.sparkSession,
+                self._tombstones,
+                _tombstone_rows(comma_separated(map(column, keys)), Sql("false"), view),
+                sql("NOT t.truncated AND {same_key}", same_key=equal_columns(keys)),
+                *_REPLACE_IF_NEWER,
             )
 
     def _merge(self, rows: DataFrame, columns: list[str], keys: list[str]) -> None:
-        written = [*columns, PLACE]
-        # A column that the message does not carry stays as it is.
-        lacks = "s._missing_columns" if "_missing_columns" in rows.columns else "NULL"
-        kept = {
-            name: f"IF(array_contains({lacks}, {_text(name)}), t.{quoted(name)}, s.{quoted(name)})"
-            if lacks != "NULL" and name != PLACE
-            else f"s.{quoted(name)}"
-            for name in written
-        }
-        updates = ", ".join(f"t.{quoted(name)} = {value}" for name, value in kept.items())
-        names, values = ", ".join(map(quoted, written)), ", ".join(f"s.{quoted(name)}" for name in written)
-        with view(rows) as name:
-            rows.sparkSession.sql(
-                f"MERGE INTO {identifier(self._target)} t USING {name} s ON {_same_key(keys)} "
-                f"WHEN MATCHED AND {_newer('s', 't')} AND s._op = 'delete' THEN DELETE "
-                f"WHEN MATCHED AND {_newer('s', 't')} THEN UPDATE SET {updates} "
-                f"WHEN NOT MATCHED AND s._op <> 'delete' THEN INSERT ({names}) VALUES ({values})"
+        is_partial = "_missing_columns" in rows.columns
+        written = [*columns, POSITION]
+        updates = (_assignment(name, keep_missing=is_partial and name != POSITION) for name in written)
+        with temporary_view(rows) as view:
+            merge(
+                rows.sparkSession,
+                self._target,
+                view,
+                equal_columns(keys),
+                sql("WHEN MATCHED AND {newer} AND s._op = 'delete' THEN DELETE", newer=is_newer("s", "t")),
+                sql(
+                    "WHEN MATCHED AND {newer} THEN UPDATE SET {updates}",
+                    newer=is_newer("s", "t"),
+                    updates=comma_separated(updates),
+                ),
+                sql(
+                    "WHEN NOT MATCHED AND s._op <> 'delete' THEN INSERT ({names}) VALUES ({values})",
+                    names=comma_separated(map(column, written)),
+                    values=comma_separated(column("s", name) for name in written),
+                ),
             )
 
-    def _forget(self, spark: SparkSession) -> None:
-        if columns_of(spark, self._tombstones) is not None:
-            old = f"recorded_at < current_timestamp() - INTERVAL {_text(self._forget_after)}"
-            spark.sql(f"DELETE FROM {identifier(self._tombstones)} WHERE {old}")
+    def _expire_tombstones(self, spark: SparkSession) -> None:
+        if schema_of(spark, self._tombstones) is not None:
+            template = "DELETE FROM {table} WHERE recorded_at < current_timestamp() - INTERVAL {age}"
+            execute(spark, sql(template, table=table(self._tombstones), age=string(self._forget_after)))
 
-    def _bury(self, refused: DataFrame, count: int) -> None:
-        dead = letters(refused, _message(refused), "_error", _KEY_ONLY, self._target)
-        bury(dead, self._dead_letters, f"{self._target}: {count} rows cannot be applied")
-
-
-def without_place(columns: StructType) -> StructType:
-    """The columns of a target that are the table's own."""
-    from pyspark.sql.types import StructType
-
-    return StructType([field for field in columns if field.name != PLACE])
+    def _write_dead_letters(self, rejected: DataFrame, count: int) -> None:
+        rows = dead_letter_rows(rejected, _message(rejected), "_error", _KEY_ONLY, self._target)
+        write_dead_letters(rows, self._dead_letters, f"{self._target}: {count} rows cannot be applied")
 
 
-_REFUSED = f"(_error IS NOT NULL OR ({key_only('_source')} AND _op <> 'delete'))"
-"""Rows that do not say what the database's row is: some value is missing, so none is written."""
-_KEY_ONLY = (
-    "missing",
-    "the message has only the row's key (TiCDC's handle-key-only or claim-check): the rest is not in Kafka",
+_REPLACE_IF_NEWER = (
+    sql("WHEN MATCHED AND {newer} THEN UPDATE SET *", newer=is_newer("s", "t")),
+    Sql("WHEN NOT MATCHED THEN INSERT *"),
 )
 
 
-def _placed(batch: DataFrame) -> DataFrame:
-    """The rows with the place each change has: the stream it came in, its order there, and the binlog's position.
-
-    TiDB's commit times order all changes. Kafka's offsets order those of one partition, in the order in which they
-    arrived; a position tells of those the ones that arrived again. What comes from different partitions is ordered
-    by when it happened, for a key that is in both, as after a change of the number of partitions.
-    """
-    from pyspark.sql import functions as f
-
-    if "_source" not in batch.columns:
-        batch = batch.withColumn("_source", f.lit(None).cast(_SOURCE))
-    partition = f.concat_ws("/", kafka_column(batch, "topic"), kafka_column(batch, "partition"))
-    by_time = f.col("_source.commit_ts").isNotNull()
-    number = f.expr(f"try_cast(regexp_extract(_source.file, '{_BINLOG}', 2) AS bigint)")
-    binlog = f.concat_ws("/", "_source.server_id", f.regexp_extract("_source.file", _BINLOG, 1))
-    located = ~by_time & number.isNotNull() & f.col("_source.position").isNotNull()
-    place = f.struct(
-        f.when(by_time, "").otherwise(partition).alias("stream"),
-        f.col("_sequence").alias("sequence"),
-        f.when(located, binlog).alias("binlog"),
-        f.when(located, f.struct(number.alias("file"), f.col("_source.position").alias("position"))).alias("at"),
-        f.col("_event_time").alias("event_time"),
-    )
-    return batch.withColumn(PLACE, place)
+def _tombstone_rows(keys: Sql, truncated: Sql, source: Sql) -> Sql:
+    template = "(SELECT {keys}, {position}, {truncated} AS truncated, current_timestamp() AS recorded_at FROM {source})"
+    return sql(template, keys=keys, position=column(POSITION), truncated=truncated, source=source)
 
 
-_SOURCE = (
-    "struct<commit_ts:bigint,server_id:bigint,file:string,position:bigint,handle_key_only:boolean,claim_check:string>"
-)
-_BINLOG = "^(.*)[.]([0-9]+)$"
-
-
-def kafka_column(frame: DataFrame, name: str) -> Column:
-    """One of Kafka's own columns, if it was kept, else nulls. A table's column of that name is not meant."""
-    from pyspark.sql import functions as f
-
-    trailing = frame.columns[_first_envelope(frame) :]
-    for kept in (f"_{name}", name):
-        if kept in trailing:
-            return f.col(quoted(kept))
-    return f.lit(None).cast(_KAFKA_TYPES[name])
-
-
-_KAFKA_TYPES = {"topic": "string", "partition": "int", "offset": "bigint", "value": "binary"}
-
-
-def _first_envelope(frame: DataFrame) -> int:
-    """Where the table's own columns end: envelope columns, but `_op`, and what was kept stand behind them."""
-    return min(at for at, name in enumerate(frame.columns) if name in _ENVELOPE and name != "_op")
-
-
-def _table_columns(frame: DataFrame) -> list[str]:
-    """The columns to write: the table's own, and those that were added behind."""
-    end = _first_envelope(frame)
-    own = [name for name in frame.columns[:end] if name != "_op"]
-    mine = _ENVELOPE | _KAFKA | {f"_{name}" for name in _KAFKA} | {PLACE}
-    return own + [name for name in frame.columns[end:] if name not in mine]
+def _assignment(name: str, *, keep_missing: bool) -> Sql:
+    """Assigns the new value to a column. A column that the row image does not have keeps its value."""
+    t, s = column("t", name), column("s", name)
+    if not keep_missing:
+        return sql("{t} = {s}", t=t, s=s)
+    return sql("{t} = IF({missing}, {t}, {s})", t=t, s=s, missing=is_missing(name, "s"))
 
 
 def _counts(changes: DataFrame) -> dict[str, int]:
     missing = "_missing_columns" if "_missing_columns" in changes.columns else "array()"
     counted = changes.selectExpr(
-        f"count_if({_REFUSED}) AS refused",
-        f"count_if(NOT {_REFUSED}) AS sound",
-        f"count_if(NOT {_REFUSED} AND _op = 'delete') AS deletes",
-        f"count_if(NOT {_REFUSED} AND _op = 'truncate') AS truncates",
-        f"count_if(NOT {_REFUSED} AND size({missing}) > 0) AS partial",
+        f"count_if({_REJECTED}) AS rejected",
+        f"count_if(NOT {_REJECTED}) AS accepted",
+        f"count_if(NOT {_REJECTED} AND _op = 'delete') AS deletes",
+        f"count_if(NOT {_REJECTED} AND _op = 'truncate') AS truncates",
+        f"count_if(NOT {_REJECTED} AND size({missing}) > 0) AS partial",
     ).first()
     return counted.asDict() if counted else {}
 
 
-def _declared_keys(sound: DataFrame, target: str) -> list[str]:
-    if "_primary_key" not in sound.columns:
+def _declared_keys(accepted: DataFrame, target: str) -> list[str]:
+    if "_primary_key" not in accepted.columns:
         raise ValueError(f"{target}: keys: name the primary key's columns, or decode the field _primary_key too")
-    found = [row[0] for row in sound.filter("_op <> 'truncate'").select("_primary_key").distinct().collect()]
+    found = [row[0] for row in accepted.filter("_op <> 'truncate'").select("_primary_key").distinct().collect()]
     if len(found) == 1 and found[0]:
         return list(found[0])
     raise ValueError(f"{target}: the messages' primary keys are {found}, not one; name its columns with keys")
 
 
-def _completed(changes: DataFrame, columns: list[str], keys: list[str]) -> DataFrame:
-    """Rows that lack columns, as of a source that logs only what changed, with these as earlier rows have them."""
-    from pyspark.sql import Window
+def _message(rejected: DataFrame) -> dict[str, Column]:
     from pyspark.sql import functions as f
 
-    key = [f.col(quoted(name)) for name in keys]
-    so_far = Window.partitionBy(*key, f"{PLACE}.stream").orderBy(f"{PLACE}.sequence").rowsBetween(_START, 0)
-    has = {name: f.expr(f"NOT coalesce(array_contains(_missing_columns, {_text(name)}), false)") for name in columns}
-    # A struct, as the newest value may be null.
-    newest = {
-        name: f.last(f.when(has[name], f.struct(f.col(quoted(name)).alias("v"))), ignorenulls=True).over(so_far)
-        for name in columns
-        if name not in keys
-    }
-    found = changes.repartition(*key).select("*", *(value.alias(f"_newest_{name}") for name, value in newest.items()))
-    values = {name: f.col(quoted(f"_newest_{name}")) for name in newest}
-    lacking = f.array(*(f.when(value.isNull(), f.lit(name)) for name, value in values.items()))
-    return found.withColumns(
-        {**{name: value["v"] for name, value in values.items()}, "_missing_columns": f.array_compact(lacking)}
-    ).drop(*(f"_newest_{name}" for name in newest))
-
-
-def _newest(changes: DataFrame, keys: list[str]) -> DataFrame:
-    """One row for each key: the one that arrived last in its stream, of those that did not arrive again."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    columns, stream = [f.col(quoted(key)) for key in keys], f.col(f"{PLACE}.stream")
-    in_binlog = Window.partitionBy(*columns, stream, f.col(f"{PLACE}.binlog")).orderBy(f"{PLACE}.sequence")
-    before = f.max(f.struct(f"{PLACE}.at", f"{PLACE}.event_time")).over(in_binlog.rowsBetween(_START, -1))
-    again = f"_before.at > {PLACE}.at AND coalesce(_before.event_time >= {PLACE}.event_time, false)"
-    in_stream = Window.partitionBy(*columns, stream).orderBy(f.desc(f"{PLACE}.sequence"))
-    of_all = Window.partitionBy(*columns).orderBy(f.desc(f"{PLACE}.event_time"), f.desc(f.col("_op") == "delete"))
-    # Spread by the key once, which serves all three.
-    newest = changes.repartition(*columns).withColumn("_before", before)
-    newest = newest.filter(f"NOT coalesce({again}, false)").drop("_before")
-    for order in (in_stream, of_all):
-        newest = newest.withColumn("_rank", f.row_number().over(order)).filter("_rank = 1").drop("_rank")
-    return newest
-
-
-_START = -(2**63)
-"""Spark's `Window.unboundedPreceding`."""
-
-
-def _unknown_to(tombstones: DataFrame, rows: DataFrame, keys: list[str]) -> DataFrame:
-    """Without what is older than the deletion of its key, or of the whole table."""
-    from pyspark.sql import functions as f
-
-    s, t = rows.alias("s"), tombstones.alias("t")
-    # A delete that is found among the tombstones is one whose run ended before it reached the table.
-    known = f.expr(f"NOT ({_newer('s', 't')} OR t.{PLACE} <=> s.{PLACE})")
-    of_key = s.join(t.filter("NOT truncated"), f.expr(_same_key(keys)) & known, "left_anti").alias("s")
-    return of_key.join(f.broadcast(t.filter("truncated")), f.expr(f"NOT {_newer('s', 't')}"), "left_anti")
-
-
-def _same_key(keys: list[str]) -> str:
-    return " AND ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in keys)
-
-
-def _newer(one: str, other: str) -> str:
-    """Whether the change of one side came after that of the other. A row without a place is older than all.
-
-    A binlog's position that is lower belongs to a change that arrived again, unless it happened later: then the
-    server's binlogs began anew.
-    """
-    one, other = f"{one}.{PLACE}", f"{other}.{PLACE}"
-    same_binlog = f"{one}.binlog = {other}.binlog"
-    return (
-        f"({other} IS NULL OR CASE WHEN {same_binlog} AND {one}.at > {other}.at THEN true "
-        f"WHEN {same_binlog} AND {one}.at < {other}.at THEN coalesce({one}.event_time > {other}.event_time, true) "
-        f"WHEN {one}.stream = {other}.stream THEN {one}.sequence > {other}.sequence "
-        f"ELSE coalesce({one}.event_time >= {other}.event_time, true) END)"
-    )
-
-
-def _text(value: str) -> str:
-    """A SQL literal."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _message(refused: DataFrame) -> dict[str, Column]:
-    from pyspark.sql import functions as f
-
-    value = f.coalesce(f.col("_corrupt_record"), kafka_column(refused, "value").cast("binary"))
-    row = f.col("_row") if "_row" in refused.columns else f.lit(None).cast("int")
-    place = {name: kafka_column(refused, name) for name in ("topic", "partition", "offset")}
-    return {"message": value, **place, "row": row}
+    value = f.coalesce(f.col("_corrupt_record"), kafka_column(rejected, "value").cast("binary"))
+    row = f.col("_row") if "_row" in rejected.columns else f.lit(None).cast("int")
+    coordinates = {name: kafka_column(rejected, name) for name in COORDINATES}
+    return {"message": value, **coordinates, "row": row}

@@ -1,4 +1,4 @@
-"""Whole topics into a lakehouse: every table that the messages name, their DDL, and what could not be read."""
+"""Replicates whole topics to Delta tables: every table in the messages, their DDL, and dead letters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from towpath.spark.apply import Applier, run, without_place
-from towpath.spark.letters import bury, key_only, letters
-from towpath.spark.routing import MESSAGE, routes
-from towpath.spark.tables import append_once, columns_of, identifier, prepare, quoted, view, widened
+from towpath._towpath import infer_schema
+from towpath.spark.lakehouse.columns import COORDINATES, MESSAGE
+from towpath.spark.lakehouse.dead_letters import dead_letter_rows, is_key_only, write_dead_letters
+from towpath.spark.lakehouse.envelopes import ROW_CHANGES, read_envelopes
+from towpath.spark.lakehouse.merge import Applier, for_each_batch
+from towpath.spark.lakehouse.order import without_position
+from towpath.spark.lakehouse.sql import Sql, column, equal_columns, merge
+from towpath.spark.lakehouse.sql import table as table_name
+from towpath.spark.lakehouse.tables import append_once, create_or_evolve, schema_of, temporary_view, widened
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Target = str | Mapping[str, str] | Callable[[str, str], str | None]
+
+_UPSERT_FIELDS = ["_op", "_event_time", "_sequence", "_source", "_row", "_missing_columns", "_error", "_corrupt_record"]
 
 
 def replicate(
@@ -42,48 +49,49 @@ def replicate(
     metrics: str | None = None,
     **options: Any,
 ) -> StreamingQuery | None:
-    """Keep a Delta table for every table whose changes are in the messages.
+    """Maintain a Delta table for every table whose changes are in the messages.
 
-    The tables are made with the types that the messages declare, and grow with them: a column that is added at the
-    source is added, a type that is widened is widened. What would lose data is refused. A table that is dropped at
-    the source stays; its DDL is in the table `ddl`.
+    The tables are created with the types that the messages declare, and follow them: a column that is added at the
+    source is added, a type that is widened is widened. A change that would lose data is an error. A table that is
+    dropped at the source is kept; its DDL is written to the table `ddl`.
 
     Args:
-        messages: A frame with the columns of Kafka's source, batch or streaming.
-        target: Where a table goes: a text with `{database}` and `{table}` in it, a catalog's name ("lake.{table}")
-            or a path ("/lake/{database}/{table}"); or a mapping from "database.table", of which other tables are
-            left out; or a function of database and table that returns the target, or None to leave it out.
-        dialect: As for `towpath.decode`.
-        checkpoint: The folder of the stream's checkpoint. Only for a stream.
-        trigger: What `DataStreamWriter.trigger` takes, such as `{"availableNow": True}`. Only for a stream.
-        keys: `{"database.table": [columns]}` for tables whose messages do not say their primary key.
-        schemas: `{"database.table": columns}` for tables whose messages do not declare their columns' types, and
-            for those whose columns should have others.
-        table_options: `{"database.table": {option: value}}`: what `towpath.Decoder` has to be told of one table,
-            such as `labels` and `column_types`.
-        ddl: Name or path of the table that collects DDL.
-        dead_letters: The same for messages and rows that could not be decoded. Without it they stop everything.
-        watermarks: The same for TiCDC's watermarks: for each partition the time until which everything has been
-            applied. Changes below a watermark are duplicates then, and left out.
-        evolve: Whether tables may be changed to hold what the messages declare.
+        messages: A DataFrame with the columns of Kafka's source, batch or streaming.
+        target: The target of each table: a text with `{database}` and `{table}`, either a catalog name
+            ("lake.{table}") or a path ("/lake/{database}/{table}"); or a mapping from "database.table" to the target,
+            which skips other tables; or a function of database and table that returns the target, or None to skip it.
+        dialect: As for `towpath.Decoder`.
+        checkpoint: The checkpoint folder of the stream. Only for a stream.
+        trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
+        keys: `{"database.table": [columns]}` for tables whose messages do not declare their primary key.
+        schemas: `{"database.table": columns}` for tables whose messages do not declare column types, and for those
+            that should have other types.
+        table_options: `{"database.table": {option: value}}`: arguments of `towpath.Decoder` for one table, such as
+            `labels` and `column_types`.
+        ddl: Name or path of the table for DDL statements.
+        dead_letters: Name or path of the table for messages and rows that could not be decoded. Without it the first
+            of them is an error.
+        watermarks: Name or path of the table for TiCDC's watermarks: for each partition the time up to which all
+            changes have been applied. Later changes below the watermark are duplicates and are skipped.
+        evolve: Whether tables may be altered to fit the declared columns.
         forget_after: How long deleted keys are remembered.
-        metrics: Name of an observation that gets the counts of the reading, as `towpath.spark.decode` has it.
-        **options: Everything else that `towpath.Decoder` takes, for all tables; not `layout`, `fields` and `mode`.
+        metrics: Name of an observation for the metrics of reading the envelopes, as for `towpath.spark.decode`.
+        **options: All other arguments of `towpath.Decoder`, for all tables; not `layout`, `fields` and `mode`.
 
     Returns:
-        The query that was started, for a stream. A batch has been applied on return.
+        The started query, for a stream. A batch has been applied on return.
 
     Raises:
-        ValueError: An argument is wrong, a table's key or its columns' types are not known, a table cannot take
-            what is declared without loss, or something could not be decoded and there is no table for dead letters.
+        ValueError: An argument is wrong, a table's key or column types are not known, a table cannot store the
+            declared types without loss, or something could not be decoded and there is no table for dead letters.
     """
     for name in ("layout", "fields", "mode", "schema", "value", "key", "keep"):
         if name in options:
             raise ValueError(f"{name}: replicate chooses it")
-    events = routes(messages, dialect, metrics, **options)
+    events = read_envelopes(messages, dialect, metrics, **options)
     events = events.withColumn("kind", _kind()).filter("kind IS NOT NULL")
-    apply = Replica(
-        target=_router(target),
+    apply = Replicator(
+        target=_target_function(target),
         dialect=dialect,
         options=options,
         keys=keys or {},
@@ -95,11 +103,11 @@ def replicate(
         evolve=evolve,
         forget_after=forget_after,
     )
-    return run(events, apply, checkpoint, trigger)
+    return for_each_batch(events, apply, checkpoint, trigger)
 
 
 @dataclass(frozen=True)
-class Replica:
+class Replicator:
     """Applies the events of a topic; a function for `foreachBatch`. The fields are the arguments of `replicate`."""
 
     target: Callable[[str, str], str | None]
@@ -123,52 +131,55 @@ class Replica:
             events.unpersist()
 
     def _apply(self, events: DataFrame, batch_id: int) -> None:
-        found = _summary(events)
+        found = _events_by_kind(events)
         if found["dead"]:
-            self._bury(events.filter("kind = 'dead'"), sum(row.events for row in found["dead"]))
+            self._write_dead_letters(events.filter("kind = 'dead'"), sum(row.events for row in found["dead"]))
         if self.ddl and (found["ddl"] or any(row.truncates for row in found["change"])):
             statements = events.filter("kind = 'ddl' OR op = 'truncate'")
-            append_once(statements.select(*_statement()), self.ddl, ("topic", "partition", "offset", "row"))
+            append_once(statements.select(*_statement()), self.ddl, (*COORDINATES, "row"))
         for (database, table), rows in _by_table(found["change"]).items():
             target = self.target(database, table)
             if target is not None:
                 self._apply_table(events, _Table(database, table, target, rows), batch_id)
         if self.watermarks and found["watermark"]:
-            _advance(events.filter("kind = 'watermark'"), self.watermarks)
+            _write_watermarks(events.filter("kind = 'watermark'"), self.watermarks)
 
     def _apply_table(self, events: DataFrame, table: _Table, batch_id: int) -> None:
         schema = self._schema(events.sparkSession, table)
         if schema is None:
             return
         changes = self._decoded(events, table, schema)
-        if self.watermarks and columns_of(events.sparkSession, self.watermarks) is not None:
-            changes = _after_watermark(changes, events.sparkSession.read.table(identifier(self.watermarks)))
+        if self.watermarks and schema_of(events.sparkSession, self.watermarks) is not None:
+            changes = _after_watermark(changes, events.sparkSession.read.table(table_name(self.watermarks)))
         keys = self.keys.get(table.name) or table.declared_key()
         Applier(table.target, keys, self.dead_letters, self.evolve, self.forget_after)(changes, batch_id)
 
     def _decoded(self, events: DataFrame, table: _Table, schema: StructType) -> DataFrame:
-        """The table's changes, typed. Kafka's columns are renamed, as a table may have columns of these names."""
+        """The table's decoded changes. Kafka's columns get a prefix, since the table may have columns named alike."""
         from pyspark.sql import functions as f
 
         from towpath.decoder import Decoder
 
-        kept = {f"_{name}": MESSAGE[name] for name in ("value", "topic", "partition", "offset")}
-        options = {**self.options, **self.table_options.get(table.name, {}), **_only(table.database, table.table)}
+        kept = {f"_{name}": MESSAGE[name] for name in ("value", *COORDINATES)}
+        options = {
+            **self.options,
+            **self.table_options.get(table.name, {}),
+            **_table_filter(table.database, table.table),
+        }
         decoder = Decoder(self.dialect, schema, layout="upsert", fields=_UPSERT_FIELDS, keep=kept, key="key", **options)
         messages = events.filter((f.col("kind") == "change") & table.condition())
-        # The upsert rows have a message only where it could not be decoded, and one without its columns can.
-        copies = (f.col(name).alias(f"_{name}") for name in ("topic", "partition", "offset"))
-        return messages.select(
-            "value", "key", "offset", f.when(f.expr(key_only("source")), f.col("value")).alias("_value"), *copies
-        ).mapInArrow(decoder, decoder.spark_schema)
+        # `_corrupt_record` has no message of a key-only row, which is decoded without an error: `_value` does.
+        value = f.when(f.expr(is_key_only("source")), f.col("value")).alias("_value")
+        coordinates = (f.col(name).alias(f"_{name}") for name in COORDINATES)
+        return messages.select("value", "key", "offset", value, *coordinates).mapInArrow(decoder, decoder.spark_schema)
 
     def _schema(self, spark: SparkSession, table: _Table) -> StructType | None:
-        """The columns to decode: as given, else as declared, but not narrower than the target has them."""
+        """The columns to decode: as given, otherwise as declared but at least as wide as in the target."""
         given = self.schemas.get(table.name)
         if given is not None:
             return _struct(given)
-        existing = columns_of(spark, table.target)
-        known = without_place(existing) if existing else None
+        existing = schema_of(spark, table.target)
+        known = without_position(existing) if existing else None
         declared = table.declared_columns(self.dialect)
         if declared is None and known is None and not table.only_truncates():
             raise ValueError(
@@ -177,17 +188,17 @@ class Replica:
             )
         return widened(table.target, known, declared) if declared is not None else known
 
-    def _bury(self, unread: DataFrame, count: int) -> None:
+    def _write_dead_letters(self, rejected: DataFrame, count: int) -> None:
         from pyspark.sql import functions as f
 
-        message = {name: f.col(name) for name in ("topic", "partition", "offset", "row")} | {"message": f.col("value")}
-        dead = letters(unread, message, "error", ("envelope", "the message names no table"), None)
-        bury(dead, self.dead_letters, f"{count} messages cannot be read")
+        message = {name: f.col(name) for name in (*COORDINATES, "row")} | {"message": f.col("value")}
+        rows = dead_letter_rows(rejected, message, "error", ("envelope", "the message names no table"), None)
+        write_dead_letters(rows, self.dead_letters, f"{count} messages cannot be read")
 
 
 @dataclass(frozen=True)
 class _Table:
-    """What the messages of a batch say of one table."""
+    """What the messages of a batch declare about one table."""
 
     database: str
     table: str
@@ -196,21 +207,21 @@ class _Table:
 
     @property
     def name(self) -> str:
-        """As users name it."""
+        """The name in `keys`, `schemas` and `table_options`."""
         return f"{self.database}.{self.table}"
 
     def condition(self) -> Column:
-        """Whether a row of the events is of this table."""
+        """True for the events of this table."""
         from pyspark.sql import functions as f
 
         return f.col("database").eqNullSafe(self.database) & (f.col("table") == self.table)
 
     def only_truncates(self) -> bool:
-        """Whether no row was changed, so that nothing need be known of its columns."""
+        """Whether there are no other changes, so that the column types do not matter."""
         return all(row.truncates == row.events for row in self.rows)
 
     def declared_key(self) -> list[str]:
-        """The primary key that the messages name."""
+        """The primary key in the messages."""
         found = {tuple(row.primary_key) for row in self.rows if row.primary_key}
         if len(found) != 1:
             said = " and ".join(map(str, sorted(found))) or "no primary key"
@@ -218,9 +229,7 @@ class _Table:
         return list(*found)
 
     def declared_columns(self, dialect: str) -> StructType | None:
-        """The columns with the types that hold what the messages declare; None where they declare nothing."""
-        import towpath
-
+        """The declared columns with types that can store their values; None if nothing is declared."""
         examples = [row.example for row in self.rows if row.declared]
         if not examples:
             return None
@@ -228,14 +237,11 @@ class _Table:
             "value": pa.array([bytes(row.value) for row in examples], pa.binary()),
             "key": pa.array([row.key and bytes(row.key) for row in examples], pa.binary()),
         }
-        inferred = towpath.infer_schema(pa.record_batch(columns), dialect, **_only(self.database, self.table))
+        inferred = infer_schema(pa.record_batch(columns), dialect, **_table_filter(self.database, self.table))
         return struct_type(pa.schema([_storable(field) for field in inferred]))
 
 
-_UPSERT_FIELDS = ["_op", "_event_time", "_sequence", "_source", "_row", "_missing_columns", "_error", "_corrupt_record"]
-
-
-def _router(target: Target) -> Callable[[str, str], str | None]:
+def _target_function(target: Target) -> Callable[[str, str], str | None]:
     if isinstance(target, str):
         if "{table}" not in target:
             raise ValueError(f"target: {target!r} has no {{table}} in it, so that all tables would be one")
@@ -244,7 +250,7 @@ def _router(target: Target) -> Callable[[str, str], str | None]:
 
 
 def _formatted(template: str, database: str, table: str) -> str:
-    """Only these two are filled in; a name is not read as a format itself. In a catalog's name each part is quoted."""
+    """Replace the two placeholders. Braces in a name have no meaning. Each part of a catalog name is quoted."""
     names = {"{database}": database, "{table}": table}
 
     def filled(text: str) -> str:
@@ -252,7 +258,7 @@ def _formatted(template: str, database: str, table: str) -> str:
 
     if "/" in template:
         return filled(template)
-    return ".".join(part if part.startswith("`") else quoted(filled(part)) for part in template.split("."))
+    return ".".join(part if part.startswith("`") else column(filled(part)) for part in template.split("."))
 
 
 def _looked_up(targets: dict[str, str], database: str, table: str) -> str | None:
@@ -260,11 +266,11 @@ def _looked_up(targets: dict[str, str], database: str, table: str) -> str | None
 
 
 def _kind() -> Column:
-    """What becomes of an event; null for those that leave nothing behind, such as a heartbeat."""
+    """How an event is handled; null for events that are ignored, such as heartbeats."""
     from pyspark.sql import functions as f
 
     op = f.col("op")
-    change = op.isin("insert", "update", "delete", "snapshot", "truncate")
+    change = op.isin(*ROW_CHANGES)
     return (
         f.when(f.col("error").isNotNull() | (change & f.col("table").isNull()), "dead")
         .when(change, "change")
@@ -273,11 +279,11 @@ def _kind() -> Column:
     )
 
 
-def _summary(events: DataFrame) -> dict[str, list[Row]]:
-    """What the batch has, with an example of each way in which a table is declared."""
+def _events_by_kind(events: DataFrame) -> dict[str, list[Row]]:
+    """The tables in the batch by kind of event, with an example message for each declaration of a table."""
     from pyspark.sql import functions as f
 
-    # Sorted, as some producers write the columns in another order each time.
+    # Sorted, since some producers write the columns in varying order.
     declared = f.array_sort(f.map_entries("column_types")).cast("string").alias("declared")
     counted = events.groupBy("kind", "database", "table", "primary_key", declared).agg(
         f.count("*").alias("events"),
@@ -297,13 +303,13 @@ def _by_table(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
     return tables
 
 
-def _only(database: str | None, table: str) -> dict[str, str]:
-    """Options for a decoder that lets this table pass alone."""
+def _table_filter(database: str | None, table: str) -> dict[str, str]:
+    """Options of a decoder that filters for this table."""
     return {"table": re.escape(table), **({"database": re.escape(database)} if database else {})}
 
 
 def _storable(field: pa.Field) -> pa.Field:
-    """MySQL's TIME goes beyond a day and below zero. Tables store no interval, so it is kept as MySQL prints it."""
+    """A MySQL TIME can be negative or longer than a day. Delta cannot store intervals, so it is stored as text."""
     return field.with_type(pa.string()) if pa.types.is_duration(field.type) else field
 
 
@@ -318,12 +324,12 @@ def _struct(schema: str | StructType) -> StructType:
 def _statement() -> list[Column]:
     from pyspark.sql import functions as f
 
-    names = ["topic", "partition", "offset", "row", "database", "table", "event_time", "sql", "table_changes"]
+    names = [*COORDINATES, "row", "database", "table", "event_time", "sql", "table_changes"]
     return [*map(f.col, names), f.col("source.operation").alias("operation")]
 
 
 def _after_watermark(changes: DataFrame, watermarks: DataFrame) -> DataFrame:
-    """Without what TiCDC sent again: the partition's watermark said that everything up to it had been sent."""
+    """Without changes that TiCDC sent again: all changes up to the partition's watermark had been sent before it."""
     from pyspark.sql import functions as f
 
     c, w = changes.alias("c"), f.broadcast(watermarks).alias("w")
@@ -331,15 +337,20 @@ def _after_watermark(changes: DataFrame, watermarks: DataFrame) -> DataFrame:
     return c.join(w, f.expr(same), "left_anti")
 
 
-def _advance(watermarks: DataFrame, table: str) -> None:
-    """Notes the newest watermark of each partition, once everything before it has been applied."""
+def _write_watermarks(watermarks: DataFrame, target: str) -> None:
+    """Write the newest watermark of each partition, after all changes before it have been applied."""
+    spark = watermarks.sparkSession
     newest = watermarks.groupBy("topic", "partition").agg({"source.watermark_ts": "max"})
     newest = newest.toDF("topic", "partition", "watermark_ts").selectExpr(
         "*", "timestamp_millis(shiftright(watermark_ts, 18)) AS complete_until"
     )
-    prepare(watermarks.sparkSession, table, newest.schema)
-    with view(newest) as name:
-        watermarks.sparkSession.sql(
-            f"MERGE INTO {identifier(table)} t USING {name} s ON t.topic = s.topic AND t.partition = s.partition "
-            f"WHEN MATCHED AND s.watermark_ts > t.watermark_ts THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    create_or_evolve(spark, target, newest.schema)
+    with temporary_view(newest) as view:
+        merge(
+            spark,
+            target,
+            view,
+            equal_columns(["topic", "partition"]),
+            Sql("WHEN MATCHED AND s.watermark_ts > t.watermark_ts THEN UPDATE SET *"),
+            Sql("WHEN NOT MATCHED THEN INSERT *"),
         )
