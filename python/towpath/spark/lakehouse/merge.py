@@ -108,9 +108,7 @@ def for_each_batch(
         function(frame, 0)
         return None
     if checkpoint is None:
-        raise ValueError(
-            "checkpoint: a stream needs a checkpoint folder, without which it would start from the beginning each time"
-        )
+        raise ValueError("checkpoint: a stream needs a folder for its checkpoint, or each start would read everything")
     writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint)
     return (writer.trigger(**trigger) if trigger else writer).start()
 
