@@ -150,7 +150,7 @@ def _framing(path: str) -> str:
     name = name.with_suffix("") if name.suffix in _COMPRESSIONS else name
     if name.suffix in _FRAMINGS:
         return _FRAMINGS[name.suffix]
-    raise ValueError(f"framing: {path} does not say it by its name; allowed are {', '.join(FRAMINGS)}")
+    raise ValueError(f"framing: it does not follow from the name of {path}; allowed are {', '.join(FRAMINGS)}")
 
 
 def split(file: File, size: int) -> list[Part]:
@@ -250,7 +250,7 @@ class _PlainReader:
         self._file.seek(at)
         block = self._file.read_buffer(size)
         if not block.size:
-            raise OSError(f"{self._name}: nothing to be read at byte {at} of {self._size}")
+            raise OSError(f"{self._name}: no data at byte {at} of {self._size}")
         return block, at + block.size >= self._size
 
 
@@ -267,6 +267,6 @@ class _CompressedReader:
         try:
             more = self._stream.read(size - rest.size if size > rest.size else size)
         except OSError as error:
-            raise OSError(f"{self._name}: byte {at + rest.size} of what is compressed there: {error}") from error
+            raise OSError(f"{self._name}: byte {at + rest.size} of the decompressed data: {error}") from error
         self._block, self._at = pa.py_buffer(b"".join((rest, more))), at
         return self._block, not more

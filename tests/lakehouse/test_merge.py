@@ -122,9 +122,9 @@ def test_rows_that_cannot_be_decoded_are_kept_elsewhere(lake, source):
     for _ in range(2):
         lake.apply(good, *bad, dead_letters=lake.dead_letters)
     assert lake.names() == {1: "a"}
-    letters = {letter["offset"]: letter for letter in of_spark(lake.read(lake.dead_letters).collect())}
-    assert len(letters) == lake.read(lake.dead_letters).count() == 2
-    assert [letters[1][name] for name in ("message", "topic", "partition", "row", "kind", "column")] == [
+    dead_letters = {row["offset"]: row for row in of_spark(lake.read(lake.dead_letters).collect())}
+    assert len(dead_letters) == lake.read(lake.dead_letters).count() == 2
+    assert [dead_letters[1][name] for name in ("message", "topic", "partition", "row", "kind", "column")] == [
         bad[0][3],
         "orders",
         0,
@@ -132,8 +132,8 @@ def test_rows_that_cannot_be_decoded_are_kept_elsewhere(lake, source):
         "type",
         "id",
     ]
-    assert letters[1]["reason"] == 'canal-json: after.id: "x" is not a bigint'
-    assert (letters[7]["message"], letters[7]["kind"]) == (b"{nothing", "syntax")
+    assert dead_letters[1]["reason"] == 'canal-json: after.id: "x" is not a bigint'
+    assert (dead_letters[7]["message"], dead_letters[7]["kind"]) == (b"{nothing", "syntax")
 
 
 def test_columns_come_and_grow(lake, source):

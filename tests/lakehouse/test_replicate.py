@@ -1,4 +1,4 @@
-"""Whole topics into Delta tables: each table to its own, DDL, dead letters, TiCDC's commit times and watermarks."""
+"""Whole topics into Delta tables: one target per table, DDL, dead letters, TiCDC's commit times and watermarks."""
 
 import json
 from datetime import datetime
@@ -64,8 +64,8 @@ def test_each_table_goes_to_its_own_and_grows(spark, tmp_path):
         {"编号": 7}
     ]
     assert not (lake / "other").exists()
-    (letter,) = read(spark, lake / "dead")
-    assert (letter["message"], letter["offset"], letter["kind"]) == (b"no message", 4, "syntax")
+    (dead_letter,) = read(spark, lake / "dead")
+    assert (dead_letter["message"], dead_letter["offset"], dead_letter["kind"]) == (b"no message", 4, "syntax")
     (statement,) = read(spark, lake / "ddl")
     assert (statement["offset"], statement["table"], statement["sql"]) == (0, "a", "create table a (...)")
     # An ALTER TABLE: a wider type and another column, from the next message on.
@@ -168,9 +168,9 @@ def test_ticdc_is_ordered_by_commit_time_and_watermarks(spark, tmp_path):
     partial = ticdc("INSERT", 500 * TSO, {"id": "5"}, _tidb={"onlyHandleKey": True})
     replicate((0, ticdc("INSERT", 401 * TSO, {"id": "4", "name": "d"})), (0, partial))
     assert names() == {1: "c", 4: "d"}
-    (letter,) = read(spark, lake / "dead")
-    assert letter["message"] == partial
-    assert "only the row's key" in letter["reason"]
+    (dead_letter,) = read(spark, lake / "dead")
+    assert dead_letter["message"] == partial
+    assert "only the row's key" in dead_letter["reason"]
 
 
 def debezium(position, second, row, op="u", server=5):
@@ -199,7 +199,7 @@ def test_a_binlogs_position_tells_what_arrived_again(spark, tmp_path):
     assert replicate(old) == "b"
     # Two changes at one position, as in a compressed transaction.
     assert replicate(debezium(200, 10, row("c"))) == "c"
-    # Another server took over, and then the binlogs of this one began anew.
+    # Another server took over, and then the binlogs of this one were reset.
     assert replicate(debezium(4, 30, row("d"), server=6)) == "d"
     assert (
         replicate(

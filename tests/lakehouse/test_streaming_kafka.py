@@ -91,8 +91,8 @@ def test_a_batch_read_gives_what_the_stream_gave(spark, kafka, sent, streamed):
 def test_kept_columns_are_what_the_broker_told_the_producer(sent, streamed):
     table, _ = streamed
     rows = table.selectExpr("topic", "partition", "offset", "unix_millis(timestamp) as timestamp").distinct().collect()
-    told = [(record.topic, record.partition, record.offset, record.timestamp) for record in everything(sent)]
-    assert sorted(tuple(row) for row in rows) == sorted(told)
+    coordinates = [(record.topic, record.partition, record.offset, record.timestamp) for record in everything(sent)]
+    assert sorted(tuple(row) for row in rows) == sorted(coordinates)
 
 
 TRUTHS = {

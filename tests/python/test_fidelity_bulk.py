@@ -107,12 +107,12 @@ def as_river_tells(score, columns, event):
     kind, when, row, old = event
     if kind != "UPDATE":
         return event
-    told = list(old)
+    written = list(old)
     for at, (_, declared) in enumerate(columns):
         if old[at] is None and row[at] is not None and declared.startswith(("varchar", "enum")):
             score.producer_destroyed("NULL before an update, written as empty text by KafkaRiverCanal")
-            told[at] = ""
-    return [kind, when, row, told]
+            written[at] = ""
+    return [kind, when, row, written]
 
 
 def described(head):

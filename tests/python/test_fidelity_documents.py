@@ -150,7 +150,7 @@ def producer(request):
 
 def test_cells_of_both_images(producer, score):
     array, wanted = messages(producer.values()), producer.wanted()
-    told = {want["i"]: json.loads(value) for want, value in zip(wanted, producer.values(), strict=True)}
+    said = {want["i"]: json.loads(value) for want, value in zip(wanted, producer.values(), strict=True)}
     changes = [want for want in wanted if want["op"] != "DDL"]
     for database, table in dict.fromkeys((want["db"], want["table"]) for want in changes):
         of_table = [want for want in changes if (want["db"], want["table"]) == (database, table)]
@@ -163,7 +163,7 @@ def test_cells_of_both_images(producer, score):
         rows = row_changes(decoder.decode(array))
         if score.same_length(f"{database}.{table}", of_table, rows):
             for want, row in zip(of_table, rows, strict=True):
-                compare_change(score, producer, want, told[want["i"]], row)
+                compare_change(score, producer, want, said[want["i"]], row)
     score.demand_all()
 
 
@@ -232,11 +232,11 @@ def test_envelopes(producer, score):
 
 
 def told_by(producer, want, value):
-    told = producer.envelope(want, json.loads(value))
-    return told | {"source": told["source"] | {"dialect": producer.dialect}}
+    said = producer.envelope(want, json.loads(value))
+    return said | {"source": said["source"] | {"dialect": producer.dialect}}
 
 
-def compare_envelope(score, place, want, told, row):
+def compare_envelope(score, place, want, said, row):
     is_ddl = want["op"] == "DDL"
     envelope = {
         "op": {"TRUNCATE": "truncate"}.get(want["ddlType"], "ddl") if is_ddl else want["op"].lower(),
@@ -249,7 +249,7 @@ def compare_envelope(score, place, want, told, row):
         "table_changes": None,
         "row": 0,
         "error": None,
-    } | told
+    } | said
     source = dict.fromkeys(row["source"]) | envelope.pop("source")
     for field, value in envelope.items():
         score.cell(place, field, value, row[field])

@@ -14,7 +14,7 @@ import ticdc_truth
 import towpath
 import truth
 from fidelity import ROOT, Score, lines, messages, row_changes, unique
-from maxwell_truth import REFUSED, TOLD, UNTOLD
+from maxwell_truth import REFUSED, WITH_TYPES, WITHOUT_TYPES
 from ticdc_truth import DECLARED, NUMBERS, Encoder
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -32,33 +32,33 @@ def values():
     return lines(FOLDER / "maxwell.jsonl.zst")
 
 
-def types_of(pairs, telling):
+def types_of(pairs, knowledge):
     """What the user tells of a table's columns."""
-    return {"column_types": dict(pairs)} if telling in (TOLD, DECLARED) else {}
+    return {"column_types": dict(pairs)} if knowledge in (WITH_TYPES, DECLARED) else {}
 
 
-def decoder_of(table, columns, telling):
+def decoder_of(table, columns, knowledge):
     database, name = map(re.escape, table)
-    schema = pa.schema([(column.name, maxwell_truth.asked(column, telling)) for column in columns])
-    told = types_of([(column.name, column.declared) for column in columns], telling)
-    return towpath.Decoder("maxwell-json", schema, database=database, table=name, **told)
+    schema = pa.schema([(column.name, maxwell_truth.asked(column, knowledge)) for column in columns])
+    types = types_of([(column.name, column.declared) for column in columns], knowledge)
+    return towpath.Decoder("maxwell-json", schema, database=database, table=name, **types)
 
 
-@pytest.mark.parametrize("telling", [UNTOLD, TOLD], ids=["untold", "told"])
-def test_cells_of_both_images(server, values, telling, score):
+@pytest.mark.parametrize("knowledge", [WITHOUT_TYPES, WITH_TYPES], ids=["without types", "with types"])
+def test_cells_of_both_images(server, values, knowledge, score):
     array = messages(values)
     for table, events in sorted(server.events.items()):
         for version in unique(server.version(table, event["seq"]) for event in events):
             columns = server.versions[table][version]
-            rows = row_changes(decoder_of(table, columns, telling).decode(array))
+            rows = row_changes(decoder_of(table, columns, knowledge).decode(array))
             if score.same_length(".".join(table), events, rows):
                 for event, row in zip(events, rows, strict=True):
                     if server.version(table, event["seq"]) == version:
-                        compare(score, telling, columns, event, row)
+                        compare(score, knowledge, columns, event, row)
     score.demand_all()
 
 
-def compare(score: Score, telling, columns, event, row):
+def compare(score: Score, knowledge, columns, event, row):
     """Counts one row change: its op, nothing missing, and both images; an error where a value had to be refused."""
     place = f"seq {event['seq']} {event['db']}.{event['table']} {event['op']}"
     envelope = {
@@ -70,7 +70,7 @@ def compare(score: Score, telling, columns, event, row):
     }
     for field, want in envelope.items():
         score.cell(place, field, want, row[field])
-    images = {image: wanted(score, telling, columns, event, image) for image in ("before", "after")}
+    images = {image: wanted(score, knowledge, columns, event, image) for image in ("before", "after")}
     refused = any(REFUSED in image.values() for image in images.values() if image)
     score.count((row["error"] is not None) == refused, place, "error", refused, row["error"])
     for image, want in images.items():
@@ -87,7 +87,7 @@ def plain(columns, image):
     return image | {name: image[name] and maxwell_truth.same_numbers(image[name]) for name in geometries}
 
 
-def wanted(score, telling, columns, event, image):
+def wanted(score, knowledge, columns, event, image):
     """The typed values of an image, or what the producer made of them."""
     texts, exact = event[image], (event.get("float_exact") or {}).get(image) or {}
     if texts is None:
@@ -95,11 +95,11 @@ def wanted(score, telling, columns, event, image):
     values = {}
     for column in columns:
         text = texts[column.name]
-        if lost := maxwell_truth.destroyed(column, text, telling):
+        if lost := maxwell_truth.destroyed(column, text, knowledge):
             reason, values[column.name] = lost
             score.producer_destroyed(reason)
         else:
-            values[column.name] = maxwell_truth.value(column, text, exact.get(column.name), telling)
+            values[column.name] = maxwell_truth.value(column, text, exact.get(column.name), knowledge)
     return values
 
 
@@ -163,7 +163,7 @@ def test_statements(server, values, score):
     score.demand_all()
 
 
-@pytest.mark.parametrize("naming", [NUMBERS, DECLARED], ids=["untold", "told"])
+@pytest.mark.parametrize("naming", [NUMBERS, DECLARED], ids=["without types", "with types"])
 def test_ticdc_cells_of_both_images(naming, score):
     """Its encoder leaves some events out, so that each message has to be found: by table, kind and second."""
     truth_file = Encoder(GOLDEN / "canal-json" / "ticdc" / "truth_dml.jsonl.zst")
@@ -183,8 +183,8 @@ def test_ticdc_cells_of_both_images(naming, score):
 def ticdc_decoder(table, columns, naming):
     database, name = map(re.escape, table)
     schema = pa.schema([(column["name"], ticdc_truth.asked(column, naming)) for column in columns])
-    told = types_of([(column["name"], declared(column)) for column in columns], naming)
-    return towpath.Decoder("maxwell-json", schema, database=database, table=name, **told)
+    types = types_of([(column["name"], declared(column)) for column in columns], naming)
+    return towpath.Decoder("maxwell-json", schema, database=database, table=name, **types)
 
 
 def declared(column):

@@ -160,7 +160,7 @@ def test_a_compressed_file_that_is_damaged(tmp_path, compression, suffix):
     damages += [flipped] if compression == "gzip" else []  # zstd need not write a checksum, and here does not
     for damaged in damages:
         file = found(written(tmp_path / f"a.jsonl.{suffix}", damaged))
-        with pytest.raises(OSError, match=rf"a\.jsonl\.{suffix}: byte \d+ of what is compressed there: "):
+        with pytest.raises(OSError, match=rf"a\.jsonl\.{suffix}: byte \d+ of the decompressed data: "):
             pairs(files.split(file, 1 << 20))
 
 

@@ -101,7 +101,7 @@ def test_the_last_change_of_each_key_is_the_row_that_mysql_has(spark, example):
     wanted = [{"id": int(row["id"]), "uid": int(row["uid"]), "v": row["v"]} for row in final]
     assert sorted(ours, key=lambda row: row["id"]) == sorted(wanted, key=lambda row: row["id"])
     moved = [one for one in truth("canal-mysql/truth.jsonl.zst") if one["table"] == "pkmove" and one["op"] == "update"]
-    assert rows.filter("_op = 'delete'").count() == len(moved) == 12, "a key that moved is deleted, and inserted anew"
+    assert rows.filter("_op = 'delete'").count() == len(moved) == 12, "a key that changed is deleted and inserted again"
 
 
 def _max_by(column, sequence, name=None):

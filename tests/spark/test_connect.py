@@ -72,8 +72,8 @@ def test_counts_arrive(connected):
     }
 
 
-def test_the_listener_is_told(connected):
-    assert connected["told"] == {"messages": 5, "rows": 4, "syntax": 1, "type": 1}
+def test_the_listener_reports(connected):
+    assert connected["listener"] == {"messages": 5, "rows": 4, "syntax": 1, "type": 1}
 
 
 def test_reports_are_counted(connected):

@@ -46,7 +46,7 @@ def canal_json() -> Case:
 def canal_protobuf() -> Case:
     """Alibaba canal in protobuf: packets of many tables, which say where in the binlog each change is."""
     sent = [Record("canal", None, value) for value in records(MYSQL / "canal" / "bulk.pb.bin.zst")]
-    return Case("canal-protobuf", sent, final_bulk(MYSQL / "truth"), BULK_KEYS, limit=150, strays=True)
+    return Case("canal-protobuf", sent, final_bulk(MYSQL / "truth"), BULK_KEYS, limit=150, old_ranges=True)
 
 
 def debezium_json() -> Case:
@@ -71,7 +71,7 @@ def debezium_json() -> Case:
             },
         },
         schemas={name: spark_json(server_truth.schema(declared)) for name, declared in columns.items()},
-        strays=True,
+        old_ranges=True,
     )
 
 
@@ -108,7 +108,7 @@ def ticdc_case(values: list[bytes], limit: int) -> Case:
         limit,
         options={"table_options": {name: {"labels": labels}}},
         schemas={name: spark_json(types)},
-        strays=True,
+        old_ranges=True,
     )
 
 

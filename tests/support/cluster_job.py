@@ -20,8 +20,8 @@ from kafka_source import KEPT, read, stream
 FIELDS = ("op", "database", "table", "before", "after", "row", "error")
 
 
-class Telling:
-    """A decoder that adds a column in which each row says where it was decoded."""
+class WithOrigin:
+    """A decoder that adds a column with the worker's folder, Python and towpath."""
 
     def __init__(self, decoder: towpath.Decoder) -> None:
         self._decoder = decoder
@@ -47,7 +47,7 @@ def main(settings: dict[str, Any]) -> None:
     kafka, topic, folder = settings["kafka"], settings["topic"], settings["folder"]
     decoder = towpath.Decoder(key="key", keep=KEPT, fields=FIELDS)
     output = decoder.spark_schema.add("where", StringType())
-    read(spark, kafka, topic).mapInArrow(Telling(decoder), output).write.parquet(f"{folder}/batch")
+    read(spark, kafka, topic).mapInArrow(WithOrigin(decoder), output).write.parquet(f"{folder}/batch")
     decoded = towpath.spark.decode(stream(spark, kafka, topic), key="key", keep=KEPT, fields=FIELDS, metrics="cdc")
     query = (
         decoded.writeStream.format("parquet")

@@ -22,23 +22,23 @@ def captured_messages(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([(value,) for value in lines("tencent/small.jsonl")], "value binary")
 
 
-def told(spark: SparkSession) -> dict[str, int]:
-    """What the listener told of a stream's first batch."""
-    heard = threading.Event()
+def listener_metrics(spark: SparkSession) -> dict[str, int]:
+    """What the listener reported for a stream's first batch."""
+    reported = threading.Event()
     counts: list[towpath.spark.BatchCounts] = []
 
-    def hear(batch: towpath.spark.BatchCounts) -> None:
+    def report(batch: towpath.spark.BatchCounts) -> None:
         counts.append(batch)
-        heard.set()
+        reported.set()
 
-    listener = towpath.spark.progress_listener(hear)
+    listener = towpath.spark.progress_listener(report)
     spark.streams.addListener(listener)
     with tempfile.TemporaryDirectory() as folder:
         spark.createDataFrame([(value,) for value in MIXED], "value binary").coalesce(1).write.parquet(f"{folder}/in")
         source = spark.readStream.schema("value binary").parquet(f"{folder}/in")
         frame = towpath.spark.decode(source, "canal-json", SCHEMA, table="orders", metrics="cdc")
         frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination(120)
-        assert heard.wait(60)
+        assert reported.wait(60)
     spark.streams.removeListener(listener)
     return {"messages": counts[0].messages, "rows": counts[0].rows, **counts[0].errors}
 
@@ -59,7 +59,7 @@ def main() -> None:
     decoded = towpath.spark.decode(captured_messages(spark), fields=FIELDS)
     result = {
         "read": read,
-        "told": told(spark),
+        "listener": listener_metrics(spark),
         "summary": summarize(decoded).counts.to_pylist(),
         "session": type(spark).__module__,
         "function": [

@@ -1,4 +1,4 @@
-"""What the proof of exactly-once needs: a troubled producer, drivers that are killed, and a comparison of each cell."""
+"""What the test of exactly-once needs: a producer that sends messages again, drivers that are killed, and a comparison of each cell."""
 
 import json
 import os
@@ -25,7 +25,7 @@ DRIVER = Path(__file__).parent / "replication_driver.py"
 
 @dataclass(frozen=True)
 class Record:
-    """A message, and where it goes."""
+    """A message with its topic and partition."""
 
     topic: str
     key: bytes | None
@@ -48,8 +48,8 @@ class Case:
     schemas: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     """Of the driver's Spark; its own defaults otherwise."""
-    strays: bool = False
-    """Whether its messages say where they stand in the source's history, so that old ones may come back alone."""
+    old_ranges: bool = False
+    """Whether its messages have a source position, so that old ranges may be sent again alone."""
 
 
 def spread(key: bytes | None, partitions: int) -> int:
@@ -57,15 +57,15 @@ def spread(key: bytes | None, partitions: int) -> int:
     return zlib.crc32(key or b"") % partitions
 
 
-def troubled(records: Sequence[Record], strays: bool, rng: random.Random) -> Iterator[Record]:
-    """The records as an at-least-once producer sends them.
+def with_redeliveries(records: Sequence[Record], old_ranges: bool, rng: random.Random) -> Iterator[Record]:
+    """The records as a producer with at-least-once delivery sends them.
 
-    Some are sent twice. Some times it starts again from an older position, so that everything behind that is sent
-    again. With `strays`, old ranges come back alone, long after they were sent.
+    Some are sent twice. Sometimes the producer restarts from an older position and sends everything after it
+    again. With `old_ranges`, old ranges are sent again alone, long after they were first sent.
     """
     length = len(records)
     restarts = sorted(rng.sample(range(length // 4, length), 4))
-    returns = sorted(rng.sample(range(length // 2, length), 3)) if strays else []
+    returns = sorted(rng.sample(range(length // 2, length), 3)) if old_ranges else []
     for at, record in enumerate(records):
         yield record
         if rng.random() < 0.03:
@@ -85,14 +85,14 @@ def fill(kafka: KafkaBroker, case: Case, prefix: str, rng: random.Random) -> lis
         kafka.create_topic(topic, partitions)
     for source, topic in topics.items():
         records = [record for record in case.records if record.topic == source]
-        # A topic of three messages has nothing to start again from.
-        sent = troubled(records, case.strays, rng) if len(records) > 20 else records
+        # A topic of three messages is too short for restarts.
+        sent = with_redeliveries(records, case.old_ranges, rng) if len(records) > 20 else records
         kafka.produce(topic, [(record.key, record.value, record.partition) for record in sent])
     return list(topics.values())
 
 
 class Drivers:
-    """One driver after the other works on the same job, from the same checkpoint."""
+    """Starts one driver after the other for the same job and checkpoint."""
 
     def __init__(self, kafka: KafkaBroker, case: Case, topics: list[str], folder: Path) -> None:
         self._folder = folder
@@ -120,7 +120,7 @@ class Drivers:
         }
 
     def start_and_kill(self, rng: random.Random) -> None:
-        """Let one work for a batch or two, and kill it and all its processes somewhere in the next one."""
+        """Start a driver, and kill it with all its processes in its second or third batch."""
         driver = self._start(self._limit)
         batches = rng.randint(1, 2)
         driver.wait_until(lambda: driver.log().count("is done") >= batches, 600)
@@ -130,7 +130,7 @@ class Drivers:
         driver.stop()
 
     def finish(self, limit: int | None = None) -> None:
-        """Let one work to the end of the topics."""
+        """Run a driver to the end of the topics."""
         driver = self._start(limit or self._limit)
         driver.wait_until(lambda: "finished" in driver.log(), 1800)
         driver.stop()
@@ -140,7 +140,7 @@ class Drivers:
         shutil.copytree(self._checkpoint, self._folder / "remembered")
 
     def fall_back(self) -> None:
-        """Put the copy in its place, as one restores a backup: all batches since then come again."""
+        """Restore the copy of the checkpoint: all batches since then are processed again."""
         shutil.rmtree(self._checkpoint)
         shutil.move(self._folder / "remembered", self._checkpoint)
 
@@ -152,7 +152,7 @@ class Drivers:
 
 
 def compare(spark: SparkSession, folder: Path, case: Case) -> int:
-    """Each cell of each table with the source's; how many there were."""
+    """Compare each cell of each table with the source's, and return how many there were."""
     cells = 0
     for name, rows in case.tables.items():
         table = spark.read.format("delta").load(str(folder / "lake" / name.replace(".", "/")))
@@ -180,7 +180,7 @@ def differences(want: Row, got: Row) -> list[tuple[str, Any, Any]]:
 
 
 def same(want: Any, got: Any) -> bool:
-    """Whether two cells hold the same; JSON may be written in several ways."""
+    """Whether two cells are equal; JSON is compared as parsed."""
     if isinstance(want, Json) and got is not None:
         return bool(json.loads(want.text) == json.loads(got))
     return bool(want == got)
@@ -200,7 +200,7 @@ def prove(
     drivers.finish()
     assert not (folder / "lake" / "dead_letters").exists()
     report("cells", compare(spark, folder, case))
-    # A backup of the checkpoint: what was applied long ago comes once more, in other batches.
+    # With the old checkpoint, changes that were applied long ago are processed again, in other batches.
     drivers.fall_back()
     drivers.finish(limit=case.limit * 2)
     report("cells after falling back", compare(spark, folder, case))

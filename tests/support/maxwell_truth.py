@@ -20,36 +20,36 @@ Destroyed = tuple[str, Any]
 
 
 @dataclass(frozen=True)
-class Telling:
-    """Whether the user tells the columns' types: a row of Maxwell declares none."""
+class Knowledge:
+    """What the decoder knows of column types: Maxwell's messages declare none, the user may."""
 
     declared: bool
 
 
-UNTOLD = Telling(declared=False)
-TOLD = Telling(declared=True)
+WITHOUT_TYPES = Knowledge(declared=False)
+WITH_TYPES = Knowledge(declared=True)
 
 
-def asked(column: Column, telling: Telling) -> pa.DataType:
+def asked(column: Column, knowledge: Knowledge) -> pa.DataType:
     """The type to ask for; where nobody tells what a column is, one for the JSON that the message has."""
     word = truth.base(column.declared)
     if word in truth.GEOMETRIES:
         return pa.string()  # as WKT
-    if telling.declared:
+    if knowledge.declared:
         return truth.asked(column.declared)
     if word == "bit" and truth.arguments(column.declared) != [1]:
         return pa.decimal128(20, 0)
     return pa.list_(pa.string()) if word == "set" else truth.asked(column.declared)
 
 
-def value(column: Column, text: str | None, exact: str | None, telling: Telling) -> Any:
+def value(column: Column, text: str | None, exact: str | None, knowledge: Knowledge) -> Any:
     """The value that the server's text stands for."""
     word = truth.base(column.declared)
     if text is None:
         return None
     if word in truth.GEOMETRIES:
         return wkt(bytes.fromhex(text[truth.SRID_DIGITS :]))
-    if not telling.declared:
+    if not knowledge.declared:
         if word == "bit" and truth.arguments(column.declared) != [1]:
             return Decimal(int(text, 16))
         if word == "set":
@@ -57,13 +57,13 @@ def value(column: Column, text: str | None, exact: str | None, telling: Telling)
     return truth.value(column.declared, text, exact)
 
 
-def destroyed(column: Column, text: str | None, telling: Telling) -> Destroyed | None:
+def destroyed(column: Column, text: str | None, knowledge: Knowledge) -> Destroyed | None:
     """What Maxwell made of a value that it does not deliver as it is: why, and what it sends instead."""
     rule = RULES.get(truth.base(column.declared))
-    return rule(column, text, telling) if rule and text is not None else None
+    return rule(column, text, knowledge) if rule and text is not None else None
 
 
-def _time(column: Column, text: str, telling: Telling) -> Destroyed | None:
+def _time(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None:
     """Read as Java's time of day, with the fields of a negative TIME taken from its two's complement."""
     span = truth.span(text)
     [digits, *_] = [*truth.arguments(column.declared), 0]
@@ -87,31 +87,31 @@ def _fields(span: timedelta, digits: int) -> timedelta:
     return timedelta(hours=whole >> 12 & 0x3FF, minutes=whole >> 6 & 0x3F, seconds=whole & 0x3F, microseconds=printed)
 
 
-def _year(column: Column, text: str, telling: Telling) -> Destroyed | None:
+def _year(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None:
     """The binlog has years since 1900, and 0 for 0."""
     return ("YEAR 0, sent as 1900", 1900) if int(text) == 0 else None
 
 
-def _int(column: Column, text: str, telling: Telling) -> Destroyed | None:
+def _int(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None:
     """ZEROFILL means unsigned, but Maxwell does not know."""
     if "zerofill" not in column.declared or int(text) < 1 << 31:
         return None
     return "INT ZEROFILL from 2^31 on, negative", int(text) - (1 << 32)
 
 
-def _enum(column: Column, text: str, telling: Telling) -> Destroyed | None:
+def _enum(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None:
     if text == "":
         return "ENUM of the value '', sent as null", None
     return ("ENUM with a quote, sent with two", text.replace("'", "''")) if "'" in text else None
 
 
-def _bit(column: Column, text: str, telling: Telling) -> Destroyed | None:
+def _bit(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None:
     """Each byte is shifted as a 32-bit integer, which wraps, unless the highest bit is set."""
     number = int(text, 16)
     shifted = sum(_signed(byte << 8 * (place % 4)) for place, byte in enumerate(number.to_bytes(8, "little")))
     if number >= 1 << 63 or shifted == number:
         return None
-    if not telling.declared:
+    if not knowledge.declared:
         return "BIT beyond 32 bits, wrapped", Decimal(shifted)
     return "BIT beyond 32 bits, wrapped", shifted.to_bytes(8, "big") if shifted >= 0 else REFUSED
 
@@ -127,22 +127,22 @@ class Refused:
 REFUSED = Refused()
 
 
-def _binary(column: Column, text: str, telling: Telling) -> Destroyed | None:
+def _binary(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None:
     """MySQL's binlog leaves trailing zeros out; the declared length gives them back."""
     stored = bytes.fromhex(text)
-    if telling.declared or not stored.endswith(b"\0"):
+    if knowledge.declared or not stored.endswith(b"\0"):
         return None
     return "BINARY(n) without its trailing zeros: nobody tells n", stored.rstrip(b"\0")
 
 
-def _geometry_text(column: Column, text: str, telling: Telling) -> Destroyed | None:
+def _geometry_text(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None:
     """Coordinates are printed with 16 digits behind the point."""
     wkb = bytes.fromhex(text[truth.SRID_DIGITS :])
     sent = wkt(wkb, digits=16)
     return None if sent == wkt(wkb) else ("geometry with more than 16 digits behind a point, rounded", sent)
 
 
-Rule = Callable[[Column, str, Telling], Destroyed | None]
+Rule = Callable[[Column, str, Knowledge], Destroyed | None]
 RULES: dict[str, Rule] = {
     **dict.fromkeys(truth.GEOMETRIES, _geometry_text),
     "time": _time,
