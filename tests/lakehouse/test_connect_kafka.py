@@ -1,4 +1,4 @@
-"""Spark Connect: a client without a JVM, a server with the jars for Kafka and Delta."""
+"""Spark Connect: a client without a JVM, and a server with the jars for Kafka and Delta."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def replicated(spark, folder):
 
 
 def last_rows(values):
-    """What the messages leave of the table, read by hand: they are in the order of their commits."""
+    """The final rows of the table, computed from the messages, which are in commit order."""
     rows = {}
     for message in map(json.loads, values):
         if message["table"] == "composite_pk" and not message["isDdl"] and message["data"]:

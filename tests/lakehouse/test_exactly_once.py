@@ -1,4 +1,4 @@
-"""A table of the lakehouse equals the source's, whatever happens on the way.
+"""A table of the lakehouse equals the source's, despite redelivery and failures.
 
 Captures go through a real Kafka into Delta in many micro-batches. Messages come twice, producers start again from older
 positions, the driver is killed with everything it started, and at last the checkpoint is replaced by an old one. Then
@@ -42,6 +42,6 @@ def test_the_trouble_is_what_it_says():
         sent = [int(record.value) for record in with_redeliveries(records, old_ranges, random.Random(3))]
         assert sorted(set(sent)) == list(range(400))
         steps_back = sum(later < earlier for earlier, later in pairwise(sent))
-        # A stray range begins with a step back; what comes after it is a step ahead.
+        # An old range begins with a step back and ends with a step ahead.
         assert steps_back == (7 if old_ranges else 4)
         assert any(later == earlier for earlier, later in pairwise(sent))

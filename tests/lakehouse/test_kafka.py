@@ -1,4 +1,4 @@
-"""The broker and the client that the tests of this folder trust."""
+"""The broker and the client that the tests of this folder rely on."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Changes of one table into a Delta table: order, duplicates, deletes, truncates, moved keys, and columns that come."""
+"""Changes of one table into a Delta table: order, duplicates, deletes, truncates, changed keys, and added columns."""
 
 import json
 
@@ -11,7 +11,7 @@ SCHEMA = "id bigint, name string"
 
 
 class Source:
-    """A table that a canal reads: each change becomes a message with the next offset."""
+    """A table that canal reads: each change becomes a message with the next offset."""
 
     def __init__(self):
         self.sent = []
@@ -31,7 +31,7 @@ def source():
 
 
 class Lake:
-    """A target, and what is in it."""
+    """A target and its contents."""
 
     def __init__(self, spark, folder):
         self.spark = spark
@@ -75,7 +75,7 @@ def test_what_arrives_again_changes_nothing(lake, source):
     ]
     lake.apply(*second)
     assert lake.names() == {9: "c"}
-    # The inserts of the keys that were deleted since, alone, and everything once more in one batch.
+    # The inserts of keys that were deleted later, alone, and then all changes again in one batch.
     lake.apply(*first)
     lake.apply(*first, *second, *first)
     assert lake.names() == {9: "c"}
@@ -144,7 +144,7 @@ def test_columns_come_and_grow(lake, source):
         lake.apply(source.change("INSERT", row), schema=wide, evolve=False)
     lake.spark.sql(f"ALTER TABLE delta.`{lake.target}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     lake.apply(source.change("INSERT", row), schema=wide)
-    # Messages of an older definition may still come: what they lack stays null.
+    # Messages of an older table definition may arrive later: their missing columns are null.
     lake.apply(source.change("INSERT", {"id": "3", "n": "7", "d": "0.25"}), schema="id bigint, n int, d decimal(5,2)")
     types = dict(lake.read(lake.target).dtypes)
     assert (types["n"], types["d"], types["added on"]) == ("bigint", "decimal(8,3)", "timestamp_ntz")

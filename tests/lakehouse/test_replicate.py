@@ -15,7 +15,7 @@ TSO = 1 << 18  # a millisecond of TiDB's clock
 
 
 def kafka_frame(spark, messages):
-    """A frame as Kafka's source gives it, from (topic, partition, value); offsets count up."""
+    """A DataFrame like that of the Kafka source, from (topic, partition, value); offsets are ascending."""
     rows = [(None, value, topic, partition, at, None) for at, (topic, partition, value) in enumerate(messages)]
     return spark.createDataFrame(
         rows, "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
@@ -57,7 +57,7 @@ def test_each_table_goes_to_its_own_and_grows(spark, tmp_path):
         )
 
     replicate(sent)
-    # The columns are called as Kafka's are, and a TIME is text as MySQL prints it.
+    # The columns have the names of Kafka's, and a TIME is text as MySQL prints it.
     want = [rows | {"id": 1}, {"id": 2, "value": "w", "offset": None}]
     assert sorted(read(spark, lake / "shop" / "a"), key=lambda row: row["id"]) == want
     assert [{key: int(cell) for key, cell in row.items()} for row in read(spark, lake / "shop" / "odd `name")] == [
@@ -160,11 +160,11 @@ def test_ticdc_is_ordered_by_commit_time_and_watermarks(spark, tmp_path):
     (mark,) = read(spark, lake / "watermarks")
     assert (mark["topic"], mark["partition"], mark["watermark_ts"]) == ("t", 0, 400 * TSO)
     assert mark["complete_until"] == datetime(1970, 1, 1, 0, 0, 0, 400_000)
-    # Again, at higher offsets and without what followed; then one below the watermark, of a key never seen.
+    # Again, at higher offsets and without the later changes; then a new key below the watermark.
     replicate((1, ticdc("UPDATE", 200 * TSO, {"id": "1", "name": "b"}, old=[{"name": "a"}])), (1, deleted[0]))
     replicate((0, ticdc("INSERT", 399 * TSO, {"id": "3", "name": "z"})), (1, ticdc("TIDB_WATERMARK", 10 * TSO)))
     assert names() == {1: "c"}
-    # Newer than the watermark, and a row of which Kafka has the key only.
+    # Newer than the watermark, and a key-only row.
     partial = ticdc("INSERT", 500 * TSO, {"id": "5"}, _tidb={"onlyHandleKey": True})
     replicate((0, ticdc("INSERT", 401 * TSO, {"id": "4", "name": "d"})), (0, partial))
     assert names() == {1: "c", 4: "d"}
@@ -211,7 +211,7 @@ def test_a_binlogs_position_tells_what_arrived_again(spark, tmp_path):
 
 
 def test_a_real_capture_as_a_batch_is_the_sources_tables(spark, tmp_path):
-    """Every table of the capture whose rows canal sends whole; its keys are what the messages say."""
+    """Every table of the capture whose rows canal sends completely; the keys are those in the messages."""
     import captures_for_replication
 
     case = captures_for_replication.canal_json_small()

@@ -1,4 +1,4 @@
-"""The command `towpath`, against the decoder, the captures read by other code, and the truth beside them."""
+"""The command `towpath`, compared with the decoder, with other readers of the captures, and with their truth."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def mixed(tmp_path):
 
 
 def printed_by(capsys):
-    """Standard output, and the counts."""
+    """Standard output, and the lines of standard error."""
     out, err = capsys.readouterr()
     return out, err.splitlines()
 

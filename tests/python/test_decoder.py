@@ -1,4 +1,4 @@
-"""`towpath.Decoder` from Python: what goes in, what comes out, and that it pickles and threads."""
+"""`towpath.Decoder` from Python: input, output, pickling and threads."""
 
 import pickle
 import sys
@@ -208,7 +208,7 @@ def test_subclasses_pickle_as_themselves():
 
 
 class Shouting(towpath.Decoder):
-    """Some user's own decoder."""
+    """A user's subclass."""
 
 
 def test_repr_says_what_was_asked():

@@ -1,4 +1,4 @@
-"""Debezium's bulk captures, replayed from nothing, give the final tables; without schema parts, by what the user tells.
+"""Debezium's bulk captures, replayed from their start, produce the final tables; without schema parts, with options.
 
 They are too large for the repository, so they run where `../shared/captures` lies beside the checkout.
 """
@@ -86,7 +86,7 @@ def test_what_nobody_tells_is_right_or_an_error(capture, table, score):
 
 
 def compare(score, columns, want, got, has_error):
-    """Counts the cells of an image, and tells how many were refused."""
+    """Counts the cells of an image, and returns how many were rejected."""
     if want is None and got is None:
         return 0
     differ = [(column.name, *pair) for column, *pair in zip(columns, want, got, strict=True) if pair[0] != pair[1]]

@@ -1,4 +1,4 @@
-"""Closed or lost producers, as their documents print their messages: every cell equals what was written."""
+"""Producers that are not available, from the messages in their documents: every cell equals what was written."""
 
 import json
 import re
@@ -23,7 +23,7 @@ Wanted = dict[str, Any]
 
 @dataclass(frozen=True)
 class Producer:
-    """Whose messages they are, and what one of them says about itself."""
+    """The producer of messages, and what a message declares."""
 
     dialect: str
     file: str
@@ -207,7 +207,7 @@ def typed(declared, text, declares):
 
 
 def destroyed(producer, message):
-    """Text columns that an update changed from "" or from NULL: written with `v` empty for null, they look the same."""
+    """Text columns that an update changed from "" or from NULL: if `v` is empty for null, both are the same."""
     if not producer.file.endswith("null_as_empty_v.jsonl"):
         return []
     changed = [column for column in message["columns"] if column.get("updated") and column["origin_val"] == ""]
@@ -215,7 +215,7 @@ def destroyed(producer, message):
 
 
 def missing(producer, before, after):
-    """A column that is null looks missing where nulls are left out."""
+    """A null column looks missing if nulls are omitted."""
     if not producer.omits_nulls:
         return None
     images = [image for image in (before, after) if image]

@@ -1,4 +1,4 @@
-"""Maxwell reading a real server: every cell equals what SELECT said. TiCDC's maxwell encoder: what was given to it."""
+"""Maxwell reading a real server: every cell equals the result of SELECT; TiCDC's maxwell encoder: the events."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def values():
 
 
 def types_of(pairs, knowledge):
-    """What the user tells of a table's columns."""
+    """The `column_types` of a table."""
     return {"column_types": dict(pairs)} if knowledge in (WITH_TYPES, DECLARED) else {}
 
 
@@ -59,7 +59,7 @@ def test_cells_of_both_images(server, values, knowledge, score):
 
 
 def compare(score: Score, knowledge, columns, event, row):
-    """Counts one row change: its op, nothing missing, and both images; an error where a value had to be refused."""
+    """Counts one row change: its op, nothing missing, and both images; an error if a value has to be rejected."""
     place = f"seq {event['seq']} {event['db']}.{event['table']} {event['op']}"
     envelope = {
         "op": event["op"],
@@ -88,7 +88,7 @@ def plain(columns, image):
 
 
 def wanted(score, knowledge, columns, event, image):
-    """The typed values of an image, or what the producer made of them."""
+    """The typed values of an image, or what the producer sends instead."""
     texts, exact = event[image], (event.get("float_exact") or {}).get(image) or {}
     if texts is None:
         return None
@@ -104,7 +104,7 @@ def wanted(score, knowledge, columns, event, image):
 
 
 def test_envelopes(values, score):
-    """Names, times and places of every message, beside what Python's own JSON reader finds in it."""
+    """Names, times and positions of every message, compared with Python's JSON reader."""
     rows = towpath.Decoder("maxwell-json").decode(messages(values)).to_pylist(maps_as_pydicts="strict")
     assert score.same_length("all", values, rows)
     for number, (value, row) in enumerate(zip(values, rows, strict=True)):
@@ -144,15 +144,15 @@ def compare_envelope(score, place, message, row):
     score.image(f"{place} source", dict.fromkeys(row["source"]) | source, row["source"])
 
 
-# Maxwell has no message for these: it follows what changes the definition of a table.
+# Maxwell has no message for these: it only sends statements that change a table's definition.
 NO_MESSAGE = ("CREATE VIEW", "DROP VIEW", "ALTER DATABASE", "CREATE TEMPORARY", "DROP TEMPORARY", "TRUNCATE")
 NO_MESSAGE += ("CREATE UNIQUE INDEX", "CREATE INDEX", "DROP INDEX")
-# The server itself writes these into its binlog in another form.
+# The server writes these to its binlog in another form.
 REWRITTEN = ("DROP TABLE", "CREATE TABLE `shop_a`.ctas AS SELECT")
 
 
 def test_statements(server, values, score):
-    """Every DDL statement that was sent is there, word for word, but for those named above."""
+    """Every DDL statement that was sent is there, verbatim, except those named above."""
     rows = towpath.Decoder("maxwell-json", fields=["op", "sql"]).decode(messages(values)).to_pylist()
     found = Counter(row["sql"] for row in rows if row["op"] == "ddl")
     for statement in server.statements:
@@ -165,7 +165,7 @@ def test_statements(server, values, score):
 
 @pytest.mark.parametrize("naming", [NUMBERS, DECLARED], ids=["without types", "with types"])
 def test_ticdc_cells_of_both_images(naming, score):
-    """Its encoder leaves some events out, so that each message has to be found: by table, kind and second."""
+    """Its encoder skips some events, so each message is matched by table, kind and second."""
     truth_file = Encoder(GOLDEN / "canal-json" / "ticdc" / "truth_dml.jsonl.zst")
     array = messages(lines(GOLDEN / "maxwell-json" / "ticdc" / "maxwell.jsonl.zst"))
     for table in truth_file.tables:
@@ -196,7 +196,7 @@ def declared(column):
 
 
 def next_event(events, row):
-    """The first event left that was committed in the row's second; those before it are not in the capture."""
+    """The next event that was committed in the row's second; events before it are not in the capture."""
     while True:
         event = events.pop(0)
         if ticdc_truth.clock_of(int(event["commit_ts"])).replace(microsecond=0) == row["event_time"]:

@@ -1,4 +1,4 @@
-"""Files are found, split and cut so that every message is read once, whatever the sizes of parts and blocks are."""
+"""Files are found and split so that every message is read once, with any size of parts and blocks."""
 
 import gzip
 import struct
@@ -54,7 +54,7 @@ def found(place, **settings):
 
 
 def pairs(parts):
-    """Key and value of every message, and where it begins."""
+    """Key, value and offset of every message."""
     batches = [batch for part in parts for batch in files.messages(part)]
     rows = [row for batch in batches for row in batch.to_pylist()]
     return [(row.get("key"), row["value"]) for row in rows], [row["_offset"] for row in rows]

@@ -1,4 +1,4 @@
-"""What a process imports before its first batch: each Python worker of Spark pays for that."""
+"""The modules that a process imports before its first batch, which is a cost of each Python worker of Spark."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Reports, against what json.loads counts in the captures."""
+"""Reports, compared with counts of json.loads over the captures."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def counted(values):
 
 
 class Text(HTMLParser):
-    """A page's text, its tables, and what it would load."""
+    """A page's text, its tables, and the resources that it references."""
 
     def __init__(self, content):
         super().__init__()

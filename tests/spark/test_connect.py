@@ -27,7 +27,7 @@ def connected():
         "PYTHONPATH": os.pathsep.join(sys.path),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_TESTING": "1",  # lets the server take a free port, and the client ask which
+        "SPARK_TESTING": "1",  # the server chooses a free port, and the client asks for it
     }
     ran = subprocess.run(
         [sys.executable, program], env=environment, capture_output=True, text=True, timeout=300, check=False

@@ -37,7 +37,7 @@ MESSAGES = [
 
 @pytest.fixture
 def names(spark):
-    """What a reader has at hand: a session, a DataFrame as Kafka gives it, a decoder."""
+    """What the documents presuppose: a session, a DataFrame like that of the Kafka source, a decoder."""
     df = spark.createDataFrame([(value, offset) for offset, value in enumerate(MESSAGES)], "value binary, offset long")
     return {"spark": spark, "df": df, "towpath": towpath, "decoder": towpath.Decoder("canal-json"), "pa": pa}
 
@@ -55,7 +55,7 @@ def test_readme_decoder_as_function(names):
 
 
 class KafkaStandIn:
-    """A session whose Kafka source reads files, as there is no broker here."""
+    """A session whose Kafka source reads files, since there is no broker."""
 
     def __init__(self, spark, path):
         self._reader = spark.readStream.schema(

@@ -1,4 +1,4 @@
-"""The listener tells of each micro-batch what json.loads, the files and Spark's own progress say of it."""
+"""The listener's metrics of each micro-batch equal those of json.loads, the files and Spark's progress."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ from golden_files import lines
 
 
 class Ended(StreamingQueryListener):
-    """Added last, so that every other listener has heard of a query's batches before this one hears of its end."""
+    """Added last, so that every other listener gets a query's batches before this one gets its end."""
 
     def __init__(self):
         self.queries = {}
@@ -34,7 +34,7 @@ class Ended(StreamingQueryListener):
 
 @pytest.fixture
 def listen(spark):
-    """Adds listeners, and then the one that knows of the end; takes all away afterwards."""
+    """Adds listeners, and last the one that waits for the end; removes all afterwards."""
     added = []
 
     def add(listener):

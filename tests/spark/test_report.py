@@ -1,4 +1,4 @@
-"""Reports counted by Spark, against json.loads and against the same counted locally."""
+"""Reports counted by Spark, compared with json.loads and with local counting."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""`spark.read.format("towpath")`: what it reads from files is what the decoder gives for the messages in them."""
+"""`spark.read.format("towpath")` returns what the decoder returns for the messages of the files."""
 
 import gzip
 import inspect
@@ -20,7 +20,7 @@ ORDERS = [change(data=[order(number, f"{number}.25")]) for number in range(200)]
 
 
 def source(spark, dialect="canal-json", **settings):
-    """A reader, found by its name alone: no test here calls `register` before."""
+    """A reader, discovered by its name: no test here calls `register` before."""
     return spark.read.format("towpath").options(dialect=dialect, **settings)
 
 
@@ -38,7 +38,7 @@ def prefixed(part):
 
 
 def readable(capture, folder):
-    """The capture's own file; pairs of key and value as JSON are put behind their lengths first."""
+    """The capture's own file; JSON pairs of key and value are converted to key-value framing first."""
     if "jsonl" not in capture.name or ".kv" not in capture.name:
         return str(all_golden.GOLDEN / capture.name)
     path = folder / (capture.name.replace("/", "-") + ".kvrec")
@@ -71,7 +71,7 @@ def test_golden_files_of_every_dialect(spark, tmp_path, dialect):
 )
 def test_files_of_several_parts(spark, tmp_path, name, pack, end):
     path = tmp_path / name
-    path.write_bytes(pack(end.join(ORDERS)))  # the last line has no end
+    path.write_bytes(pack(end.join(ORDERS)))  # the last line has no newline
     frame = source(spark, schema=SCHEMA, maxPartitionBytes="8k", keep="_offset").load(str(path))
     rows = of_spark(frame.collect())
     assert frame.rdd.getNumPartitions() == (1 if path.suffix != ".jsonl" else -(-len(end.join(ORDERS)) // 8192))

@@ -1,4 +1,4 @@
-"""Schemas between Arrow and Spark, both ways, and what Spark cannot take."""
+"""Conversion of schemas between Arrow and Spark, and types that Spark does not have."""
 
 import pyarrow as pa
 import pyspark.sql.types as types

@@ -1,4 +1,4 @@
-"""What the Python workers do beside decoding: each of them pays for what its functions import."""
+"""The overhead of Python workers: each of them imports what its functions need."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ batch = pa.RecordBatch.from_arrays([values], ["value"])
 
 
 def imported(program: str) -> set[str]:
-    """What is in a process that ran this, as a worker does: a part of it may be there without the other parts."""
+    """The modules of a process that ran this, as on a worker."""
     program += "\nimport sys; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     return set(ran.stdout.split())

@@ -1,4 +1,4 @@
-"""Every golden message of every dialect, whatever its capture's framing is."""
+"""Every golden message of every dialect, in any framing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Capture:
 
 
 def captures(dialect: str) -> list[Capture]:
-    """The captures of a dialect; none where it has no golden folder yet."""
+    """The captures of a dialect; none if it has no golden folder yet."""
     files = sorted(path for path in (GOLDEN / dialect).rglob("*") if path.is_file() and not _is_truth(path.name))
     found = ((path, _framing(path.name)) for path in files)
     return [Capture(str(path.relative_to(GOLDEN)), framing(path)) for path, framing in found if framing]
@@ -38,7 +38,7 @@ def _is_truth(name: str) -> bool:
 
 
 def _framing(name: str) -> Callable[[Path], list[Record]] | None:
-    """How the messages of a file are told apart, by its name; None for a file of something else."""
+    """The framing of a file, by its extension; None if it does not have messages."""
     kind = name.partition(".")[2].removesuffix(".zst")
     if kind.endswith("jsonl") and "kv" in kind:
         return kafka_records.load
@@ -54,7 +54,7 @@ def _values(values: list[bytes]) -> list[Record]:
 
 
 def _pairs(path: Path) -> list[Record]:
-    """`[u32 big-endian length][key][u32 big-endian length][value]`, one behind the other."""
+    """`[u32 big-endian length][key][u32 big-endian length][value]`, repeated."""
     data, at, parts = read(path), 0, []
     while at < len(data):
         end = at + 4 + int.from_bytes(data[at : at + 4], "big")

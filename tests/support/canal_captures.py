@@ -10,7 +10,7 @@ from golden_files import GOLDEN
 
 @dataclass(frozen=True)
 class Capture:
-    """A file of one dialect, in a folder that is called as that of its truth."""
+    """A file of one dialect, in the folder with the same name as its truth's."""
 
     folder: str
     file: str

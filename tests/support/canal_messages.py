@@ -1,4 +1,4 @@
-"""Hand-made canal-json messages, for what no capture has."""
+"""Handwritten canal-json messages for cases that no capture has."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ def order(order_id: int, total: str, placed_at: str = "2024-05-06 07:08:09") -> 
 
 SCHEMA = "id bigint, total decimal(10,2), placed_at timestamp_ntz"
 
-# A good message, one with a bad value, one of another table, one that is no JSON, and a good one again.
+# A valid message, one with an invalid value, one of another table, one that is not JSON, and a valid one.
 MIXED = [
     change(data=[order(1, "12.50")]),
     change(data=[order(2, "12,50")]),

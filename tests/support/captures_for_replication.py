@@ -1,4 +1,4 @@
-"""Captures as cases of the proof: the messages of a producer, and the source's tables at their end."""
+"""Captures as cases for replication: the messages of a producer, and the final tables of the source."""
 
 import json
 from pathlib import Path
@@ -44,13 +44,13 @@ def canal_json() -> Case:
 
 
 def canal_protobuf() -> Case:
-    """Alibaba canal in protobuf: packets of many tables, which say where in the binlog each change is."""
+    """Alibaba canal in protobuf: packets of many tables, with the binlog position of each change."""
     sent = [Record("canal", None, value) for value in records(MYSQL / "canal" / "bulk.pb.bin.zst")]
     return Case("canal-protobuf", sent, final_bulk(MYSQL / "truth"), BULK_KEYS, limit=150, old_ranges=True)
 
 
 def debezium_json() -> Case:
-    """Debezium without schema parts: a topic for each table, partitions by key, what the user has to tell."""
+    """Debezium without schema parts: a topic for each table, partitions by key, and the options that it needs."""
     folder = MYSQL / "truth"
     sent = [
         Record(record.topic, record.key, record.value, spread(record.key, 3))
@@ -122,7 +122,7 @@ SMALL = {"shop_a.pkmove", "misc_a.客户表", "wide_a.big"}
 
 
 def canal_json_small() -> Case:
-    """The mixed capture in the repository: its tables whose definition stays, one of them with keys that move."""
+    """The mixed capture in the repository: tables whose definition does not change, one of them with changing keys."""
     folder = GOLDEN.parent / "canal-json" / "canal-mysql"
     columns: dict[str, dict[str, server_truth.Column]] = {}
     for entry in objects(folder / "columns.jsonl"):

@@ -16,7 +16,7 @@ OPTIONS = {"key": "key", "keep": KEPT}
 
 
 def observed(row: Row) -> dict[str, int]:
-    """The Connect client of pyspark 4.0 gives the names and the values apart."""
+    """The Connect client of pyspark 4.0 returns names and values separately."""
     return dict(zip((field["name"] for field in row["schema"]["fields"]), row["values"], strict=True))
 
 

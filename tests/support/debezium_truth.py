@@ -1,6 +1,6 @@
-"""The truth beside Debezium's captures: they read the binlogs that canal read, so it is the truth of canal's.
+"""The truth of Debezium's captures. They are of the same binlogs as canal's, so they share canal's truth.
 
-What the connector made of values that it does not deliver as they are is said here, with the reason: the captures'
+Values that the connector changes are listed here with what it sends instead and the reason: the captures'
 notes name each of them, and Debezium's documentation or code says why.
 """
 
@@ -19,7 +19,7 @@ from server_truth import Column, Server, Table
 Event = dict[str, Any]
 Destroyed = tuple[str, Any]
 
-# The connectors' settings, by the names of the captures' folders. A message does not tell them.
+# The connectors' settings, by the names of the captures' folders. Messages do not contain them.
 SETTINGS = {
     "default": {
         "decimal_handling_mode": "precise",
@@ -38,7 +38,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Capture:
-    """One file: who wrote it, and what its messages say."""
+    """One file, its producer, and what its messages contain."""
 
     server: Server
     settings: dict[str, str]
@@ -58,7 +58,7 @@ def load(server: str) -> Server:
 
 
 def tables_and_versions(server: Server) -> Iterator[tuple[Table, int]]:
-    """Every table with each of its definitions that rows were written under."""
+    """Every table, once for each definition under which rows were written."""
     for table, events in sorted(server.events.items()):
         for version in unique(server.version(table, event["seq"]) for event in events):
             yield table, version
@@ -81,21 +81,21 @@ def _moves(server: Server, event: Event) -> bool:
 
 
 def destroyed(capture: Capture, table: str, column: Column, text: str | None) -> Destroyed | None:
-    """What Debezium 3.5 made of a value that it does not deliver as it is: why, and what it sends instead."""
+    """For a value that Debezium 3.5 changes: why, and what it sends instead."""
     if text is None:
         return DEFAULTED.get((table, column.name))
     rule = RULES.get(truth.base(column.declared))
     return rule and rule(capture, column, text)
 
 
-# JsonConverter's replace.null.with.default is true unless told otherwise.
+# JsonConverter's replace.null.with.default is true by default.
 DEFAULTED = {("gen", "a"): ("NULL, sent as the column's default", 7)}
 
 SIGN_BIT = 2**63
 
 
 def _bigint(capture: Capture, column: Column, text: str) -> Destroyed | None:
-    """`bigint.unsigned.handling.mode=long` is Java's long. Who names the type gets the value back."""
+    """`bigint.unsigned.handling.mode=long` is a signed long. With the declared type the value can be restored."""
     is_long = capture.settings["bigint_unsigned_handling_mode"] == "long"
     if is_long and capture.has_schemas and int(text) >= SIGN_BIT:
         return "BIGINT UNSIGNED from 2^63 on, negative in mode long", Decimal(int(text) - 2 * SIGN_BIT)
@@ -106,7 +106,7 @@ TWO_DIGITS = 100  # years
 
 
 def _date(capture: Capture, column: Column, text: str) -> Destroyed | None:
-    """`enable.time.adjuster` takes the years 1 to 99 for ones of two digits, and thinks that MySQL did not."""
+    """`enable.time.adjuster` interprets the years 1 to 99 as two-digit years, although MySQL did not."""
     if "00" in (text[5:7], text[8:10]):
         return None
     year = int(text[:4])
@@ -151,7 +151,7 @@ def _micros(text: str) -> int:
 
 
 def _year(capture: Capture, column: Column, text: str) -> Destroyed | None:
-    """The binlog has years since 1900, and 0 for 0. The snapshot's 0 is taken for one of two digits."""
+    """The binlog has years since 1900, and 0 for year 0. The snapshot's 0 is interpreted as a two-digit year."""
     sent = 2000 if capture.is_snapshot else 1900
     return (f"YEAR 0, sent as {sent}", sent) if int(text) == 0 else None
 
@@ -164,7 +164,7 @@ def _enum(capture: Capture, column: Column, text: str) -> Destroyed | None:
 
 
 def _json(capture: Capture, column: Column, text: str) -> Destroyed | None:
-    """The stream's JSON is printed by the connector; the snapshot's, by the server."""
+    """The stream's JSON is formatted by the connector, the snapshot's by the server."""
     if capture.is_snapshot or OPAQUE[0][0] not in text:
         return None
     for of_server, of_connector in OPAQUE:
@@ -181,7 +181,7 @@ OPAQUE = [
 
 
 def _uuid(capture: Capture, column: Column, text: str) -> Destroyed | None:
-    """MariaDB's binlog has the bytes without zeros at their end; the connector fills them up at the front."""
+    """MariaDB's binlog has the bytes without trailing zeros; the connector pads them at the front."""
     digits = text.replace("-", "")
     stored = bytes.fromhex(digits).rstrip(b"\0").rjust(16, b"\0").hex()
     if capture.is_snapshot or stored == digits:

@@ -1,4 +1,4 @@
-"""The code that the documents show."""
+"""The code blocks of the documents."""
 
 import re
 from pathlib import Path

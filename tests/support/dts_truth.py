@@ -1,4 +1,4 @@
-"""The truth beside DTS's captures: each record's typed values, as they were given to Avro's writer."""
+"""The truth of DTS's captures: the typed values of each record, as passed to Avro's writer."""
 
 import json
 import struct
@@ -15,7 +15,7 @@ from truth import Json
 
 UTC = timezone.utc
 ABSENT = object()
-"""What stands for a column that the image does not carry."""
+"""The placeholder for a column that the image does not have."""
 
 INTEGERS = (1, 2, 3, 9)
 """Numbers of the types whose values are integers of 32 or 64 bits; others of that kind are asked as decimals."""
@@ -39,7 +39,7 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 
 def bulk(path: Path) -> list[dict[str, Any]]:
-    """The short lines of the one table of the bulk capture, brought to the form of the others."""
+    """The abbreviated lines of the bulk capture's one table, in the form of the others."""
     head, *lines = objects(path)
     names = ("operation", "id", "sourceTimestamp", "sourcePosition", "afterImages", "beforeImages")
     return [head | {"tags": None} | dict(zip(names, line, strict=True)) for line in lines]
@@ -57,7 +57,7 @@ def images(record: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any
 
 
 def schema(changes: list[dict[str, Any]]) -> pa.Schema:
-    """The columns of a table: text and bytes share their numbers, so the values tell them apart."""
+    """The columns of a table: text and bytes have the same type numbers, so the values decide."""
     [fields] = {json.dumps(change["fields"]) for change in changes}
     return pa.schema([(name, _asked(number, _values(changes, name))) for name, number in json.loads(fields)])
 
@@ -115,7 +115,7 @@ def _character(cell: dict[str, Any]) -> Any:
 
 
 def _clock(cell: dict[str, Any]) -> Any:
-    """A DATETIME, and what lacks some of its parts: a TIME, a YEAR, a DATE. A part that is zero makes a zero date."""
+    """A DATETIME, and a value with fewer parts: a TIME, a YEAR, a DATE. A zero part makes a zero date."""
     clock = [cell[part] or 0 for part in ("hour", "minute", "second", "millis")]
     if cell["year"] is None:
         hours, minutes, seconds, micros = clock
@@ -129,7 +129,7 @@ def _clock(cell: dict[str, Any]) -> Any:
 
 
 def _instant(cell: dict[str, Any]) -> Any:
-    """The start of 1970 is what DTS makes of MySQL's zero TIMESTAMP, which cannot hold that instant itself."""
+    """DTS writes the start of 1970 for MySQL's zero TIMESTAMP; a TIMESTAMP cannot have that value."""
     if not cell["timestamp"]:
         return None
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=cell["timestamp"], microseconds=cell["millis"])

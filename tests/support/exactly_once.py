@@ -1,4 +1,4 @@
-"""What the test of exactly-once needs: a producer that sends messages again, drivers that are killed, and a comparison of each cell."""
+"""Parts of the test of exactly-once: redelivered messages, drivers that are killed, and a comparison of each cell."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Case:
-    """A capture, how it is replicated, and what the source's tables were at its end."""
+    """A capture, how it is replicated, and the source's final tables."""
 
     dialect: str
     records: Sequence[Record]
@@ -78,7 +78,7 @@ def with_redeliveries(records: Sequence[Record], old_ranges: bool, rng: random.R
 
 
 def fill(kafka: KafkaBroker, case: Case, prefix: str, rng: random.Random) -> list[str]:
-    """Produce the case's messages; the topics' names."""
+    """Produce the case's messages, and return the names of the topics."""
     topics = {record.topic: f"{prefix}-{record.topic}"[:240] for record in case.records}
     partitions = 1 + max(record.partition for record in case.records)
     for topic in topics.values():
@@ -167,7 +167,7 @@ def compare(spark: SparkSession, folder: Path, case: Case) -> int:
 
 
 def by_key(rows: list[Row], keys: list[str]) -> dict[tuple[Any, ...], Row]:
-    """Rows by their primary key, each of which is there once."""
+    """Rows by their primary key, which is unique."""
     found = {tuple(row[key] for key in keys): row for row in rows}
     assert len(found) == len(rows), "a key is there more than once"
     return found
@@ -189,7 +189,7 @@ def same(want: Any, got: Any) -> bool:
 def prove(
     spark: SparkSession, kafka: KafkaBroker, folder: Path, case: Case, seed: int, report: Callable[[str, Any], None]
 ) -> None:
-    """Fill the topics, kill drivers three times, fall back to an old checkpoint, and compare the tables."""
+    """Fill the topics, kill drivers three times, restore an old checkpoint, and compare the tables."""
     rng = random.Random(seed)
     topics = fill(kafka, case, f"{folder.name}-{seed}", rng)
     drivers = Drivers(kafka, case, topics, folder)

@@ -1,4 +1,4 @@
-"""Counts the cells of decoded rows that equal the truth, and says which do not."""
+"""Counts the cells of decoded rows that equal the truth, and reports those that do not."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ import truth
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "captures"  # the captures that are too large for the repository
 
-bulk = pytest.mark.skipif(not SHARED.is_dir(), reason="the bulk captures are not beside this checkout")
+bulk = pytest.mark.skipif(not SHARED.is_dir(), reason="the bulk captures are not next to this checkout")
 
 ROW_CHANGES = ("insert", "update", "delete")
 
@@ -30,7 +30,7 @@ def lines(path: Path) -> list[bytes]:
 
 
 def objects(path: Path) -> list[Any]:
-    """The JSON values of a file, one a line."""
+    """The JSON values of a file, one per line."""
     return [json.loads(line) for line in lines(path)]
 
 
@@ -45,17 +45,17 @@ def records(path: Path) -> list[bytes]:
 
 
 def messages(values: list[bytes]) -> pa.Array:
-    """Messages as a decoder takes them; bulk captures need no more than 32-bit offsets."""
+    """Messages as an Arrow array; 32-bit offsets are enough for the bulk captures."""
     return pa.array(values, pa.binary())
 
 
 def row_changes(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows of a batch that are changes of rows."""
+    """The rows of a batch that are row changes."""
     return [row for row in batch.to_pylist(maps_as_pydicts="strict") if row["op"] in ROW_CHANGES]
 
 
 class Score:
-    """Cells right of cells total, over one capture."""
+    """Number of correct cells and of all cells of a capture."""
 
     SHOWN = 20
 
@@ -77,14 +77,14 @@ class Score:
         self.count(truth.same(want, got), place, column, want, got)
 
     def count(self, is_right: bool, place: str, column: str, want: Any, got: Any) -> None:
-        """Counts one cell whose comparison is made already."""
+        """Counts one cell that was compared by the caller."""
         self.total += 1
         self.right += is_right
         if not is_right:
             self.wrong.append(f"{place} column {column}: got {got!r:.200}, truth {want!r:.200}")
 
     def many(self, place: str, column: str, want: pa.Array, got: pa.Array) -> None:
-        """Counts a whole column; only where it differs are the cells looked at one by one."""
+        """Counts a whole column; cells are compared one by one only if it differs."""
         if got.type == want.type and len(got) == len(want) and got.equals(want):
             self.right += len(want)
             self.total += len(want)
@@ -94,7 +94,7 @@ class Score:
             self.cell(f"{place} row {row}", column, wanted, delivered)
 
     def image(self, place: str, want: dict[str, Any] | None, got: dict[str, Any] | None) -> None:
-        """Counts the cells of one row image; an image that should not be there is one wrong cell."""
+        """Counts the cells of one row image; an unexpected image is one wrong cell."""
         if want is None or got is None:
             self.count(want is got, place, "*", want, got)
             return
@@ -102,13 +102,13 @@ class Score:
             self.cell(place, column, wanted, got.get(column, "no such column"))
 
     def same_length(self, place: str, want: list[Any], got: list[Any]) -> bool:
-        """Whether there are as many rows as there should be."""
+        """Whether the number of rows is right."""
         if len(want) != len(got):
             self.count(False, place, "*", f"{len(want)} rows", f"{len(got)} rows")
         return len(want) == len(got)
 
     def producer_destroyed(self, reason: str) -> None:
-        """Counts a cell whose wanted value is what the producer made of the database's."""
+        """Counts a cell whose expected value is what the producer sends instead of the database's."""
         self.destroyed[reason] = self.destroyed.get(reason, 0) + 1
 
     def leave_out(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Reads `tests/golden`: real messages, and beside them what the database or the producer's input really held."""
+"""Reads `tests/golden`: real messages, and the truth, which is from the database or the producer's input."""
 
 import json
 from pathlib import Path
@@ -28,10 +28,10 @@ def lines(name: str) -> list[bytes]:
 
 
 def messages(name: str) -> pa.Array:
-    """The messages of a capture, as a decoder takes them."""
+    """The messages of a capture as an Arrow array."""
     return pa.array(lines(name), pa.binary())
 
 
 def truth(name: str) -> list[dict[str, Any]]:
-    """A truth file, one dict a line."""
+    """A truth file, one dict per line."""
     return [json.loads(line) for line in lines(name)]

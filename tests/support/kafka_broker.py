@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from server_process import ServerProcess, free_port, jars, java
 
-# One process is broker and controller. Nothing is replicated, and a topic's partition takes little room.
+# One process is broker and controller. Nothing is replicated, and segments are small.
 SETTINGS = """
 process.roles=broker,controller
 node.id=1
@@ -42,14 +42,19 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
-JVM = ["-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]  # a quick start is worth more than speed
+JVM = [
+    "-Xms64m",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+]  # a quick start matters more than throughput
 LARGEST = 16_000_000  # bytes of a message: captures have some that Kafka refuses by default
 CLUSTER = "dG93cGF0aCB0ZXN0cyA0MQ"  # any 16 bytes, as Kafka prints them
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A message as the broker took it, in the words of Spark's Kafka source."""
+    """A message as stored by the broker, with the column names of Spark's Kafka source."""
 
     topic: str
     partition: int
@@ -70,7 +75,7 @@ class KafkaBroker:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are told: host and port."""
+        """The bootstrap address: host and port."""
         return f"127.0.0.1:{self._port}"
 
     def start(self) -> "KafkaBroker":
@@ -95,15 +100,15 @@ class KafkaBroker:
         self._folder.cleanup()
 
     def create_topic(self, name: str, partitions: int = 1, **settings: str) -> str:
-        """Make a topic and return its name. Settings are Kafka's, with `_` for `.`."""
+        """Create a topic and return its name. Settings are Kafka's, with `_` for `.`."""
         config = {key.replace("_", "."): value for key, value in settings.items()}
-        admin = self._admin()  # it has to live until the broker has answered
+        admin = self._admin()  # it has to exist until the broker has answered
         admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(60)
         return name
 
     def produce(self, topic: str, messages: Iterable[tuple[bytes | None, bytes | None, int]]) -> list[Sent]:
-        """Send messages as (key, value, partition) and wait until the broker has them all; in the order given."""
-        # Its own log tells of retries, which are no news here: what was not delivered is an error below.
+        """Send messages as (key, value, partition) and wait until the broker has acknowledged all, in order."""
+        # Its log reports retries, which do not matter here: an undelivered message is an error below.
         settings = {"enable.idempotence": True, "linger.ms": 5, "message.max.bytes": LARGEST, "log_level": 0}
         producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
         sent: dict[int, Sent] = {}
@@ -127,7 +132,7 @@ class KafkaBroker:
             return False
 
     def _admin(self) -> AdminClient:
-        # Its own log would say that a broker which is still starting refuses connections.
+        # Its log would report that a starting broker refuses connections.
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def __enter__(self) -> "KafkaBroker":
@@ -138,7 +143,7 @@ class KafkaBroker:
 
 
 def _format(command: list[str]) -> None:
-    """Kafka wants its folder prepared once."""
+    """Kafka's log folder has to be formatted once."""
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
         raise RuntimeError(f"Kafka's folder was not formatted:\n{ran.stdout}{ran.stderr}")
@@ -150,7 +155,7 @@ def _produce(
     while True:
         try:
             producer.produce(topic, value, key, partition, on_delivery=delivered)
-        except BufferError:  # the client's queue is full: let it work
+        except BufferError:  # the client's queue is full: wait
             producer.poll(1)
         else:
             producer.poll(0)
@@ -166,7 +171,7 @@ def _delivered(
 
 
 def main() -> None:
-    """Run a broker until the process is interrupted or told to end."""
+    """Run a broker until the process is interrupted or terminated."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with KafkaBroker() as broker:
         print(broker.bootstrap, flush=True)

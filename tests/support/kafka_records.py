@@ -1,4 +1,4 @@
-"""Reads captures that have Kafka's keys beside the values: one JSON object a line, with both as they were sent."""
+"""Reads captures with keys and values: one JSON object per line, with both as they were sent."""
 
 import json
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def load(path: Path) -> list[Record]:
 
 
 def _record(line: str) -> Record:
-    """The parts are cut out of the line, not written anew: a number's digits are the producer's own."""
+    """Key and value are substrings of the line, not serialized again: numbers keep the producer's digits."""
     topic, end = _part(line, '{"topic":', 0)
     key, end = _part(line, ',"key":', end)
     value, end = _part(line, ',"value":', end)
@@ -46,7 +46,7 @@ def _bytes(text: str) -> bytes | None:
 
 
 def batch(records: list[Record]) -> pa.RecordBatch:
-    """What Spark's Kafka source would give: the columns `topic`, `key` and `value`."""
+    """As Spark's Kafka source returns them: the columns `topic`, `key` and `value`."""
     return pa.record_batch(
         {
             "topic": pa.array([record.topic for record in records]),

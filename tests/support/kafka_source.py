@@ -1,4 +1,4 @@
-"""Spark's Kafka source on a test's topics, and what the local decoder makes of the same messages."""
+"""Spark's Kafka source on a test's topics, and the same messages decoded locally."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -21,7 +21,7 @@ def read(spark: SparkSession, bootstrap: str, *topics: str) -> DataFrame:
 
 
 def stream(spark: SparkSession, bootstrap: str, *topics: str, limit: int | None = None) -> DataFrame:
-    """The topics as a stream from their beginning, `limit` messages a micro-batch."""
+    """The topics as a stream from their beginning, `limit` messages per micro-batch."""
     source = _configured(spark.readStream, bootstrap, topics)
     return (source.option("maxOffsetsPerTrigger", limit) if limit else source).load()
 
@@ -34,7 +34,7 @@ def _configured(
 
 
 def decoded_locally(sent: list[Sent], dialect: str = "auto", **options: Any) -> list[dict[str, Any]]:
-    """The rows of the messages that the broker took, in the order of `ordered`."""
+    """The rows of the messages that the broker stored, in the order of `ordered`."""
     batch = pa.record_batch(
         {
             "key": pa.array([record.key for record in sent], pa.binary()),

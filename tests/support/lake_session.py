@@ -1,4 +1,4 @@
-"""A local Spark that knows the formats `kafka` and `delta`, with what `make jars` fetched."""
+"""A local Spark with the formats `kafka` and `delta`, from the jars that `make jars` fetched."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from local_session import local_session
 from server_process import jars
 from spark_cluster import QUICK_START
 
-# For small data: compiling each query costs more than it gains, and planning it anew between its stages as well.
+# For small data: compiling each query, or planning it again between its stages, costs more than it saves.
 QUICK = {
     "spark.driver.extraJavaOptions": QUICK_START,
     "spark.sql.adaptive.enabled": "false",
@@ -25,7 +25,7 @@ def lake_settings(warehouse: Path) -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": str(warehouse),
-        # Delta reads its log in 50 tasks by default, which a small table has no work for.
+        # Delta reads its log in 50 tasks by default, which is too many for a small table.
         "spark.databricks.delta.snapshotPartitions": "2",
     }
 

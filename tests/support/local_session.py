@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 
 def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
-    """A classic session on two cores, with these settings beside those that all tests need."""
-    # Workers have to run the Python that has towpath; collected timestamps are shown in the process's own zone.
+    """A classic session on two cores, with these settings and those that all tests need."""
+    # Workers have to run the Python that has towpath; timestamps are collected in the process's time zone.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["TZ"] = "UTC"

@@ -1,4 +1,4 @@
-"""What Maxwell 1.22 made of values that it does not deliver as they are.
+"""Values that Maxwell 1.22 changes, and what it sends instead.
 
 Evidence is the capture itself: each rule computes from the truth what is in the message.
 """
@@ -31,7 +31,7 @@ WITH_TYPES = Knowledge(declared=True)
 
 
 def asked(column: Column, knowledge: Knowledge) -> pa.DataType:
-    """The type to ask for; where nobody tells what a column is, one for the JSON that the message has."""
+    """The type for the schema; if the column's type is not known, one for the JSON value in the message."""
     word = truth.base(column.declared)
     if word in truth.GEOMETRIES:
         return pa.string()  # as WKT
@@ -43,7 +43,7 @@ def asked(column: Column, knowledge: Knowledge) -> pa.DataType:
 
 
 def value(column: Column, text: str | None, exact: str | None, knowledge: Knowledge) -> Any:
-    """The value that the server's text stands for."""
+    """The value of the server's text."""
     word = truth.base(column.declared)
     if text is None:
         return None
@@ -58,7 +58,7 @@ def value(column: Column, text: str | None, exact: str | None, knowledge: Knowle
 
 
 def destroyed(column: Column, text: str | None, knowledge: Knowledge) -> Destroyed | None:
-    """What Maxwell made of a value that it does not deliver as it is: why, and what it sends instead."""
+    """For a value that Maxwell changes: why, and what it sends instead."""
     rule = RULES.get(truth.base(column.declared))
     return rule(column, text, knowledge) if rule and text is not None else None
 
@@ -88,12 +88,12 @@ def _fields(span: timedelta, digits: int) -> timedelta:
 
 
 def _year(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None:
-    """The binlog has years since 1900, and 0 for 0."""
+    """The binlog has years since 1900, and 0 for year 0."""
     return ("YEAR 0, sent as 1900", 1900) if int(text) == 0 else None
 
 
 def _int(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None:
-    """ZEROFILL means unsigned, but Maxwell does not know."""
+    """ZEROFILL implies UNSIGNED, but Maxwell ignores that."""
     if "zerofill" not in column.declared or int(text) < 1 << 31:
         return None
     return "INT ZEROFILL from 2^31 on, negative", int(text) - (1 << 32)
@@ -121,14 +121,14 @@ def _signed(number: int) -> int:
 
 
 class Refused:
-    """Stands for a value that is null, with an error that says why."""
+    """Placeholder for a value that is null in a row with an error."""
 
 
 REFUSED = Refused()
 
 
 def _binary(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None:
-    """MySQL's binlog leaves trailing zeros out; the declared length gives them back."""
+    """MySQL's binlog omits trailing zeros; the declared length restores them."""
     stored = bytes.fromhex(text)
     if knowledge.declared or not stored.endswith(b"\0"):
         return None
@@ -136,7 +136,7 @@ def _binary(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None
 
 
 def _geometry_text(column: Column, text: str, knowledge: Knowledge) -> Destroyed | None:
-    """Coordinates are printed with 16 digits behind the point."""
+    """Coordinates are printed with 16 decimal places."""
     wkb = bytes.fromhex(text[truth.SRID_DIGITS :])
     sent = wkt(wkb, digits=16)
     return None if sent == wkt(wkb) else ("geometry with more than 16 digits behind a point, rounded", sent)

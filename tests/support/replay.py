@@ -1,4 +1,4 @@
-"""Replays the row changes of a bulk capture from nothing: every before image and the final table must be right."""
+"""Replays the row changes of a bulk capture from its start: every before image and the final table must be right."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,7 +63,7 @@ class Replay:
         self.state: dict[Row, Row] = {}
 
     def apply(self, op: str, before: Row | None, after: Row | None) -> None:
-        """Applies one change, after checking that the row before it was what the message says."""
+        """Applies one change, after comparing its before image with the current row."""
         assert (before is None, after is None) == (op == "insert", op == "delete")
         if before is not None:
             held = self.state.pop(self.key_of(before), None)
@@ -83,7 +83,7 @@ class Replay:
         return None if row is None else dict(zip(self.names, row, strict=True))
 
     def compare_final(self, final: list[Row]) -> None:
-        """Compares what is there at the end with the rows that the database had."""
+        """Compares the final rows with those of the database."""
         for want in final:
             got = self.state.pop(self.key_of(want), None)
             self.score.image(f"final {self.key_of(want)}", self._named(want), self._named(got))

@@ -1,4 +1,4 @@
-"""A driver to be killed: replicates topics as far as they go, in a process of its own.
+"""A driver that is going to be killed: replicates topics up to their end, in its own process.
 
 python tests/support/replication_driver.py job.json
 
@@ -17,7 +17,7 @@ from lake_session import lake_session
 
 
 def main() -> None:
-    """Run the job, and say after each batch which one it was."""
+    """Run the job, and print the number of each finished batch."""
     job = json.loads(Path(sys.argv[1]).read_text())
     spark = lake_session(Path(job["warehouse"]), job["settings"])
     source = spark.readStream.format("kafka").options(**job["source"]).load()

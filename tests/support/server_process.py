@@ -1,4 +1,4 @@
-"""A server that runs in a process of its own, and ends with whoever started it."""
+"""A server that runs in its own process, and is stopped when its parent ends."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ class ServerProcess:
     def __init__(self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self._log = log
         with log.open("wb") as output:
-            # A group of its own: an interrupt at the terminal is for the starter, which then stops the server in order.
+            # Its own process group: an interrupt at the terminal only reaches the parent, which then stops the server.
             self._process = subprocess.Popen(
                 [str(part) for part in command],
                 stdin=subprocess.DEVNULL,
@@ -27,7 +27,7 @@ class ServerProcess:
                 env=dict(environment or os.environ),
                 start_new_session=True,
             )
-        # However the starter ends, even killed, its end of this pipe is closed then, and the server's group is killed.
+        # When the parent ends, even if it is killed, its end of this pipe is closed, and the server's group is killed.
         self._watch = subprocess.Popen(
             [sys.executable, "-Sc", _WATCH, str(self._process.pid)], stdin=subprocess.PIPE, start_new_session=True
         )
@@ -38,7 +38,7 @@ class ServerProcess:
         return self._process.pid
 
     def wait_until(self, answers: Callable[[], bool], seconds: float = 120) -> None:
-        """Return when it answers; `RuntimeError` with the end of its log when it ends or takes too long."""
+        """Return when it is ready; `RuntimeError` with the end of its log if it exits or takes too long."""
         deadline = time.monotonic() + seconds
         while not answers():
             if self._process.poll() is not None:
@@ -59,7 +59,7 @@ class ServerProcess:
         """End it, and wait for that."""
         if self._process.poll() is None:
             self._process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # the watch kills what is left
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the watchdog kills what is left
                 self._process.wait(20)
         assert self._watch.stdin
         self._watch.stdin.close()
@@ -67,7 +67,7 @@ class ServerProcess:
         self._process.wait()
 
 
-# The group may outlive the process that was started: Spark's workers have executors, and these have Python workers.
+# Processes of the group may outlive the first one: Spark's workers start executors, which start Python workers.
 _WATCH = """
 import os, signal, sys
 sys.stdin.read()

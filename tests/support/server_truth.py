@@ -1,4 +1,4 @@
-"""The truth beside the captures of real servers: row changes, declared types, statements."""
+"""The truth of the captures of real servers: row changes, declared types, statements."""
 
 import json
 from collections import defaultdict
@@ -26,7 +26,7 @@ class Column:
 
 @dataclass
 class Server:
-    """What one server held."""
+    """The contents of one server."""
 
     is_maria: bool
     events: dict[Table, list[dict[str, Any]]]
@@ -70,7 +70,7 @@ CODECS = {
 
 
 def destroyed(server: Server, column: Column, text: str | None) -> tuple[str, Any] | None:
-    """What canal 1.1.8 made of a value that it does not deliver as it is: why, and what it sends instead.
+    """For a value that canal 1.1.8 changes: why, and what it sends instead.
 
     canal decodes every text with `canal.instance.connectionCharset`, UTF-8, whatever the column's charset is.
     """
@@ -91,7 +91,7 @@ def destroyed(server: Server, column: Column, text: str | None) -> tuple[str, An
 
 
 def _destroyed_json(server: Server, column: Column, text: str) -> tuple[str, Any] | None:
-    """What canal makes of JSON: MariaDB's text is read as Latin-1, MySQL's own form is printed by canal."""
+    """JSON as canal writes it: MariaDB's text is decoded as Latin-1, MySQL's binary JSON is formatted by canal."""
     word_is_json = truth.base(column.declared) == "json"
     if server.is_maria and column.name in JSON_IN_DDL and not text.isascii():
         return "MariaDB's JSON, read as Latin-1 by canal", text.encode().decode("latin-1")

@@ -1,4 +1,4 @@
-"""Rows of Spark and of Arrow in one form, so that they can be compared."""
+"""Rows of Spark and of Arrow in a common form for comparison."""
 
 from datetime import datetime, timezone
 from typing import Any

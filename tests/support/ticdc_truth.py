@@ -1,4 +1,4 @@
-"""The truth beside TiCDC's captures: the events that were given to its encoder."""
+"""The truth of TiCDC's captures: the events that were passed to its encoder."""
 
 import json
 import struct
@@ -19,7 +19,7 @@ UNSIGNED = pa.decimal128(20, 0)
 
 @dataclass(frozen=True)
 class Naming:
-    """What a capture tells, or the user, about enum, set and bit columns."""
+    """What a capture, or the user, declares about enum, set and bit columns."""
 
     labels: bool  # whether members of enums and sets are known
     widths: bool  # whether the width of a bit column is known
@@ -46,7 +46,7 @@ class Encoder:
                 self.events.append(entry)
 
     def _of_bulk(self, entry: list[Any]) -> dict[str, Any]:
-        """The short lines of the one table of the bulk capture."""
+        """The abbreviated lines of the bulk capture's one table."""
         [(db, table)] = self.tables
         op, commit_ts, row, old = entry
         return {"msg": "DML", "db": db, "table": table, "op": op, "commit_ts": commit_ts, "row": row, "old": old}
@@ -65,7 +65,7 @@ def clock_of(tso: int) -> datetime:
 
 
 def asked(column: dict[str, Any], naming: Naming) -> pa.DataType:
-    """The type to ask for a column; numbers where a message does not say more."""
+    """The type for the schema; a number if the message has no more information."""
     if column["kind"] in ("enum", "set"):
         return pa.string() if naming.labels else UNSIGNED
     if column["kind"] == "bit" and not naming.widths:

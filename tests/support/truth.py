@@ -1,6 +1,6 @@
-"""What truth files mean: the type to ask for a declared type, and the value that the database's text stands for.
+"""How to read truth files: the schema's type for a declared type, and the value of the database's text.
 
-Written from MySQL's manual and the captures' notes, without a look at towpath: it is the other side of the comparison.
+Written from MySQL's manual and the captures' notes, independently of towpath: it is the other side of the comparison.
 """
 
 import json
@@ -26,7 +26,7 @@ EXACT = Context(prec=100)  # wider than any decimal of MySQL
 
 @dataclass(frozen=True)
 class Json:
-    """A JSON column's value: texts that say the same are equal."""
+    """A JSON column's value: texts with the same parsed value are equal."""
 
     text: str
 
@@ -82,7 +82,7 @@ def _decimal(precision: int, scale: int) -> pa.DataType:
 
 
 def value(declared: str, text: str | None, exact: str | None = None) -> Any:
-    """The value that the server's text stands for; `exact` is a float's text with all its digits."""
+    """The value of the server's text; `exact` is a float's text with all its digits."""
     return None if text is None else converter(declared)(text if exact is None else exact)
 
 
@@ -161,7 +161,7 @@ def same(want: Any, got: Any) -> bool:
 
 
 def same_json(want: str, got: str) -> bool:
-    """Whether two JSON texts say the same; numbers by their value, whatever their spelling."""
+    """Whether two JSON texts have the same value; numbers are compared by value."""
     try:
         return want == got or json.loads(want, **_NUMBERS) == json.loads(got, **_NUMBERS)
     except ValueError:
