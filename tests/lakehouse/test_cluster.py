@@ -86,7 +86,7 @@ def run_job(cluster, kafka, sent, folder, python, **conf):
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-def demand_all(sent, folder, counts):
+def check_all(sent, folder, counts):
     """Both jobs decoded all messages. Returns where the rows of the batch were decoded."""
     wanted = decoded_locally(sent, key="key", fields=FIELDS)
     rows = in_order(of_arrow(pyarrow.parquet.read_table(folder / "batch")))
@@ -98,7 +98,7 @@ def demand_all(sent, folder, counts):
     return places
 
 
-def demand_both_executors(cluster, places):
+def check_both_executors(cluster, places):
     """A standalone worker runs each executor in its own folder."""
     assert {Path(place["folder"]).parents[1] for place in places} == set(cluster.work_folders)
 
@@ -110,8 +110,8 @@ def test_an_environment_packed_by_venv_pack(cluster, kafka, sent, wheel, tmp_pat
     archive = {"spark.archives": f"{packed}#environment"}
     assert f"--archives {packed.name}#environment" in DOCUMENT
     counts = run_job(cluster, kafka, sent, tmp_path, "./environment/bin/python", **archive)
-    places = demand_all(sent, tmp_path, counts)
-    demand_both_executors(cluster, places)
+    places = check_all(sent, tmp_path, counts)
+    check_both_executors(cluster, places)
     for place in places:
         assert Path(place["python"]) == Path(place["folder"], "environment/bin/python")
         assert Path(place["towpath"]).is_relative_to(Path(place["folder"], "environment"))
@@ -126,8 +126,8 @@ def test_the_wheel_alone_where_nodes_have_pyarrow(cluster, kafka, sent, wheel, t
     conf = {"spark.archives": f"{archive}#towpath", "spark.executorEnv.PYTHONPATH": "towpath"}
     assert f"--archives {archive.name}#towpath --conf spark.executorEnv.PYTHONPATH=towpath" in DOCUMENT
     counts = run_job(cluster, kafka, sent, tmp_path, node, **conf)
-    places = demand_all(sent, tmp_path, counts)
-    demand_both_executors(cluster, places)
+    places = check_all(sent, tmp_path, counts)
+    check_both_executors(cluster, places)
     for place in places:
         assert Path(place["python"]) == node
         assert Path(place["towpath"]) == Path(place["folder"], "towpath/towpath/__init__.py")

@@ -100,7 +100,7 @@ def test_shards_of_a_table_share_a_target(spark, tmp_path):
     assert read(spark, tmp_path / "shop" / "t") == [{"id": 2}]
 
 
-def test_what_is_not_known_has_to_be_told(spark, tmp_path):
+def test_missing_information_is_an_error_that_names_the_argument(spark, tmp_path):
     def replicate(value, **options):
         frame = kafka_frame(spark, [("t", 0, value)])
         towpath.spark.replicate(frame, {"shop.a": f"default.`{tmp_path.name}_a`"}, "canal-json", **options)

@@ -88,7 +88,7 @@ def test_a_batch_read_gives_what_the_stream_gave(spark, kafka, sent, streamed):
     assert ordered(batch) == ordered(streamed[0])
 
 
-def test_kept_columns_are_what_the_broker_told_the_producer(sent, streamed):
+def test_kept_columns_are_the_coordinates_that_the_producer_got(sent, streamed):
     table, _ = streamed
     rows = table.selectExpr("topic", "partition", "offset", "unix_millis(timestamp) as timestamp").distinct().collect()
     coordinates = [(record.topic, record.partition, record.offset, record.timestamp) for record in everything(sent)]
@@ -105,17 +105,17 @@ TRUTHS = {
 @pytest.mark.parametrize("name", TRUTHS)
 def test_there_are_as_many_changes_of_each_table_as_the_database_had(sent, streamed, name):
     events = objects(GOLDEN / TRUTHS[name])
-    demand_counts(streamed[0], sent[name], Counter((event["db"], event["table"], event["op"]) for event in events))
+    check_counts(streamed[0], sent[name], Counter((event["db"], event["table"], event["op"]) for event in events))
 
 
 def test_there_are_as_many_changes_of_debezium_as_the_database_had(sent, streamed):
     held = debezium_truth.load("mysql")
     events = {table: debezium_truth.split_key_changes(held, held.events[table]) for table in held.events}
     wanted = Counter((*table, event["op"]) for table in events for event in events[table])
-    demand_counts(streamed[0], sent["debezium-json/mysql-default/mixed.kv.jsonl.zst"], wanted)
+    check_counts(streamed[0], sent["debezium-json/mysql-default/mixed.kv.jsonl.zst"], wanted)
 
 
-def demand_counts(table, sent, wanted):
+def check_counts(table, sent, wanted):
     """The truth does not have all tables of a capture, so only those are compared."""
     changes = table.filter(table.topic == sent[0].topic).filter(table.op.isin(*ROW_CHANGES))
     rows = changes.select("database", "table", "op").collect()

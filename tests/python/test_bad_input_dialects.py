@@ -611,7 +611,7 @@ def test_a_schema_part_that_is_another_in_every_message():
     assert [float(row["after"]["v"]) for row in rows] == [1250 / 10**scale for scale in scales]
 
 
-# --- What only an option can decide ------------------------------------------------------------------------------------
+# --- What only an option can decide -----------------------------------------------------------------------------------
 
 # A type, an ambiguous value, the option that decides, and the result for each of its settings.
 AMBIGUOUS = [

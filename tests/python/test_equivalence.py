@@ -48,7 +48,7 @@ def test_canal_json_and_debezium_json(server, score):
             for event, one, other in zip(events, ours, theirs, strict=True):
                 if held.version(table, event["seq"]) == version:
                     compare(score, held, columns, event, one, other)
-    score.demand_all()
+    score.check_all()
 
 
 def split(columns, rows):
@@ -120,7 +120,7 @@ def test_canal_json_and_canal_protobuf(server, score):
             for event, one, other in zip(held.events[table], ours, theirs, strict=True):
                 if held.version(table, event["seq"]) == version:
                     compare_formats(score, f"seq {event['seq']} {'.'.join(table)}", one, other)
-    score.demand_all()
+    score.check_all()
 
 
 def compare_formats(score, place, one, other):
@@ -157,7 +157,7 @@ def test_debeziums_snapshot_and_its_last_changes(server, score):
         for row in read:
             score.image(f"{table} {row[key]}", left.pop(row[key]), row)
         assert not left
-    score.demand_all()
+    score.check_all()
 
 
 KEYED = [("shop_a", "pkmove"), ("wide_a", "wide")]

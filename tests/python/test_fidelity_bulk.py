@@ -46,7 +46,7 @@ def test_changes_replayed_from_nothing_give_the_final_table(dialect, server, tab
             state.apply(*change)
     cell = truth.value if server == "mysql" else maria_value
     state.compare_final(replay.final_rows(folder / "truth", table, columns, cell))
-    score.demand_all()
+    score.check_all()
 
 
 def maria_value(declared, text, exact):
@@ -99,7 +99,7 @@ def test_every_line_equals_the_event_that_was_encoded(producer, score):
             part = [as_river_tells(score, columns, event) for event in part]
         for image, index in (("before", 3), ("after", 2)):
             compare_images(score, f"{place} {image}", columns, [event[index] for event in part], batch.column(image))
-    score.demand_all()
+    score.check_all()
 
 
 def as_river_tells(score, columns, event):

@@ -53,7 +53,7 @@ def test_cells_of_both_images(schemas, server, flavour, score):
             for event, row in zip(events, rows, strict=True):
                 if capture.server.version(table, event["seq"]) == version:
                     compare(score, capture, columns, event, row)
-    score.demand_all()
+    score.check_all()
 
 
 def compare(score: Score, capture, columns, event, row):
@@ -93,7 +93,7 @@ def test_what_nobody_tells_is_right_or_an_error(server, flavour, score):
         for event, row in zip(events, rows, strict=True):
             if capture.server.version(table, event["seq"]) == version:
                 refused += compare_or_refused(score, capture, columns, event, row)
-    score.demand_all()
+    score.check_all()
     assert score.total / 20 < refused < score.total / 5
 
 
@@ -126,7 +126,7 @@ def test_cells_as_text(server, flavour, score):
         for event, row in zip(events, rows, strict=True):
             if capture.server.version(table, event["seq"]) == version:
                 compare_texts(score, capture, columns, event, row)
-    score.demand_all()
+    score.check_all()
 
 
 def is_printed(column):
@@ -186,7 +186,7 @@ def test_cells_asked_otherwise(server, flavour, score):
                     want = wanted(score, capture, columns, event, image)
                     want = want and {column.name: otherwise(column, want[column.name]) for column in columns}
                     score.image(f"seq {event['seq']} {event['table']} {image}", want, row[image])
-    score.demand_all()
+    score.check_all()
 
 
 def otherwise(column, value):
@@ -260,7 +260,7 @@ def test_a_snapshot_is_the_final_table(schemas, server, flavour, score):
                 score.image(".".join(table), want, row)
             for row in rows:
                 score.cell(".".join(table), "before", None, row["before"])
-    score.demand_all()
+    score.check_all()
 
 
 def last_definition(server, table, final):
@@ -302,7 +302,7 @@ def test_envelopes(schemas, server, flavour, file, score):
             score.cell(f"message {number}", "column_types", declared_types(message["schema"]), row["column_types"])
             message = message["payload"]
         compare_envelope(score, f"message {number}", record, message, row)
-    score.demand_all()
+    score.check_all()
 
 
 OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot", "t": "truncate"}
@@ -402,7 +402,7 @@ def test_statements(server, flavour, score):
         for sql in as_sent(statement["sql"]):
             score.count(found[sql] > 0, f"seq {statement['seq']}", "sql", sql, "no such statement")
             found[sql] -= 1
-    score.demand_all()
+    score.check_all()
 
 
 def as_sent(sql):
@@ -429,7 +429,7 @@ def test_a_geometrys_other_half(server, score):
         for image in ("before", "after"):
             want = event[image] and {name: halves(event[image][name]) for name in schema.names}
             score.image(f"seq {event['seq']} {image}", want, row[image])
-    score.demand_all()
+    score.check_all()
 
 
 def halves(text):

@@ -164,7 +164,7 @@ def test_cells_of_both_images(producer, score):
         if score.same_length(f"{database}.{table}", of_table, rows):
             for want, row in zip(of_table, rows, strict=True):
                 compare_change(score, producer, want, said[want["i"]], row)
-    score.demand_all()
+    score.check_all()
 
 
 def schema(want, declares):
@@ -228,7 +228,7 @@ def test_envelopes(producer, score):
     assert score.same_length(producer.file, wanted, rows)
     for want, value, row in zip(wanted, values, rows, strict=True):
         compare_envelope(score, f"line {want['i']}", want, told_by(producer, want, value), row)
-    score.demand_all()
+    score.check_all()
 
 
 def told_by(producer, want, value):

@@ -36,7 +36,7 @@ def truth():
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_cells_of_both_images(capture, truth, score):
     compare_tables(score, records(FOLDER / capture), truth)
-    score.demand_all()
+    score.check_all()
 
 
 def compare_tables(score, values, truth):
@@ -96,7 +96,7 @@ def test_envelopes(capture, truth, score):
     assert len(rows) == len(truth)
     for record, row in zip(truth, rows, strict=True):
         compare_envelope(score, record, row)
-    score.demand_all()
+    score.check_all()
 
 
 def compare_envelope(score, record, row):
@@ -151,7 +151,7 @@ def test_the_bulk_capture(score):
     values = records(folder / "bulk_orders_v2.lenrec.zst")
     for some_values, some in zip(chunks(values, 10_000), chunks(truth, 10_000), strict=True):
         compare_tables(score, some_values, some)
-    score.demand_all()
+    score.check_all()
 
 
 # Another writer's schema

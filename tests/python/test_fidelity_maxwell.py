@@ -55,7 +55,7 @@ def test_cells_of_both_images(server, values, knowledge, score):
                 for event, row in zip(events, rows, strict=True):
                     if server.version(table, event["seq"]) == version:
                         compare(score, knowledge, columns, event, row)
-    score.demand_all()
+    score.check_all()
 
 
 def compare(score: Score, knowledge, columns, event, row):
@@ -109,7 +109,7 @@ def test_envelopes(values, score):
     assert score.same_length("all", values, rows)
     for number, (value, row) in enumerate(zip(values, rows, strict=True)):
         compare_envelope(score, f"message {number}", json.loads(value), row)
-    score.demand_all()
+    score.check_all()
 
 
 def compare_envelope(score, place, message, row):
@@ -160,7 +160,7 @@ def test_statements(server, values, score):
         if not sql.startswith(NO_MESSAGE + REWRITTEN) and "bulk_a" not in sql:
             score.count(found[sql] > 0, f"seq {statement['seq']}", "sql", sql, "no such statement")
             found[sql] -= 1
-    score.demand_all()
+    score.check_all()
 
 
 @pytest.mark.parametrize("naming", [NUMBERS, DECLARED], ids=["without types", "with types"])
@@ -176,7 +176,7 @@ def test_ticdc_cells_of_both_images(naming, score):
                 events[event["op"].lower()].append(event)
         for row in row_changes(ticdc_decoder(table, columns, naming).decode(array)):
             compare_ticdc(score, columns, naming, next_event(events[row["op"]], row), row)
-    score.demand_all()
+    score.check_all()
     assert score.total > 8_000
 
 

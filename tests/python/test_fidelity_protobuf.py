@@ -26,7 +26,7 @@ def test_every_field_is_that_of_canal_json(name, score):
         score.image(f"row {number}", {field: want[field] for field in want if field not in own}, got)
         shared = {field: want["source"][field] for field in ("operation", "gtid")}
         score.image(f"row {number} source", shared, got["source"])
-    score.demand_all()
+    score.check_all()
 
 
 def fields(message: bytes) -> list[tuple[int, Any]]:
@@ -68,7 +68,7 @@ def test_the_place_of_every_row(name, score):
             place = f"message {number} row {index}"
             score.image(place, want | {"row": index, "message_id": batch, "dialect": "canal-protobuf"}, source)
     assert next(rows, None) is None
-    score.demand_all()
+    score.check_all()
 
 
 def of_entry(entry: dict[int, Any]) -> list[dict[str, Any]]:

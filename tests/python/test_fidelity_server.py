@@ -52,7 +52,7 @@ def test_cells_of_both_images(name, score):
             for event, row in zip(events, rows, strict=True):
                 if server.version(table, event["seq"]) == version:
                     compare(score, server, columns, event, row)
-    score.demand_all()
+    score.check_all()
 
 
 def test_a_wrong_zone_makes_wrong_cells_and_nothing_else():
@@ -123,7 +123,7 @@ def test_cells_of_rows_spread_over_partitions(folder, score):
                 row = next_row(server, columns, event, queues)
                 if server.version(table, event["seq"]) == version:
                     compare(score, server, columns, event, row)
-    score.demand_all()
+    score.check_all()
 
 
 def next_row(server, columns, event, queues):
@@ -165,7 +165,7 @@ def test_upserts_in_the_order_of_their_sequence_give_the_final_table(name, table
     for texts in final:
         want = wanted(score, server, columns, {"row": texts}, "row")
         score.image(f"{table} {texts[key]}", want, held.get(want[key]))
-    score.demand_all()
+    score.check_all()
 
 
 def of_table(entry, table):
@@ -182,7 +182,7 @@ def test_envelopes(name, score):
         for index in range(len(message["data"] or [None])):
             compare_envelope(score, f"message {number}", message, index, next(rows))
     assert next(rows, None) is None
-    score.demand_all()
+    score.check_all()
 
 
 def compare_envelope(score, place, message, index, row):
@@ -243,7 +243,7 @@ def test_statements(name, score):
         if not sql.startswith(NO_MESSAGE + REWRITTEN) and "bulk_a" not in sql:
             score.count(found[sql] > 0, f"seq {statement['seq']}", "sql", sql, "no such statement")
             found[sql] -= 1
-    score.demand_all()
+    score.check_all()
     assert all(re.match(r"DROP TABLE|CREATE TABLE `ctas`", sql) for sql in found.elements())
 
 

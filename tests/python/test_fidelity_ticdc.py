@@ -103,7 +103,7 @@ def test_cells_of_both_images(name, encoder, score):
         if score.same_length(".".join(table), wanted, rows):
             for (event, extension), row in zip(wanted, rows, strict=True):
                 compare_change(score, encoder, capture, event, extension, row)
-    score.demand_all()
+    score.check_all()
 
 
 def sent_extensions(capture, values, encoder):
@@ -190,7 +190,7 @@ def test_statements_and_watermarks(name, encoder, score):
             compare_statement(score, place, want, "ext" in name, row)
         else:
             compare_watermark(score, place, int(want["watermark_ts"]), json.loads(value), row)
-    score.demand_all()
+    score.check_all()
 
 
 def test_statements_in_protobuf(score):
@@ -201,7 +201,7 @@ def test_statements_in_protobuf(score):
     assert score.same_length("statements", wanted, rows)
     for want, row in zip(wanted, rows, strict=True):
         compare_statement(score, f"statement {want['sql']}", want, False, row, at=row["event_time"])
-    score.demand_all()
+    score.check_all()
 
 
 def compare_statement(score, place, want, with_extension, row, at=None):

@@ -52,7 +52,7 @@ def test_cells_of_both_images(naming, batch, encoder, score):
         if score.same_length(".".join(table), wanted, rows):
             for event, row in zip(wanted, rows, strict=True):
                 compare(score, columns, naming, event, row)
-    score.demand_all()
+    score.check_all()
 
 
 def decoder(table, columns, naming):

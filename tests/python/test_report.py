@@ -160,7 +160,7 @@ def test_names_and_examples_are_escaped():
     assert NASTY in text.texts, "in the title"
 
 
-def test_errors_are_told_by_kind_with_an_example():
+def test_errors_are_reported_by_kind_with_an_example():
     text = Text(page(summarize([decoded(MIXED, SCHEMA)])))
     rows = {(row[0], row[1], row[2]): row[3] for row in text.tables[0][1:]}
     assert rows == {

@@ -63,7 +63,7 @@ def stream(spark, values, path, files):
     return source.parquet(str(path))
 
 
-def test_each_micro_batch_is_told(spark, tmp_path, listen):
+def test_each_micro_batch_is_reported(spark, tmp_path, listen):
     values = lines("cloudcanal/small.jsonl")
     orders = sum(len(message["data"]) for message in map(json.loads, values) if message["table"] == "orders")
     reported = []
@@ -84,7 +84,7 @@ def test_each_micro_batch_is_told(spark, tmp_path, listen):
     assert all(counts.messages_per_second > 0 for counts in counted)
 
 
-def test_errors_are_told_by_kind(spark, tmp_path, listen):
+def test_errors_are_reported_by_kind(spark, tmp_path, listen):
     reported = []
     ended = listen(towpath.spark.progress_listener(reported.append))
     source = stream(spark, MIXED, tmp_path / "messages", 1)

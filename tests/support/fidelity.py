@@ -116,7 +116,7 @@ class Score:
         self.omitted += 1
         self.producer_destroyed(f"left out: {reason}")
 
-    def demand_all(self) -> None:
+    def check_all(self) -> None:
         """Fails with the first wrong cells."""
         assert self.total > 0
         assert not self.wrong, f"{self}\n" + "\n".join(self.wrong[: self.SHOWN])
