@@ -68,6 +68,12 @@ def test_only_the_public_names_import_the_lakehouse():
     assert importing - lakehouse == {"towpath.spark"}
 
 
+def test_one_file_of_the_lakehouse_executes_sql():
+    """The others hand it their statements, so that names are quoted and values are escaped there."""
+    lakehouse = SOURCE / "towpath" / "spark" / "lakehouse"
+    assert [path.name for path in lakehouse.glob("*.py") if ".sql(" in path.read_text()] == ["sql.py"]
+
+
 def test_only_the_spark_packages_import_pyspark():
     """Elsewhere its types are only imported for type checking."""
     for name, path in FILES.items():
