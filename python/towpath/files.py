@@ -150,7 +150,7 @@ def _framing(path: str) -> str:
     name = name.with_suffix("") if name.suffix in _COMPRESSIONS else name
     if name.suffix in _FRAMINGS:
         return _FRAMINGS[name.suffix]
-    raise ValueError(f"framing: it does not follow from the name of {path}; allowed are {', '.join(FRAMINGS)}")
+    raise ValueError(f"framing: the extension of {path} is unknown; allowed are {', '.join(FRAMINGS)}")
 
 
 def split(file: File, size: int) -> list[Part]:
