@@ -4,7 +4,7 @@ import pytest
 
 from towpath.spark.lakehouse.sql import column, comma_separated, equal_columns, sql, string, table
 
-HOSTILE = ["plain", "a`b", "``", "it's", "\\", "\\'", 'say "x"', "{name}", "${x}", "客户; DROP TABLE t --", "a.b"]
+HOSTILE = ["plain", "a`b", "``", "it's", "\\", "\\'", 'say "x"', "{name}", "客户; DROP TABLE t --", "a.b"]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
