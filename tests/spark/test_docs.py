@@ -13,16 +13,8 @@ import towpath
 from canal_messages import change
 from documents import ROOT, blocks, run, run_block
 from towpath import files
+from towpath.decoder import PARAMETERS
 from towpath.spark import options
-
-# Each is on its dialect's page.
-DIALECT_OPTIONS = {
-    "decimal_handling_mode",
-    "time_precision_mode",
-    "binary_handling_mode",
-    "bigint_unsigned_handling_mode",
-    "writer_schema",
-}
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="pages need matplotlib, which is not in this environment"
@@ -113,7 +105,9 @@ def test_options_and_framings_of_the_source_page():
     text = (ROOT / "docs" / "source.md").read_text()
     own = re.findall(r"^\| `(\w+)` \| ", text.partition("## Framings")[0], re.MULTILINE)
     assert set(own) == {*options._DEFAULTS, "keep"} - {"path", "paths"}
-    assert all(f"`{name}`" in text for name in set(options._TEXTS) - DIALECT_OPTIONS)
+    assert "Every argument of `towpath.Decoder` except `value` and `key`" in text
+    arguments = {*PARAMETERS, *options._DIALECT_OPTIONS} - {"value", "key"}
+    assert set(options._PARSERS) == {*arguments, *own, "path", "paths"}
     assert re.findall(r"^\| `([\w-]+)` \| `\.", text, re.MULTILINE) == list(files.FRAMINGS)
     assert all(f"`{suffix}`" in text for suffix in (*files._FRAMINGS, *files._COMPRESSIONS))
 
