@@ -130,7 +130,7 @@ def key_and_value(line: bytes) -> tuple[bytes | None, bytes | None]:
 
 
 def show_dialects(kafka: DataFrame) -> None:
-    """One line for each topic: the number of messages and rows."""
+    """One line for each topic: its row changes, transactions, statements and others."""
     decoded = towpath.spark.decode(kafka, fields=["op", "error"], keep=["topic"], key="key")
 
     def count(condition: Column) -> Column:
