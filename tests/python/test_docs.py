@@ -1,4 +1,4 @@
-"""What the documents say is so: code blocks run, tables match the code, links lead somewhere."""
+"""The documents are right: code blocks run, tables match the code, links have targets."""
 
 import re
 import shlex
