@@ -16,7 +16,7 @@ use pythonize::{Depythonizer, PythonizeError};
 use crate::decoder::DecodeError as CoreError;
 use crate::dialect::DIALECTS;
 use crate::options::{Options, TableSchema, named};
-use crate::{Block, Framing, Kind};
+use crate::{Block, Framing, Kind, Layout, Mode};
 
 pyo3::create_exception!(towpath, DecodeError, PyValueError, "A message or value that cannot be decoded.");
 
@@ -76,7 +76,14 @@ impl PyDecoder {
 fn invalid(py: Python<'_>, error: serde_path_to_error::Error<PythonizeError>) -> PyErr {
     let path = error.path().to_string();
     let what = error.into_inner();
-    let text = if path == "." { what.to_string() } else { format!("{path}: {what}") };
+    let text = match what.to_string() {
+        // The path says no more than the text, which has serde's words for a struct.
+        text if text.starts_with("unknown field ") => {
+            text.replace("unknown field", "unknown argument").replace("expected one of", "allowed are").replace('`', "")
+        }
+        text if path == "." => text,
+        text => format!("{path}: {text}"),
+    };
     // A wrong Python type is found by pythonize, or by the visitor of a type.
     let is_type = text.contains("invalid type: ") || PyErr::from(what).is_instance_of::<PyTypeError>(py);
     if is_type { PyTypeError::new_err(text) } else { PyValueError::new_err(text) }
@@ -210,10 +217,22 @@ fn cut(
     Ok((PyArrowType(batch.map_err(|error| PyValueError::new_err(error.to_string()))?), used))
 }
 
+/// The names of a table, in its order.
+fn names<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
+    table.iter().map(|(name, _)| *name).collect()
+}
+
 #[pymodule]
 fn _towpath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("ERROR_KINDS", PyTuple::new(module.py(), Kind::NAMES.iter().map(|(name, _)| *name))?)?;
+    for (constant, names) in [
+        ("ERROR_KINDS", names(Kind::NAMES)),
+        ("FRAMINGS", names(Framing::NAMES)),
+        ("LAYOUTS", names(Layout::NAMES)),
+        ("MODES", names(Mode::NAMES)),
+    ] {
+        module.add(constant, PyTuple::new(module.py(), names)?)?;
+    }
     module.add("DecodeError", module.py().get_type::<DecodeError>())?;
     module.add_class::<PyDecoder>()?;
     module.add_function(wrap_pyfunction!(cut, module)?)?;

@@ -106,9 +106,9 @@ def _add_infer(verb: argparse.ArgumentParser) -> None:
 
 def _add_decode(verb: argparse.ArgumentParser) -> None:
     _add_decoder(verb)
-    _add_argument(verb, "layout", choices=["change", "changelog", "upsert"])
+    _add_argument(verb, "layout", choices=_towpath.LAYOUTS)
     _add_argument(verb, "fields", type=lambda text: text.split(","), metavar="A,B", help="envelope columns to write")
-    _add_argument(verb, "mode", choices=["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+    _add_argument(verb, "mode", choices=_towpath.MODES)
     verb.add_argument(
         "-o", "--output", default="-", metavar="FILE", help=".parquet, .arrow or .jsonl; - is JSON lines (default)"
     )

@@ -13,7 +13,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, FSSpecHandl
 
 from towpath import _towpath
 
-FRAMINGS = ("lines", "length-prefixed", "key-value")
+FRAMINGS = _towpath.FRAMINGS
 COMPRESSIONS = ("none", "gzip", "zstd")
 
 BLOCK_BYTES = 8 << 20

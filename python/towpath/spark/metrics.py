@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from towpath import _towpath
 from towpath.archives import drop_spark_importers
 from towpath.scalars import integers
 from towpath.spark.types import struct_type
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
     from pyspark.sql.types import StructType
 
-ERROR_KINDS = ("syntax", "encoding", "envelope", "type", "range", "missing", "depth", "size", "compression")
+ERROR_KINDS = _towpath.ERROR_KINDS
 """Every `error.kind`, in the order of `docs/errors.md`."""
 
 TOTALS = ("messages", "rows", "filtered", "dropped")
