@@ -72,7 +72,7 @@ impl PyDecoder {
     }
 }
 
-/// The exception for an argument that the options do not take: it names the argument.
+/// Returns the exception of an invalid option, which names the argument.
 fn invalid(py: Python<'_>, error: serde_path_to_error::Error<PythonizeError>) -> PyErr {
     let path = error.path().to_string();
     let what = error.into_inner();
@@ -84,12 +84,12 @@ fn invalid(py: Python<'_>, error: serde_path_to_error::Error<PythonizeError>) ->
         text if path == "." => text,
         text => format!("{path}: {text}"),
     };
-    // A wrong Python type is found by pythonize, or by the visitor of a type.
+    // A wrong Python type is reported by pythonize or by a serde visitor.
     let is_type = text.contains("invalid type: ") || PyErr::from(what).is_instance_of::<PyTypeError>(py);
     if is_type { PyTypeError::new_err(text) } else { PyValueError::new_err(text) }
 }
 
-/// Types of kept columns, where `keep` maps their names to types; the argument is left with the names.
+/// Returns the types of kept columns, if `keep` maps names to types, and replaces the argument by the names.
 fn kept_types(arguments: &Bound<'_, PyDict>) -> PyResult<Vec<(String, DataType)>> {
     let Some(keep) = arguments.get_item("keep")? else { return Ok(Vec::new()) };
     let Ok(types) = keep.cast::<PyDict>() else { return Ok(Vec::new()) };
@@ -107,31 +107,31 @@ fn table_schema(schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
     Ok(TableSchema::Arrow(arrow.map_err(expected)?.fields))
 }
 
-/// Messages from anything with the Arrow PyCapsule interface.
+/// Imports messages from any object with the Arrow PyCapsule interface.
 fn messages(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     if values.hasattr("__arrow_c_array__")? {
         return Ok(make_array(ArrayData::from_pyarrow_bound(values)?));
     }
     if values.hasattr("__arrow_c_stream__")? {
-        return chunks(values);
+        return combine_chunks(values);
     }
     let found = values.get_type().fully_qualified_name()?.to_string();
     Err(PyTypeError::new_err(format!("expected an Arrow array or record batch (the PyCapsule interface), not {found}")))
 }
 
-/// A chunked array or a table, put together.
-fn chunks(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+/// Combines the chunks of a chunked array or a table.
+fn combine_chunks(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let pyarrow = values.py().import("pyarrow")?;
     if let Ok(chunked) = pyarrow.call_method1("chunked_array", (values,)) {
-        let whole = chunked.call_method0("combine_chunks")?;
-        return Ok(make_array(ArrayData::from_pyarrow_bound(&whole)?));
+        let combined = chunked.call_method0("combine_chunks")?;
+        return Ok(make_array(ArrayData::from_pyarrow_bound(&combined)?));
     }
     let table = pyarrow.call_method1("table", (values,))?;
-    let whole = table.call_method0("to_struct_array")?.call_method0("combine_chunks")?;
-    Ok(make_array(ArrayData::from_pyarrow_bound(&whole)?))
+    let combined = table.call_method0("to_struct_array")?.call_method0("combine_chunks")?;
+    Ok(make_array(ArrayData::from_pyarrow_bound(&combined)?))
 }
 
-/// The Python exception of an error.
+/// Converts an error to its Python exception.
 fn raise(py: Python<'_>, error: CoreError) -> PyErr {
     let error = match error {
         CoreError::Row(error) => error,
@@ -150,7 +150,7 @@ fn raise(py: Python<'_>, error: CoreError) -> PyErr {
     attributes().err().unwrap_or(raised)
 }
 
-/// What there is to decode: name, aliases, producer, wire and description of each dialect.
+/// The supported dialects: name, aliases, producer, wire format and description of each.
 #[pyfunction]
 fn dialects(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
@@ -166,7 +166,7 @@ fn dialects(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
-/// The name of the dialect that a message is written in, or None.
+/// The name of a message's dialect, or None.
 #[pyfunction]
 fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
     let name = |message: &[u8]| crate::detect(message).map(|dialect| dialect.name);
@@ -177,7 +177,7 @@ fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
     Ok(name(bytes.as_bytes()))
 }
 
-/// The table's columns from the types that messages declare.
+/// The table's columns, inferred from the types that messages declare.
 #[pyfunction]
 #[pyo3(signature = (values, dialect="auto", database=None, table=None))]
 fn infer_schema(
@@ -193,7 +193,7 @@ fn infer_schema(
     schema.map(PyArrowType).map_err(|error| raise(py, error))
 }
 
-/// The messages of a block of a file, and how many bytes of it they are. `position` is where the block stands in the file.
+/// The messages in a block of a file, and the number of bytes that they take. `position` is the block's offset in the file.
 #[pyfunction]
 fn cut(
     py: Python<'_>,
