@@ -16,12 +16,12 @@ help: ## Say what each verb does
 demo: ## Build, start a local Spark, and show real messages become typed rows
 	@PYTHON="$(PYTHON)" examples/demo.sh
 
-# The jars come first: who lacks Java or Maven learns it at once.
+# The jars come first, so that missing Java or Maven is reported at once.
 test: jars lint wheel ## Everything that must pass: lint, Rust, Python, Spark 4.0 with Kafka and Delta
 	cargo test --locked
 	$(MAKE) --jobs 2 $(APART) test-library test-lakehouse
 
-# Side by side they are done sooner, as neither has work for two cores all the time. What each prints stays together, where this make can do that.
+# Both run at the same time, since neither uses two cores throughout. The output of each is kept together, if this make supports it.
 APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 test-library:
@@ -44,8 +44,8 @@ fmt: $(VENV)/installed ## Format Rust and Python
 	$(IN_VENV) ruff format .
 	$(IN_VENV) ruff check --fix .
 
-# Two environments: Spark's Kafka source can be had for an older Spark than the newest. Without Java or Maven there are no jars,
-# and the parts that need them say so in the table.
+# Two environments, since Spark's Kafka source is not available for the newest Spark. Without Java or Maven there are no jars,
+# and the parts that need them are marked in the table.
 bench: wheel .venv-bench/installed .venv-bench-kafka/installed ## Measure against other readers and write benches/RESULTS.md
 	-$(MAKE) jars
 	.venv-bench/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
@@ -75,7 +75,7 @@ clean: ## Remove everything that was built
 need-java:
 	@$(JAVA) -version 2>&1 | grep -qE 'version "(17|21)[."]' || { echo "missing: a JDK 17 or 21. Spark 4.0 and Kafka run on it; '$(JAVA)' is none. Set JAVA_HOME to one." >&2; exit 1; }
 
-# The folder is made anew, so that no jar of an older version stays behind.
+# The folder is recreated, so that no jar of an older version remains.
 target/jars/%/fetched: tests/lakehouse/jars/%.pom.xml
 	@command -v mvn >/dev/null || { echo "missing: Maven. tests/lakehouse needs a Kafka broker and jars of Spark, which 'mvn' fetches." >&2; exit 1; }
 	rm -rf $(@D)
@@ -96,7 +96,7 @@ matrix-%: .venv-spark-%/installed
 	.venv-spark-$*/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	.venv-spark-$*/bin/python -m pytest tests/spark
 
-# Any other environment is made of the requirements of its name.
+# Every other environment is created from the requirements file of the same name.
 .venv-%/installed: requirements/%.txt
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --requirement $<

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 from tqdm import tqdm
 
 import towpath
-from towpath.summary import FIELDS
+from towpath.report import FIELDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -31,7 +31,7 @@ CANAL = "canal-json: Alibaba canal, MySQL"
 
 Result = TypeVar("Result")
 
-# What is shown as a topic, and where its messages are.
+# The topics of the demo, and the captures with their messages.
 TOPICS = {
     CANAL: "canal-json/canal-mysql/mixed.flat.jsonl.zst",
     "canal-json: Alibaba canal, MariaDB": "canal-json/canal-maria/mixed.flat.jsonl.zst",
@@ -54,7 +54,7 @@ ORDER_LINE = "order_id int, line_no smallint, sku string, qty int, price decimal
 def main() -> None:
     """Start Spark, decode, show, store, report."""
     started = time.monotonic()
-    # The bar counts steps; it shows nothing where there is no terminal.
+    # The bar counts steps; without a terminal it shows nothing.
     with tqdm(
         total=8, bar_format="  {bar:20} {n_fmt}/{total_fmt}  {desc}", leave=False, disable=None, file=sys.stdout
     ) as bar:
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def step(bar: Any, what: str, run: Callable[[], Result]) -> Result:
-    """Do one step, and let the bar say which."""
+    """Run one step, with its name in the progress bar."""
     bar.set_description_str(what)
     result = run()
     bar.update()
@@ -79,13 +79,13 @@ def step(bar: Any, what: str, run: Callable[[], Result]) -> Result:
 
 
 def topics(spark: SparkSession) -> DataFrame:
-    """All captures as Spark's Kafka source would give them."""
+    """All captures as a DataFrame like that of Spark's Kafka source."""
     rows = [(topic, *message) for topic, path in TOPICS.items() for message in messages(path)]
     return spark.createDataFrame(rows, "topic string, key binary, value binary").cache()
 
 
 def local_spark() -> SparkSession:
-    """Two cores, no web page, and workers that run this very Python, since it has towpath."""
+    """Two cores, no web UI, and workers that run this Python, which has towpath."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (
@@ -101,7 +101,7 @@ def local_spark() -> SparkSession:
 
 
 def messages(path: str) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """Keys and values of a capture, cut as its name says."""
+    """Keys and values of a capture; its extension says the framing."""
     with pa.input_stream(str(GOLDEN / path), compression="zstd" if path.endswith(".zst") else None) as file:
         content: bytes = file.read()
     if ".kvrec" in path:
@@ -115,7 +115,7 @@ def messages(path: str) -> Iterator[tuple[bytes | None, bytes | None]]:
 
 
 def records(content: bytes) -> Iterator[bytes]:
-    """What stands behind each length."""
+    """The length-prefixed parts."""
     at = 0
     while at < len(content):
         start = at + 4
@@ -124,13 +124,13 @@ def records(content: bytes) -> Iterator[bytes]:
 
 
 def key_and_value(line: bytes) -> tuple[bytes | None, bytes | None]:
-    """Of `{"topic":..,"key":..,"value":..}`, as they stand there; a null is a tombstone."""
+    """Of `{"topic":..,"key":..,"value":..}`, unparsed; a null is a tombstone."""
     key, value = line[:-1].split(b',"key":', 1)[1].split(b',"value":', 1)
     return (None if key == b"null" else key), (None if value == b"null" else value)
 
 
 def show_dialects(kafka: DataFrame) -> None:
-    """One line for each topic: what its messages turned into."""
+    """One line for each topic: its row changes, transactions, statements and others."""
     decoded = towpath.spark.decode(kafka, fields=["op", "error"], keep=["topic"], key="key")
 
     def count(condition: Column) -> Column:
@@ -191,7 +191,7 @@ def image(row: Any) -> str:
 
 
 def show_ddl_and_watermarks(kafka: DataFrame) -> None:
-    """What is no row change: statements and TiCDC's promises of completeness."""
+    """Events that are no row changes: statements, and TiCDC's watermarks."""
     fields = ["op", "database", "table", "sql", "event_time", "source"]
     decoded = towpath.spark.decode(kafka, fields=fields, keep=["topic"], key="key")
     one_of_each = decoded.filter(f.col("op").isin("ddl", "query", "truncate", "watermark")).dropDuplicates(
@@ -210,7 +210,7 @@ def show_ddl_and_watermarks(kafka: DataFrame) -> None:
 
 
 def show_bad_messages(spark: SparkSession) -> None:
-    """A few messages damaged on purpose, beside an undamaged one."""
+    """A few messages that are corrupted on purpose, and a valid one."""
     inserts = (value for _, value in messages(TOPICS[CANAL]) if value and b"INSERT" in value)
     good = next(message for message in inserts if b'"table":"order_line"' in message)
     damaged = {
@@ -226,7 +226,7 @@ def show_bad_messages(spark: SparkSession) -> None:
     decoded = towpath.spark.decode(
         frame, "canal-json", ORDER_LINE, fields=["op", "row", "after", "error"], keep=["what"]
     )
-    # An undamaged message and its rows have no error; its first row is enough to show.
+    # A valid message has no error; its first row is enough to show.
     shown = decoded.filter("error is not null or row = 0")
     rows = [(row.what, row.op, *why(row.error), image(row.after)) for row in shown.collect()]
     table(
@@ -238,7 +238,7 @@ def show_bad_messages(spark: SparkSession) -> None:
 
 
 def why(error: Any) -> Sequence[Any]:
-    """An error's kind, place and message."""
+    """An error's kind, position and message."""
     return ("", "", "") if error is None else (error.kind, error.byte, error.message)
 
 
@@ -251,7 +251,7 @@ def store(kafka: DataFrame) -> None:
 
 
 def report(kafka: DataFrame) -> None:
-    """A page with plots of what all the messages hold."""
+    """A page with plots of all messages."""
     decoded = towpath.spark.decode(kafka, fields=FIELDS, key="key")
     towpath.spark.report(decoded, REPORT, "Every dialect's golden messages")
     say(f"\nA report with plots was written to {REPORT}")
@@ -263,7 +263,7 @@ def say(text: str) -> None:
 
 
 def table(title: str, subtitle: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table; cells are cut to a width that a terminal can hold."""
+    """Print a table; cells are truncated to the width of a terminal."""
     cells = [[cut(cell) for cell in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(columns, *cells, strict=True)]
     say(f"\n{title}\n{subtitle}\n")

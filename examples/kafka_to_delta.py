@@ -23,7 +23,7 @@ CAPTURE = ROOT / "tests" / "golden" / "canal-json" / "canal-mysql" / "mixed.flat
 
 
 def main() -> None:
-    """Fill the topic if asked to, replicate it, and show what there is."""
+    """Fill the topic if `--fill` is given, replicate it, and print the tables."""
     arguments = parsed()
     if arguments.fill:
         fill(arguments.broker, arguments.topic)
@@ -68,7 +68,7 @@ def targets(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def fill(broker: str, topic: str) -> None:
-    """Produce what a canal wrote while it read a MySQL server."""
+    """Produce what canal wrote while it read a MySQL server."""
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # it does export them
 
@@ -82,7 +82,7 @@ def fill(broker: str, topic: str) -> None:
 
 
 def session(jars: str) -> SparkSession:
-    """A local Spark that knows Kafka and Delta, with workers that run this very Python, since it has towpath."""
+    """A local Spark with Kafka and Delta, and workers that run this Python, which has towpath."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (

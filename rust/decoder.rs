@@ -1,4 +1,4 @@
-//! Options in, record batches out.
+//! The decoder: options in, record batches out.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -26,14 +26,14 @@ use crate::template::{Incoming, Templates};
 use crate::value::Value;
 use crate::wire::compression::{Compression, expand};
 
-/// How many bytes of messages are read before their values are converted: what stays in a core's own cache.
+/// Bytes of messages that are read before their values are converted: sized for a core's own cache.
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// Decodes change messages into record batches. Immutable, so one decoder serves many threads; what a call puts out depends
-/// on its input alone.
+/// Decoder of change messages into record batches. Immutable, so one decoder serves many threads; the output of a call depends
+/// only on its input.
 pub struct Decoder {
     options: Options,
-    /// None looks at each message by itself.
+    /// `None` detects the dialect of each message.
     dialect: Option<&'static Dialect>,
     plan: Plan,
     columns: ColumnNames,
@@ -47,7 +47,7 @@ pub struct Decoder {
 pub enum DecodeError {
     /// The first bad row, in mode `FAILFAST`.
     Row(Error),
-    /// The input has not the shape that was announced: a column is missing or of another type.
+    /// The input does not match the options: a column is missing or of another type.
     Input(String),
 }
 
@@ -80,13 +80,13 @@ impl From<ArrowError> for DecodeError {
     }
 }
 
-/// A message as it is read: expanded, or why it cannot be.
+/// An expanded message, or the fault that prevents its expansion.
 enum Payload<'a> {
     Tombstone,
     Bytes(Cow<'a, [u8]>),
-    /// A message that was stored elsewhere with its key.
+    /// A claim-checked message, stored with its key.
     Stored(claim_check::Stored),
-    Broken(Cell<Option<Fault>>),
+    Invalid(Cell<Option<Fault>>),
 }
 
 impl Payload<'_> {
@@ -99,10 +99,10 @@ impl Payload<'_> {
     }
 }
 
-/// What is done with the messages of a chunk.
-trait ReadChunk {
-    /// The names and declared types that were met before mean nothing any more.
-    fn forget(&mut self) {}
+/// Consumer of the messages of a chunk.
+trait ChunkReader {
+    /// Invalidates everything that refers to interned names and declared types.
+    fn reset(&mut self) {}
 
     fn read<'a>(
         &mut self,
@@ -113,13 +113,13 @@ trait ReadChunk {
     ) -> Result<(), DecodeError>;
 }
 
-/// Reads every message into events.
-struct EachChunk<'r, F> {
+/// Reads every message into events, and calls `chunk` with those of each chunk.
+struct EventReader<'r, F> {
     decoder: &'r Decoder,
     chunk: F,
 }
 
-impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ReadChunk for EachChunk<'_, F> {
+impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ChunkReader for EventReader<'_, F> {
     fn read<'a>(
         &mut self,
         messages: &'a [Payload<'_>],
@@ -128,23 +128,23 @@ impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ReadChunk for
         payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
         let mut caches = Caches::default();
-        for (index, body) in messages.iter().enumerate() {
+        for (index, payload) in messages.iter().enumerate() {
             events.begin(payloads.first + index);
-            self.decoder.read(body, input.key(payloads.first + index), events, &mut caches);
+            self.decoder.read(payload, input.key(payloads.first + index), events, &mut caches);
         }
         (self.chunk)(events)
     }
 }
 
-/// Reads messages into a batch: by a template if there is one, else into events first.
-struct Run<'r> {
+/// Reads messages into a batch: by a template if one matches, else through events.
+struct BatchReader<'r> {
     decoder: &'r Decoder,
     batch: Batch<'r>,
     templates: Templates,
 }
 
-impl ReadChunk for Run<'_> {
-    fn forget(&mut self) {
+impl ChunkReader for BatchReader<'_> {
+    fn reset(&mut self) {
         self.templates.clear();
     }
 
@@ -156,10 +156,10 @@ impl ReadChunk for Run<'_> {
         payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
         let (mut scratch, mut caches) = (Scratch::default(), Caches::default());
-        for (index, body) in messages.iter().enumerate() {
+        for (index, payload) in messages.iter().enumerate() {
             let index = payloads.first + index;
             let key = input.key(index);
-            let message = self.decoder.incoming(body, key, index);
+            let message = self.decoder.incoming(payload, key, index);
             if let Some(message) = &message
                 && let Some(slot) = self.templates.find(message, self.decoder.dialect)
             {
@@ -169,7 +169,7 @@ impl ReadChunk for Run<'_> {
                 }
             }
             events.begin(index);
-            let dialect = self.decoder.read(body, key, events, &mut caches);
+            let dialect = self.decoder.read(payload, key, events, &mut caches);
             if let (Some(message), Some(dialect)) = (&message, dialect) {
                 self.templates.learn(message, dialect, &mut self.batch, events);
             }
@@ -186,7 +186,7 @@ impl ReadChunk for Run<'_> {
 }
 
 impl Decoder {
-    /// Checks the options; an unknown name or type says what is allowed.
+    /// Validates the options; errors about unknown names or types list the allowed ones.
     pub fn new(options: Options) -> Result<Self, String> {
         let dialect = match options.dialect.as_str() {
             "auto" => None,
@@ -202,7 +202,7 @@ impl Decoder {
         Ok(Decoder { options, dialect, plan, columns, fields, dialect_options, metrics: Mutex::default() })
     }
 
-    /// The output's schema. Types of kept columns are those of Kafka's own columns, or given here.
+    /// Returns the output's schema. The types of kept columns are given in `kept`, else those of Spark's Kafka source.
     pub fn schema(&self, kept: &[(String, DataType)]) -> Result<SchemaRef, String> {
         let mut fields: Vec<FieldRef> = self.fields.iter().cloned().collect();
         for name in &self.options.keep {
@@ -214,26 +214,27 @@ impl Decoder {
         Ok(Arc::new(Schema::new(fields)))
     }
 
-    /// What was counted over all calls so far.
+    /// Returns the counters over all calls so far.
     pub fn metrics(&self) -> Metrics {
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Decodes an array of messages, or a struct array (a record batch) that has them as a column.
+    /// Decodes an array of messages, or a struct array (a record batch) with a column of messages.
     pub fn decode(&self, values: &dyn Array) -> Result<RecordBatch, DecodeError> {
         let finished = self.run(&self.input(values)?)?;
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&finished.metrics);
         self.assemble(finished, values.as_any().downcast_ref())
     }
 
-    /// Where the messages are stored that were too large for Kafka: the index of each that only names the place, and the place.
+    /// Returns the claim checks, which refer to messages too large for Kafka: the index of each such message, and the location of
+    /// the stored one.
     pub fn claim_checks(&self, values: &dyn Array) -> Result<Vec<(usize, String)>, DecodeError> {
         let mut found = Vec::new();
         self.each_chunk(&self.input(values)?, |events| {
             for row in &events.rows {
                 let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
-                if let Some(place) = envelope.and_then(|envelope| envelope.claim_check.as_deref()) {
-                    found.push((row.message, place.to_owned()));
+                if let Some(location) = envelope.and_then(|envelope| envelope.claim_check.as_deref()) {
+                    found.push((row.message, location.to_owned()));
                 }
             }
             Ok(())
@@ -241,7 +242,7 @@ impl Decoder {
         Ok(found)
     }
 
-    /// The messages, with what stands beside them in a struct array.
+    /// Returns the messages, with the keys and offsets of a struct array.
     fn input<'v>(&self, values: &'v dyn Array) -> Result<Input<'v>, DecodeError> {
         let Some(columns) = values.as_any().downcast_ref::<StructArray>() else {
             return Ok(Input { messages: bytes_of(values)?, keys: None, offsets: None });
@@ -257,28 +258,28 @@ impl Decoder {
     }
 
     fn run(&self, input: &Input<'_>) -> Result<Finished, DecodeError> {
-        let mut run = Run { decoder: self, batch: Batch::new(&self.plan)?, templates: Templates::new() };
-        self.read_all(input, &mut run)?;
-        Ok(run.batch.finish(input.messages.len())?)
+        let mut reader = BatchReader { decoder: self, batch: Batch::new(&self.plan)?, templates: Templates::new() };
+        self.read_all(input, &mut reader)?;
+        Ok(reader.batch.finish(input.messages.len())?)
     }
 
     /// Reads the messages, chunk by chunk.
-    fn read_all(&self, input: &Input<'_>, reader: &mut impl ReadChunk) -> Result<(), DecodeError> {
+    fn read_all(&self, input: &Input<'_>, reader: &mut impl ChunkReader) -> Result<(), DecodeError> {
         let mut keys = Interner::new(&self.columns, self.variant(self.dialect).quoting);
         let mut members = MemberNames::default();
-        let mut types = DeclaredTypes::new(self.plan.asks(EnvelopeField::ColumnTypes));
+        let mut types = DeclaredTypes::new(self.plan.has_field(EnvelopeField::ColumnTypes));
         let mut capacity = Capacity::default();
         let mut at = 0;
         while at < input.messages.len() {
             let payloads = self.payloads(input, at);
-            let forgotten = keys.trim();
-            if types.trim(forgotten) {
-                reader.forget();
+            let keys_were_reset = keys.trim();
+            if types.trim(keys_were_reset) {
+                reader.reset();
             }
             members.trim();
-            let known = Interned { keys: &mut keys, members: &mut members, types: &mut types };
+            let interned = Interned { keys: &mut keys, members: &mut members, types: &mut types };
             let arena = Bump::new();
-            let mut events = Events::new(known, &arena, self.plan.wants, self.dialect_name(), capacity);
+            let mut events = Events::new(interned, &arena, self.plan.wants, self.dialect_name(), capacity);
             let texts: Vec<&[u8]> = payloads.iter().map(Payload::bytes).collect();
             reader.read(&payloads, input, &mut events, &Payloads { first: at, texts: &texts })?;
             capacity = events.capacity();
@@ -287,14 +288,14 @@ impl Decoder {
         Ok(())
     }
 
-    /// Calls `found` with the columns of each row change of the tables that were asked for: name, declared type and value.
+    /// Calls `found` with each column of each row change of the selected tables: name, declared type and value.
     pub(crate) fn declared_types(
         &self,
         values: &dyn Array,
         mut found: impl FnMut(&str, &DeclaredType, &Value<'_>) -> Result<(), String>,
     ) -> Result<(), DecodeError> {
         self.each_chunk(&self.input(values)?, |events| {
-            let mut latest = ImageByName::default();
+            let mut image_by_name = ImageByName::default();
             for row in events.rows.iter().filter(|row| row.op.is_row_change()) {
                 let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
                 let passes = self
@@ -302,10 +303,10 @@ impl Decoder {
                     .filter
                     .passes(envelope.database.as_deref().unwrap_or_default(), envelope.table.as_deref().unwrap_or_default());
                 let block = envelope.types.filter(|_| passes).and_then(|block| events.types.block(block));
-                row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| latest.load(image, events));
+                row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| image_by_name.load(image, events));
                 for (key, id) in block.map_or(&[][..], |block| &block.entries) {
                     if let Some(declared) = events.types.declared(*id) {
-                        found(events.keys.name(*key), declared, &latest.value(*key).as_text())?;
+                        found(events.keys.name(*key), declared, &image_by_name.value(*key).as_text())?;
                     }
                 }
             }
@@ -313,23 +314,23 @@ impl Decoder {
         })
     }
 
-    /// Reads all messages into events, and calls `chunk` with those of each chunk.
+    /// Reads all messages into events, and calls `chunk` with the events of each chunk.
     fn each_chunk(
         &self,
         input: &Input<'_>,
         chunk: impl FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        self.read_all(input, &mut EachChunk { decoder: self, chunk })
+        self.read_all(input, &mut EventReader { decoder: self, chunk })
     }
 
-    /// The next messages, expanded, up to a chunk's size.
+    /// Expands the next messages, up to the size of a chunk.
     fn payloads<'a>(&self, input: &Input<'a>, at: usize) -> Vec<Payload<'a>> {
         let mut payloads = Vec::new();
         let mut bytes = 0;
         for message in input.messages.get(at..).unwrap_or_default() {
-            let body = message.map_or(Payload::Tombstone, |message| self.expand(message));
-            bytes += body.bytes().len();
-            payloads.push(body);
+            let payload = message.map_or(Payload::Tombstone, |message| self.expand(message));
+            bytes += payload.bytes().len();
+            payloads.push(payload);
             if bytes >= CHUNK_BYTES {
                 break;
             }
@@ -338,7 +339,7 @@ impl Decoder {
     }
 
     fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
-        // Only JSON can be told from what is compressed: other wires begin with any byte.
+        // Only JSON is distinguishable from compressed bytes: the other formats may begin with any byte.
         let is_plain = |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_json(bytes);
         let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| match claim_check::unwrap(&bytes) {
             None => Ok(Payload::Bytes(bytes)),
@@ -348,27 +349,27 @@ impl Decoder {
                 Ok(Payload::Stored(claim_check::Stored { key, value }))
             }
         });
-        expanded.unwrap_or_else(|fault| Payload::Broken(Cell::new(Some(fault))))
+        expanded.unwrap_or_else(|fault| Payload::Invalid(Cell::new(Some(fault))))
     }
 
-    /// Reads a message into events, and returns its dialect if it could be read.
+    /// Reads a message into events. Returns its dialect, or `None` for a tombstone or a message that cannot be read.
     fn read<'a>(
         &self,
-        body: &'a Payload<'_>,
+        payload: &'a Payload<'_>,
         key: Option<&'a [u8]>,
         events: &mut Events<'a, '_, '_>,
         caches: &mut Caches<'a>,
     ) -> Option<&'static Dialect> {
-        let envelope_row = match body {
+        let result = match payload {
             Payload::Tombstone => {
                 events.push_message(Op::Tombstone, None);
                 return None;
             }
             Payload::Bytes(bytes) => self.read_bytes(bytes, key, events, caches),
             Payload::Stored(stored) => self.read_bytes(&stored.value, stored.key.as_deref().or(key), events, caches),
-            Payload::Broken(fault) => fault.take().map_or_else(|| Err(Fault::new(Kind::Compression, "is broken")), Err),
+            Payload::Invalid(fault) => fault.take().map_or_else(|| Err(Fault::new(Kind::Compression, "is broken")), Err),
         };
-        envelope_row.map_err(|fault| events.fail_message(fault)).ok()
+        result.map_err(|fault| events.fail_message(fault)).ok()
     }
 
     fn read_bytes<'a>(
@@ -389,9 +390,9 @@ impl Decoder {
         Ok(dialect)
     }
 
-    /// A message that may be one of a template.
-    fn incoming<'a>(&self, body: &'a Payload<'_>, key: Option<&'a [u8]>, index: usize) -> Option<Incoming<'a>> {
-        let bytes = match body {
+    /// Returns a message that a template may match.
+    fn incoming<'a>(&self, payload: &'a Payload<'_>, key: Option<&'a [u8]>, index: usize) -> Option<Incoming<'a>> {
+        let bytes = match payload {
             Payload::Bytes(bytes) if self.options.templates && self.dialect.is_none_or(|dialect| dialect.template.is_some()) => bytes,
             _ => return None,
         };
@@ -408,22 +409,22 @@ impl Decoder {
         self.dialect.map_or("auto", |dialect| dialect.name)
     }
 
-    /// Adds the kept columns, and takes out the rows that were dropped.
+    /// Adds the kept columns, and removes the dropped rows.
     fn assemble(&self, finished: Finished, input: Option<&StructArray>) -> Result<RecordBatch, DecodeError> {
-        let Finished { columns: mut arrays, origins, stays, .. } = finished;
+        let Finished { columns: mut arrays, origins, kept, .. } = finished;
         let rows = origins.len();
         let origins = UInt64Array::from(origins);
         let mut fields: Vec<FieldRef> = self.fields.iter().cloned().collect();
         for name in &self.options.keep {
             let input = input.ok_or_else(|| format!("keep: {name:?} needs a record batch as input, not an array"))?;
-            let kept = arrow_select::take::take(column(input, name)?, &origins, None)?;
-            fields.push(Arc::new(Field::new(name, kept.data_type().clone(), true)));
-            arrays.push(kept);
+            let array = arrow_select::take::take(column(input, name)?, &origins, None)?;
+            fields.push(Arc::new(Field::new(name, array.data_type().clone(), true)));
+            arrays.push(array);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?;
-        match stays {
-            Some(stays) if stays.true_count() < rows => Ok(arrow_select::filter::filter_record_batch(&batch, &stays)?),
+        match kept {
+            Some(kept) if kept.true_count() < rows => Ok(arrow_select::filter::filter_record_batch(&batch, &kept)?),
             _ => Ok(batch),
         }
     }
@@ -434,7 +435,7 @@ fn unknown_dialect(name: &str) -> String {
     format!("dialect: unknown {name:?}; allowed are auto, {}", names.collect::<Vec<_>>().join(", "))
 }
 
-/// The dialect that a message is written in, compressed by TiCDC or not.
+/// Detects the dialect of a message, which may be compressed or claim-checked by TiCDC.
 pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
     let expanded = expand(message, Compression::Auto, begins_like_json).unwrap_or(Cow::Borrowed(message));
     match claim_check::unwrap(&expanded) {
@@ -456,7 +457,7 @@ fn check_column_options(options: &Options, columns: &ColumnNames) -> Result<(), 
     }
 }
 
-/// The layout's columns.
+/// Returns the layout's columns.
 fn output_fields(plan: &Plan) -> Fields {
     let images = plan.image_type();
     let envelope: Vec<FieldRef> = plan.fields.iter().map(|field| field.arrow(plan.layout, &images)).collect();
@@ -476,7 +477,7 @@ fn check_names(fields: &Fields, keep: &[String]) -> Result<(), String> {
     }
 }
 
-/// Types of the columns of Spark's Kafka source.
+/// Returns the type of a column of Spark's Kafka source.
 fn kafka_type(name: &str) -> Option<DataType> {
     Some(match name {
         "key" | "value" => DataType::Binary,
@@ -492,7 +493,7 @@ fn column<'c>(columns: &'c StructArray, name: &str) -> Result<&'c ArrayRef, Stri
     columns.column_by_name(name).ok_or_else(|| format!("the input has no column {name:?}; it has {}", columns.column_names().join(", ")))
 }
 
-/// The messages of an array of any of Arrow's text and binary types.
+/// Returns the messages of an array of any Arrow text or binary type.
 fn bytes_of(array: &dyn Array) -> Result<Vec<Option<&[u8]>>, String> {
     Ok(match array.data_type() {
         DataType::Binary => array.as_binary::<i32>().iter().collect(),

@@ -1,68 +1,51 @@
-//! What can go wrong, and where.
+//! Errors, and where they occur.
 //!
-//! A [`Fault`] is raised close to the bytes and knows only what it sees: a kind, a sentence, an address. It becomes an
-//! [`Error`] where the message, the dialect and the field are known. Success pays for neither.
+//! A [`Fault`] is created close to the bytes, with only local knowledge: a kind, a description, an offset. It becomes an
+//! [`Error`] where the message, the dialect and the field are known. The success path pays for neither.
 
 use std::fmt;
 
-/// The kinds of error, as `error.kind` spells them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// The bytes are not what the wire format demands (broken JSON).
-    Syntax,
-    /// The bytes are not UTF-8, or a text cannot be what it must stand for (a lone surrogate, Latin-1 above U+00FF).
-    Encoding,
-    /// The message is well-formed but is not the envelope that its dialect prescribes.
-    Envelope,
-    /// A value is of another type than the column.
-    Type,
-    /// A value is of the column's type but does not fit into it.
-    Range,
-    /// A column is not in the message (`missing="error"`).
-    Missing,
-    /// Nesting beyond the bound.
-    Depth,
-    /// A value or a batch beyond what an Arrow array can hold.
-    Size,
-    /// Compressed bytes that cannot be expanded, or expand beyond the bound.
-    Compression,
-}
+use crate::named::named_enum;
 
-impl Kind {
-    /// Every kind, in the order of the documentation.
-    pub const ALL: [Kind; 9] =
-        [Kind::Syntax, Kind::Encoding, Kind::Envelope, Kind::Type, Kind::Range, Kind::Missing, Kind::Depth, Kind::Size, Kind::Compression];
-
-    /// The word that users see.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Syntax => "syntax",
-            Kind::Encoding => "encoding",
-            Kind::Envelope => "envelope",
-            Kind::Type => "type",
-            Kind::Range => "range",
-            Kind::Missing => "missing",
-            Kind::Depth => "depth",
-            Kind::Size => "size",
-            Kind::Compression => "compression",
-        }
+named_enum! {
+    /// The kinds of error, by the names of `error.kind`.
+    #[derive(Hash)]
+    pub enum Kind {
+        /// The bytes violate the wire format (broken JSON).
+        Syntax = "syntax",
+        /// The bytes are not UTF-8, or the text cannot be decoded (a lone surrogate, Latin-1 above U+00FF).
+        Encoding = "encoding",
+        /// The message is well-formed but not a valid envelope of its dialect.
+        Envelope = "envelope",
+        /// The type of a value does not match the column's.
+        Type = "type",
+        /// A value of the column's type is out of range.
+        Range = "range",
+        /// A column is missing from the message (`missing="error"`).
+        Missing = "missing",
+        /// Nesting beyond the limit.
+        Depth = "depth",
+        /// A value or a batch that exceeds the capacity of an Arrow array.
+        Size = "size",
+        /// Compressed bytes that cannot be expanded, or expand beyond the limit.
+        Compression = "compression",
     }
 }
 
 /// An error of a message or of one of its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What kind of error.
+    /// The kind of error.
     pub kind: Kind,
     /// Dialect, field, what was found and what was expected: `canal-json: after.total: "12,50" is not a decimal(10,2)`.
     pub message: String,
     /// The dialect that read the message.
     pub dialect: &'static str,
-    /// The table's column, where it is one.
+    /// The table's column, if the error is of one.
     pub column: Option<String>,
-    /// Offset in the (expanded) message, in bytes, where it is known.
+    /// Byte offset in the (expanded) message, if known.
     pub byte: Option<usize>,
-    /// Row of the input batch.
+    /// Row in the input batch.
     pub row: usize,
 }
 
@@ -74,7 +57,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// An error before its surroundings are known. Boxed, so that results stay small on the way up.
+/// An error before its context is known. Boxed to keep `Result` small.
 #[derive(Debug)]
 pub(crate) struct Fault(Box<FaultParts>);
 
@@ -94,25 +77,25 @@ impl Fault {
         Fault(Box::new(FaultParts { kind, what: what.into(), field: String::new(), byte: None }))
     }
 
-    /// Names the byte of the message, unless one nearer to the cause is named already.
+    /// Sets the byte offset, unless one closer to the cause is set.
     pub fn at(mut self, byte: usize) -> Self {
         self.0.byte.get_or_insert(byte);
         self
     }
 
-    /// The same fault in a message of which the part that was read begins at this byte.
+    /// Shifts the offset from the part of the message that was read, which begins at `start`, to the message.
     pub fn shifted(mut self, start: usize) -> Self {
         self.0.byte = self.0.byte.map(|byte| byte + start);
         self
     }
 
-    /// The same fault where its byte is none of the message's value.
-    pub fn forget_byte(mut self) -> Self {
+    /// Clears the offset, for a fault outside the message's value.
+    pub fn without_byte(mut self) -> Self {
         self.0.byte = None;
         self
     }
 
-    /// Prepends a step of the field's path while the error travels up.
+    /// Prepends a step to the field's path while the error propagates.
     pub fn within(mut self, step: &str) -> Self {
         let rest = std::mem::take(&mut self.0.field);
         self.0.field = if rest.is_empty() { step.to_owned() } else { format!("{step}.{rest}") };
@@ -123,7 +106,7 @@ impl Fault {
         *self.0
     }
 
-    /// The error of the message in `row`.
+    /// Converts to the error of the message in `row`.
     pub fn into_error(self, dialect: &'static str, column: Option<String>, row: usize) -> Error {
         let FaultParts { kind, what, field, byte } = *self.0;
         let message = if field.is_empty() { format!("{dialect}: {what}") } else { format!("{dialect}: {field}: {what}") };
@@ -131,10 +114,10 @@ impl Fault {
     }
 }
 
-/// Shortens a text that is quoted in an error, at a character's boundary.
+/// Quotes a text for an error, truncated at a character boundary.
 pub(crate) fn excerpt(text: &str) -> String {
-    const LONGEST: usize = 80;
-    match text.char_indices().nth(LONGEST) {
+    const MAX_CHARS: usize = 80;
+    match text.char_indices().nth(MAX_CHARS) {
         None => format!("{text:?}"),
         Some((end, _)) => format!("{:?}... ({} bytes)", text.get(..end).unwrap_or_default(), text.len()),
     }

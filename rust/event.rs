@@ -12,69 +12,50 @@ use hashbrown::HashSet;
 use crate::error::{Fault, Result};
 use crate::interner::{Interner, MemberNames, NameId};
 use crate::mysql::types::DeclaredTypes;
+use crate::named::named_enum;
 use crate::value::Value;
 use crate::wire::json::Cursor;
 
-/// The operation of an output row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Op {
-    /// A row was inserted.
-    Insert,
-    /// A row was updated.
-    Update,
-    /// A row was deleted.
-    Delete,
-    /// A row was read by the producer's initial scan.
-    Snapshot,
-    /// All rows of a table were removed.
-    Truncate,
-    /// The schema changed.
-    Ddl,
-    /// A statement that is no DDL.
-    Query,
-    /// A transaction begins.
-    Begin,
-    /// A transaction is committed.
-    Commit,
-    /// A transaction is rolled back.
-    Rollback,
-    /// The producer is alive.
-    Heartbeat,
-    /// A GTID is announced.
-    Gtid,
-    /// All changes up to a point have been sent.
-    Watermark,
-    /// A Kafka record without a value.
-    Tombstone,
-    /// An operation that has no counterpart here.
-    Other,
-    /// The message could not be read.
-    Error,
+named_enum! {
+    /// The operation of an output row.
+    #[derive(Hash)]
+    pub enum Op {
+        /// A row was inserted.
+        Insert = "insert",
+        /// A row was updated.
+        Update = "update",
+        /// A row was deleted.
+        Delete = "delete",
+        /// A row was read by the producer's initial scan.
+        Snapshot = "snapshot",
+        /// All rows of a table were removed.
+        Truncate = "truncate",
+        /// The schema changed.
+        Ddl = "ddl",
+        /// A statement that is no DDL.
+        Query = "query",
+        /// A transaction begins.
+        Begin = "begin",
+        /// A transaction is committed.
+        Commit = "commit",
+        /// A transaction is rolled back.
+        Rollback = "rollback",
+        /// The producer is alive.
+        Heartbeat = "heartbeat",
+        /// A GTID is announced.
+        Gtid = "gtid",
+        /// All changes up to a point have been sent.
+        Watermark = "watermark",
+        /// A Kafka record without a value.
+        Tombstone = "tombstone",
+        /// An operation that has no counterpart here.
+        Other = "other",
+        /// The message could not be read.
+        Error = "error",
+    }
 }
 
 impl Op {
-    /// The word in the output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Op::Insert => "insert",
-            Op::Update => "update",
-            Op::Delete => "delete",
-            Op::Snapshot => "snapshot",
-            Op::Truncate => "truncate",
-            Op::Ddl => "ddl",
-            Op::Query => "query",
-            Op::Begin => "begin",
-            Op::Commit => "commit",
-            Op::Rollback => "rollback",
-            Op::Heartbeat => "heartbeat",
-            Op::Gtid => "gtid",
-            Op::Watermark => "watermark",
-            Op::Tombstone => "tombstone",
-            Op::Other => "other",
-            Op::Error => "error",
-        }
-    }
-
     /// The operation of a statement whose message does not say which it is.
     pub(crate) fn of_statement(sql: &str) -> Op {
         let word = sql.split_ascii_whitespace().next().unwrap_or_default();

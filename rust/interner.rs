@@ -1,19 +1,19 @@
-//! Column names, met once and then known by number.
+//! Interner of column names.
 //!
-//! The rows of a table repeat the same names in the same order. So each name remembers which one followed it last time,
-//! and reading a row compares the text with that name instead of scanning, decoding and looking it up.
+//! The rows of a table repeat the same names in the same order. So each name remembers its last successor, and reading a row
+//! compares the text with that name instead of scanning, decoding and hashing it.
 
 use hashbrown::HashMap;
 
 use crate::error::Result;
 use crate::wire::json::{self, Cursor, Text};
 
-/// A column name's number within one call of the decoder.
+/// Id of a column name within one call of the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NameId(u32);
 
 impl NameId {
-    /// What comes before the first name of a row.
+    /// The predecessor of a row's first name.
     pub const START: NameId = NameId(0);
 
     #[inline]
@@ -23,39 +23,40 @@ impl NameId {
 }
 
 struct Key {
-    /// As it stands in JSON: `"name":`.
+    /// The key in JSON: `"name":`.
     quoted: Box<str>,
-    /// Its first 16 bytes, and which of their bits count: one comparison in place of a call.
+    /// Its first 16 bytes and their mask: one comparison instead of a call.
     head: u128,
     mask: u128,
     /// The name itself.
     name: Box<str>,
-    /// Which of the asked columns it names, or which member of a struct.
+    /// Index of the requested column with this name, or of a struct's member.
     column: Option<u32>,
-    /// Which name followed last time, and which one before that: a name may stand in two objects.
+    /// The last two successors: a name may occur in two kinds of objects.
     next: NameId,
     other: NameId,
 }
 
-/// The names met so far. More than [`Interner::MOST`] are forgotten between two chunks of messages.
+/// Interner of column names. It is reset between two chunks of messages once it has more than [`Interner::MOST`] names.
 pub(crate) struct Interner<'s> {
     known: KnownNames<'s>,
     quoting: Quoting,
     keys: Vec<Key>,
-    /// By the characters in JSON: a name can be written in many ways, and has one number.
+    /// By the raw JSON characters: differently escaped spellings of a name share its id.
     ids: HashMap<Box<str>, NameId>,
     by_name: HashMap<Box<str>, NameId>,
-    /// The name met last with the same [`fingerprint`]: what makes names in any order nearly as fast as in the usual one.
+    /// Direct-mapped cache by [`fingerprint`]: names in any order are nearly as fast as in the predicted one.
     near: [NameId; NEAR],
 }
 
 const NEAR: usize = 256;
 
-/// The names that have a number of their own, outside of the interner.
+/// The names that have an index of their own.
 #[derive(Clone, Copy)]
 enum KnownNames<'s> {
+    /// The requested columns.
     Columns(&'s ColumnNames),
-    /// Members of a struct, in its order.
+    /// The members of a struct, in its order.
     Members(&'static [&'static str]),
 }
 
@@ -68,7 +69,7 @@ impl KnownNames<'_> {
     }
 }
 
-/// Tells most names of a table apart, by their length and three of their bytes.
+/// Hashes a name's length and three of its bytes, which distinguishes most names of a table.
 #[inline]
 pub(crate) fn fingerprint(name: &[u8]) -> usize {
     let byte = |at: usize| name.get(at).map_or(0, |byte| usize::from(*byte));
@@ -76,17 +77,17 @@ pub(crate) fn fingerprint(name: &[u8]) -> usize {
     (length ^ byte(length / 2) << 1 ^ byte(length.wrapping_sub(1)) << 3 ^ byte(length.wrapping_sub(2)) << 5) % NEAR
 }
 
-/// Whether a producer quotes names.
+/// Quoting of names by a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quoting {
-    /// Names are written as they are.
+    /// Names are not quoted.
     None,
-    /// Backticks around names and doubled within them, as in SQL, may be left in names (canal).
+    /// Names may keep SQL's backticks: around them, and doubled within (canal).
     Backticks,
 }
 
 impl Quoting {
-    /// The name itself.
+    /// Returns the unquoted name.
     pub fn undo(self, name: &str) -> std::borrow::Cow<'_, str> {
         if self == Quoting::None || !name.contains('`') {
             return name.into();
@@ -96,7 +97,7 @@ impl Quoting {
     }
 }
 
-/// The asked columns by name.
+/// The requested columns by name.
 #[derive(Debug, Default)]
 pub(crate) struct ColumnNames {
     by_name: HashMap<String, u32>,
@@ -104,7 +105,7 @@ pub(crate) struct ColumnNames {
 }
 
 impl ColumnNames {
-    /// Fails with the name that stands twice.
+    /// Fails with the first duplicate name.
     pub fn new<'n>(names: impl IntoIterator<Item = &'n str>, case_sensitive: bool) -> Result<Self, String> {
         let mut columns = ColumnNames { by_name: HashMap::new(), case_sensitive };
         for (index, name) in names.into_iter().enumerate() {
@@ -119,7 +120,7 @@ impl ColumnNames {
         if self.case_sensitive { name.to_owned() } else { name.to_lowercase() }
     }
 
-    /// The column that `name` is.
+    /// Returns the index of the column with this name.
     pub fn find(&self, name: &str) -> Option<u32> {
         self.by_name.get(&self.folded(name)).copied()
     }
@@ -134,13 +135,13 @@ impl Key {
         Key { quoted: quoted.into(), head: u128::from_le_bytes(head), mask, name, column, next: NameId::START, other: NameId::START }
     }
 
-    /// Whether it is the key of these characters.
+    /// Whether these are the raw characters of the key's name.
     #[inline]
     fn is(&self, raw: &str) -> bool {
         self.quoted.len() == raw.len() + 3 && self.quoted.as_bytes().get(1..raw.len() + 1) == Some(raw.as_bytes())
     }
 
-    /// Steps over the key if it stands here.
+    /// Skips the key if it comes next.
     #[inline(always)]
     fn eat(&self, cursor: &mut Cursor<'_>) -> bool {
         match cursor.block() {
@@ -155,7 +156,7 @@ impl Key {
 }
 
 impl<'s> Interner<'s> {
-    /// How many names are kept: far more than the tables of a topic have, so that only made-up names reach it.
+    /// Limit of interned names: far more than the tables of a topic have, so only generated names reach it.
     pub const MOST: usize = 1 << 16;
 
     pub fn new(columns: &'s ColumnNames, quoting: Quoting) -> Self {
@@ -169,7 +170,7 @@ impl<'s> Interner<'s> {
         keys
     }
 
-    /// Forgets all names if they have become too many, and tells so: numbers given out before mean nothing afterwards.
+    /// Resets the interner if it has too many names, and returns whether it did: earlier ids are invalid then.
     pub fn trim(&mut self) -> bool {
         let too_many = self.keys.len() > Self::MOST;
         if too_many {
@@ -183,7 +184,7 @@ impl<'s> Interner<'s> {
         self.by_name.clear();
         self.keys.clear();
         self.near = [NameId::START; NEAR];
-        // The start of a row, which is no name.
+        // `NameId::START`, which is no name.
         self.keys.push(Key::new("".into(), "".into(), None));
     }
 
@@ -196,18 +197,18 @@ impl<'s> Interner<'s> {
         self.keys.get(id.index()).map_or("", |key| &key.name)
     }
 
-    /// A name without its producer's quoting.
+    /// Returns a name without its producer's quoting.
     pub fn unquoted<'n>(&self, name: &'n str) -> std::borrow::Cow<'n, str> {
         self.quoting.undo(name)
     }
 
-    /// Which of the asked columns `id` names, or which member of the struct.
+    /// Returns the index of the requested column, or of the struct's member, with this name.
     #[inline]
     pub fn column(&self, id: NameId) -> Option<usize> {
         self.keys.get(id.index()).and_then(|key| key.column).map(|column| column as usize)
     }
 
-    /// Reads a JSON key and its colon, where `previous` is the key before it.
+    /// Reads a JSON key and its colon; `previous` is the preceding key.
     #[inline(always)]
     pub fn read(&mut self, cursor: &mut Cursor<'_>, previous: NameId) -> Result<NameId> {
         match self.eat_next(cursor, previous) {
@@ -216,7 +217,7 @@ impl<'s> Interner<'s> {
         }
     }
 
-    /// Reads a key of an object whose order is that of no row, and so tells nothing about the next row's.
+    /// Reads a key of an object that is no row: its order does not update the predicted successors.
     pub fn read_unordered(&mut self, cursor: &mut Cursor<'_>, previous: NameId) -> Result<NameId> {
         match self.eat_next(cursor, previous) {
             Some(id) => Ok(id),
@@ -224,7 +225,7 @@ impl<'s> Interner<'s> {
         }
     }
 
-    /// Steps over the key that followed `previous` last time, if it stands here.
+    /// Skips the predicted successor of `previous`, if it comes next.
     #[inline(always)]
     fn eat_next(&self, cursor: &mut Cursor<'_>, previous: NameId) -> Option<NameId> {
         let Key { next, other, .. } = *self.keys.get(previous.index())?;
@@ -249,7 +250,7 @@ impl<'s> Interner<'s> {
         self.intern(cursor.key()?).map_err(|fault| fault.at(start))
     }
 
-    /// The number of a name that stands in JSON.
+    /// Returns the id of a JSON string's name.
     #[inline]
     pub fn intern(&mut self, text: Text<'_>) -> Result<NameId> {
         let print = fingerprint(text.raw.as_bytes());
@@ -265,7 +266,7 @@ impl<'s> Interner<'s> {
         Ok(id)
     }
 
-    /// The number of a name that stands as it is, where `previous` is the name before it.
+    /// Returns the id of a name that is not JSON-encoded; `previous` is the preceding name.
     #[inline]
     pub fn plain(&mut self, name: &str, previous: NameId) -> NameId {
         let guess = self.keys.get(previous.index()).map_or(NameId::START, |key| key.next);
@@ -279,7 +280,7 @@ impl<'s> Interner<'s> {
         id
     }
 
-    /// The number of a name that stands as it is, not as in JSON.
+    /// Returns the id of a name that is not JSON-encoded.
     pub fn intern_plain(&mut self, name: &str) -> NameId {
         let print = fingerprint(name.as_bytes());
         let near = self.near.get(print).copied().unwrap_or(NameId::START);

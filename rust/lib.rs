@@ -24,6 +24,8 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod named;
+
 mod wire;
 
 mod value;

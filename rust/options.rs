@@ -1,46 +1,43 @@
-//! What users ask for, checked.
+//! The options of a decoder, and their validation.
+
+use std::collections::BTreeMap;
 
 use arrow_schema::Fields;
 use regex::Regex;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use crate::columns::ZeroDate;
 use crate::mysql::zone::Zone;
+use crate::named::{self, named_enum};
 use crate::wire::compression::Compression;
 
-/// What becomes of bad input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// Bad rows are kept, with an error.
-    #[default]
-    Permissive,
-    /// Bad rows are dropped, and counted.
-    DropMalformed,
-    /// The first bad row ends the decoding.
-    FailFast,
+named_enum! {
+    /// Handling of bad input, by Spark's names.
+    #[derive(Default)]
+    pub enum Mode {
+        /// Bad rows are kept, with an error.
+        #[default]
+        Permissive = "PERMISSIVE",
+        /// Bad rows are dropped and counted.
+        DropMalformed = "DROPMALFORMED",
+        /// The first bad row ends the decoding.
+        FailFast = "FAILFAST",
+    }
 }
 
-impl Mode {
-    /// The names that users give: Spark's own.
-    pub const NAMES: [(&'static str, Mode); 3] =
-        [("PERMISSIVE", Mode::Permissive), ("DROPMALFORMED", Mode::DropMalformed), ("FAILFAST", Mode::FailFast)];
-}
-
-/// How changes are laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Layout {
-    /// One row for each change or message, images as nested columns.
-    #[default]
-    Change,
-    /// Delta's change data feed: the table's columns on top, an update is two rows.
-    Changelog,
-    /// One row for each change, ready for MERGE: the table's columns on top.
-    Upsert,
-}
-
-impl Layout {
-    /// The names that users give.
-    pub const NAMES: [(&'static str, Layout); 3] =
-        [("change", Layout::Change), ("changelog", Layout::Changelog), ("upsert", Layout::Upsert)];
+named_enum! {
+    /// Layout of the output.
+    #[derive(Default)]
+    pub enum Layout {
+        /// One row for each change or message; images are nested columns.
+        #[default]
+        Change = "change",
+        /// Delta's change data feed: the table's columns at top level; an update is two rows.
+        Changelog = "changelog",
+        /// One row for each change, ready for MERGE: the table's columns at top level.
+        Upsert = "upsert",
+    }
 }
 
 /// The table's columns.
@@ -52,44 +49,51 @@ pub enum TableSchema {
     Arrow(Fields),
 }
 
-/// Everything that a decoder can be told. The names are those of the public contract.
-#[derive(Clone, Debug)]
+/// The arguments of a decoder, by the names of the public contract.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// A dialect's name or alias, or `auto`.
+    /// Name or alias of a dialect, or `auto`.
     pub dialect: String,
     /// The table's columns; without them row images are maps of text.
+    #[serde(skip)]
     pub schema: Option<TableSchema>,
     /// A regular expression over the whole database name.
     pub database: Option<String>,
     /// A regular expression over the whole table name.
     pub table: Option<String>,
-    /// How changes are laid out.
+    /// Layout of the output.
     pub layout: Layout,
-    /// Which envelope columns to put out, in this order; the layout's own if none are named.
+    /// Envelope columns of the output, in this order; by default those of the layout.
+    #[serde(deserialize_with = "named::sequence")]
     pub fields: Option<Vec<String>>,
-    /// Input columns that are copied beside every output row.
+    /// Input columns that are copied to the output rows.
+    #[serde(deserialize_with = "names")]
     pub keep: Vec<String>,
     /// The input column that holds the message.
     pub value: String,
     /// The input column that holds the message's key.
     pub key: Option<String>,
-    /// What becomes of bad input.
+    /// Handling of bad input.
     pub mode: Mode,
-    /// The zone in which the producer wrote zone-less text.
+    /// Time zone of the producer's text without a zone.
     pub time_zone: String,
-    /// `null`, `error` or `text`.
+    /// Conversion of zero dates: `null`, `error` or `text`.
     pub zero_date: String,
-    /// Members of enum and set columns whose messages carry only numbers.
+    /// Labels of enum and set columns whose messages carry only numbers.
+    #[serde(deserialize_with = "by_column")]
     pub labels: Vec<(String, Vec<String>)>,
-    /// How messages are compressed.
+    /// Compression of messages.
     pub compression: Compression,
-    /// Whether column names match by case.
+    /// Whether column names match case-sensitively.
     pub case_sensitive: bool,
-    /// Whether a schema column that a message does not carry is an error.
+    /// Whether a schema column missing from a message is an error.
+    #[serde(rename = "missing", deserialize_with = "missing")]
     pub missing_is_error: bool,
-    /// Whether control characters may stand inside JSON strings.
+    /// Whether JSON strings may contain control characters.
     pub lenient: bool,
     /// MySQL types of columns whose messages do not declare them (Debezium without its schema part).
+    #[serde(deserialize_with = "by_column")]
     pub column_types: Vec<(String, String)>,
     /// Debezium's `decimal.handling.mode`.
     pub decimal_handling_mode: Option<String>,
@@ -99,10 +103,11 @@ pub struct Options {
     pub binary_handling_mode: Option<String>,
     /// Debezium's `bigint.unsigned.handling.mode`.
     pub bigint_unsigned_handling_mode: Option<String>,
-    /// The Avro schema with which DTS's records were written, as JSON text, if it is none of the published ones.
+    /// Writer schema of DTS's Avro records as JSON text, if it is none of the published ones.
     pub writer_schema: Option<String>,
-    /// Whether messages that resemble an earlier one are read by its template. The output is the same without; it is turned off
-    /// only to compare both readers.
+    /// Whether messages may be decoded by templates of earlier ones. The output does not depend on it; it is turned off only to
+    /// compare both paths.
+    #[serde(skip)]
     pub templates: bool,
 }
 
@@ -137,13 +142,24 @@ impl Default for Options {
     }
 }
 
-/// The value that a name stands for, or which names there are.
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    named::sequence(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Deserializes a mapping from column names, or null.
+fn by_column<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<(String, T)>, D::Error> {
+    let columns: Option<BTreeMap<String, T>> = Option::deserialize(deserializer)?;
+    Ok(columns.into_iter().flatten().collect())
+}
+
+fn missing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    named::find(&name, &[("null", false), ("error", true)]).map_err(D::Error::custom)
+}
+
+/// Returns the value of a name that is given for an argument.
 pub(crate) fn named<T: Copy>(argument: &str, name: &str, names: &[(&str, T)]) -> Result<T, String> {
-    let found = names.iter().find(|(allowed, _)| *allowed == name).map(|(_, value)| *value);
-    found.ok_or_else(|| {
-        let allowed: Vec<_> = names.iter().map(|(allowed, _)| *allowed).collect();
-        format!("{argument}: unknown {name:?}; allowed are {}", allowed.join(", "))
-    })
+    named::find(name, names).map_err(|what| format!("{argument}: {what}"))
 }
 
 impl Options {
@@ -158,7 +174,7 @@ impl Options {
     }
 }
 
-/// A filter over whole names.
+/// Filter of databases and tables by regular expressions over the whole name.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     database: Option<Regex>,
@@ -167,15 +183,15 @@ pub(crate) struct Filter {
 
 impl Filter {
     pub fn new(options: &Options) -> Result<Self, String> {
-        Ok(Filter { database: whole("database", options.database.as_deref())?, table: whole("table", options.table.as_deref())? })
+        Ok(Filter { database: anchored("database", options.database.as_deref())?, table: anchored("table", options.table.as_deref())? })
     }
 
     pub fn is_open(&self) -> bool {
         self.database.is_none() && self.table.is_none()
     }
 
-    /// Whether a message of this table is asked for. One that names neither database nor table (a watermark, a heartbeat)
-    /// concerns every table.
+    /// Whether messages of this table pass. A message with neither database nor table (a watermark, a heartbeat) concerns every
+    /// table and passes.
     pub fn passes(&self, database: &str, table: &str) -> bool {
         if database.is_empty() && table.is_empty() {
             return true;
@@ -185,9 +201,9 @@ impl Filter {
     }
 }
 
-fn whole(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> {
+fn anchored(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> {
     let Some(pattern) = pattern else { return Ok(None) };
-    // Alone first: what is no expression by itself must not become one between our parentheses.
+    // Compiled alone first: an invalid expression must not become valid within the parentheses.
     let regex = Regex::new(pattern).and_then(|_| Regex::new(&format!("^(?:{pattern})$")));
     regex.map(Some).map_err(|error| format!("{argument}: {error}"))
 }

@@ -10,12 +10,13 @@ use arrow_pyarrow::{FromPyArrow, PyArrowType, ToPyArrow};
 use arrow_schema::{DataType, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pythonize::{Depythonizer, PythonizeError};
 
 use crate::decoder::DecodeError as CoreError;
 use crate::dialect::DIALECTS;
 use crate::options::{Options, TableSchema, named};
-use crate::{Block, Compression, Framing, Layout, Mode};
+use crate::{Block, Framing, Kind, Layout, Mode};
 
 pyo3::create_exception!(towpath, DecodeError, PyValueError, "A message or value that cannot be decoded.");
 
@@ -30,15 +31,15 @@ struct PyDecoder {
 impl PyDecoder {
     #[new]
     #[pyo3(signature = (dialect="auto", schema=None, **options))]
-    fn new(dialect: &str, schema: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let mut arguments = Arguments::default();
-        arguments.options.dialect = dialect.to_owned();
-        arguments.options.schema = schema.filter(|schema| !schema.is_none()).map(table_schema).transpose()?;
-        for (name, value) in options.into_iter().flatten() {
-            arguments.set(name.cast::<PyString>()?.to_str()?, &value)?;
-        }
-        let core = crate::Decoder::new(arguments.options).map_err(PyValueError::new_err)?;
-        Ok(PyDecoder { core, kept: arguments.kept })
+    fn new(py: Python<'_>, dialect: &str, schema: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let arguments = options.map_or_else(|| Ok(PyDict::new(py)), |options| options.copy())?;
+        arguments.set_item("dialect", dialect)?;
+        let kept = kept_types(&arguments)?;
+        let mut options: Options =
+            serde_path_to_error::deserialize(&mut Depythonizer::from_object(&arguments)).map_err(|error| invalid(py, error))?;
+        options.schema = schema.filter(|schema| !schema.is_none()).map(table_schema).transpose()?;
+        let core = crate::Decoder::new(options).map_err(PyValueError::new_err)?;
+        Ok(PyDecoder { core, kept })
     }
 
     fn decode<'py>(&self, py: Python<'py>, values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -71,111 +72,29 @@ impl PyDecoder {
     }
 }
 
-/// The options that Python names, gathered one by one.
-#[derive(Default)]
-struct Arguments {
-    options: Options,
-    /// Types of kept columns that are not Kafka's.
-    kept: Vec<(String, DataType)>,
-}
-
-impl Arguments {
-    fn set(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let options = &mut self.options;
-        match name {
-            "database" => options.database = value.extract()?,
-            "table" => options.table = value.extract()?,
-            "layout" => options.layout = pick(name, value, &Layout::NAMES)?,
-            "fields" => options.fields = texts(name, value)?,
-            "keep" => self.keep(value)?,
-            "value" => options.value = value.extract()?,
-            "key" => options.key = value.extract()?,
-            "mode" => options.mode = pick(name, value, &Mode::NAMES)?,
-            "time_zone" => options.time_zone = value.extract()?,
-            "zero_date" => options.zero_date = value.extract()?,
-            "labels" => options.labels = labels(value)?,
-            "compression" => options.compression = pick(name, value, &Compression::NAMES)?,
-            "case_sensitive" => options.case_sensitive = value.extract()?,
-            "missing" => options.missing_is_error = pick(name, value, &[("null", false), ("error", true)])?,
-            "lenient" => options.lenient = value.extract()?,
-            "column_types" => options.column_types = column_types(value)?,
-            "decimal_handling_mode" => options.decimal_handling_mode = value.extract()?,
-            "time_precision_mode" => options.time_precision_mode = value.extract()?,
-            "binary_handling_mode" => options.binary_handling_mode = value.extract()?,
-            "bigint_unsigned_handling_mode" => options.bigint_unsigned_handling_mode = value.extract()?,
-            "writer_schema" => options.writer_schema = value.extract()?,
-            _ => return Err(PyValueError::new_err(format!("unknown argument {name:?}; allowed are {}", ALLOWED.join(", ")))),
+/// Returns the exception of an invalid option, which names the argument.
+fn invalid(py: Python<'_>, error: serde_path_to_error::Error<PythonizeError>) -> PyErr {
+    let path = error.path().to_string();
+    let what = error.into_inner();
+    let text = match what.to_string() {
+        // The path says no more than the text, which has serde's words for a struct.
+        text if text.starts_with("unknown field ") => {
+            text.replace("unknown field", "unknown argument").replace("expected one of", "allowed are").replace('`', "")
         }
-        Ok(())
-    }
-
-    /// Names, or names with their types.
-    fn keep(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let Ok(types) = value.cast::<PyDict>() else {
-            self.options.keep = texts("keep", value)?.unwrap_or_default();
-            return Ok(());
-        };
-        for (name, data_type) in types {
-            let name: String = name.extract()?;
-            self.options.keep.push(name.clone());
-            self.kept.push((name, DataType::from_pyarrow_bound(&data_type)?));
-        }
-        Ok(())
-    }
+        text if path == "." => text,
+        text => format!("{path}: {text}"),
+    };
+    // A wrong Python type is reported by pythonize or by a serde visitor.
+    let is_type = text.contains("invalid type: ") || PyErr::from(what).is_instance_of::<PyTypeError>(py);
+    if is_type { PyTypeError::new_err(text) } else { PyValueError::new_err(text) }
 }
 
-const ALLOWED: [&str; 23] = [
-    "dialect",
-    "schema",
-    "database",
-    "table",
-    "layout",
-    "fields",
-    "keep",
-    "value",
-    "key",
-    "mode",
-    "time_zone",
-    "zero_date",
-    "labels",
-    "compression",
-    "case_sensitive",
-    "missing",
-    "lenient",
-    "column_types",
-    "decimal_handling_mode",
-    "time_precision_mode",
-    "binary_handling_mode",
-    "bigint_unsigned_handling_mode",
-    "writer_schema",
-];
-
-fn pick<T: Copy>(argument: &str, value: &Bound<'_, PyAny>, names: &[(&str, T)]) -> PyResult<T> {
-    named(argument, &value.extract::<String>()?, names).map_err(PyValueError::new_err)
-}
-
-fn texts(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<String>>> {
-    // A single text would be taken for a sequence of its characters.
-    if value.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err(format!("{argument}: expected a sequence of names, not one text")));
-    }
-    if value.is_none() { Ok(None) } else { value.try_iter()?.map(|item| item?.extract()).collect::<PyResult<_>>().map(Some) }
-}
-
-fn labels(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<String>)>> {
-    if value.is_none() {
-        return Ok(Vec::new());
-    }
-    let dict = value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("labels: expected a dict of column to list of labels"))?;
-    dict.iter().map(|(name, labels)| Ok((name.extract()?, texts("labels", &labels)?.unwrap_or_default()))).collect()
-}
-
-fn column_types(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
-    if value.is_none() {
-        return Ok(Vec::new());
-    }
-    let dict = value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("column_types: expected a dict of column to MySQL type"))?;
-    dict.iter().map(|(name, declared)| Ok((name.extract()?, declared.extract()?))).collect()
+/// Returns the types of kept columns, if `keep` maps names to types, and replaces the argument by the names.
+fn kept_types(arguments: &Bound<'_, PyDict>) -> PyResult<Vec<(String, DataType)>> {
+    let Some(keep) = arguments.get_item("keep")? else { return Ok(Vec::new()) };
+    let Ok(types) = keep.cast::<PyDict>() else { return Ok(Vec::new()) };
+    arguments.set_item("keep", types.keys())?;
+    types.iter().map(|(name, data_type)| Ok((name.extract()?, DataType::from_pyarrow_bound(&data_type)?))).collect()
 }
 
 fn table_schema(schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
@@ -188,31 +107,31 @@ fn table_schema(schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
     Ok(TableSchema::Arrow(arrow.map_err(expected)?.fields))
 }
 
-/// Messages from anything with the Arrow PyCapsule interface.
+/// Imports messages from any object with the Arrow PyCapsule interface.
 fn messages(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     if values.hasattr("__arrow_c_array__")? {
         return Ok(make_array(ArrayData::from_pyarrow_bound(values)?));
     }
     if values.hasattr("__arrow_c_stream__")? {
-        return chunks(values);
+        return combine_chunks(values);
     }
     let found = values.get_type().fully_qualified_name()?.to_string();
     Err(PyTypeError::new_err(format!("expected an Arrow array or record batch (the PyCapsule interface), not {found}")))
 }
 
-/// A chunked array or a table, put together.
-fn chunks(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+/// Combines the chunks of a chunked array or a table.
+fn combine_chunks(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let pyarrow = values.py().import("pyarrow")?;
     if let Ok(chunked) = pyarrow.call_method1("chunked_array", (values,)) {
-        let whole = chunked.call_method0("combine_chunks")?;
-        return Ok(make_array(ArrayData::from_pyarrow_bound(&whole)?));
+        let combined = chunked.call_method0("combine_chunks")?;
+        return Ok(make_array(ArrayData::from_pyarrow_bound(&combined)?));
     }
     let table = pyarrow.call_method1("table", (values,))?;
-    let whole = table.call_method0("to_struct_array")?.call_method0("combine_chunks")?;
-    Ok(make_array(ArrayData::from_pyarrow_bound(&whole)?))
+    let combined = table.call_method0("to_struct_array")?.call_method0("combine_chunks")?;
+    Ok(make_array(ArrayData::from_pyarrow_bound(&combined)?))
 }
 
-/// The Python exception of an error.
+/// Converts an error to its Python exception.
 fn raise(py: Python<'_>, error: CoreError) -> PyErr {
     let error = match error {
         CoreError::Row(error) => error,
@@ -231,7 +150,7 @@ fn raise(py: Python<'_>, error: CoreError) -> PyErr {
     attributes().err().unwrap_or(raised)
 }
 
-/// What there is to decode: name, aliases, producer, wire and description of each dialect.
+/// The supported dialects: name, aliases, producer, wire format and description of each.
 #[pyfunction]
 fn dialects(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
@@ -247,7 +166,7 @@ fn dialects(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
-/// The name of the dialect that a message is written in, or None.
+/// The name of a message's dialect, or None.
 #[pyfunction]
 fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
     let name = |message: &[u8]| crate::detect(message).map(|dialect| dialect.name);
@@ -258,7 +177,7 @@ fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
     Ok(name(bytes.as_bytes()))
 }
 
-/// The table's columns from the types that messages declare.
+/// The table's columns, inferred from the types that messages declare.
 #[pyfunction]
 #[pyo3(signature = (values, dialect="auto", database=None, table=None))]
 fn infer_schema(
@@ -274,7 +193,7 @@ fn infer_schema(
     schema.map(PyArrowType).map_err(|error| raise(py, error))
 }
 
-/// The messages of a block of a file, and how many bytes of it they are. `position` is where the block stands in the file.
+/// The messages in a block of a file, and the number of bytes that they take. `position` is the block's offset in the file.
 #[pyfunction]
 fn cut(
     py: Python<'_>,
@@ -284,7 +203,7 @@ fn cut(
     limit: i64,
     last: bool,
 ) -> PyResult<(PyArrowType<RecordBatch>, usize)> {
-    let framing = named("framing", framing, &Framing::NAMES).map_err(PyValueError::new_err)?;
+    let framing = named("framing", framing, Framing::NAMES).map_err(PyValueError::new_err)?;
     let bytes = make_array(block.0);
     let bytes = bytes.as_primitive_opt::<UInt8Type>().ok_or_else(|| PyTypeError::new_err("block: expected an array of uint8"))?;
     let bytes = bytes.values().inner().clone();
@@ -298,9 +217,22 @@ fn cut(
     Ok((PyArrowType(batch.map_err(|error| PyValueError::new_err(error.to_string()))?), used))
 }
 
+/// The names of a table, in its order.
+fn names<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
+    table.iter().map(|(name, _)| *name).collect()
+}
+
 #[pymodule]
 fn _towpath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    for (constant, names) in [
+        ("ERROR_KINDS", names(Kind::NAMES)),
+        ("FRAMINGS", names(Framing::NAMES)),
+        ("LAYOUTS", names(Layout::NAMES)),
+        ("MODES", names(Mode::NAMES)),
+    ] {
+        module.add(constant, PyTuple::new(module.py(), names)?)?;
+    }
     module.add("DecodeError", module.py().get_type::<DecodeError>())?;
     module.add_class::<PyDecoder>()?;
     module.add_function(wrap_pyfunction!(cut, module)?)?;

@@ -658,7 +658,7 @@ fn a_schema_that_lacks_what_is_needed_is_refused() {
         assert_eq!(refusal(replaced), format!("writer_schema: {what}"));
     }
     for (schema, what) in
-        [("", "the schema ends"), ("\"string\"", "there is no record"), ("{}", "type is missing"), ("[]", "there is no record")]
+        [("", "EOF while parsing"), ("\"string\"", "there is no record"), ("{}", "missing field `type`"), ("[]", "there is no record")]
     {
         assert!(refusal(schema.into()).starts_with(&format!("writer_schema: {what}")), "{}", refusal(schema.into()));
     }

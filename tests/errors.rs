@@ -163,8 +163,8 @@ fn ops(batch: &RecordBatch) -> Vec<&str> {
 
 #[test]
 fn every_kind_has_its_own_name() {
-    let names: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-    assert_eq!(names.len(), Kind::ALL.len());
+    let names: std::collections::BTreeSet<_> = Kind::NAMES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names.len(), Kind::NAMES.len());
 }
 
 /// `auto` names the dialect it found, and itself where it found none.
@@ -236,6 +236,29 @@ fn duplicate_members() {
     }
     let batch = decoder(Mode::FailFast).decode(&BinaryArray::from(vec![row(r#""id":"1","id":"2""#).as_bytes()])).unwrap();
     assert_eq!(ids(&batch), [Some(2)]);
+}
+
+/// ticdc-open's parts are JSON too: the record's key, and a change with its columns.
+#[test]
+fn duplicate_members_of_ticdc_open() {
+    let cases = [
+        (r#"{"t":1,"t":2}"#, r#"{"u":{}}"#, "key.t"),
+        (r#"{"t":1}"#, r#"{"u":{},"u":{}}"#, "u"),
+        (r#"{"t":1}"#, r#"{"u":{"id":{"t":8,"f":11,"v":1,"v":2}}}"#, "u.id.v"),
+    ];
+    let with_length = |json: &str| [&(json.len() as u64).to_be_bytes()[..], json.as_bytes()].concat();
+    for (head, change, member) in cases {
+        let key = [&1u64.to_be_bytes()[..], &with_length(head)].concat();
+        let columns = [("key", key), ("value", with_length(change))]
+            .map(|(name, bytes)| (name, std::sync::Arc::new(BinaryArray::from(vec![&bytes[..]])) as arrow_array::ArrayRef));
+        let input = arrow_array::StructArray::from(RecordBatch::try_from_iter(columns).unwrap());
+        let schema = Some(TableSchema::Ddl("id bigint".into()));
+        let options = Options { dialect: "ticdc-open".into(), key: Some("key".into()), schema, mode: Mode::FailFast, ..Options::default() };
+        match Decoder::new(options).unwrap().decode(&input) {
+            Err(DecodeError::Row(error)) => assert_eq!(error.message, format!("ticdc-open: {member}: duplicate member")),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 /// What Kafka Connect's forms do not hold, and what only a setting of the connector can tell.

@@ -23,3 +23,7 @@ __all__ = [
     "infer_schema",
     "spark",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

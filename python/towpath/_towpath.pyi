@@ -3,9 +3,26 @@ from typing import Any, TypedDict
 import pyarrow as pa
 from typing_extensions import Self, disjoint_base
 
-__all__ = ["DecodeError", "Decoder", "__version__", "cut", "detect", "dialects", "infer_schema"]
+__all__ = [
+    "ERROR_KINDS",
+    "FRAMINGS",
+    "LAYOUTS",
+    "MODES",
+    "DecodeError",
+    "Decoder",
+    "__version__",
+    "cut",
+    "detect",
+    "dialects",
+    "infer_schema",
+]
 
 __version__: str
+
+ERROR_KINDS: tuple[str, ...]
+FRAMINGS: tuple[str, ...]
+LAYOUTS: tuple[str, ...]
+MODES: tuple[str, ...]
 
 class _Dialect(TypedDict):
     name: str

@@ -1,4 +1,4 @@
-"""Messages that were too large for Kafka: TiCDC stores them as files and sends only where they are."""
+"""The claim-check pattern: TiCDC stores a message that is too large for Kafka in a file, and sends the file's path."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import pyarrow.compute as pc
 from towpath.files import filesystem
 
 
-def fetched(values: Any, places: list[tuple[int, str]], location: str, column: str) -> Any:
-    """Put stored messages in the place of those that only name them.
+def load_messages(values: Any, pointers: list[tuple[int, str]], location: str, column: str) -> Any:
+    """Replace claim-check pointers by the messages that they point to.
 
     Args:
         values: An array of messages, or a record batch or struct array that has them in `column`.
-        places: Index of each such message, and where its producer stored it.
-        location: Folder or URI where the files are now.
+        pointers: Index of each message that is a pointer, and the path that its producer wrote.
+        location: Folder or URI that has the files now.
         column: Name of the message column.
 
     Returns:
-        The same values, with the messages as large binary if any was replaced.
+        The same values; the messages are large binary if any was replaced.
 
     Raises:
         OSError: A file cannot be read.
     """
-    if not places:
+    if not pointers:
         return values
-    stored = _read(places, location)
+    stored = _read(pointers, location)
     if not isinstance(values, pa.RecordBatch | pa.StructArray):
         return _replaced(pa.array(values), stored)
     batch = values if isinstance(values, pa.RecordBatch) else pa.RecordBatch.from_struct_array(values)
@@ -36,24 +36,24 @@ def fetched(values: Any, places: list[tuple[int, str]], location: str, column: s
     return batch.set_column(at, column, _replaced(batch.column(at), stored))
 
 
-def _read(places: list[tuple[int, str]], location: str) -> dict[int, bytes]:
-    """The files, by message: the last part of a place is the file's name, wherever its folder has moved to."""
+def _read(pointers: list[tuple[int, str]], location: str) -> dict[int, bytes]:
+    """The stored messages by index. Only the file name of a path counts, since the folder may have been moved."""
     known, folder = filesystem(location)
     stored = {}
-    for message, place in places:
-        with known.open_input_file(f"{folder}/{PurePosixPath(place).name}") as file:
-            stored[message] = file.read()
+    for index, path in pointers:
+        with known.open_input_file(f"{folder}/{PurePosixPath(path).name}") as file:
+            stored[index] = file.read()
     return stored
 
 
 def _replaced(messages: pa.Array, stored: dict[int, bytes]) -> pa.Array:
-    mask = pa.array([at in stored for at in range(len(messages))], pa.bool_())
-    replacements = pa.array([stored[at] for at in sorted(stored)], pa.large_binary())
-    return pc.replace_with_mask(_large(messages), mask, replacements)
+    mask = pa.array([index in stored for index in range(len(messages))], pa.bool_())
+    replacements = pa.array([stored[index] for index in sorted(stored)], pa.large_binary())
+    return pc.replace_with_mask(_as_large_binary(messages), mask, replacements)
 
 
-def _large(messages: pa.Array) -> pa.Array:
-    """Messages as large binary; older pyarrow casts no views."""
+def _as_large_binary(messages: pa.Array) -> pa.Array:
+    """Older versions of pyarrow cannot cast view types."""
     if pa.types.is_binary_view(messages.type) or pa.types.is_string_view(messages.type):
         return pa.array(messages.to_pylist(), pa.large_binary())
     return messages.cast(pa.large_binary())

@@ -1,4 +1,4 @@
-"""A schema as the DDL text that `towpath.Decoder` and Spark take."""
+"""Schemas as DDL text, in the form that `towpath.Decoder` and Spark accept."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 import pyarrow as pa
 
-# Every type that `infer_schema` gives, decimals aside.
-_WORDS = {
+# Every type that `infer_schema` returns, except decimals.
+_TYPE_NAMES = {
     pa.bool_(): "boolean",
     pa.int8(): "tinyint",
     pa.int16(): "smallint",
@@ -25,14 +25,18 @@ _WORDS = {
 
 
 def ddl(schema: pa.Schema) -> str:
-    """The columns of a schema that `infer_schema` made, one on each line."""
-    return ",\n".join(f"{_quoted(field.name)} {_word(field.type)}" for field in schema)
+    """The DDL text of a schema that `infer_schema` returned, one column per line."""
+    return ",\n".join(f"{_name(field.name)} {_type_name(field.type)}" for field in schema)
 
 
-def _quoted(name: str) -> str:
-    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
-    return name if plain else "`" + name.replace("`", "``") + "`"
+def quoted(name: str) -> str:
+    """An identifier in backticks."""
+    return "`" + name.replace("`", "``") + "`"
 
 
-def _word(arrow: pa.DataType) -> str:
-    return f"decimal({arrow.precision},{arrow.scale})" if pa.types.is_decimal(arrow) else _WORDS[arrow]
+def _name(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else quoted(name)
+
+
+def _type_name(arrow: pa.DataType) -> str:
+    return f"decimal({arrow.precision},{arrow.scale})" if pa.types.is_decimal(arrow) else _TYPE_NAMES[arrow]

@@ -1,4 +1,8 @@
-"""The decoder as Python users see it: the native one, with named arguments, pickling and Spark's calling convention."""
+"""The public `Decoder`: the native decoder with named arguments, pickling, and the signature that `mapInArrow` needs.
+
+An argument is declared once, in the signature of `Decoder.__new__`, and described in the class's docstring. Options of
+the Spark data source and flags of the command line are derived from `PARAMETERS`.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from towpath import _towpath, spark
-from towpath.archives import forget_importers
+from towpath import _towpath
+from towpath.archives import drop_spark_importers
+from towpath.spark.types import arrow_schema, is_struct_type, struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -20,43 +25,43 @@ if TYPE_CHECKING:
 class Decoder(_towpath.Decoder):
     """Turns change messages into Arrow record batches.
 
-    It keeps nothing between calls but its counts, so one decoder may serve several threads, and it pickles. The
-    decoder is itself the function that Spark asks for: `df.mapInArrow(decoder, decoder.spark_schema)`.
+    It keeps no state between calls except its metrics, so several threads can share a decoder, and it can be pickled.
+    It is also the function that Spark expects: `df.mapInArrow(decoder, decoder.spark_schema)`.
 
     Args:
-        dialect: How the messages are written: a name of `towpath.dialects()`, or "auto", which looks at each message.
+        dialect: Message format: a name of `towpath.dialects()`, or "auto", which detects it for each message.
         schema: The table's columns as DDL text ("id bigint, total decimal(10,2)"), `pyarrow.Schema` or Spark
             `StructType`. Without it a row image is a map from column name to text.
-        database: Regular expression over the whole database name. Messages that do not match are filtered out
-            before their values are looked at, and counted as `filtered`, not as errors.
+        database: Regular expression that has to match the whole database name. Other messages are filtered out before
+            their values are converted, and counted as `filtered`, not as errors.
         table: The same for the table name.
         layout: "change" (one row for each change, with its before and after image), "changelog" (`_change_type` and
             the columns, two rows for an update) or "upsert" (`_op` and the columns, ready for MERGE).
-        fields: The layout's envelope columns to put out, in this order. What is not asked for is not built.
-        keep: Input columns to copy beside every output row, such as Kafka's `topic`, `partition`, `offset` and
-            `timestamp`: names, or a mapping from name to Arrow type. `schema` needs the types of columns that are
-            not Kafka's own; decoding does not.
+        fields: The envelope columns of the output, in this order. Columns that are not listed are not built.
+        keep: Input columns to copy to every output row, such as Kafka's `topic`, `partition`, `offset` and
+            `timestamp`: names, or a mapping from name to Arrow type. `Decoder.schema` needs the types of columns
+            that are not Kafka's; `decode` does not.
         value: The input column that holds the message. Used when the input is a record batch or struct array.
         key: The input column that holds the message's key, if there is one.
-        mode: What happens to bad input. "PERMISSIVE": the row stays, `error` says what is wrong and where, the
-            bad column is null. "DROPMALFORMED": the row is dropped and counted. "FAILFAST": `DecodeError`.
-        time_zone: Zone in which the producer wrote zone-less text of TIMESTAMP columns, and in which a zone-less
-            value becomes an instant.
+        mode: What happens to malformed input. "PERMISSIVE": the row is kept, `error` says what is wrong and where, the
+            malformed column is null. "DROPMALFORMED": the row is dropped and counted. "FAILFAST": `DecodeError`.
+        time_zone: Time zone of TIMESTAMP values that the producer wrote without a zone, and of values without a zone
+            that are read as `timestamp`.
         zero_date: What `0000-00-00` and partly-zero dates become: "null", "error", or "text" (kept where the column
             is asked as string, otherwise null).
-        labels: `{column: [labels in order]}` of enum and set columns whose messages carry only the index or mask.
+        labels: `{column: [labels in order]}` of enum and set columns whose messages have only the index or bit mask.
         compression: "auto", "none", "lz4", "snappy", "gzip" or "zstd".
-        case_sensitive: Whether column names of message and schema match by case.
-        missing: A schema column that the message's row image does not carry is "null" (and is named in
+        case_sensitive: Whether column names of message and schema are compared with case.
+        missing: A schema column that the message's row image does not have is "null" (and is named in
             `missing_columns`) or an "error".
-        lenient: Accept raw control characters inside JSON strings, which are a `syntax` error otherwise.
-        claim_check: Folder or URI (`s3://bucket/prefix`, whatever `pyarrow.fs` reads) where TiCDC stores messages
-            that are too large for Kafka. They are read from there, by their file names. Without it, such a
-            message gives what Kafka has of it: its keys, and the place in `source.claim_check`.
-        **options: Options of one dialect, documented with it.
+        lenient: Accept unescaped control characters in JSON strings, which are a `syntax` error otherwise.
+        claim_check: Folder or URI (`s3://bucket/prefix`, anything that `pyarrow.fs` reads) where TiCDC stores messages
+            that are too large for Kafka. They are read from there, by file name. Without it, such a message yields
+            what Kafka has of it: the keys, and the file's path in `source.claim_check`.
+        **options: Options of one dialect, see its page in the documentation.
 
     Raises:
-        ValueError: An argument, dialect, field or type is not known. The message names what is allowed.
+        ValueError: An argument, dialect, field or type is unknown. The message names what is allowed.
     """
 
     _arguments: dict[str, Any]
@@ -84,32 +89,15 @@ class Decoder(_towpath.Decoder):
         claim_check: str | None = None,
         **options: Any,
     ) -> Self:
-        """Build a decoder; the class says what the arguments mean."""
-        if spark.is_struct_type(schema):
-            schema = spark.arrow_schema(schema)
-        arguments = {
-            "dialect": dialect,
-            "schema": schema,
-            "database": database,
-            "table": table,
-            "layout": layout,
-            "fields": fields,
-            "keep": keep,
-            "value": value,
-            "key": key,
-            "mode": mode,
-            "time_zone": time_zone,
-            "zero_date": zero_date,
-            "labels": labels,
-            "compression": compression,
-            "case_sensitive": case_sensitive,
-            "missing": missing,
-            "lenient": lenient,
-            **options,
-        }
-        decoder = super().__new__(cls, **arguments)
-        arguments["claim_check"] = claim_check
-        decoder._arguments = {name: given for name, given in arguments.items() if given != _DEFAULTS.get(name)}
+        """Create a decoder; the class docstring describes the arguments."""
+        values = locals()
+        arguments = {name: values[name] for name in PARAMETERS} | options
+        if is_struct_type(schema):
+            arguments["schema"] = arrow_schema(schema)
+        # The native decoder finds claim checks; their files are read here.
+        native = {name: value for name, value in arguments.items() if name != "claim_check"}
+        decoder = super().__new__(cls, **native)
+        decoder._arguments = {name: value for name, value in arguments.items() if value != _default(name)}
         return decoder
 
     def decode(self, values: Any) -> pa.RecordBatch:
@@ -117,50 +105,58 @@ class Decoder(_towpath.Decoder):
 
         Args:
             values: Anything with the Arrow PyCapsule interface: an array of binary or string (large and view forms
-                too), one message for each element, or a record batch or struct array that has the value column.
+                too), one message per element, or a record batch or struct array that has the value column.
 
         Returns:
             A record batch of `schema`.
 
         Raises:
-            DecodeError: The first bad row, in mode "FAILFAST".
-            ValueError: A column that was named is not there, or is of another type.
-            OSError: A file of a stored message cannot be read.
+            DecodeError: The first malformed row, in mode "FAILFAST".
+            ValueError: A named column is missing or has the wrong type.
+            OSError: A claim-check file cannot be read.
         """
         location = self._arguments.get("claim_check")
         if location is not None:
-            from towpath.claim_check import fetched  # what reads files takes long to import
+            from towpath.claim_check import load_messages  # imports file systems, which is slow
 
-            values = fetched(values, self.claim_checks(values), location, self._arguments.get("value", "value"))
+            values = load_messages(values, self.claim_checks(values), location, self._arguments.get("value", "value"))
         return super().decode(values)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode each batch: what `DataFrame.mapInArrow` calls on a worker."""
-        forget_importers()
+        drop_spark_importers()
         return map(self.decode, batches)
 
     @property
     def spark_schema(self) -> StructType:
-        """The output's columns as a Spark `StructType`.
+        """The output schema as a Spark `StructType`.
 
         Raises:
-            ValueError: Spark has no such type. The message names the column and what to ask for instead.
+            ValueError: Spark has no equivalent type. The message names the column and a type to use instead.
         """
-        return spark.struct_type(self.schema)
+        return struct_type(self.schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), **self._arguments), ()
 
     def __repr__(self) -> str:
-        arguments = ", ".join(f"{name}={_shown(given)}" for name, given in self._arguments.items())
+        arguments = ", ".join(f"{name}={_shown(value)}" for name, value in self._arguments.items())
         return f"towpath.Decoder({arguments})"
 
 
-_DEFAULTS = {name: parameter.default for name, parameter in signature(Decoder.__new__).parameters.items()}
+_ALL_PARAMETERS = signature(Decoder.__new__).parameters.values()
+
+PARAMETERS = {one.name: one for one in _ALL_PARAMETERS if one.name not in ("cls", "options")}
+"""The arguments of every dialect, with their annotations and defaults."""
 
 
-def _shown(argument: Any) -> str:
-    """A schema takes many lines in its own repr; here its names and types are enough."""
-    if isinstance(argument, pa.Schema):
-        return "<" + ", ".join(f"{field.name} {field.type}" for field in argument) + ">"
-    return repr(argument)
+def _default(name: str) -> Any:
+    """The default of an argument; None for an option of one dialect."""
+    return PARAMETERS[name].default if name in PARAMETERS else None
+
+
+def _shown(value: Any) -> str:
+    """A value in the decoder's repr. The repr of a schema takes many lines, so only names and types are shown."""
+    if isinstance(value, pa.Schema):
+        return "<" + ", ".join(f"{field.name} {field.type}" for field in value) + ">"
+    return repr(value)

@@ -1,4 +1,4 @@
-"""Captured files: finding them, splitting them, and cutting them into messages. Knows no Spark."""
+"""Files of captured messages: finding, splitting, and reading them as batches of messages. Independent of Spark."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, FSSpecHandl
 
 from towpath import _towpath
 
-FRAMINGS = ("lines", "length-prefixed", "key-value")
+FRAMINGS = _towpath.FRAMINGS
 COMPRESSIONS = ("none", "gzip", "zstd")
 
 BLOCK_BYTES = 8 << 20
-"""How much of a file is in memory at once, unless a message is longer."""
+"""How much of a file is in memory at once, unless a single message is longer."""
 
 BATCH_MESSAGES = 10_000
 
 OPENING_BYTES = 4 << 20
-"""What opening a file costs, in bytes that could be read meanwhile: Spark's own estimate."""
+"""Cost of opening a file, in bytes that could be read in that time: Spark's `openCostInBytes`."""
 
 _FRAMINGS = {
     ".json": "lines",
@@ -42,17 +42,17 @@ class File:
     filesystem: FileSystem
     path: str
     name: str
-    """The path as users spell it, with the scheme of its file system."""
+    """The path with the scheme of its file system, as users write it."""
     size: int
     framing: str
     compression: str
     number: int
-    """Its place among the files that are read together."""
+    """Its index among the files of one read."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The messages that begin in a range of a file's bytes."""
+    """The messages that start in a byte range of a file."""
 
     file: File
     start: int
@@ -60,15 +60,15 @@ class Part:
 
     @property
     def size(self) -> int:
-        """How many bytes of the file it is; of a compressed file, all."""
+        """Number of bytes; the whole file's if it is compressed."""
         return min(self.end, self.file.size) - self.start
 
 
 def filesystem(place: str) -> tuple[FileSystem, str]:
-    """The file system of a path or URI, and the path in it.
+    """The file system of a path or URI, and the path within it.
 
     Raises:
-        ValueError: Neither pyarrow nor fsspec knows the URI's scheme.
+        ValueError: Neither pyarrow nor fsspec supports the URI's scheme.
     """
     if "://" not in place and not place.startswith("file:"):
         return LocalFileSystem(), str(Path(place).absolute())
@@ -89,18 +89,18 @@ def _of_fsspec(place: str, error: Exception) -> tuple[FileSystem, str]:
 
 
 def find(places: Iterable[str], pattern: str = "*", framing: str = "auto", compression: str = "auto") -> Iterator[File]:
-    """The files at some paths, each place's in the order of their names.
+    """The files of some paths, in order of their names within each path.
 
     Args:
-        places: Paths or URIs of files, of folders, whose files are meant, or with `*`, `?` and `[...]` in the names.
-            What a listing finds is left out if its name begins with a dot or an underscore.
-        pattern: Which file names are meant.
-        framing: One of `FRAMINGS`, or "auto": by the file's name.
-        compression: One of `COMPRESSIONS`, or "auto": by the file's name.
+        places: Paths or URIs of files or folders, or glob patterns with `*`, `?` and `[...]`. A file that a folder or
+            pattern lists is skipped if its name starts with a dot or an underscore.
+        pattern: Glob pattern of the file names to include.
+        framing: One of `FRAMINGS`, or "auto": by the file's extension.
+        compression: One of `COMPRESSIONS`, or "auto": by the file's extension.
 
     Raises:
-        FileNotFoundError: There is no such file at a place.
-        ValueError: A file's name does not say its framing.
+        FileNotFoundError: No file matches a path.
+        ValueError: A file's extension does not determine its framing.
     """
     number = count()
     for place in places:
@@ -112,13 +112,13 @@ def find(places: Iterable[str], pattern: str = "*", framing: str = "auto", compr
             raise FileNotFoundError(f"no file at {place}" + (f" with a name like {pattern}" if pattern != "*" else ""))
         scheme = f"{place.partition('://')[0]}://" if "://" in place else ""
         for info in sorted(infos, key=lambda info: info.path):
-            told = _framing(info.path) if framing == "auto" else framing
-            packed = _compression(info.path) if compression == "auto" else compression
-            yield File(known, info.path, scheme + info.path, info.size, told, packed, next(number))
+            found_framing = _framing(info.path) if framing == "auto" else framing
+            found_compression = _compression(info.path) if compression == "auto" else compression
+            yield File(known, info.path, scheme + info.path, info.size, found_framing, found_compression, next(number))
 
 
 def _parsed(place: str) -> tuple[FileSystem, str, list[str]]:
-    """A place's file system, the folder before the first name that is a pattern, and the names from there on."""
+    """The file system of a path, the folder before the first component with a wildcard, and the components after it."""
     is_uri = "://" in place
     path, query, parameters = place.partition("?") if is_uri else (place, "", "")
     parts = path.split("/")
@@ -130,7 +130,7 @@ def _parsed(place: str) -> tuple[FileSystem, str, list[str]]:
 
 
 def _files(known: FileSystem, found: FileInfo, wanted: list[str]) -> Iterator[FileInfo]:
-    """The files that are meant by what was found: itself, those of a folder, or those of the wanted names in it."""
+    """A file itself, the files of a folder, or those below it that match the patterns, one per level."""
     if found.type == FileType.File and not wanted:
         yield found
     elif found.type == FileType.Directory:
@@ -150,39 +150,39 @@ def _framing(path: str) -> str:
     name = name.with_suffix("") if name.suffix in _COMPRESSIONS else name
     if name.suffix in _FRAMINGS:
         return _FRAMINGS[name.suffix]
-    raise ValueError(f"framing: {path} does not say it by its name; allowed are {', '.join(FRAMINGS)}")
+    raise ValueError(f"framing: the extension of {path} is unknown; allowed are {', '.join(FRAMINGS)}")
 
 
 def split(file: File, size: int) -> list[Part]:
-    """Parts of a file of about `size` bytes; the whole of a compressed one, which can only be read from its beginning.
+    """Parts of a file of about `size` bytes. A compressed file is one part, since it can only be read from its start.
 
-    Lines are told apart from anywhere. Behind lengths the places between two messages are known only to who reads from
-    the beginning, so a file that is larger than `size` is read once here.
+    Line boundaries can be found from any offset. Boundaries of length-prefixed messages can only be found by reading
+    from the start, so a file that is larger than `size` is scanned once here.
     """
     if file.compression != "none":
         return [Part(file, 0, _UNKNOWN_SIZE)]
-    starts = list(range(0, file.size, size) if file.framing == "lines" else _beginnings(file, size)) or [0]
+    starts = list(range(0, file.size, size) if file.framing == "lines" else _message_starts(file, size)) or [0]
     return [Part(file, start, end) for start, end in zip(starts, [*starts[1:], file.size], strict=True)]
 
 
-def _beginnings(file: File, size: int) -> Iterator[int]:
-    """Beginnings of messages that are at least `size` apart."""
+def _message_starts(file: File, size: int) -> Iterator[int]:
+    """Offsets of messages that are at least `size` bytes apart."""
     at = 0
     while at < file.size:
         yield at
         if file.size - at <= size:
             return
-        for _, end in _cuts(Part(file, at, at + size)):
+        for _, end in _message_batches(Part(file, at, at + size)):
             at = end
 
 
 def whole(file: File) -> Part:
-    """All of a file."""
+    """A whole file as one part."""
     return Part(file, 0, file.size if file.compression == "none" else _UNKNOWN_SIZE)
 
 
 def together(parts: Iterable[Part], size: int) -> Iterator[tuple[Part, ...]]:
-    """Parts in their order, as many at once as are worth a task of about `size` bytes."""
+    """Consecutive parts, grouped so that each group costs a task about `size` bytes."""
     gathered: list[Part] = []
     cost = 0
     for part in parts:
@@ -196,28 +196,29 @@ def together(parts: Iterable[Part], size: int) -> Iterator[tuple[Part, ...]]:
 
 
 def messages(part: Part) -> Iterator[pa.RecordBatch]:
-    """The messages of a part, in batches: `key` (if the framing has keys), `value`, and `_offset`, where they begin.
+    """The messages of a part in batches with `key` (if the framing has keys), `value`, and `_offset`, their start.
 
     Raises:
-        ValueError: The file is damaged: it ends within a message, or a length is beyond the bound.
-        OSError: It cannot be read, or expanded.
+        ValueError: The file is corrupt: it ends within a message, or a length exceeds the limit.
+        OSError: It cannot be read or decompressed.
     """
-    # A line belongs to the part in which it begins: from the byte before, the first line is the rest of another one.
+    # A line belongs to the part in which it starts. Reading starts one byte early: the first line belongs to the part
+    # before.
     is_within = part.start > 0 and part.file.framing == "lines"
-    for batch, _ in _cuts(Part(part.file, part.start - is_within, part.end)):
+    for batch, _ in _message_batches(Part(part.file, part.start - is_within, part.end)):
         first = int(is_within)
         is_within = is_within and not len(batch)
         for start in range(first, len(batch), BATCH_MESSAGES):
             yield batch.slice(start, BATCH_MESSAGES)
 
 
-def _cuts(part: Part) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The messages that begin in a part, the first with it, and where the one behind them begins."""
+def _message_batches(part: Part) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Batches of the messages that start in a part, each with the offset of the message after it."""
     with part.file.filesystem.open_input_file(part.file.path) as opened:
-        blocks = _Plain(opened, part) if part.file.compression == "none" else _Packed(opened, part)
+        blocks = _PlainReader(opened, part) if part.file.compression == "none" else _CompressedReader(opened, part)
         at, size, is_last = part.start, 0, False
         while at < part.end and not is_last:
-            # A little more than the part, as its last message may end behind it.
+            # Slightly more than the part, since its last message may end after it.
             size = size or min(BLOCK_BYTES, part.end - at + BLOCK_BYTES // 64)
             block, is_last = blocks.read(at, size)
             batch, used = _cut(block, part, at, is_last)
@@ -227,15 +228,15 @@ def _cuts(part: Part) -> Iterator[tuple[pa.RecordBatch, int]]:
 
 
 def _cut(block: pa.Buffer, part: Part, at: int, is_last: bool) -> tuple[pa.RecordBatch, int]:
-    octets = pa.Array.from_buffers(pa.uint8(), block.size, [None, block])
+    data = pa.Array.from_buffers(pa.uint8(), block.size, [None, block])
     try:
-        return _towpath.cut(octets, part.file.framing, at, part.end, is_last)
+        return _towpath.cut(data, part.file.framing, at, part.end, is_last)
     except ValueError as error:
         raise ValueError(f"{part.file.name}: {error}") from None
 
 
-class _Plain:
-    """Blocks of a file as it is."""
+class _PlainReader:
+    """Reads blocks of an uncompressed file."""
 
     def __init__(self, opened: pa.NativeFile, part: Part) -> None:
         self._file, self._name, self._size = opened, part.file.name, opened.size()
@@ -245,27 +246,27 @@ class _Plain:
             )
 
     def read(self, at: int, size: int) -> tuple[pa.Buffer, bool]:
-        """Up to `size` bytes from `at` on, and whether the file ends there."""
+        """Up to `size` bytes from offset `at`, and whether the file ends there."""
         self._file.seek(at)
         block = self._file.read_buffer(size)
         if not block.size:
-            raise OSError(f"{self._name}: nothing to be read at byte {at} of {self._size}")
+            raise OSError(f"{self._name}: no data at byte {at} of {self._size}")
         return block, at + block.size >= self._size
 
 
-class _Packed:
-    """Blocks of a compressed file, one behind the other."""
+class _CompressedReader:
+    """Reads consecutive blocks of a compressed file."""
 
     def __init__(self, opened: pa.NativeFile, part: Part) -> None:
         self._stream, self._name = pa.CompressedInputStream(opened, part.file.compression), part.file.name
         self._block, self._at = pa.py_buffer(b""), 0
 
     def read(self, at: int, size: int) -> tuple[pa.Buffer, bool]:
-        """What is left of the last block from `at` on, with more behind it, and whether the file ends there."""
+        """The rest of the previous block from offset `at` and more data after it, and whether the file ends there."""
         rest = self._block.slice(at - self._at)
         try:
             more = self._stream.read(size - rest.size if size > rest.size else size)
         except OSError as error:
-            raise OSError(f"{self._name}: byte {at + rest.size} of what is compressed there: {error}") from error
+            raise OSError(f"{self._name}: byte {at + rest.size} of the decompressed data: {error}") from error
         self._block, self._at = pa.py_buffer(b"".join((rest, more))), at
         return self._block, not more

@@ -1,4 +1,4 @@
-"""Where decoded batches can go: JSON lines, Parquet, Arrow."""
+"""Writers of decoded batches: JSON lines, Parquet, Arrow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Write = Callable[[pa.RecordBatch], object]
 def sink(path: str, schema: pa.Schema) -> Iterator[Write]:
     """Open a file, or standard output, for batches of one schema.
 
-    A file appears under its name when it is complete, so that what stands there was never cut off.
+    A file is renamed to its final name when it is complete, so a file under that name is never truncated.
 
     Args:
         path: Ends in .parquet, .arrow or .jsonl; "-" is JSON lines to standard output.
@@ -81,7 +81,7 @@ def _json_lines(file: TextIO) -> Write:
 
 
 def _plain(cell: Any, kind: pa.DataType) -> Any:
-    """A cell as JSON can hold it without loss: what is no text, number or boolean there becomes text."""
+    """A cell as JSON can represent it without loss: anything but text, numbers and booleans becomes text."""
     if cell is None or isinstance(cell, str | bool | int | float):
         return cell
     if isinstance(cell, bytes):
@@ -93,12 +93,12 @@ def _plain(cell: Any, kind: pa.DataType) -> Any:
     if pa.types.is_list(kind):
         return [_plain(inner, kind.value_type) for inner in cell]
     if isinstance(cell, timedelta):
-        return _clock(cell)
+        return _time(cell)
     return cell.isoformat() if isinstance(cell, date | time) else str(cell)
 
 
-def _clock(span: timedelta) -> str:
-    """A TIME as MySQL prints it: `-838:59:59`, with microseconds where it has some."""
+def _time(span: timedelta) -> str:
+    """A TIME as MySQL prints it: `-838:59:59`, with microseconds if they are not zero."""
     seconds, micros = divmod(abs(span) // timedelta(microseconds=1), 1_000_000)
     fraction = f".{micros:06}" if micros else ""
     return f"{'-' * (span < timedelta(0))}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"

@@ -1,4 +1,4 @@
-//! The form in which TiCDC stores a message that is too large for Kafka: `{"key":null,"value":"..."}`, both in base64.
+//! TiCDC's claim check: a message too large for Kafka is stored as `{"key":null,"value":"..."}`, both in base64.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,13 +6,13 @@ use serde::Deserialize;
 
 use crate::error::{Fault, Kind, Result};
 
-/// A message that was stored with its key.
+/// A stored message with its key.
 pub(crate) struct Stored {
     pub key: Option<Vec<u8>>,
     pub value: Vec<u8>,
 }
 
-/// TiCDC's wrapper, which has these members and no other.
+/// TiCDC's wrapper, which has exactly these members.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wrapper {
@@ -20,11 +20,11 @@ struct Wrapper {
     value: String,
 }
 
-/// The stored message, if the bytes are its wrapper.
+/// Returns the stored message, if the bytes are a wrapper.
 pub(crate) fn unwrap(bytes: &[u8]) -> Option<Result<Stored>> {
-    // Cheap for all messages that are none.
-    const BEGIN: &[u8] = b"{\"key\":";
-    let wrapper: Wrapper = if bytes.starts_with(BEGIN) { serde_json::from_slice(bytes).ok()? } else { return None };
+    // Cheap rejection of all other messages.
+    const PREFIX: &[u8] = b"{\"key\":";
+    let wrapper: Wrapper = if bytes.starts_with(PREFIX) { serde_json::from_slice(bytes).ok()? } else { return None };
     let key = wrapper.key.as_deref().map(decode).transpose();
     Some(key.and_then(|key| Ok(Stored { key, value: decode(&wrapper.value)? })))
 }

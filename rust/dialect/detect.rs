@@ -1,7 +1,7 @@
-//! Which dialect a message is written in: by the members that only one dialect's messages have, or by their first bytes.
+//! Detection of a message's dialect, by JSON members that are unique to one dialect, or by the first bytes.
 //!
-//! The members are read in the order in which they stand and only until one of them tells. Members of row images are never
-//! looked at: a column may be called anything.
+//! The members are read in message order, up to the first mark. Members of row images are never considered: a column may have
+//! any name.
 
 use std::sync::LazyLock;
 
@@ -11,14 +11,14 @@ use super::{DIALECTS, Dialect, Marks, begins_like_json};
 use crate::error::{Fault, Kind};
 use crate::wire::json::Cursor;
 
-/// A member that tells a dialect.
+/// A member that identifies a dialect.
 #[derive(Clone, Copy)]
 pub(crate) enum Mark {
     /// No other dialect has a member of this name.
     Name(&'static str),
-    /// A member whose value begins like this: `{`, `[`, a quote, a digit, or a word's first letter.
+    /// A member whose value begins with this byte: `{`, `[`, a quote, a digit, or the first letter of a literal.
     Begins(&'static str, u8),
-    /// A member with one of these texts.
+    /// A member whose value is one of these texts.
     Texts(&'static str, &'static [&'static str]),
 }
 
@@ -29,8 +29,8 @@ impl Mark {
         }
     }
 
-    /// Whether the value that the cursor stands before is one that tells.
-    fn is_met(&self, cursor: &mut Cursor<'_>) -> bool {
+    /// Whether the mark matches the value at the cursor.
+    fn matches(&self, cursor: &mut Cursor<'_>) -> bool {
         let first = cursor.peek();
         match self {
             Mark::Name(_) => true,
@@ -40,7 +40,7 @@ impl Mark {
     }
 }
 
-/// The marks of all dialects, by the member's name.
+/// Marks of all dialects, by the member's name.
 static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> = LazyLock::new(|| {
     let mut marks: HashMap<_, Vec<_>> = HashMap::new();
     for dialect in DIALECTS {
@@ -51,12 +51,12 @@ static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> = L
     marks
 });
 
-/// Whether members of this name tell another dialect.
+/// Whether members of this name identify another dialect.
 pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
     MARKS.get(name).is_some_and(|marks| marks.iter().any(|(_, of)| of.name != dialect.name))
 }
 
-/// The dialect that a message is written in.
+/// Detects the dialect of a message.
 pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
     let by_members = if begins_like_json(message) { simdutf8::basic::from_utf8(message).ok().and_then(by_members) } else { None };
     by_members.or_else(|| {
@@ -67,7 +67,7 @@ pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
     })
 }
 
-/// By the members of the first object.
+/// Detects by the members of the first object.
 fn by_members(text: &str) -> Option<&'static Dialect> {
     let mut cursor = Cursor::new(text, true);
     if cursor.peek() == Some(b'[') {
@@ -77,7 +77,7 @@ fn by_members(text: &str) -> Option<&'static Dialect> {
     let mut members = cursor.object().ok()?;
     while let Some(name) = cursor.next_key(&mut members).ok()? {
         let marks = MARKS.get(name.raw).map_or(&[][..], Vec::as_slice);
-        if let Some((_, dialect)) = marks.iter().find(|(mark, _)| mark.is_met(&mut cursor)) {
+        if let Some((_, dialect)) = marks.iter().find(|(mark, _)| mark.matches(&mut cursor)) {
             return Some(dialect);
         }
         cursor.skip_unchecked().ok()?;
@@ -85,13 +85,13 @@ fn by_members(text: &str) -> Option<&'static Dialect> {
     None
 }
 
-/// Why nothing could be told.
+/// Returns the fault of a message whose dialect was not detected.
 pub(crate) fn undetected(message: &[u8]) -> Fault {
     if message.iter().all(u8::is_ascii_whitespace) {
         return Fault::new(Kind::Syntax, "the message is empty").at(0);
     }
     if begins_like_json(message) {
-        // What is not even text or JSON should say so.
+        // Invalid UTF-8 or JSON has an error of its own.
         let text = match simdutf8::compat::from_utf8(message) {
             Ok(text) => text,
             Err(error) => return Fault::new(Kind::Encoding, "the message is not UTF-8").at(error.valid_up_to()),

@@ -1,97 +1,97 @@
-//! What a dialect says of its messages, so that [templates](crate::template) of them can be made.
+//! Description of a dialect's messages for [templates](crate::template).
 
 use crate::event::{Events, Op, Source};
 use crate::interner::NameId;
 
-/// What a dialect says of its messages for templates of them.
+/// Description of a dialect's messages for templates.
 pub(crate) struct TemplateSpec {
-    /// The members that the ordinary reader reads.
+    /// The names of the members that the ordinary reader reads.
     pub members: fn() -> &'static [&'static str],
-    /// The members whose values differ from message to message, by their path.
+    /// The members with varying values, by their path.
     pub holes: &'static [(&'static str, Hole)],
-    /// Where the table's name is written, roughly: templates are found by it.
+    /// The part of a message with the table's name, by which templates are looked up.
     pub table: Place,
-    /// The row change that a word stands for.
+    /// Parses an operation name.
     pub op: fn(&str) -> Option<Op>,
-    /// The word at the end of a message, if `data` stands before the operation.
+    /// Whether messages end with the operation, because `data` precedes it.
     pub ends_with_op: bool,
     pub before: Before,
-    /// Whether the row of a delete may stand among those after the change.
+    /// Whether deleted rows may be in the hole [`Hole::After`].
     pub has_deletes_in_data: bool,
-    /// Whether rows may stand in an array; else there is one, or none.
+    /// Whether rows may be an array; else there is one row or none.
     pub has_arrays: bool,
-    /// Whether an object without members stands for no row.
+    /// Whether an empty object means no row.
     pub empty_is_null: bool,
-    /// The columns that a message's key names, where the key of a table comes from there.
+    /// Reads the primary key from the Kafka key, if it is defined there.
     pub key_names: Option<KeyNames>,
-    /// What the members of a message are that is a row itself, where there are such messages. A message is one if any of its
-    /// members is no column, and none is unclear.
+    /// Classifies the members of flat messages, whose members are the row's columns, if the dialect has them. A message is flat if at
+    /// least one of its members is no column, and none is unclear.
     pub flat: Option<fn(&str) -> FlatMember>,
 }
 
-/// What a member of a message is that is a row itself.
+/// Kind of a flat message's member.
 pub(crate) enum FlatMember {
     /// A column of the row.
     Column,
-    /// The same in all messages of the table.
+    /// Constant in all messages of the table.
     Same,
-    /// What differs from message to message.
+    /// Varying.
     Hole(Hole),
-    /// A message with it is for the ordinary reader.
+    /// Its message falls back to the dialect's reader.
     Unclear,
 }
 
-/// The columns that a message's key names.
+/// Reads the names of the primary key's columns from a Kafka key.
 pub(crate) type KeyNames = fn(&[u8], &mut Events<'_, '_, '_>) -> Option<Vec<NameId>>;
 
-/// Whether empty text is a value of a declared type, or only another way to write NULL.
+/// Whether empty text is a value of a declared type; else it means NULL.
 pub(crate) type MayBeEmpty = fn(Option<&str>) -> bool;
 
-/// What the image before an update carries.
+/// Content of an update's before image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// What changed; it is merged onto the image after the update.
+    /// The changed columns, which are merged onto the after image.
     Changes,
     /// The whole row.
     Row,
 }
 
-/// The part of a message that has the name of its table.
+/// The part of a message with the table's name.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
-    /// So many bytes at the beginning.
+    /// This many bytes at the beginning.
     Head(usize),
-    /// So many bytes at the end.
+    /// This many bytes at the end.
     Tail(usize),
-    /// So many bytes at the end, or at the beginning if they do not have it.
+    /// This many bytes at the end, else at the beginning.
     Either(usize),
 }
 
-/// A value that differs from message to message.
+/// A varying value of a message.
 #[derive(Clone, Copy)]
 pub(crate) enum Hole {
-    /// Rows after the change; of a delete, those that are gone, unless they are in the other hole.
+    /// Rows after the change; for a delete the deleted rows, unless they are in [`Hole::Before`].
     After,
     /// Rows before the change.
     Before,
-    /// A value of the row that the message is itself.
+    /// A value of a flat message's row.
     Value,
-    /// Whether that row is gone.
+    /// Whether a flat message's row is deleted.
     Deleted,
-    /// The columns of one row, side by side, each with what was there before an update: behind the operation.
+    /// The columns of one row as a list, each with its value before an update; after the operation in the message.
     Columns(MayBeEmpty),
-    /// The word for what happened.
+    /// The operation name.
     Operation,
-    /// An integer, as it is written.
+    /// The digits of an integer.
     Digits(for<'a> fn(&mut Source<'a>, &'a str)),
     /// An integer.
     Integer(for<'a> fn(&mut Source<'a>, i64)),
-    /// Text, if it is accepted.
+    /// Text; the function returns whether it is accepted.
     Text(for<'a> fn(&mut Source<'a>, &'a str) -> bool),
-    /// An object of names and declared types, which may stand in any order.
+    /// An object of names and declared types, in any order.
     DeclaredTypes,
-    /// An object that nobody asks for.
+    /// An object that is not requested.
     Object,
-    /// Anything: nobody asks for it.
+    /// Any value that is not requested.
     Any,
 }

@@ -1,4 +1,4 @@
-//! From events to a record batch: which rows, which columns, and what to do with the bad ones.
+//! Builds a record batch from events: selects rows and columns, and handles bad rows by the mode.
 
 use std::ops::Range;
 
@@ -19,60 +19,61 @@ use crate::output::plan::{CellFault, Plan};
 use crate::output::row::{EnvelopeRef, Input, OutputRow, Payloads, TableEnvelope};
 use crate::value::Value;
 
-/// The images before, in the `change` layout, or the table's rows, in the others.
+/// Before images in the `change` layout, the table's rows in the others.
 pub(crate) const OUT_BEFORE: usize = 0;
-/// The images after, in the `change` layout.
+/// After images in the `change` layout.
 pub(crate) const OUT_AFTER: usize = 1;
-/// Rows of the message that is being read that are put out later or elsewhere.
+/// Rows of the current message that are output later or in another place.
 pub(crate) const PENDING_BEFORE: usize = 2;
 pub(crate) const PENDING_AFTER: usize = 3;
-/// For rows that nobody asks for.
+/// Rows that are not requested.
 pub(crate) const DISCARDED: usize = 4;
 
-/// A record batch that is being built.
+/// Builder of a record batch.
 pub(crate) struct Batch<'p> {
     pub plan: &'p Plan,
     pub images: [Images; 5],
     builders: Vec<(EnvelopeField, Option<Builder>)>,
-    /// The rows of the chunk of messages that is being read: those whose images have been appended.
+    /// Rows of the current chunk of messages whose images have been appended.
     pub rows: Vec<OutputRow>,
     pub changed: Vec<NameId>,
     pub missing: Vec<usize>,
     types: Vec<usize>,
-    /// How many of the events' rows were appended.
+    /// Count of the events' rows that have been appended.
     appended: usize,
-    /// For each row, the message it came from.
+    /// Index of the message of each row.
     origins: Vec<u64>,
-    /// For each row, whether it stays; only where some do not.
-    stays: Vec<bool>,
+    /// Whether each row is kept; empty unless the mode drops rows.
+    kept: Vec<bool>,
     pub metrics: Metrics,
-    last_passed: Option<(String, String, bool)>,
+    /// Filter result of the last database and table.
+    last_filtered: Option<(String, String, bool)>,
 }
 
-/// What the rows of a chunk are compared with; kept from run to run of messages, as it grows with the names that are known.
+/// Buffers that are reused for the rows of a chunk; they grow with the number of interned names.
 #[derive(Default)]
 pub(crate) struct Scratch<'a> {
     moves: KeyMoves<'a>,
     before: ImageByName<'a>,
     after: ImageByName<'a>,
-    /// A row's values by column: as they are written, and as MySQL would write them.
-    written: Vec<Value<'a>>,
-    undone: Vec<Value<'a>>,
-    /// Which columns take text as it is written, of rows like the last one.
-    take_plain: (Option<RowDeclaration>, Vec<bool>),
+    /// A row's values by column: raw, and decoded from Kafka Connect's encodings.
+    raw: Vec<Value<'a>>,
+    decoded: Vec<Value<'a>>,
+    /// Whether each column accepts raw text, for the last row declaration.
+    accepts_raw: (Option<RowDeclaration>, Vec<bool>),
 }
 
-/// A finished batch, before the kept columns of the input are added.
+/// Finished columns of a batch, without the input columns of `keep`.
 pub(crate) struct Finished {
     pub columns: Vec<ArrayRef>,
     pub origins: Vec<u64>,
-    /// Which rows stay, where some do not.
-    pub stays: Option<BooleanArray>,
+    /// Filter mask in mode `DROPMALFORMED`.
+    pub kept: Option<BooleanArray>,
     pub metrics: Metrics,
 }
 
-/// Some rows of events that give rows of the output: each by its number, with its word and its images.
-type Taken = Vec<(usize, &'static str, RowImages)>;
+/// Rows of events that become output rows: index of the event's row, operation name and images.
+type SelectedRows = Vec<(usize, &'static str, RowImages)>;
 
 impl<'p> Batch<'p> {
     pub fn new(plan: &'p Plan) -> Result<Self, String> {
@@ -87,22 +88,22 @@ impl<'p> Batch<'p> {
             types: Vec::new(),
             appended: 0,
             origins: Vec::new(),
-            stays: Vec::new(),
+            kept: Vec::new(),
             metrics: Metrics::default(),
-            last_passed: None,
+            last_filtered: None,
         })
     }
 
-    /// Appends what the events have said since the last time: all but their envelopes. Fails with the first bad row in mode
+    /// Appends the images of the events since the last call, without their envelopes. Fails with the first bad row in mode
     /// `FAILFAST`.
     pub fn append<'a>(&mut self, events: &mut Events<'a, '_, '_>, scratch: &mut Scratch<'a>, payloads: &Payloads<'_>) -> Result<(), Error> {
         if self.appended == events.rows.len() {
             return Ok(());
         }
-        let taken = self.take_rows(events, scratch);
+        let selected = self.select_rows(events, scratch);
         self.appended = events.rows.len();
-        let first = self.rows.len() - taken.len();
-        self.append_images(first, &taken, events, scratch, payloads);
+        let first = self.rows.len() - selected.len();
+        self.append_images(first, &selected, events, scratch, payloads);
         let rows = self.rows.get_mut(first..).unwrap_or_default();
         if self.plan.mode == Mode::FailFast
             && let Some(error) = rows.iter_mut().find_map(|row| row.error.take())
@@ -113,110 +114,112 @@ impl<'p> Batch<'p> {
             *self.metrics.errors.entry(error.kind.name()).or_default() += 1;
         }
         if self.plan.mode == Mode::DropMalformed {
-            self.drop_bad(first, &taken);
+            self.drop_malformed(first, &selected);
         }
-        if self.plan.asks(EnvelopeField::Changed) {
-            self.note_changes(first, &taken, events, scratch);
+        if self.plan.has_field(EnvelopeField::Changed) {
+            self.record_changes(first, &selected, events, scratch);
         }
         Ok(())
     }
 
-    /// The output's rows, without those of other tables.
-    fn take_rows<'a>(&mut self, events: &mut Events<'a, '_, '_>, scratch: &mut Scratch<'a>) -> Taken {
-        let mut taken = Vec::new();
+    /// Selects the output rows; rows of other tables are filtered out.
+    fn select_rows<'a>(&mut self, events: &mut Events<'a, '_, '_>, scratch: &mut Scratch<'a>) -> SelectedRows {
+        let mut selected = Vec::new();
         for index in self.appended..events.rows.len() {
             let Some(row) = events.rows.get(index) else { break };
             let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
             if envelope.is_none_or(|envelope| self.passes(envelope)) {
-                changes::rows(self.plan.layout, row, events, &mut scratch.moves, &mut |word, images| taken.push((index, word, images)));
+                changes::rows(self.plan.layout, row, events, &mut scratch.moves, &mut |op_name, images| {
+                    selected.push((index, op_name, images))
+                });
             } else {
                 self.metrics.filtered += 1;
             }
         }
-        for (index, word, _) in &taken {
+        for (index, op_name, _) in &selected {
             let Some(row) = events.rows.get_mut(*index) else { continue };
-            // Only one row of the output is of an event that could not be read.
+            // An event that could not be read becomes exactly one output row.
             let error = row.fault.take().map(|fault| Box::new(fault.into_error(row.dialect, None, row.message)));
             self.rows.push(OutputRow {
                 message: row.message,
                 index: row.index,
                 op: row.op,
-                word,
-                envelope: row.envelope.map_or(EnvelopeRef::Nowhere, EnvelopeRef::Event),
+                op_name,
+                envelope: row.envelope.map_or(EnvelopeRef::None, EnvelopeRef::Event),
                 error,
                 changed: None,
                 missing: 0..0,
                 types: 0..0,
             });
         }
-        taken
+        selected
     }
 
-    /// The filter, remembered for the last table because it is usually the next one too.
+    /// Applies the filter. The result for the last table is cached, because consecutive rows usually share it.
     pub fn passes(&mut self, envelope: &Envelope<'_>) -> bool {
         if self.plan.filter.is_open() {
             return true;
         }
         let database = envelope.database.as_deref().unwrap_or_default();
         let table = envelope.table.as_deref().unwrap_or_default();
-        if let Some((last_database, last_table, passed)) = &self.last_passed
+        if let Some((last_database, last_table, passed)) = &self.last_filtered
             && last_database == database
             && last_table == table
         {
             return *passed;
         }
         let passes = self.plan.filter.passes(database, table);
-        self.last_passed = Some((database.to_owned(), table.to_owned(), passes));
+        self.last_filtered = Some((database.to_owned(), table.to_owned(), passes));
         passes
     }
 
-    /// Whether anybody wants to know which columns a row's images lack.
+    /// Whether the columns missing from a row's images are needed.
     pub fn wants_missing(&self) -> bool {
-        self.plan.missing_is_error || self.plan.asks(EnvelopeField::MissingColumns)
+        self.plan.missing_is_error || self.plan.has_field(EnvelopeField::MissingColumns)
     }
 
-    /// Appends both images of the rows from `first` on.
+    /// Appends both images of the rows, starting at `first`.
     fn append_images<'a>(
         &mut self,
         first: usize,
-        taken: &Taken,
+        selected: &SelectedRows,
         events: &Events<'a, '_, '_>,
         scratch: &mut Scratch<'a>,
         payloads: &Payloads<'_>,
     ) {
         let wants_missing = self.wants_missing();
-        for (at, (index, word, images)) in taken.iter().enumerate() {
-            let surroundings = row_declaration(*index, events);
+        for (at, (index, op_name, images)) in selected.iter().enumerate() {
+            let declaration = row_declaration(*index, events);
             let start = self.missing.len();
             let mut error = None;
-            for (place, (columns, image)) in self.images.iter_mut().zip(images).enumerate() {
+            for (image_index, (columns, image)) in self.images.iter_mut().zip(images).enumerate() {
                 let Some(image) = image else {
                     columns.push_nulls(1);
                     continue;
                 };
-                let cells = cells_in_order(image, self.plan.width(), events).filter(|_| surroundings.quirks.format != ValueFormat::Connect);
+                let cells = cells_in_order(image, self.plan.width(), events).filter(|_| declaration.quirks.format != ValueFormat::Connect);
                 if cells.is_none() && (wants_missing || matches!(columns, Images::Table(_))) {
-                    fill_row(&mut scratch.written, self.plan.width(), image, events);
+                    fill_row(&mut scratch.raw, self.plan.width(), image, events);
                     if wants_missing {
-                        note_missing(&scratch.written, start, &mut self.missing);
+                        record_missing(&scratch.raw, start, &mut self.missing);
                     }
                 }
-                let fault = append_image(columns, image, cells, self.plan, surroundings, scratch, events);
+                let fault = append_image(columns, image, cells, self.plan, declaration, scratch, events);
                 if let (Some(CellFault { column, fault }), None) = (fault, &error) {
                     let name = column.and_then(|column| self.plan.table.as_ref()?.get(column)).map(|field| field.name().clone());
                     let value = column.and_then(|column| match cells {
                         Some(cells) => cells.get(column).map(|(_, value)| value),
-                        None => scratch.written.get(column),
+                        None => scratch.raw.get(column),
                     });
-                    error = Some(Box::new(cell_error(fault, side(place, word, images), name, value, *index, events, payloads)));
+                    error = Some(Box::new(cell_error(fault, side(image_index, op_name, images), name, value, *index, events, payloads)));
                 }
             }
             let Some(row) = self.rows.get_mut(first + at) else { continue };
             row.missing = start..self.missing.len();
-            let lacking = self.missing.get(start).filter(|_| self.plan.missing_is_error);
-            if let (Some(field), None) = (lacking.and_then(|column| self.plan.table.as_ref()?.get(*column)), &error) {
+            let missing_column = self.missing.get(start).filter(|_| self.plan.missing_is_error);
+            if let (Some(field), None) = (missing_column.and_then(|column| self.plan.table.as_ref()?.get(*column)), &error) {
                 let fault = Fault::new(Kind::Missing, "the message does not carry this column");
-                let side = if images[1].is_some() { "after" } else { side(0, word, images) };
+                let side = if images[1].is_some() { "after" } else { side(0, op_name, images) };
                 error = Some(Box::new(cell_error(fault, side, Some(field.name().clone()), None, *index, events, payloads)));
             }
             if row.error.is_none() {
@@ -225,19 +228,19 @@ impl<'p> Batch<'p> {
         }
     }
 
-    /// In mode `DROPMALFORMED`, marks the bad rows, with the others of their changes.
-    fn drop_bad(&mut self, first: usize, taken: &Taken) {
+    /// In mode `DROPMALFORMED`, marks the bad rows and the other rows of their changes as dropped.
+    fn drop_malformed(&mut self, first: usize, selected: &SelectedRows) {
         let rows = self.rows.get(first..).unwrap_or_default();
-        let mut bad: Vec<usize> = taken.iter().zip(rows).filter(|(_, row)| row.error.is_some()).map(|((index, ..), _)| *index).collect();
+        let mut bad: Vec<usize> = selected.iter().zip(rows).filter(|(_, row)| row.error.is_some()).map(|((index, ..), _)| *index).collect();
         bad.dedup();
         self.metrics.dropped += bad.len() as u64;
-        self.stays.extend(taken.iter().map(|(index, ..)| bad.binary_search(index).is_err()));
+        self.kept.extend(selected.iter().map(|(index, ..)| bad.binary_search(index).is_err()));
     }
 
-    /// For each update, notes the columns whose value differs between its images.
-    fn note_changes<'a>(&mut self, first: usize, taken: &Taken, events: &Events<'a, '_, '_>, scratch: &mut Scratch<'a>) {
+    /// Records, for each update, the columns whose values differ between its images.
+    fn record_changes<'a>(&mut self, first: usize, selected: &SelectedRows, events: &Events<'a, '_, '_>, scratch: &mut Scratch<'a>) {
         let Scratch { before, after, .. } = scratch;
-        for ((index, ..), out) in taken.iter().zip(self.rows.iter_mut().skip(first)) {
+        for ((index, ..), out) in selected.iter().zip(self.rows.iter_mut().skip(first)) {
             let row = events.rows.get(*index).filter(|row| row.op == Op::Update);
             let Some((old, new)) = row.and_then(|row| row.before.as_ref().zip(row.after.as_ref())) else { continue };
             before.load(old, events);
@@ -266,32 +269,32 @@ impl<'p> Batch<'p> {
         self.appended = 0;
     }
 
-    /// Makes room for so many more bytes of messages, after the first so many.
+    /// Reserves capacity for `left` more bytes of messages, extrapolated from the first `read` bytes.
     pub fn reserve(&mut self, read: usize, left: usize) {
         let columns = self.plan.table.as_ref().map_or(2, |table| table.len()).max(1);
-        // Rows take about as much room as their text, and a column may have most of it.
+        // Rows take about as many bytes as their text, and one column may hold most of them.
         let forecast = Forecast { times: left as f64 * 1.1 / read.max(1) as f64, most: left.saturating_mul(4) / columns };
         self.images.iter_mut().for_each(|images| images.reserve(forecast));
         self.builders.iter_mut().filter_map(|(_, builder)| builder.as_mut()).for_each(|builder| builder.reserve(forecast));
     }
 
-    /// Keeps the order in which a message declares its types, if anybody asks for them.
-    pub fn note_types(&mut self, order: &[usize]) -> Range<usize> {
+    /// Records the order in which a message declares its types, if they are requested.
+    pub fn record_types(&mut self, order: &[usize]) -> Range<usize> {
         let start = self.types.len();
-        if self.plan.asks(EnvelopeField::ColumnTypes) {
+        if self.plan.has_field(EnvelopeField::ColumnTypes) {
             self.types.extend_from_slice(order);
         }
         start..self.types.len()
     }
 
-    /// Marks rows that cannot be bad as ones that stay.
+    /// Marks rows that cannot be bad as kept.
     pub fn keep_rows(&mut self, count: usize) {
         if self.plan.mode == Mode::DropMalformed {
-            self.stays.resize(self.stays.len() + count, true);
+            self.kept.resize(self.kept.len() + count, true);
         }
     }
 
-    /// The columns in the layout's order.
+    /// Finishes the columns in the layout's order.
     pub fn finish(mut self, messages: usize) -> Result<Finished, ArrowError> {
         let mut columns = Vec::new();
         let leading = self.plan.leading();
@@ -307,20 +310,19 @@ impl<'p> Batch<'p> {
         if self.builders.len() <= leading && self.plan.layout != Layout::Change {
             columns.extend(self.images[0].finish_columns()?);
         }
-        let stays = (self.plan.mode == Mode::DropMalformed).then(|| BooleanArray::from(std::mem::take(&mut self.stays)));
+        let kept = (self.plan.mode == Mode::DropMalformed).then(|| BooleanArray::from(std::mem::take(&mut self.kept)));
         self.metrics.messages = messages as u64;
-        self.metrics.rows = stays.as_ref().map_or(self.origins.len(), BooleanArray::true_count) as u64;
-        Ok(Finished { columns, origins: self.origins, stays, metrics: self.metrics })
+        self.metrics.rows = kept.as_ref().map_or(self.origins.len(), BooleanArray::true_count) as u64;
+        Ok(Finished { columns, origins: self.origins, kept, metrics: self.metrics })
     }
 }
 
-/// Which image a row's columns are of. The layouts with one image put the before image of a delete or of an update's first half
-/// there.
-fn side(at: usize, word: &str, images: &RowImages) -> &'static str {
-    if at == 0 && (images[1].is_some() || word == "delete" || word == PREIMAGE) { "before" } else { "after" }
+/// Names the image that a row's columns hold. In layouts with one image, a delete and an update's preimage hold the before image.
+fn side(at: usize, op_name: &str, images: &RowImages) -> &'static str {
+    if at == 0 && (images[1].is_some() || op_name == "delete" || op_name == PREIMAGE) { "before" } else { "after" }
 }
 
-/// For rows without an envelope, which have no values.
+/// Placeholder for rows without an envelope, which have no values.
 static NO_QUIRKS: Quirks = Quirks { dialect: "", declares_lengths: false, format: ValueFormat::Text };
 
 fn row_declaration(row: usize, events: &Events<'_, '_, '_>) -> RowDeclaration {
@@ -331,9 +333,9 @@ fn row_declaration(row: usize, events: &Events<'_, '_, '_>) -> RowDeclaration {
     })
 }
 
-/// Appends a row's image, and tells which of its values could not be converted, the first if there are several.
+/// Appends a row's image. Returns the first value that could not be converted.
 ///
-/// Its values are `cells`, or else laid out in `scratch`.
+/// The values are `cells`, else those of `scratch`, by column.
 fn append_image<'a>(
     columns: &mut Images,
     image: &Image,
@@ -343,32 +345,32 @@ fn append_image<'a>(
     scratch: &mut Scratch<'a>,
     events: &Events<'a, '_, '_>,
 ) -> Option<CellFault> {
-    let Scratch { after, written, undone, take_plain, .. } = scratch;
+    let Scratch { after, raw, decoded, accepts_raw, .. } = scratch;
     let table = match columns {
         Images::None => return None,
         Images::Map(map) => return map.append(image, after, events).map(|fault| CellFault { column: None, fault }),
         Images::Table(table) => table,
     };
-    let mut context = RowContext { row, types: events.types, options: &plan.value_options, take_plain: &[] };
-    if take_plain.0 != Some(row) {
-        *take_plain = (Some(row), table.take_plain(&context));
+    let mut context = RowContext { row, types: events.types, options: &plan.value_options, accepts_raw: &[] };
+    if accepts_raw.0 != Some(row) {
+        *accepts_raw = (Some(row), table.accepts_raw(&context));
     }
-    context.take_plain = &take_plain.1;
+    context.accepts_raw = &accepts_raw.1;
     let (refused, unread) = match (cells, row.quirks.format) {
         (Some(cells), _) => (table.append(cells.iter().map(|(_, value)| value), &context), None),
-        // Errors tell where a value stands as it is written.
+        // Errors report the offset of the raw value, so the raw values are kept.
         (None, ValueFormat::Connect) => {
-            undone.clone_from(written);
-            let unread = plan.decode_connect_values(undone, row, events);
-            (table.append(undone.iter(), &context), unread)
+            decoded.clone_from(raw);
+            let unread = plan.decode_connect_values(decoded, row, events);
+            (table.append(decoded.iter(), &context), unread)
         }
-        (None, _) => (table.append(written.iter(), &context), None),
+        (None, _) => (table.append(raw.iter(), &context), None),
     };
     unread.or(refused.map(|(column, fault)| CellFault { column: Some(column), fault }))
 }
 
-/// Adds the columns that are missing from a row to what is known of it from `start` on, in the schema's order.
-fn note_missing(values: &[Value<'_>], start: usize, missing: &mut Vec<usize>) {
+/// Adds a row's missing columns to those recorded from `start` on, in the schema's order and without duplicates.
+fn record_missing(values: &[Value<'_>], start: usize, missing: &mut Vec<usize>) {
     for (column, _) in values.iter().enumerate().filter(|(_, value)| matches!(value, Value::Missing)) {
         if let Err(at) = missing.get(start..).unwrap_or_default().binary_search(&column) {
             missing.insert(start + at, column);
@@ -376,7 +378,7 @@ fn note_missing(values: &[Value<'_>], start: usize, missing: &mut Vec<usize>) {
     }
 }
 
-/// The error of one value: image, column and byte are known here.
+/// Creates the error of one value, with its image, column and byte offset.
 fn cell_error(
     fault: Fault,
     side: &str,
@@ -398,7 +400,7 @@ fn cell_error(
     error
 }
 
-/// A row with its envelope, which is the message's own or that of its template.
+/// Resolves a row's envelope: the message's own, or the one that its template shares.
 fn envelope_row<'r, 't: 'r, 'a>(
     row: &'r OutputRow,
     events: &'r Events<'a, '_, '_>,
@@ -407,7 +409,7 @@ fn envelope_row<'r, 't: 'r, 'a>(
 ) -> EnvelopeRow<'r, 'a> {
     let corrupt = row.error.as_ref().and_then(|_| *input.messages.get(row.message)?);
     match row.envelope {
-        EnvelopeRef::Nowhere => EnvelopeRow { row, envelope: None, source: None, primary_key: None, corrupt },
+        EnvelopeRef::None => EnvelopeRow { row, envelope: None, source: None, primary_key: None, corrupt },
         EnvelopeRef::Event(envelope) => {
             let envelope = events.envelopes.get(envelope);
             let primary_key = envelope.and_then(|envelope| events.names.get(envelope.primary_key.clone()?));

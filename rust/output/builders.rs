@@ -1,4 +1,4 @@
-//! The columns of the envelope while they are built.
+//! Builders of the envelope columns.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use hashbrown::HashMap;
 use crate::columns::{Bytes, Forecast, Nulls};
 use crate::event::{Events, Op};
 use crate::interner::NameId;
-use crate::output::envelope::{Content, ERROR, EnvelopeRow, Member, Of, SOURCE, TextOf, members, sequence_members};
+use crate::output::envelope::{Content, ERROR, EnvelopeRow, Getter, Member, SOURCE, TextGetter, members, sequence_members};
 use crate::output::fields::{list_item, map_entries, map_fields};
 use crate::output::row::{Input, sequence};
 use crate::value::Value;
 use crate::wire::json::Cursor;
 
-/// The rows whose envelopes are appended.
+/// Rows whose envelopes are appended to the builders.
 pub(crate) struct Rows<'e, 'a, 's, 'k> {
     rows: Vec<EnvelopeRow<'e, 'a>>,
-    /// Rows on end that have the same envelope, by the first of them, and how many they are.
+    /// Runs of consecutive rows with the same envelope: index of the first row and count.
     runs: Vec<(usize, usize)>,
     has_errors: bool,
     events: &'e Events<'a, 's, 'k>,
@@ -59,7 +59,7 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         Rows { rows, runs, has_errors, events, columns, changed, missing, types, input }
     }
 
-    /// The rows on end that have the same envelope: the first of them, and how many they are.
+    /// Iterates over runs of consecutive rows with the same envelope: the first row and the count.
     fn runs(&self) -> impl Iterator<Item = (&EnvelopeRow<'e, 'a>, usize)> {
         self.runs.iter().filter_map(|(first, count)| Some((self.rows.get(*first)?, *count)))
     }
@@ -69,33 +69,33 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
     }
 }
 
-/// An envelope column that is being built.
+/// Builder of one envelope column.
 pub(crate) enum Builder {
-    Text(TextOf, Bytes<i32>),
-    Number(Of<i64>, Numbers<Int64Type>),
+    Text(TextGetter, Bytes<i32>),
+    Number(Getter<i64>, Numbers<Int64Type>),
     Index(Numbers<Int32Type>),
-    Time(Of<i64>, Numbers<TimestampMicrosecondType>),
-    Flag(Of<bool>, Vec<bool>, Nulls),
-    Corrupt(Bytes<i32>),
+    Time(Getter<i64>, Numbers<TimestampMicrosecondType>),
+    Flag(Getter<bool>, Vec<bool>, Nulls),
+    CorruptRecord(Bytes<i32>),
     PrimaryKey(Lists),
     Changed(Lists),
     Missing(Lists),
     DeclaredTypes(Maps<StringBuilder>),
     Jdbc(Maps<Numbers<Int32Type>>),
     Sequence([Numbers<Int64Type>; 3]),
-    Source(Vec<Builder>, Presence),
-    Error(Vec<Builder>, Presence),
+    Source(Vec<Builder>, Validity),
+    Error(Vec<Builder>, Validity),
 }
 
 impl Builder {
-    /// None for a row image, which is none of the envelope's columns.
+    /// Returns `None` for row images, which have their own builders.
     pub fn new(content: &Content) -> Option<Self> {
-        let of_each = |fields: &[Member]| fields.iter().filter_map(|(_, content)| Builder::new(content)).collect();
+        let build_all = |fields: &[Member]| fields.iter().filter_map(|(_, content)| Builder::new(content)).collect();
         Some(match content {
-            Content::Text(of) => Builder::Text(*of, Bytes::default()),
-            Content::Number(of) => Builder::Number(*of, Numbers::default()),
-            Content::Time(of) => Builder::Time(*of, Numbers::default()),
-            Content::Flag(of) => Builder::Flag(*of, Vec::new(), Nulls::default()),
+            Content::Text(getter) => Builder::Text(*getter, Bytes::default()),
+            Content::Number(getter) => Builder::Number(*getter, Numbers::default()),
+            Content::Time(getter) => Builder::Time(*getter, Numbers::default()),
+            Content::Flag(getter) => Builder::Flag(*getter, Vec::new(), Nulls::default()),
             Content::Index => Builder::Index(Numbers::default()),
             Content::PrimaryKey => Builder::PrimaryKey(Lists::default()),
             Content::Changed => Builder::Changed(Lists::default()),
@@ -103,9 +103,9 @@ impl Builder {
             Content::ColumnTypes => Builder::DeclaredTypes(Maps::default()),
             Content::JdbcTypes => Builder::Jdbc(Maps::default()),
             Content::Sequence => Builder::Sequence(Default::default()),
-            Content::Source => Builder::Source(of_each(SOURCE), Presence::default()),
-            Content::Error => Builder::Error(of_each(ERROR), Presence::default()),
-            Content::Message => Builder::Corrupt(Bytes::default()),
+            Content::Source => Builder::Source(build_all(SOURCE), Validity::default()),
+            Content::Error => Builder::Error(build_all(ERROR), Validity::default()),
+            Content::Message => Builder::CorruptRecord(Bytes::default()),
             Content::Image => return None,
         })
     }
@@ -113,21 +113,21 @@ impl Builder {
     /// Appends one value for each row.
     pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         match self {
-            Builder::Text(TextOf::Row(get), bytes) => {
+            Builder::Text(TextGetter::Row(get), bytes) => {
                 rows.rows.iter().for_each(|row| push_bytes(bytes, get(row).map(str::as_bytes)));
             }
-            Builder::Text(TextOf::Envelope(get), bytes) => {
+            Builder::Text(TextGetter::Envelope(get), bytes) => {
                 rows.runs().for_each(|(row, count)| push_text(bytes, row.envelope.and_then(*get), count))
             }
-            Builder::Number(of, numbers) => numbers.extend(*of, rows),
-            Builder::Time(of, numbers) => numbers.extend(*of, rows),
+            Builder::Number(getter, numbers) => numbers.extend(*getter, rows),
+            Builder::Time(getter, numbers) => numbers.extend(*getter, rows),
             Builder::Index(numbers) => {
                 let index = |row: &EnvelopeRow<'_, '_>| (row.row.op != Op::Error).then_some(row.row.index as i32);
                 rows.rows.iter().for_each(|row| numbers.push(index(row)));
             }
-            Builder::Flag(of, values, nulls) => extend_flags(*of, values, nulls, rows),
-            Builder::Corrupt(bytes) if !rows.has_errors => bytes.push_nulls(rows.rows.len()),
-            Builder::Corrupt(bytes) => rows.rows.iter().for_each(|row| push_bytes(bytes, row.corrupt)),
+            Builder::Flag(getter, values, nulls) => extend_flags(*getter, values, nulls, rows),
+            Builder::CorruptRecord(bytes) if !rows.has_errors => bytes.push_nulls(rows.rows.len()),
+            Builder::CorruptRecord(bytes) => rows.rows.iter().for_each(|row| push_bytes(bytes, row.corrupt)),
             Builder::PrimaryKey(lists) => {
                 for (row, count) in rows.runs() {
                     lists.push_repeated(row.primary_key.map(|keys| rows.names(keys)), count);
@@ -154,32 +154,32 @@ impl Builder {
                     parts.iter_mut().zip(sequence).for_each(|(part, number)| part.push(Some(number)));
                 }
             }
-            Builder::Source(fields, presence) => {
+            Builder::Source(fields, validity) => {
                 fields.iter_mut().for_each(|field| field.extend(rows));
-                rows.runs().for_each(|(row, count)| presence.push(row.envelope.is_some(), count));
+                rows.runs().for_each(|(row, count)| validity.push(row.envelope.is_some(), count));
             }
-            Builder::Error(fields, presence) => {
+            Builder::Error(fields, validity) => {
                 fields.iter_mut().for_each(|field| field.extend(rows));
-                rows.rows.iter().for_each(|row| presence.push(row.row.error.is_some(), 1));
+                rows.rows.iter().for_each(|row| validity.push(row.row.error.is_some(), 1));
             }
         }
     }
 
-    /// Makes room for what is to come.
+    /// Reserves capacity.
     pub fn reserve(&mut self, forecast: Forecast) {
         match self {
-            Builder::Text(_, bytes) | Builder::Corrupt(bytes) => bytes.reserve(forecast),
+            Builder::Text(_, bytes) | Builder::CorruptRecord(bytes) => bytes.reserve(forecast),
             Builder::Number(_, numbers) => forecast.reserve(&mut numbers.values),
             Builder::Index(numbers) => forecast.reserve(&mut numbers.values),
             Builder::Time(_, numbers) => forecast.reserve(&mut numbers.values),
             Builder::Flag(_, values, _) => forecast.reserve(values),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => {
                 lists.names.reserve(forecast);
-                forecast.reserve(&mut lists.ends.ends);
+                forecast.reserve(&mut lists.offsets.offsets);
             }
             Builder::DeclaredTypes(maps) => {
                 maps.reserve(forecast);
-                reserve_text(&mut maps.values, forecast);
+                reserve_strings(&mut maps.values, forecast);
             }
             Builder::Jdbc(maps) => {
                 maps.reserve(forecast);
@@ -190,7 +190,7 @@ impl Builder {
         }
     }
 
-    /// Takes what was built.
+    /// Finishes the array and resets the builder.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         match self {
             Builder::Text(_, bytes) => bytes.finish_text(None),
@@ -201,7 +201,7 @@ impl Builder {
                 let nulls = nulls.finish(values.len());
                 Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(std::mem::take(values)), nulls)))
             }
-            Builder::Corrupt(bytes) => bytes.finish_binary(None),
+            Builder::CorruptRecord(bytes) => bytes.finish_binary(None),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
             Builder::DeclaredTypes(maps) => {
                 let values = Arc::new(maps.values.finish());
@@ -215,18 +215,19 @@ impl Builder {
                 let arrays = parts.iter_mut().map(Numbers::finish).collect::<Result<_, _>>()?;
                 Ok(Arc::new(StructArray::try_new(sequence_members(), arrays, None)?))
             }
-            Builder::Source(builders, presence) => finish_struct(members(SOURCE), builders, presence),
-            Builder::Error(builders, presence) => finish_struct(members(ERROR), builders, presence),
+            Builder::Source(builders, validity) => finish_struct(members(SOURCE), builders, validity),
+            Builder::Error(builders, validity) => finish_struct(members(ERROR), builders, validity),
         }
     }
 }
 
-fn finish_struct(fields: Fields, builders: &mut [Builder], presence: &mut Presence) -> Result<ArrayRef, ArrowError> {
+fn finish_struct(fields: Fields, builders: &mut [Builder], validity: &mut Validity) -> Result<ArrayRef, ArrowError> {
     let arrays = builders.iter_mut().map(Builder::finish).collect::<Result<_, _>>()?;
-    Ok(Arc::new(StructArray::try_new(fields, arrays, presence.finish())?))
+    Ok(Arc::new(StructArray::try_new(fields, arrays, validity.finish())?))
 }
 
-/// Appends the same text so many times. What a batch has no room for is null: the row's message is too large for any column of it.
+/// Appends the same text `count` times. Text beyond the capacity of 32-bit offsets is null: such a message fits into no column
+/// of the batch.
 #[inline]
 fn push_text(bytes: &mut Bytes<i32>, text: Option<&str>, count: usize) {
     match text {
@@ -243,20 +244,20 @@ fn push_bytes(bytes: &mut Bytes<i32>, value: Option<&[u8]>) {
     }
 }
 
-fn extend_flags(of: Of<bool>, values: &mut Vec<bool>, nulls: &mut Nulls, rows: &Rows<'_, '_, '_, '_>) {
+fn extend_flags(getter: Getter<bool>, values: &mut Vec<bool>, nulls: &mut Nulls, rows: &Rows<'_, '_, '_, '_>) {
     let mut push = |flag: Option<bool>, count: usize| {
         if flag.is_none() {
             nulls.push(values.len(), count);
         }
         values.resize(values.len() + count, flag.unwrap_or_default());
     };
-    match of {
-        Of::Row(get) => rows.rows.iter().for_each(|row| push(get(row), 1)),
-        Of::Envelope(get) => rows.runs().for_each(|(row, count)| push(row.envelope.and_then(get), count)),
+    match getter {
+        Getter::Row(get) => rows.rows.iter().for_each(|row| push(get(row), 1)),
+        Getter::Envelope(get) => rows.runs().for_each(|(row, count)| push(row.envelope.and_then(get), count)),
     }
 }
 
-/// Numbers of which some are null.
+/// Builder of a nullable primitive array.
 pub(crate) struct Numbers<T: ArrowPrimitiveType> {
     values: Vec<T::Native>,
     nulls: Nulls,
@@ -283,17 +284,17 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         values.iter().enumerate().filter(|(_, value)| value.is_none()).for_each(|(at, _)| self.nulls.push(start + at, 1));
     }
 
-    fn push_same(&mut self, value: Option<T::Native>, count: usize) {
+    fn push_repeated(&mut self, value: Option<T::Native>, count: usize) {
         if value.is_none() {
             self.nulls.push(self.values.len(), count);
         }
         self.values.resize(self.values.len() + count, value.unwrap_or_default());
     }
 
-    fn extend(&mut self, of: Of<T::Native>, rows: &Rows<'_, '_, '_, '_>) {
-        match of {
-            Of::Row(get) => rows.rows.iter().for_each(|row| self.push(get(row))),
-            Of::Envelope(get) => rows.runs().for_each(|(row, count)| self.push_same(row.envelope.and_then(get), count)),
+    fn extend(&mut self, getter: Getter<T::Native>, rows: &Rows<'_, '_, '_, '_>) {
+        match getter {
+            Getter::Row(get) => rows.rows.iter().for_each(|row| self.push(get(row))),
+            Getter::Envelope(get) => rows.runs().for_each(|(row, count)| self.push_repeated(row.envelope.and_then(get), count)),
         }
     }
 
@@ -308,17 +309,17 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     }
 }
 
-/// Which rows of a struct are not null.
+/// Validity of a struct's rows.
 #[derive(Default)]
-pub(crate) struct Presence {
+pub(crate) struct Validity {
     rows: usize,
     nulls: Nulls,
 }
 
-impl Presence {
+impl Validity {
     #[inline]
-    fn push(&mut self, is_present: bool, count: usize) {
-        if !is_present {
+    fn push(&mut self, is_valid: bool, count: usize) {
+        if !is_valid {
             self.nulls.push(self.rows, count);
         }
         self.rows += count;
@@ -329,72 +330,72 @@ impl Presence {
     }
 }
 
-/// Where the values of lists or maps end, and which are null.
-struct Ends {
-    ends: Vec<i32>,
+/// Offset buffer and nulls of lists or maps.
+struct Offsets {
+    offsets: Vec<i32>,
     nulls: Nulls,
 }
 
-impl Default for Ends {
+impl Default for Offsets {
     fn default() -> Self {
-        Ends { ends: vec![0], nulls: Nulls::default() }
+        Offsets { offsets: vec![0], nulls: Nulls::default() }
     }
 }
 
-impl Ends {
+impl Offsets {
     #[inline]
-    fn push(&mut self, end: usize, is_present: bool) {
-        if !is_present {
-            self.nulls.push(self.ends.len() - 1, 1);
+    fn push(&mut self, end: usize, is_valid: bool) {
+        if !is_valid {
+            self.nulls.push(self.offsets.len() - 1, 1);
         }
-        self.ends.push(i32::try_from(end).unwrap_or(i32::MAX));
+        self.offsets.push(i32::try_from(end).unwrap_or(i32::MAX));
     }
 
     fn take(&mut self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
-        let Ends { ends, mut nulls } = std::mem::take(self);
-        let nulls = nulls.finish(ends.len() - 1);
-        (OffsetBuffer::new(ends.into()), nulls)
+        let Offsets { offsets, mut nulls } = std::mem::take(self);
+        let nulls = nulls.finish(offsets.len() - 1);
+        (OffsetBuffer::new(offsets.into()), nulls)
     }
 }
 
-/// Lists of names.
+/// Builder of lists of names.
 #[derive(Default)]
 pub(crate) struct Lists {
     names: Bytes<i32>,
-    ends: Ends,
+    offsets: Offsets,
 }
 
 impl Lists {
     fn push<'n>(&mut self, names: Option<impl Iterator<Item = &'n str>>) {
-        let is_present = names.is_some();
+        let is_valid = names.is_some();
         names.into_iter().flatten().for_each(|name| push_bytes(&mut self.names, Some(name.as_bytes())));
-        self.ends.push(self.names.len(), is_present);
+        self.offsets.push(self.names.len(), is_valid);
     }
 
-    /// Appends the same list so many times.
+    /// Appends the same list `count` times.
     fn push_repeated<'n>(&mut self, names: Option<impl Iterator<Item = &'n str> + Clone>, count: usize) {
         match names.clone().map(|mut names| (names.next(), names.next())) {
             Some((Some(only), None)) if self.names.push_repeated(only.as_bytes(), count).is_ok() => {
                 let first = self.names.len() - count;
-                (1..=count).for_each(|list| self.ends.push(first + list, true));
+                (1..=count).for_each(|list| self.offsets.push(first + list, true));
             }
             _ => (0..count).for_each(|_| self.push(names.clone())),
         }
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let (ends, nulls) = self.ends.take();
-        Ok(Arc::new(ListArray::try_new(list_item(), ends, self.names.finish_text(None)?, nulls)?))
+        let (offsets, nulls) = self.offsets.take();
+        Ok(Arc::new(ListArray::try_new(list_item(), offsets, self.names.finish_text(None)?, nulls)?))
     }
 }
 
-/// Maps from names. Rows on end have the same one, so that it is made once and then appended as a whole.
+/// Builder of maps with names as keys. Consecutive rows share a map, so it is built once and appended as a block.
 #[derive(Default)]
 pub(crate) struct Maps<V> {
     keys: StringBuilder,
     values: V,
     entries: usize,
-    ends: Ends,
+    offsets: Offsets,
 }
 
 impl Maps<StringBuilder> {
@@ -411,50 +412,50 @@ impl Maps<StringBuilder> {
     }
 }
 
-/// How many rows' maps are appended at once.
-const SEVERAL: usize = 16;
+/// Number of rows whose maps are appended as one block.
+const BLOCK_ROWS: usize = 16;
 
-/// The keys and values of a map, once and several times over.
-struct Repeated<A> {
-    one: (StringArray, A),
-    several: Option<(StringArray, A)>,
+/// Keys and values of a map that is repeated: once, and [`BLOCK_ROWS`] times.
+struct RepeatedMap<A> {
+    single: (StringArray, A),
+    block: Option<(StringArray, A)>,
 }
 
-impl<A> Repeated<A> {
-    /// For a map of so many rows; `repeat` makes it several times over.
-    fn new(rows: usize, one: (StringArray, A), repeat: impl Fn(&A) -> Option<A>) -> Self {
-        let several = if rows >= SEVERAL { repeated(&one.0).zip(repeat(&one.1)) } else { None };
-        Repeated { one, several }
+impl<A> RepeatedMap<A> {
+    /// Builds the block only if there are enough rows; `repeat` builds its values.
+    fn new(rows: usize, single: (StringArray, A), repeat: impl Fn(&A) -> Option<A>) -> Self {
+        let block = if rows >= BLOCK_ROWS { repeated(&single.0).zip(repeat(&single.1)) } else { None };
+        RepeatedMap { single, block }
     }
 }
 
-/// The same strings several times over, if an array can hold them.
+/// Returns the strings [`BLOCK_ROWS`] times, if an array can hold them.
 fn repeated(strings: &StringArray) -> Option<StringArray> {
-    let mut several = StringBuilder::with_capacity(strings.len() * SEVERAL, strings.value_data().len() * SEVERAL);
-    for _ in 0..SEVERAL {
-        several.append_array(strings).ok()?;
+    let mut block = StringBuilder::with_capacity(strings.len() * BLOCK_ROWS, strings.value_data().len() * BLOCK_ROWS);
+    for _ in 0..BLOCK_ROWS {
+        block.append_array(strings).ok()?;
     }
-    Some(several.finish())
+    Some(block.finish())
 }
 
-/// Whether strings can be appended to others.
-fn has_room(builder: &StringBuilder, more: &StringArray) -> bool {
+/// Whether the strings fit into the builder's 32-bit offsets.
+fn can_append(builder: &StringBuilder, more: &StringArray) -> bool {
     builder.values_slice().len().saturating_add(more.value_data().len()) <= i32::MAX as usize
 }
 
-/// The entries of a row.
+/// Builder of one map's entries.
 #[derive(Default)]
 struct Entries {
     keys: StringBuilder,
     values: StringBuilder,
 }
 
-/// Arrow's builder of strings makes room only when it is made.
-fn reserve_text(builder: &mut StringBuilder, forecast: Forecast) {
+/// Rebuilds the builder with more capacity: Arrow's `StringBuilder` has no `reserve`.
+fn reserve_strings(builder: &mut StringBuilder, forecast: Forecast) {
     let built = builder.finish();
     let (items, bytes) = (built.len(), built.value_data().len());
     let mut larger = StringBuilder::with_capacity(items + forecast.more(items, size_of::<i32>()), bytes + forecast.more(bytes, 1));
-    // It was in a builder with less room.
+    // It fitted into the smaller builder.
     if larger.append_array(&built).is_ok() {
         *builder = larger;
     }
@@ -462,28 +463,28 @@ fn reserve_text(builder: &mut StringBuilder, forecast: Forecast) {
 
 impl<V> Maps<V> {
     fn reserve(&mut self, forecast: Forecast) {
-        reserve_text(&mut self.keys, forecast);
-        forecast.reserve(&mut self.ends.ends);
+        reserve_strings(&mut self.keys, forecast);
+        forecast.reserve(&mut self.offsets.offsets);
     }
 
     /// Appends null for some rows.
     fn push_nulls(&mut self, rows: usize) {
-        (0..rows).for_each(|_| self.ends.push(self.entries, false));
+        (0..rows).for_each(|_| self.offsets.push(self.entries, false));
     }
 
-    /// Appends the same map for each of some rows, several of them at once; `append` appends values, unless there is no room for
-    /// them.
-    fn extend<A>(&mut self, map: &Repeated<A>, rows: usize, mut append: impl FnMut(&mut V, &A) -> bool) {
+    /// Appends the same map for each of `rows`, in blocks where possible; `append` appends the values and returns false if they do
+    /// not fit.
+    fn extend<A>(&mut self, map: &RepeatedMap<A>, rows: usize, mut append: impl FnMut(&mut V, &A) -> bool) {
         let mut left = rows;
         while left > 0 {
-            let several = map.several.as_ref().filter(|_| left >= SEVERAL);
-            let (count, (keys, values)) = several.map_or((1, &map.one), |several| (SEVERAL, several));
-            // What a batch has no room for is left out: the row's message is too large for any column of it.
-            let fits = has_room(&self.keys, keys) && append(&mut self.values, values) && self.keys.append_array(keys).is_ok();
+            let block = map.block.as_ref().filter(|_| left >= BLOCK_ROWS);
+            let (count, (keys, values)) = block.map_or((1, &map.single), |block| (BLOCK_ROWS, block));
+            // Entries that do not fit are omitted: such a message fits into no column of the batch.
+            let fits = can_append(&self.keys, keys) && append(&mut self.values, values) && self.keys.append_array(keys).is_ok();
             let entries = if fits { keys.len() / count } else { 0 };
             for _ in 0..count {
                 self.entries += entries;
-                self.ends.push(self.entries, true);
+                self.offsets.push(self.entries, true);
             }
             left -= count;
         }
@@ -493,8 +494,8 @@ impl<V> Maps<V> {
         let keys: ArrayRef = Arc::new(self.keys.finish());
         self.entries = 0;
         let entries = StructArray::try_new(map_fields(value_type.clone()), vec![keys, values], None)?;
-        let (ends, nulls) = self.ends.take();
-        Ok(Arc::new(MapArray::try_new(map_entries(value_type), ends, entries, nulls, false)?))
+        let (offsets, nulls) = self.offsets.take();
+        Ok(Arc::new(MapArray::try_new(map_entries(value_type), offsets, entries, nulls, false)?))
     }
 }
 
@@ -509,13 +510,13 @@ impl Maps<StringBuilder> {
             };
             if let Some(order) = rows.types.get(row.row.types.clone()).filter(|order| !order.is_empty()) {
                 order.iter().filter_map(|at| block.entries.get(*at)).for_each(|entry| self.push(entry, rows));
-                self.ends.push(self.entries, true);
+                self.offsets.push(self.entries, true);
                 continue;
             }
-            let mut found = Entries::default();
-            block.entries.iter().for_each(|entry| found.push(entry, rows));
-            let map = Repeated::new(count, (found.keys.finish(), found.values.finish()), repeated);
-            self.extend(&map, count, |builder, values| has_room(builder, values) && builder.append_array(values).is_ok());
+            let mut entries = Entries::default();
+            block.entries.iter().for_each(|entry| entries.push(entry, rows));
+            let map = RepeatedMap::new(count, (entries.keys.finish(), entries.values.finish()), repeated);
+            self.extend(&map, count, |builder, values| can_append(builder, values) && builder.append_array(values).is_ok());
         }
     }
 }
@@ -530,18 +531,18 @@ impl Entries {
 }
 
 impl Maps<Numbers<Int32Type>> {
-    /// Appends the JDBC types of each row. Their text is read once for the rows that share it.
+    /// Appends the JDBC types of each row. Text that consecutive runs share is parsed once.
     fn extend_jdbc(&mut self, rows: &Rows<'_, '_, '_, '_>) {
-        let mut last: Option<(&str, Repeated<Vec<Option<i32>>>)> = None;
+        let mut last: Option<(&str, RepeatedMap<Vec<Option<i32>>>)> = None;
         for (row, count) in rows.runs() {
             let Some(object) = row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref()) else {
                 self.push_nulls(count);
                 continue;
             };
-            if last.as_ref().is_none_or(|(known, ..)| *known != object) {
+            if last.as_ref().is_none_or(|(cached, ..)| *cached != object) {
                 let (names, numbers): (Vec<_>, Vec<_>) = jdbc_types(object).into_iter().unzip();
                 let names = names.iter().map(|name| Some(rows.events.keys.unquoted(name))).collect();
-                last = Some((object, Repeated::new(count, (names, numbers), |numbers| Some(numbers.repeat(SEVERAL)))));
+                last = Some((object, RepeatedMap::new(count, (names, numbers), |numbers| Some(numbers.repeat(BLOCK_ROWS)))));
             }
             if let Some((_, map)) = &last {
                 self.extend(map, count, |values, numbers| {
@@ -553,17 +554,17 @@ impl Maps<Numbers<Int32Type>> {
     }
 }
 
-/// The members of an object that was checked when the message was read; where a name stands twice, the later number counts.
+/// Parses the members of an object that was validated when the message was read; of a duplicate name, the later number counts.
 fn jdbc_types(object: &str) -> Vec<(Cow<'_, str>, Option<i32>)> {
     let mut cursor = Cursor::new(object, true);
     let mut found: Vec<(Cow<'_, str>, Option<i32>)> = Vec::new();
-    let mut places = HashMap::new();
+    let mut indices = HashMap::new();
     let Ok(mut members) = cursor.object() else { return found };
     while let Ok(Some(key)) = cursor.next_key(&mut members) {
         let (Ok(name), Ok(value)) = (key.decode(), cursor.value()) else { break };
         let number = if let Value::Number(digits) = value { digits.parse().ok() } else { None };
         let next = found.len();
-        match found.get_mut(*places.entry(name.clone()).or_insert(next)) {
+        match found.get_mut(*indices.entry(name.clone()).or_insert(next)) {
             Some(earlier) => earlier.1 = number,
             None => found.push((name, number)),
         }

@@ -1,18 +1,18 @@
-//! Which rows of the output a change gives in each layout.
+//! Maps a change to output rows, by layout.
 
 use crate::event::{Events, Image, Op, Row};
 use crate::options::Layout;
 use crate::output::images::ImageByName;
 use crate::value::Value;
 
-/// The two rows of an update in the `changelog` layout.
+/// Operation names of an update's two rows in the `changelog` layout.
 pub(crate) const PREIMAGE: &str = "update_preimage";
 pub(crate) const POSTIMAGE: &str = "update_postimage";
 
-/// The images of a row: before and after in the `change` layout; the row itself in the others.
+/// Images of an output row: before and after in the `change` layout; the row itself in the others.
 pub(crate) type RowImages = [Option<Image>; 2];
 
-/// The rows that an event's row gives: the word of each, and its images.
+/// Calls `push` with the operation name and images of each output row of an event's row.
 pub(crate) fn rows<'a>(
     layout: Layout,
     event: &Row,
@@ -25,7 +25,7 @@ pub(crate) fn rows<'a>(
         (Layout::Change, op) => push(op.name(), [before, after]),
         (_, Op::Error) => push("error", [None, None]),
         (Layout::Changelog, Op::Update) => {
-            // Without a before image there is no preimage to tell of.
+            // Without a before image there is no preimage.
             if before.is_some() {
                 push(PREIMAGE, [before, None]);
             }
@@ -43,7 +43,7 @@ pub(crate) fn rows<'a>(
     }
 }
 
-/// Tells which updates change the primary key.
+/// Detects updates that change the primary key.
 #[derive(Default)]
 pub(crate) struct KeyMoves<'a> {
     before: ImageByName<'a>,

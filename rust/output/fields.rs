@@ -1,4 +1,4 @@
-//! Arrow fields of lists and maps, spelled as Spark spells them.
+//! Arrow fields of lists and maps, with Spark's field names.
 
 use std::sync::Arc;
 

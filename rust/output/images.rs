@@ -1,4 +1,4 @@
-//! Columns of row images: structs of the table's columns, or maps of text where no schema is given.
+//! Builders of row images: structs of the table's columns, or maps of text without a schema.
 
 use std::sync::Arc;
 
@@ -14,25 +14,25 @@ use crate::mysql::types::DeclaredTypes;
 use crate::output::fields::{map_entries, map_fields};
 use crate::value::Value;
 
-/// The columns of one image.
+/// Builder of one image column.
 pub(crate) enum Images {
-    /// The image is not asked for.
+    /// The image is not requested.
     None,
     Table(Table),
     Map(Map),
 }
 
 impl Images {
-    /// How many rows were appended; of an image that is not asked for, none.
+    /// Returns the number of appended rows; 0 for an image that is not requested.
     pub fn rows(&self) -> usize {
         match self {
             Images::None => 0,
             Images::Table(table) => table.rows,
-            Images::Map(map) => map.ends.len() - 1,
+            Images::Map(map) => map.offsets.len() - 1,
         }
     }
 
-    /// Appends rows without the image.
+    /// Appends null rows.
     #[inline]
     pub fn push_nulls(&mut self, count: usize) {
         match self {
@@ -42,7 +42,7 @@ impl Images {
         }
     }
 
-    /// Takes back what stands behind the first `rows`, a row that is half filled too.
+    /// Truncates to the first `rows`; a partially appended row is dropped too.
     pub fn truncate(&mut self, rows: usize) {
         match self {
             Images::None => {}
@@ -51,7 +51,7 @@ impl Images {
         }
     }
 
-    /// Makes room for what is to come.
+    /// Reserves capacity.
     pub fn reserve(&mut self, forecast: Forecast) {
         match self {
             Images::None => {}
@@ -66,7 +66,7 @@ impl Images {
         }
     }
 
-    /// Appends a row of other images of the same table, if they have it.
+    /// Appends a row of another builder for the same table, if it has that row.
     pub fn copy_row(&mut self, other: &Images, row: usize) {
         if let (Images::Table(table), Images::Table(other)) = (self, other)
             && row < other.rows
@@ -75,7 +75,7 @@ impl Images {
         }
     }
 
-    /// The images as one column.
+    /// Finishes the images as one column.
     pub fn finish_struct(&mut self) -> Result<ArrayRef, ArrowError> {
         match self {
             Images::Table(table) => table.finish_struct(),
@@ -84,7 +84,7 @@ impl Images {
         }
     }
 
-    /// The table's columns, side by side.
+    /// Finishes the table's columns as separate arrays.
     pub fn finish_columns(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
         match self {
             Images::Table(table) => table.finish_parts().map(|(columns, _)| columns),
@@ -93,14 +93,14 @@ impl Images {
     }
 }
 
-/// What the conversion of a row's values depends on.
+/// Context of the conversion of a row's values.
 pub(crate) struct RowContext<'c> {
     pub row: RowDeclaration,
     pub types: &'c DeclaredTypes,
     /// By column.
     pub options: &'c [ValueOptions],
-    /// For each column, whether it takes text as it is written: see [`Column::push_plain`].
-    pub take_plain: &'c [bool],
+    /// Whether each column accepts raw text: see [`Column::push_plain`].
+    pub accepts_raw: &'c [bool],
 }
 
 impl<'c> RowContext<'c> {
@@ -110,25 +110,25 @@ impl<'c> RowContext<'c> {
     }
 }
 
-/// The table's columns of one image.
+/// Builders of the table's columns in one image.
 pub(crate) struct Table {
     fields: Fields,
     pub columns: Vec<Box<dyn Column>>,
     nulls: Nulls,
     rows: usize,
-    /// Whether a row has begun and not ended.
-    is_open: bool,
-    /// How many rows the columns have: null rows are added to them only before the next one that is not null.
-    filled: usize,
+    /// Whether a row is partially appended.
+    has_open_row: bool,
+    /// Number of rows in the columns: null rows are appended to them lazily, before the next valid row.
+    column_rows: usize,
 }
 
 impl Table {
     pub fn new(fields: &Fields, options: &[ValueOptions]) -> Result<Self, String> {
-        let made = fields.iter().zip(options);
-        let made =
-            made.map(|(field, options)| column(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name())));
-        let columns = made.collect::<Result<_, _>>()?;
-        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, is_open: false, filled: 0 })
+        let columns = fields.iter().zip(options);
+        let columns = columns
+            .map(|(field, options)| column(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name())));
+        let columns = columns.collect::<Result<_, _>>()?;
+        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, has_open_row: false, column_rows: 0 })
     }
 
     fn push_nulls(&mut self, count: usize) {
@@ -136,36 +136,36 @@ impl Table {
         self.rows += count;
     }
 
-    /// Brings the columns up to the null rows before the next one.
+    /// Begins a row; pads the columns with the pending null rows.
     #[inline]
     pub fn begin_row(&mut self) {
-        self.is_open = true;
-        if self.filled < self.rows {
-            self.columns.iter_mut().for_each(|column| column.pad(self.rows - self.filled));
-            self.filled = self.rows;
+        self.has_open_row = true;
+        if self.column_rows < self.rows {
+            self.columns.iter_mut().for_each(|column| column.pad(self.rows - self.column_rows));
+            self.column_rows = self.rows;
         }
     }
 
-    /// Ends a row for which each column was given one value.
+    /// Ends a row, of which each column has received one value.
     #[inline]
     pub fn end_row(&mut self) {
         self.rows += 1;
-        self.filled += 1;
-        self.is_open = false;
+        self.column_rows += 1;
+        self.has_open_row = false;
     }
 
     fn truncate(&mut self, rows: usize) {
-        if self.rows <= rows && !self.is_open {
+        if self.rows <= rows && !self.has_open_row {
             return;
         }
-        self.is_open = false;
+        self.has_open_row = false;
         self.columns.iter_mut().for_each(|column| column.truncate(rows));
         self.nulls.truncate(rows);
         self.rows = self.rows.min(rows);
-        self.filled = self.filled.min(rows);
+        self.column_rows = self.column_rows.min(rows);
     }
 
-    /// Appends a row of another table of the same columns.
+    /// Appends a row of another builder with the same columns.
     fn copy_row(&mut self, other: &Table, row: usize) {
         if other.nulls.contains(row) {
             return self.push_nulls(1);
@@ -175,21 +175,21 @@ impl Table {
         self.end_row();
     }
 
-    /// Which columns take text as it is written.
-    pub fn take_plain(&self, row: &RowContext<'_>) -> Vec<bool> {
+    /// Returns whether each column accepts raw text.
+    pub fn accepts_raw(&self, row: &RowContext<'_>) -> Vec<bool> {
         self.columns.iter().enumerate().map(|(index, column)| column.reads(&row.of_column(index))).collect()
     }
 
-    /// Appends a row of one value for each column. Returns the first that could not be converted, which is null.
+    /// Appends a row of one value for each column. A value that cannot be converted becomes null; returns the first of them.
     pub fn append<'v, 'a: 'v>(&mut self, values: impl Iterator<Item = &'v Value<'a>>, row: &RowContext<'_>) -> Option<(usize, Fault)> {
         self.begin_row();
         let mut first = None;
-        for (index, ((column, value), takes_plain)) in self.columns.iter_mut().zip(values).zip(row.take_plain).enumerate() {
+        for (index, ((column, value), accepts_raw)) in self.columns.iter_mut().zip(values).zip(row.accepts_raw).enumerate() {
             if value.is_null() {
                 column.push_nulls(1);
                 continue;
             }
-            if let (true, Some(text)) = (*takes_plain, value.plain())
+            if let (true, Some(text)) = (*accepts_raw, value.plain())
                 && column.push_plain(text)
             {
                 continue;
@@ -202,11 +202,11 @@ impl Table {
         first
     }
 
-    /// The columns, and which rows are null.
+    /// Finishes the columns and the nulls of the rows.
     fn finish_parts(&mut self) -> Result<(Vec<ArrayRef>, Option<NullBuffer>), ArrowError> {
         self.begin_row();
-        self.is_open = false;
-        self.filled = 0;
+        self.has_open_row = false;
+        self.column_rows = 0;
         let nulls = self.nulls.finish(std::mem::take(&mut self.rows));
         let columns = self.columns.iter_mut().map(|column| column.finish(nulls.as_ref())).collect::<Result<_, _>>()?;
         Ok((columns, nulls))
@@ -222,7 +222,7 @@ impl Table {
     }
 }
 
-/// Appends a value that is not written in the usual way.
+/// Appends a value outside the fast path.
 fn append_any(column: &mut dyn Column, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
     match value {
         Value::Plain(_) | Value::Digits(_) => column.append(&value.as_text(), context),
@@ -230,7 +230,7 @@ fn append_any(column: &mut dyn Column, value: &Value<'_>, context: &Context<'_>)
     }
 }
 
-/// The cells of an image that has one for each column and in the columns' order, as most images have.
+/// Returns the cells of an image that has exactly one for each column, in the columns' order, as most images do.
 pub(crate) fn cells_in_order<'e, 'a>(image: &Image, width: usize, events: &'e Events<'a, '_, '_>) -> Option<&'e [(NameId, Value<'a>)]> {
     let cells = events.cells.get(image.base.clone()).filter(|cells| cells.len() == width && image.own.is_empty())?;
     let is_in_place = |(column, (key, value)): (usize, &(NameId, Value<'_>))| {
@@ -239,7 +239,7 @@ pub(crate) fn cells_in_order<'e, 'a>(image: &Image, width: usize, events: &'e Ev
     cells.iter().enumerate().all(is_in_place).then_some(cells)
 }
 
-/// Lays the cells of an image out by column. What it does not carry is missing; where a name stands twice, the later cell counts.
+/// Arranges the cells of an image by column. Absent columns are missing; of a duplicate name, the later cell counts.
 pub(crate) fn fill_row<'a>(row: &mut Vec<Value<'a>>, width: usize, image: &Image, events: &Events<'a, '_, '_>) {
     row.clear();
     row.resize(width, Value::Missing);
@@ -252,11 +252,11 @@ pub(crate) fn fill_row<'a>(row: &mut Vec<Value<'a>>, width: usize, image: &Image
     }
 }
 
-/// An image as a map of names to text.
+/// Builder of images as maps from names to text.
 pub(crate) struct Map {
     pub keys: Bytes<i32>,
     pub values: Bytes<i32>,
-    ends: Vec<i32>,
+    offsets: Vec<i32>,
     nulls: Nulls,
     entries: FieldRef,
     fields: Fields,
@@ -267,19 +267,19 @@ impl Map {
         Map {
             keys: Bytes::default(),
             values: Bytes::default(),
-            ends: vec![0],
+            offsets: vec![0],
             nulls: Nulls::default(),
             entries: map_entries(DataType::Utf8),
             fields: map_fields(DataType::Utf8),
         }
     }
 
-    /// Appends an image. Returns why the first of its values that could not be converted is null.
-    pub fn append<'a>(&mut self, image: &Image, latest: &mut ImageByName<'a>, events: &Events<'a, '_, '_>) -> Option<Fault> {
+    /// Appends an image. A value that cannot be converted becomes null; returns the first fault.
+    pub fn append<'a>(&mut self, image: &Image, by_name: &mut ImageByName<'a>, events: &Events<'a, '_, '_>) -> Option<Fault> {
         let mut first = None;
-        latest.load(image, events);
-        for key in latest.order() {
-            if let Err(fault) = self.push(events.keys.name(key), &latest.value(key)) {
+        by_name.load(image, events);
+        for key in by_name.order() {
+            if let Err(fault) = self.push(events.keys.name(key), &by_name.value(key)) {
                 first.get_or_insert(fault.within(events.keys.name(key)));
             }
         }
@@ -287,14 +287,15 @@ impl Map {
         first
     }
 
-    /// Appends a name and its value. A value that has no text is null, with the reason; one that does not fit is left out.
+    /// Appends a name and its value. A value without a text form becomes null and is a fault; an entry whose name does not fit is
+    /// omitted.
     #[inline]
     pub fn push(&mut self, name: &str, value: &Value<'_>) -> Result<()> {
         self.keys.push(name.as_bytes())?;
         self.push_value(value).inspect_err(|_| self.values.push_nulls(1))
     }
 
-    /// Appends a value, whose name is appended too.
+    /// Appends a value; the caller appends its name.
     #[inline]
     pub fn push_value(&mut self, value: &Value<'_>) -> Result<()> {
         match value {
@@ -306,43 +307,43 @@ impl Map {
         Ok(())
     }
 
-    /// Ends a row, which has the names since the last one, or is null.
+    /// Ends a row, which is null or has the entries since the last row.
     #[inline]
     pub fn end_row(&mut self, valid: bool) {
         if !valid {
-            self.nulls.push(self.ends.len() - 1, 1);
+            self.nulls.push(self.offsets.len() - 1, 1);
         }
-        self.ends.push(self.keys.len() as i32);
+        self.offsets.push(self.keys.len() as i32);
     }
 
     fn truncate(&mut self, rows: usize) {
-        self.ends.truncate(rows + 1);
+        self.offsets.truncate(rows + 1);
         self.nulls.truncate(rows);
-        let entries = self.ends.last().and_then(|end| usize::try_from(*end).ok()).unwrap_or(0);
+        let entries = self.offsets.last().and_then(|end| usize::try_from(*end).ok()).unwrap_or(0);
         self.keys.truncate(entries);
         self.values.truncate(entries);
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let arrays = vec![self.keys.finish_text(None)?, self.values.finish_text(None)?];
-        let ends = OffsetBuffer::new(std::mem::replace(&mut self.ends, vec![0]).into());
+        let offsets = OffsetBuffer::new(std::mem::replace(&mut self.offsets, vec![0]).into());
         let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;
-        let nulls = self.nulls.finish(ends.len() - 1);
-        Ok(Arc::new(MapArray::try_new(self.entries.clone(), ends, entries, nulls, false)?))
+        let nulls = self.nulls.finish(offsets.len() - 1);
+        Ok(Arc::new(MapArray::try_new(self.entries.clone(), offsets, entries, nulls, false)?))
     }
 }
 
-/// The cells of an image by name: where a name stands twice, the later value at the place of the first.
+/// Cells of an image by name. A duplicate name has the position of the first and the value of the last cell.
 #[derive(Default)]
 pub(crate) struct ImageByName<'a> {
-    /// By key: the image that wrote it last, and what it wrote.
+    /// By name: the number of the image that wrote it last, and the value.
     values: Vec<(u32, Value<'a>)>,
     order: Vec<NameId>,
     image: u32,
 }
 
 impl<'a> ImageByName<'a> {
-    /// Forgets the image before and takes this one.
+    /// Replaces the previous image.
     pub fn load(&mut self, image: &Image, events: &Events<'a, '_, '_>) {
         if self.values.len() < events.keys.len() {
             self.values.resize(events.keys.len(), (0, Value::Missing));
@@ -363,7 +364,7 @@ impl<'a> ImageByName<'a> {
         self.order.iter().copied()
     }
 
-    /// Missing if the image does not carry the name.
+    /// Returns the value, or `Missing` if the image does not carry the name.
     pub fn value(&self, key: NameId) -> Value<'a> {
         self.values.get(key.index()).filter(|(image, _)| *image == self.image).map_or(Value::Missing, |(_, value)| *value)
     }

@@ -1,21 +1,21 @@
-//! What is counted while a batch is built.
+//! Counters of a decoder.
 
 use std::collections::BTreeMap;
 
-/// What a decoder has counted.
+/// Counters of a decoder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Messages that came in.
+    /// Input messages.
     pub messages: u64,
-    /// Rows that were put out.
+    /// Output rows.
     pub rows: u64,
-    /// Changes and other messages of databases and tables that were not asked for.
+    /// Changes and other messages of databases and tables that the filter excludes.
     pub filtered: u64,
     /// Changes and messages that `DROPMALFORMED` dropped.
     pub dropped: u64,
     /// Errors of rows and messages, by kind.
     pub errors: BTreeMap<&'static str, u64>,
-    /// Messages that were read by a template, of those that came in: a figure of speed, which says nothing about the output.
+    /// Input messages that a template decoded: a performance counter, independent of the output.
     pub templated: u64,
 }
 

@@ -1,4 +1,4 @@
-//! From events to a record batch: which rows and columns a change gives, and how they are filled.
+//! From events to a record batch: the output rows and columns of a change, and their builders.
 
 pub(crate) mod batch;
 mod builders;

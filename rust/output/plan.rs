@@ -1,4 +1,4 @@
-//! What to build, worked out once from the options.
+//! The output plan, compiled once from the options.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use crate::output::images::{Images, Map, Table};
 use crate::schema::ddl::{self, MAX_DEPTH};
 use crate::value::Value;
 
-/// What to build, worked out once from the options.
+/// The output plan, compiled once from the options.
 pub(crate) struct Plan {
     pub layout: Layout,
     pub mode: Mode,
     /// The table's columns, if a schema is given.
     pub table: Option<Fields>,
     pub fields: Vec<EnvelopeField>,
-    /// The same as a bit for each.
-    asked: u32,
+    /// Bit set of `fields`.
+    field_bits: u32,
     pub wants: Wants,
     pub filter: Filter,
     pub missing_is_error: bool,
     /// By column of the table.
     pub value_options: Vec<ValueOptions>,
-    /// Settings of the connector that wrote values in Kafka Connect's forms.
+    /// Settings of the connector that wrote values in Kafka Connect's encodings.
     pub modes: Modes,
 }
 
@@ -45,7 +45,7 @@ impl Plan {
             modes: Modes::new(options)?,
             wants: Wants { every_cell: false, images: false, types: false, jdbc_types: false, encodings: false },
             filter: Filter::new(options)?,
-            asked: fields.iter().fold(0, |asked, field| asked | 1 << *field as u32),
+            field_bits: fields.iter().fold(0, |bits, field| bits | 1 << *field as u32),
             missing_is_error: options.missing_is_error,
             table,
             fields,
@@ -70,29 +70,30 @@ impl Plan {
         }
     }
 
-    /// The type of an image.
+    /// Returns the type of an image column.
     pub fn image_type(&self) -> DataType {
         self.table.as_ref().map_or_else(|| map_type(DataType::Utf8), |table| DataType::Struct(table.clone()))
     }
 
-    /// Columns for one image.
+    /// Creates the builder of one image.
     pub fn image(&self) -> Result<Images, String> {
         let Some(table) = &self.table else { return Ok(Images::Map(Map::new())) };
         Ok(Images::Table(Table::new(table, &self.value_options)?))
     }
 
-    /// Columns for the images, by their places: see [`OUT_BEFORE`] and those behind it.
+    /// Creates the builders of the images, indexed by [`OUT_BEFORE`] and the constants after it.
     pub fn images(&self) -> Result<[Images; 5], String> {
         let image = |is_needed| if is_needed { self.image() } else { Ok(Images::None) };
         if self.layout != Layout::Change {
             return Ok([self.image()?, Images::None, self.image()?, self.image()?, Images::None]);
         }
-        let (before, after) = (self.asks(EnvelopeField::Before), self.asks(EnvelopeField::After));
+        let (before, after) = (self.has_field(EnvelopeField::Before), self.has_field(EnvelopeField::After));
         let is_base = before && !after && self.table.is_some();
         Ok([image(before)?, image(after)?, Images::None, image(is_base)?, Images::None])
     }
 
-    /// Brings the values of a row in Kafka Connect's forms into MySQL's. One that cannot be is null; the first of them is told.
+    /// Decodes a row's values from Kafka Connect's encodings to MySQL's. A value that cannot be decoded becomes null; returns the
+    /// first of them.
     pub fn decode_connect_values<'a>(
         &self,
         values: &mut [Value<'a>],
@@ -103,8 +104,8 @@ impl Plan {
         let table = self.table.as_deref().unwrap_or_default();
         for (at, ((value, field), options)) in values.iter_mut().zip(table).zip(&self.value_options).enumerate() {
             let declared = row.types.and_then(|block| events.types.of_column(block, at));
-            let named = options.declared.as_deref();
-            let column = connect_values::ConnectColumn { declared, named, asked: field.data_type(), modes: self.modes };
+            let configured = options.declared.as_deref();
+            let column = connect_values::ConnectColumn { declared, configured, requested: field.data_type(), modes: self.modes };
             *value = connect_values::decode(*value, &column, events.arena).unwrap_or_else(|fault| {
                 first.get_or_insert(CellFault { column: Some(at), fault });
                 Value::Null
@@ -113,26 +114,26 @@ impl Plan {
         first
     }
 
-    /// How many columns the table has.
+    /// Returns the number of the table's columns.
     pub fn width(&self) -> usize {
         self.table.as_ref().map_or(0, |table| table.len())
     }
 
-    /// How many envelope columns come before the table's own.
+    /// Returns the number of envelope columns before the table's own.
     pub fn leading(&self) -> usize {
         usize::from(self.fields.first() == Some(&EnvelopeField::Op))
     }
 
-    /// Whether an envelope column is put out.
+    /// Whether an envelope column is in the output.
     #[inline]
-    pub fn asks(&self, field: EnvelopeField) -> bool {
-        self.asked & 1 << field as u32 != 0
+    pub fn has_field(&self, field: EnvelopeField) -> bool {
+        self.field_bits & 1 << field as u32 != 0
     }
 }
 
 /// A value that could not be converted; its cell is null.
 pub(crate) struct CellFault {
-    /// None for a map, whose columns have names only.
+    /// `None` for a map, whose columns have only names.
     pub column: Option<usize>,
     pub fault: Fault,
 }
@@ -152,13 +153,13 @@ fn value_options(options: &Options, table: Option<&Fields>) -> Result<Vec<ValueO
     Ok(table.into_iter().flatten().map(of_column).collect())
 }
 
-/// Whether a value's conversion to this type depends on the declared type of its column.
+/// Whether the conversion of values to this type depends on the declared type of their column.
 fn depends_on_declared(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary | DataType::Struct(_))
 }
 
-/// The table's columns; every one may be null, as rows with an error are.
+/// Returns the table's columns, all nullable, because rows with an error are null.
 fn table_fields(options: &Options) -> Result<Option<Fields>, String> {
     let fields = match &options.schema {
         None if options.layout == Layout::Change => return Ok(None),
@@ -193,14 +194,14 @@ fn is_shallow(field: &Field, levels: usize) -> bool {
     let inner = |field: &FieldRef| levels > 0 && is_shallow(field, levels - 1);
     match field.data_type() {
         DataType::List(item) => inner(item),
-        // The entries of a map are no level of their own.
+        // The entries struct of a map does not count as a level.
         DataType::Map(entries, _) => is_shallow(entries, levels),
         DataType::Struct(fields) => fields.iter().all(inner),
         _ => true,
     }
 }
 
-/// The same field with everything in it nullable, but for a map's keys.
+/// Returns the field with all nested fields nullable, except a map's keys.
 fn nullable(field: &Field) -> Field {
     let inner = |field: &FieldRef| Arc::new(nullable(field));
     let data_type = match field.data_type() {

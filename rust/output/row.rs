@@ -1,4 +1,4 @@
-//! A row of the output: which message it is of, and where its parts are.
+//! Output rows: the message and change of each, and references to its parts.
 
 use std::ops::Range;
 
@@ -13,9 +13,9 @@ use crate::output::changes::POSTIMAGE;
 /// The messages of a call.
 pub(crate) struct Input<'a> {
     pub messages: Vec<Option<&'a [u8]>>,
-    /// Their keys, if the user named the column that holds them.
+    /// Their keys, if option `key` names the column.
     pub keys: Option<Vec<Option<&'a [u8]>>>,
-    /// Kafka's offsets, where the input has them.
+    /// Kafka offsets, if the input has them.
     pub offsets: Option<&'a PrimitiveArray<Int64Type>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Payloads<'b> {
 }
 
 impl Payloads<'_> {
-    /// Where a part of a message stands in it.
+    /// Returns the offset of a part of a message in the message.
     pub fn byte(&self, message: usize, part: &[u8]) -> Option<usize> {
         let body = self.texts.get(message.checked_sub(self.first)?)?;
         let offset = (part.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
@@ -44,7 +44,7 @@ impl Payloads<'_> {
     }
 }
 
-/// One row of the output, whose images are in their columns already.
+/// An output row, whose images are already appended to their columns.
 pub(crate) struct OutputRow {
     /// Index of the message in the input.
     pub message: usize,
@@ -52,43 +52,43 @@ pub(crate) struct OutputRow {
     pub index: usize,
     pub op: Op,
     /// `op`, `_change_type` or `_op`.
-    pub word: &'static str,
+    pub op_name: &'static str,
     pub envelope: EnvelopeRef,
     pub error: Option<Box<Error>>,
-    /// The columns that an update changed: a part of [`Batch::changed`].
+    /// The columns that an update changed: a range of [`Batch::changed`].
     pub changed: Option<Range<usize>>,
-    /// The schema's columns that its images lack: a part of [`Batch::missing`].
+    /// The schema's columns that are missing from its images: a range of [`Batch::missing`].
     pub missing: Range<usize>,
-    /// In which order the message declares its types, if it is not that of its block: a part of [`Batch::types`].
+    /// The order in which the message declares its types, unless it is that of its block: a range of [`Batch::types`].
     pub types: Range<usize>,
 }
 
-/// What the messages of a table say alike: their envelope without its source.
+/// The envelope that the messages of a table share, without its source.
 pub(crate) struct TableEnvelope {
     pub envelope: Envelope<'static>,
     pub primary_key: Option<Box<[NameId]>>,
 }
 
-/// Where the envelope of a row is.
+/// Reference to the envelope of a row.
 #[derive(Clone, Copy)]
 pub(crate) enum EnvelopeRef {
     /// The message could not be read.
-    Nowhere,
+    None,
     /// In [`Events::envelopes`].
     Event(usize),
-    /// The one of a table, but for its source, which is in [`Events::sources`].
+    /// That of a table; the source is in [`Events::sources`].
     Table { table: usize, source: usize },
 }
 
-/// What orders the changes of a key: TiDB's commit time, else Kafka's offset, else the time and place of the message.
+/// Returns the sort key of a row's changes: TiDB's commit timestamp, else Kafka's offset, else event time and index of the message.
 pub(crate) fn sequence(row: &OutputRow, source: Option<&Source<'_>>, input: &Input<'_>) -> [i64; 3] {
-    let place = row.message as i64;
+    let message = row.message as i64;
     let offset = input.offset(row.message);
-    let second_half = row.op == Op::Update && (row.word == "insert" || row.word == POSTIMAGE);
-    let within = row.index as i64 * 2 + i64::from(second_half);
+    let is_second_half = row.op == Op::Update && (row.op_name == "insert" || row.op_name == POSTIMAGE);
+    let within = row.index as i64 * 2 + i64::from(is_second_half);
     match (source.and_then(|source| source.commit_ts), offset) {
-        (Some(commit_ts), offset) => [commit_ts, offset.unwrap_or(place), within],
+        (Some(commit_ts), offset) => [commit_ts, offset.unwrap_or(message), within],
         (None, Some(offset)) => [offset, 0, within],
-        (None, None) => [source.and_then(|source| source.event_time).unwrap_or(0), place, within],
+        (None, None) => [source.and_then(|source| source.event_time).unwrap_or(0), message, within],
     }
 }

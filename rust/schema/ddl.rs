@@ -1,10 +1,10 @@
-//! The table's columns as DDL text: `id bigint, total decimal(10,2), tags array<string>`.
+//! Parser of DDL text for the table's columns: `id bigint, total decimal(10,2), tags array<string>`.
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
-/// Reads the columns of a DDL text, as Spark spells them.
+/// Parses the columns of a DDL text in Spark's syntax.
 pub(crate) fn parse(text: &str) -> Result<Vec<FieldRef>, String> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let fields = parser.fields(None)?;
@@ -17,7 +17,7 @@ struct Parser<'t> {
     depth: usize,
 }
 
-/// How deep types may be nested.
+/// Limit of the nesting depth of types.
 pub(crate) const MAX_DEPTH: usize = 32;
 
 impl<'t> Parser<'t> {
@@ -47,7 +47,7 @@ impl<'t> Parser<'t> {
         format!("schema: {what} at character {}, found {found}", self.text.get(..self.at).map_or(0, |t| t.chars().count()))
     }
 
-    /// A name, in backticks or plain.
+    /// Parses a name, in backticks or plain.
     fn name(&mut self) -> Result<String, String> {
         if !self.eat('`') {
             let name = self.word();
@@ -75,8 +75,8 @@ impl<'t> Parser<'t> {
         rest.get(..end).unwrap_or_default()
     }
 
-    /// Steps over a word if it comes next, whatever its case.
-    fn eat_word(&mut self, word: &str) -> bool {
+    /// Skips a keyword if it comes next, case-insensitively.
+    fn eat_keyword(&mut self, word: &str) -> bool {
         let before = self.at;
         let found = self.word().eq_ignore_ascii_case(word);
         if !found {
@@ -85,7 +85,7 @@ impl<'t> Parser<'t> {
         found
     }
 
-    /// Columns up to `close`, or to the end.
+    /// Parses columns up to `close`, or to the end.
     fn fields(&mut self, close: Option<char>) -> Result<Vec<FieldRef>, String> {
         let mut fields = Vec::new();
         while self.peek() != close {
@@ -100,12 +100,12 @@ impl<'t> Parser<'t> {
         if self.peek() == close { Ok(fields) } else { Err(self.error("expected ',' or the end of the columns")) }
     }
 
-    /// NOT NULL and COMMENT say nothing about values.
+    /// Skips NOT NULL and COMMENT, which do not affect decoding.
     fn attributes(&mut self) -> Result<(), String> {
-        if self.eat_word("not") && !self.eat_word("null") {
+        if self.eat_keyword("not") && !self.eat_keyword("null") {
             return Err(self.error("expected NULL behind NOT"));
         }
-        if self.eat_word("comment") {
+        if self.eat_keyword("comment") {
             let quote = self.peek().filter(|c| matches!(c, '\'' | '"')).ok_or_else(|| self.error("expected a comment in quotes"))?;
             self.expect(quote)?;
             let end = self.rest().find(quote).ok_or_else(|| self.error("expected the end of the comment"))?;
@@ -126,19 +126,19 @@ impl<'t> Parser<'t> {
             "float" | "real" => DataType::Float32,
             "double" => DataType::Float64,
             "decimal" | "dec" | "numeric" => self.decimal()?,
-            // Variant as its JSON text.
+            // A variant is its JSON text.
             "string" | "text" | "variant" => DataType::Utf8,
             "char" | "character" | "varchar" => self.numbers().map(|_| DataType::Utf8)?,
             "binary" => DataType::Binary,
             "date" => DataType::Date32,
             "timestamp" | "timestamp_ltz" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             "timestamp_ntz" => DataType::Timestamp(TimeUnit::Microsecond, None),
-            // Nanoseconds, as Spark itself holds a TIME.
+            // Nanoseconds, as Spark stores a TIME.
             "time" => self.numbers().map(|_| DataType::Time64(TimeUnit::Nanosecond))?,
             "interval" => self.interval()?,
-            "array" => self.within(|p| Ok(DataType::List(Arc::new(Field::new("element", p.data_type()?, true)))))?,
-            "map" => self.within(Self::map)?,
-            "struct" => self.within(|p| Ok(DataType::Struct(Fields::from(p.fields(Some('>'))?))))?,
+            "array" => self.in_angle_brackets(|p| Ok(DataType::List(Arc::new(Field::new("element", p.data_type()?, true)))))?,
+            "map" => self.in_angle_brackets(Self::map)?,
+            "struct" => self.in_angle_brackets(|p| Ok(DataType::Struct(Fields::from(p.fields(Some('>'))?))))?,
             _ => {
                 self.at = start;
                 return Err(format!("{}; {ALLOWED}", self.error(&format!("unknown type {word:?}"))));
@@ -146,7 +146,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    fn within(&mut self, inner: impl FnOnce(&mut Self) -> Result<DataType, String>) -> Result<DataType, String> {
+    fn in_angle_brackets(&mut self, inner: impl FnOnce(&mut Self) -> Result<DataType, String>) -> Result<DataType, String> {
         self.expect('<')?;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -174,7 +174,7 @@ impl<'t> Parser<'t> {
             [precision, scale] => (precision, scale),
             _ => return Err(self.error("a decimal has a precision and a scale")),
         };
-        // Spark ends at 38 digits; MySQL at 65, which Arrow's wider decimal holds.
+        // Spark allows 38 digits, MySQL 65, which Decimal256 holds.
         Ok(if precision <= 38 { DataType::Decimal128(precision, scale as i8) } else { DataType::Decimal256(precision, scale as i8) })
     }
 
@@ -191,7 +191,7 @@ impl<'t> Parser<'t> {
     }
 
     fn interval(&mut self) -> Result<DataType, String> {
-        if self.eat_word("day") && self.eat_word("to") && self.eat_word("second") {
+        if self.eat_keyword("day") && self.eat_keyword("to") && self.eat_keyword("second") {
             return Ok(DataType::Duration(TimeUnit::Microsecond));
         }
         Err(self.error("the only interval is 'interval day to second'; expected that"))
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_read_as_spark_does() {
+    fn columns_parse_in_spark_syntax() {
         let fields = parse("id BIGINT NOT NULL COMMENT 'the key', `a``b` decimal(10, 2),t timestamp_ntz, s struct<x: int, y:array<string>>, m map<string,double>, d interval day to second").unwrap();
         let names: Vec<_> = fields.iter().map(|f| f.name().as_str()).collect();
         assert_eq!(names, ["id", "a`b", "t", "s", "m", "d"]);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_where_and_what_is_allowed() {
+    fn errors_name_the_position_and_the_allowed_types() {
         for (text, part) in [
             ("", "no column"),
             ("id", "unknown type"),

@@ -1,4 +1,4 @@
-//! The table's columns from the types that messages declare.
+//! Inference of the table's columns from the types that messages declare.
 
 use arrow_array::{Array, StructArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
@@ -9,9 +9,9 @@ use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::options::Options;
 use crate::value::Value;
 
-/// The columns of the tables that `options` asks for, from an array of messages or a struct array with the columns `value` and
-/// perhaps `key`, in the order in which messages declare them. Where messages declare a
-/// column differently, the type is one that holds the values of both; where there is none, that is an error.
+/// Infers the columns of the tables that `options` selects, from an array of messages or a struct array with the columns `value`
+/// and optionally `key`, in the order in which messages declare them. If messages declare a column differently, its type holds the
+/// values of both; without such a type, that is an error.
 pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, DecodeError> {
     let columns = values.as_any().downcast_ref::<StructArray>();
     let key = columns.and_then(|columns| columns.column_by_name("key")).map(|_| "key".to_owned());
@@ -20,7 +20,7 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
     Decoder::new(options)?.declared_types(values, |name, declared, value| {
         let inferred = infer(declared, value);
         match fields.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = wider(known, &inferred).ok_or_else(|| conflict(name, known, &inferred))?,
+            Some((_, known)) => *known = common_type(known, &inferred).ok_or_else(|| conflict(name, known, &inferred))?,
             None => fields.push((name.to_owned(), inferred)),
         }
         Ok(())
@@ -28,15 +28,15 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
     if fields.is_empty() {
         return Err("infer_schema: no row change of these databases and tables declares its columns' types".to_owned().into());
     }
-    let known = |data_type| if data_type == DataType::Null { DataType::Utf8 } else { data_type };
-    Ok(Schema::new(fields.into_iter().map(|(name, data_type)| Field::new(name, known(data_type), true)).collect::<Vec<_>>()))
+    let or_utf8 = |data_type| if data_type == DataType::Null { DataType::Utf8 } else { data_type };
+    Ok(Schema::new(fields.into_iter().map(|(name, data_type)| Field::new(name, or_utf8(data_type), true)).collect::<Vec<_>>()))
 }
 
 fn conflict(name: &str, one: &DataType, other: &DataType) -> String {
     format!("infer_schema: column {name:?} is both {} and {}; name one table by database and table", spell(one), spell(other))
 }
 
-/// The type that holds every value of a declared one; null where the declared type alone does not tell, and `value` neither.
+/// Returns the type that holds every value of a declared type; null if neither the declared type nor `value` determines it.
 fn infer(declared: &DeclaredType, value: &Value<'_>) -> DataType {
     let micros = TimeUnit::Microsecond;
     match (declared.family, declared.unsigned) {
@@ -46,13 +46,13 @@ fn infer(declared: &DeclaredType, value: &Value<'_>) -> DataType {
         (TypeFamily::Bigint, false) | (TypeFamily::Int, true) => DataType::Int64,
         (TypeFamily::Bigint, true) => DataType::Decimal128(20, 0),
         (TypeFamily::Decimal, _) => decimal(&declared.arguments),
-        // float(p) is a double from 25 bits on.
+        // float(p) with p > 24 is a double.
         (TypeFamily::Float, _) if matches!(*declared.arguments, [bits] if bits > 24) => DataType::Float64,
         (TypeFamily::Float, _) => DataType::Float32,
         (TypeFamily::Double, _) => DataType::Float64,
         (TypeFamily::Bit, _) => match *declared.arguments {
             [1] => DataType::Boolean,
-            // Without the length its bytes are not known, but its number is.
+            // Without the length the bytes are ambiguous, but the number is not.
             [] => DataType::Decimal128(20, 0),
             _ => DataType::Binary,
         },
@@ -83,8 +83,8 @@ fn decimal(arguments: &[u32]) -> DataType {
     }
 }
 
-/// The type that holds the values of both, if there is one.
-fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
+/// Returns the type that holds the values of both, if there is one.
+fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
     if one == other {
         return Some(one.clone());
     }
@@ -106,7 +106,7 @@ fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
     }
 }
 
-/// Digits before and behind the point.
+/// Returns the numbers of integer digits and fraction digits.
 fn digits(data_type: &DataType) -> Option<(u8, u8)> {
     Some(match data_type {
         DataType::Int8 => (3, 0),

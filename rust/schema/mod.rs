@@ -1,4 +1,4 @@
-//! A table's columns: as DDL text says them, and as messages declare them.
+//! A table's columns: parsed from DDL text, or inferred from the types that messages declare.
 
 pub(crate) mod ddl;
 pub(crate) mod infer;

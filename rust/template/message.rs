@@ -175,8 +175,8 @@ impl Template {
         room.types.clear();
         room.values.clear();
         let plan = batch.plan;
-        let maps_before = plan.table.is_none() && plan.asks(EnvelopeField::Before);
-        let spans = plan.asks(EnvelopeField::Changed) || maps_before || plan.layout == Layout::Upsert;
+        let maps_before = plan.table.is_none() && plan.has_field(EnvelopeField::Before);
+        let spans = plan.has_field(EnvelopeField::Changed) || maps_before || plan.layout == Layout::Upsert;
         let op = if self.spec.ends_with_op { self.op_at_end(message.text) } else { None };
         let may_be_update = op.is_none_or(|op| op == Op::Update);
         let mut reading = MessageReader {
@@ -319,7 +319,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
             _ if !self.template.passes => (DISCARDED, DISCARDED),
             (_, Some(Op::Delete)) => (OUT_BEFORE, OUT_BEFORE),
             // Changes are merged onto the rows after them, whether these are asked for or not.
-            (Layout::Change, _) if self.batch.plan.asks(EnvelopeField::After) => (OUT_BEFORE, OUT_AFTER),
+            (Layout::Change, _) if self.batch.plan.has_field(EnvelopeField::After) => (OUT_BEFORE, OUT_AFTER),
             (Layout::Change, _) => (OUT_BEFORE, PENDING_AFTER),
             (Layout::Changelog, Some(Op::Update)) => (PENDING_BEFORE, PENDING_AFTER),
             (Layout::Upsert, Some(Op::Update)) => (DISCARDED, OUT_BEFORE),
@@ -525,14 +525,14 @@ impl Read<'_, '_> {
             return None;
         }
         let mut changed = Vec::new();
-        if has_before && batch.plan.asks(EnvelopeField::Changed) {
+        if has_before && batch.plan.has_field(EnvelopeField::Changed) {
             for row in 0..count {
                 changed.push(self.changed(row)?);
             }
         }
         self.complete_images(count, batch);
         let envelope = EnvelopeRef::Table { table: self.number, source: self.source };
-        let types = batch.note_types(&self.room.types);
+        let types = batch.record_types(&self.room.types);
         for index in 0..count {
             let start = batch.changed.len();
             let changed = changed.get(index).map(|changed| {
@@ -546,7 +546,7 @@ impl Read<'_, '_> {
                     message: self.message.index,
                     index,
                     op: self.op,
-                    word,
+                    op_name: word,
                     envelope,
                     error: None,
                     changed,

@@ -421,7 +421,7 @@ impl RowPlan {
             let (index, column) = cell.column.and_then(|index| Some((index, table.columns.get(index)?)))?;
             let reads = column.reads(&self.context(index, &env));
             let form = self.connect(index, &env);
-            let (numbers, scale) = form.as_ref().map_or((None, None), |form| (form.of_numbers(), form.of_decimals()));
+            let (numbers, scale) = form.as_ref().map_or((None, None), |form| (form.number_encoding(), form.base64_decimal_scale()));
             let (text, bare) = match form {
                 Some(form) => (form.is_plain() || form.has_zoned_text(), form.is_plain() || numbers == Some(Encoding::Plain)),
                 None => (true, true),
@@ -446,7 +446,7 @@ impl RowPlan {
         let options = env.plan.value_options.get(column)?;
         let declared = self.types.and_then(|block| env.types.of_column(block, column));
         let asked = env.plan.table.as_ref()?.get(column)?.data_type();
-        Some(connect_values::ConnectColumn { declared, named: options.declared.as_deref(), asked, modes: env.plan.modes })
+        Some(connect_values::ConnectColumn { declared, configured: options.declared.as_deref(), requested: asked, modes: env.plan.modes })
     }
 
     /// Appends the value at `at` to its column, if it is one that is asked for, and returns where it ends.

@@ -1,23 +1,23 @@
-//! Avro's binary data.
+//! Reader of Avro's binary encoding.
 //!
-//! A [`Reader`] borrows everything from the message, and checks every length and count against the bytes that are left.
+//! A [`Reader`] borrows everything from the message, and checks every length and count against the remaining bytes.
 
 use super::utf8::utf8;
 use crate::error::{Fault, Kind, Result};
 
-/// Reads binary data from its start.
+/// Reader of binary data.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// The items of an array or map that are still to be read: they come in blocks.
+/// State of the iteration over an array or map, which is written in blocks.
 #[derive(Default)]
 pub(crate) struct Items {
-    /// Of the block.
-    left: u64,
-    /// Where the block ends, if it says so.
+    /// Remaining items of the block.
+    remaining: u64,
+    /// End of the block, if it declares its size.
     end: Option<usize>,
 }
 
@@ -26,8 +26,8 @@ impl<'a> Reader<'a> {
         Reader { bytes, at: 0 }
     }
 
-    /// A reader of the same data that stands elsewhere.
-    pub fn from(&self, at: usize) -> Self {
+    /// Returns a reader of the same data at another offset.
+    pub fn reader_at(&self, at: usize) -> Self {
         Reader { bytes: self.bytes, at }
     }
 
@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// Where something stands that was borrowed from here.
+    /// Returns the offset of a slice that was borrowed from this data.
     pub fn offset_of(&self, part: &[u8]) -> usize {
         (part.as_ptr() as usize).saturating_sub(self.bytes.as_ptr() as usize)
     }
@@ -49,28 +49,28 @@ impl<'a> Reader<'a> {
         self.at >= self.bytes.len()
     }
 
-    /// What stands from `start` to here.
+    /// Returns the bytes from `start` to the current offset.
     pub fn since(&self, start: usize) -> &'a [u8] {
         self.bytes.get(start..self.at).unwrap_or_default()
     }
 
-    /// Steps over these bytes if they stand here.
+    /// Skips these bytes if they come next.
     #[inline]
     pub fn eat(&mut self, expected: &[u8]) -> bool {
-        let stands = self.rest().starts_with(expected);
-        self.at += if stands { expected.len() } else { 0 };
-        stands
+        let found = self.rest().starts_with(expected);
+        self.at += if found { expected.len() } else { 0 };
+        found
     }
 
-    /// A number of one byte that is not negative: nearly every length, and every branch of a union.
+    /// Reads a non-negative number of one byte, as nearly every length and every union branch is.
     #[inline(always)]
-    fn small(&mut self) -> Option<usize> {
+    fn one_byte(&mut self) -> Option<usize> {
         let byte = *self.bytes.get(self.at).filter(|byte| **byte & 0x81 == 0)?;
         self.at += 1;
         Some(usize::from(byte >> 1))
     }
 
-    /// A number of at most 64 bits.
+    /// Reads an integer of up to 64 bits.
     #[inline(always)]
     pub fn long(&mut self) -> Result<i64> {
         match self.bytes.get(self.at) {
@@ -78,37 +78,41 @@ impl<'a> Reader<'a> {
                 self.at += 1;
                 Ok(unzigzag(byte.into()))
             }
-            _ => self.longer(),
+            _ => self.long_varint(),
         }
     }
 
-    /// A union of null and a number.
+    /// Reads a union of null and an integer.
     #[inline(always)]
-    pub fn may_be_long(&mut self) -> Result<Option<i64>> {
+    pub fn optional_long(&mut self) -> Result<Option<i64>> {
         match self.index(2, "branch")? {
             0 => Ok(None),
             _ => self.long().map(Some),
         }
     }
 
-    /// A number of more than seven bits.
-    fn longer(&mut self) -> Result<i64> {
+    /// Reads a varint of more than one byte.
+    fn long_varint(&mut self) -> Result<i64> {
         let mut number = 0;
-        for (place, byte) in self.rest().iter().take(LONGEST).enumerate() {
-            number |= u64::from(byte & 0x7F) << (7 * place);
-            if *byte < 0x80 && (place + 1 < LONGEST || *byte <= 1) {
-                self.at += place + 1;
+        for (index, byte) in self.rest().iter().take(MAX_VARINT_LEN).enumerate() {
+            number |= u64::from(byte & 0x7F) << (7 * index);
+            if *byte < 0x80 && (index + 1 < MAX_VARINT_LEN || *byte <= 1) {
+                self.at += index + 1;
                 return Ok(unzigzag(number));
             }
         }
-        Err(if self.rest().len() < LONGEST { self.ends("a number") } else { self.wrong("a number of more than 64 bits".into()) })
+        Err(if self.rest().len() < MAX_VARINT_LEN {
+            self.unexpected_end("a number")
+        } else {
+            self.invalid("a number of more than 64 bits".into())
+        })
     }
 
-    /// A number of at most 32 bits.
+    /// Reads an integer of up to 32 bits.
     pub fn int(&mut self) -> Result<i32> {
         let start = self.at;
         let number = self.long()?;
-        i32::try_from(number).map_err(|_| self.from(start).wrong(format!("{number} is not a 32-bit integer")))
+        i32::try_from(number).map_err(|_| self.reader_at(start).invalid(format!("{number} is not a 32-bit integer")))
     }
 
     pub fn boolean(&mut self) -> Result<bool> {
@@ -116,7 +120,7 @@ impl<'a> Reader<'a> {
         match self.take(1, "a boolean")? {
             [0] => Ok(false),
             [1] => Ok(true),
-            other => Err(self.from(start).wrong(format!("a boolean of {other:?}"))),
+            other => Err(self.reader_at(start).invalid(format!("a boolean of {other:?}"))),
         }
     }
 
@@ -130,16 +134,16 @@ impl<'a> Reader<'a> {
         Ok(bytes.first_chunk().map_or(0.0, |bytes| f64::from_le_bytes(*bytes)))
     }
 
-    /// Bytes that say how many they are.
+    /// Reads bytes with their length prefix.
     #[inline(always)]
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let start = self.at;
-        let length = match self.small() {
+        let length = match self.one_byte() {
             Some(length) => length,
-            None => usize::try_from(self.longer()?).unwrap_or(usize::MAX),
+            None => usize::try_from(self.long_varint()?).unwrap_or(usize::MAX),
         };
         let end = self.at.saturating_add(length);
-        let bytes = self.bytes.get(self.at..end).ok_or_else(|| self.from(start).claims_bytes())?;
+        let bytes = self.bytes.get(self.at..end).ok_or_else(|| self.reader_at(start).length_exceeds_rest())?;
         self.at = end;
         Ok(bytes)
     }
@@ -150,56 +154,56 @@ impl<'a> Reader<'a> {
         self.utf8(bytes)
     }
 
-    /// Bytes that were borrowed from here, as text.
+    /// Validates bytes that were borrowed from this data as text.
     #[inline]
     pub fn utf8(&self, bytes: &'a [u8]) -> Result<&'a str> {
         utf8(bytes).ok_or_else(|| self.not_utf8(bytes))
     }
 
-    /// The next `length` bytes.
+    /// Reads the next `length` bytes.
     #[inline]
     pub fn take(&mut self, length: usize, what: &str) -> Result<&'a [u8]> {
-        let bytes = self.rest().get(..length).ok_or_else(|| self.ends(what))?;
+        let bytes = self.rest().get(..length).ok_or_else(|| self.unexpected_end(what))?;
         self.at += length;
         Ok(bytes)
     }
 
-    /// Which one of `count` an index names: a union's branch, or an enum's symbol.
+    /// Reads an index below `count`: a union's branch, or an enum's symbol.
     #[inline(always)]
     pub fn index(&mut self, count: usize, what: &str) -> Result<usize> {
         let start = self.at;
-        match self.small() {
+        match self.one_byte() {
             Some(index) if index < count => Ok(index),
-            _ => self.from(start).no_index(count, what),
+            _ => self.reader_at(start).invalid_index(count, what),
         }
     }
 
-    /// Whether there is another item of an array or map.
+    /// Advances to the next item of an array or map; returns false at the end.
     #[inline]
     pub fn next_item(&mut self, items: &mut Items) -> Result<bool> {
-        if items.left == 0 && !self.next_block(items)? {
+        if items.remaining == 0 && !self.next_block(items)? {
             return Ok(false);
         }
-        items.left -= 1;
+        items.remaining -= 1;
         Ok(true)
     }
 
     fn next_block(&mut self, items: &mut Items) -> Result<bool> {
         if let Some(end) = items.end.take().filter(|end| *end != self.at) {
-            return Err(self.wrong(format!("a block that says it ends at byte {end}")));
+            return Err(self.invalid(format!("a block that says it ends at byte {end}")));
         }
         let start = self.at;
         let count = self.long()?;
         if count < 0 {
-            let (place, size) = (self.at, self.long()?);
+            let (size_at, size) = (self.at, self.long()?);
             let end = usize::try_from(size).ok().and_then(|size| self.at.checked_add(size)).filter(|end| *end <= self.bytes.len());
-            items.end = Some(end.ok_or_else(|| self.claims(size, "bytes", place))?);
+            items.end = Some(end.ok_or_else(|| self.exceeds_rest(size, "bytes", size_at))?);
         }
-        // No item that is worth reading takes less than a byte, so a count beyond the message is a lie.
+        // Every item that is worth reading takes at least a byte, so a count beyond the remaining bytes is invalid.
         if count.unsigned_abs() > self.rest().len() as u64 {
-            return Err(self.claims(count, "items", start));
+            return Err(self.exceeds_rest(count, "items", start));
         }
-        items.left = count.unsigned_abs();
+        items.remaining = count.unsigned_abs();
         Ok(count != 0)
     }
 
@@ -210,40 +214,40 @@ impl<'a> Reader<'a> {
         while self.next_item(&mut items)? {
             let before = self.at;
             item(self)?;
-            // Items without bytes are all alike: there is nothing more to see.
-            items.left = if self.at == before { 0 } else { items.left };
+            // Items of zero bytes are all equal: the rest of the block is skipped.
+            items.remaining = if self.at == before { 0 } else { items.remaining };
         }
         Ok(())
     }
 
     #[cold]
-    fn ends(&self, within: &str) -> Fault {
+    fn unexpected_end(&self, within: &str) -> Fault {
         Fault::new(Kind::Syntax, format!("the message ends inside {within}")).at(self.bytes.len())
     }
 
     #[cold]
-    fn wrong(&self, found: String) -> Fault {
+    fn invalid(&self, found: String) -> Fault {
         Fault::new(Kind::Syntax, format!("found {found}")).at(self.at)
     }
 
     #[cold]
-    fn claims(&self, count: i64, what: &str, start: usize) -> Fault {
+    fn exceeds_rest(&self, count: i64, what: &str, start: usize) -> Fault {
         let left = self.rest().len();
         Fault::new(Kind::Syntax, format!("claims {count} {what}, but {left} bytes are left of the message")).at(start)
     }
 
     #[cold]
-    fn claims_bytes(mut self) -> Fault {
+    fn length_exceeds_rest(mut self) -> Fault {
         let start = self.at;
-        self.long().map_or_else(|fault| fault, |length| self.claims(length, "bytes", start))
+        self.long().map_or_else(|fault| fault, |length| self.exceeds_rest(length, "bytes", start))
     }
 
-    /// The index here is more than a byte long, or names nothing.
+    /// Returns the error of an index that is out of range or longer than a byte.
     #[cold]
-    fn no_index(mut self, count: usize, what: &str) -> Result<usize> {
+    fn invalid_index(mut self, count: usize, what: &str) -> Result<usize> {
         let start = self.at;
         let index = self.long()?;
-        Err(self.from(start).wrong(format!("{what} {index}, but there are {count}")))
+        Err(self.reader_at(start).invalid(format!("{what} {index}, but there are {count}")))
     }
 
     #[cold]
@@ -253,8 +257,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes of the longest number.
-const LONGEST: usize = 10;
+/// Maximum length of a varint.
+const MAX_VARINT_LEN: usize = 10;
 
 #[inline]
 fn unzigzag(number: u64) -> i64 {
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_as_avro_writes_them() {
+    fn integers_of_the_specification() {
         // The specification's own examples, and the ends of the range as apache-avro writes them.
         let cases: [(&[u8], i64); 9] = [
             (b"\x00", 0),
@@ -283,7 +287,7 @@ mod tests {
             (b"\xfe\xff\xff\xff\x0f", i32::MAX as i64),
             (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", i64::MIN),
             (b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", i64::MAX),
-            // Longer than need be, which the specification does not forbid.
+            // Overlong, which the specification does not forbid.
             (b"\x82\x00", 1),
         ];
         for (bytes, number) in cases {
@@ -294,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number() {
+    fn invalid_integers() {
         assert_eq!(fault(Reader::new(b"").long()), (Kind::Syntax, "the message ends inside a number".into(), Some(0)));
         assert_eq!(fault(Reader::new(b"\x80\x80").long()), (Kind::Syntax, "the message ends inside a number".into(), Some(2)));
         assert_eq!(fault(Reader::new(&[0x80; 20]).long()).1, "found a number of more than 64 bits");
@@ -303,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_checked_before_they_are_believed() {
+    fn lengths_counts_and_indexes_are_bounds_checked() {
         assert_eq!(fault(Reader::new(b"\x0aab").bytes()).1, "claims 5 bytes, but 2 bytes are left of the message");
         assert_eq!(fault(Reader::new(b"\x01ab").bytes()).1, "claims -1 bytes, but 2 bytes are left of the message");
         let huge = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01";
@@ -319,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_may_say_their_size() {
+    fn blocks_may_declare_their_size() {
         let items = |bytes: &[u8]| {
             let (schemas, schema) = Schemas::parse(r#"{"type":"array","items":"long"}"#).unwrap();
             let mut reader = Reader::new(bytes);

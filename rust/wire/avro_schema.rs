@@ -1,6 +1,6 @@
-//! Avro schemas: how the values of a datum are encoded.
+//! Avro schemas, which describe the encoding of a datum.
 //!
-//! apache-avro would bring some forty crates into the wheel for a text that is parsed once, so the schema is deserialized here.
+//! apache-avro would add some forty crates to the wheel for a text that is parsed once, so the schema is deserialized here.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::avro::Reader;
 use super::json::MAX_DEPTH;
 use crate::error::{Fault, Kind, Result};
 
-/// How a value is written.
+/// The schema of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Schema {
     Null,
@@ -27,14 +27,14 @@ pub(crate) enum Schema {
     Array(Box<Schema>),
     Map(Box<Schema>),
     Union(Vec<Schema>),
-    /// A type with a name, by its number.
+    /// Index of a named type in [`Schemas`].
     Named(usize),
 }
 
-/// A type with a name.
+/// A record, enum or fixed.
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
-    /// Without its namespace.
+pub(crate) struct NamedType {
+    /// The name without its namespace.
     pub name: String,
     pub kind: NamedKind,
 }
@@ -53,15 +53,15 @@ pub(crate) struct Field {
     pub schema: Schema,
 }
 
-/// A schema and the types that it names.
+/// The named types of a schema.
 #[derive(Debug, Default)]
 pub(crate) struct Schemas {
-    types: Vec<Named>,
+    types: Vec<NamedType>,
     by_name: HashMap<String, usize>,
 }
 
 impl Schemas {
-    /// Reads a schema's JSON text.
+    /// Parses a schema's JSON text.
     pub fn parse(text: &str) -> Result<(Schemas, Schema), String> {
         let declared: Declared = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let mut schemas = Schemas::default();
@@ -69,14 +69,14 @@ impl Schemas {
         Ok((schemas, root))
     }
 
-    pub fn named(&self, schema: &Schema) -> Option<&Named> {
+    pub fn named(&self, schema: &Schema) -> Option<&NamedType> {
         match schema {
             Schema::Named(number) => self.types.get(*number),
             _ => None,
         }
     }
 
-    /// The fields of a record.
+    /// Returns the fields of a record.
     pub fn fields(&self, schema: &Schema) -> Option<&[Field]> {
         match &self.named(schema)?.kind {
             NamedKind::Record(fields) => Some(fields),
@@ -84,7 +84,7 @@ impl Schemas {
         }
     }
 
-    /// The symbols of an enum.
+    /// Returns the symbols of an enum.
     pub fn symbols(&self, schema: &Schema) -> Option<&[String]> {
         match &self.named(schema)?.kind {
             NamedKind::Enum(symbols) => Some(symbols),
@@ -92,7 +92,7 @@ impl Schemas {
         }
     }
 
-    /// Steps over a value.
+    /// Skips a value.
     pub fn skip(&self, schema: &Schema, reader: &mut Reader<'_>) -> Result<()> {
         self.skip_within(schema, reader, MAX_DEPTH)
     }
@@ -120,7 +120,7 @@ impl Schemas {
         }
     }
 
-    fn skip_named(&self, named: &Named, reader: &mut Reader<'_>, levels: u32) -> Result<()> {
+    fn skip_named(&self, named: &NamedType, reader: &mut Reader<'_>, levels: u32) -> Result<()> {
         match &named.kind {
             NamedKind::Record(fields) => fields.iter().try_for_each(|field| self.skip_within(&field.schema, reader, levels)),
             NamedKind::Enum(symbols) => reader.index(symbols.len(), "symbol").map(drop),
@@ -128,18 +128,18 @@ impl Schemas {
         }
     }
 
-    /// The schema of a declaration; names without a namespace are in `space`.
-    fn resolve(&mut self, declared: &Declared, space: &str) -> Result<Schema, String> {
+    /// Resolves a declaration; names without a namespace are in `namespace`.
+    fn resolve(&mut self, declared: &Declared, namespace: &str) -> Result<Schema, String> {
         match declared {
-            Declared::Name(name) => self.by_name(name, space),
+            Declared::Name(name) => self.by_name(name, namespace),
             Declared::Union(branches) => {
-                branches.iter().map(|branch| self.resolve(branch, space)).collect::<Result<_, _>>().map(Schema::Union)
+                branches.iter().map(|branch| self.resolve(branch, namespace)).collect::<Result<_, _>>().map(Schema::Union)
             }
-            Declared::Object(object) => self.resolve_object(object, space),
+            Declared::Object(object) => self.resolve_object(object, namespace),
         }
     }
 
-    fn by_name(&self, name: &str, space: &str) -> Result<Schema, String> {
+    fn by_name(&self, name: &str, namespace: &str) -> Result<Schema, String> {
         Ok(match name {
             "null" => Schema::Null,
             "boolean" => Schema::Boolean,
@@ -150,47 +150,47 @@ impl Schemas {
             "bytes" => Schema::Bytes,
             "string" => Schema::String,
             name => {
-                let number = self.by_name.get(&full_name(name, space)).or_else(|| self.by_name.get(name));
+                let number = self.by_name.get(&full_name(name, namespace)).or_else(|| self.by_name.get(name));
                 Schema::Named(*number.ok_or_else(|| format!("unknown type {name:?}"))?)
             }
         })
     }
 
-    fn resolve_object(&mut self, object: &Object, space: &str) -> Result<Schema, String> {
+    fn resolve_object(&mut self, object: &Object, namespace: &str) -> Result<Schema, String> {
         match &object.r#type {
             Declared::Name(kind) if kind == "array" => {
-                self.resolve(given(&object.items, "items")?, space).map(|item| Schema::Array(item.into()))
+                self.resolve(required(&object.items, "items")?, namespace).map(|item| Schema::Array(item.into()))
             }
             Declared::Name(kind) if kind == "map" => {
-                self.resolve(given(&object.values, "values")?, space).map(|value| Schema::Map(value.into()))
+                self.resolve(required(&object.values, "values")?, namespace).map(|value| Schema::Map(value.into()))
             }
             Declared::Name(kind) if matches!(kind.as_str(), "record" | "error" | "enum" | "fixed") => {
-                self.resolve_named(kind, object, space)
+                self.resolve_named(kind, object, namespace)
             }
-            // A type with attributes, such as its logical type.
-            other => self.resolve(other, space),
+            // A type with attributes, such as a logical type.
+            other => self.resolve(other, namespace),
         }
     }
 
-    fn resolve_named(&mut self, kind: &str, object: &Object, space: &str) -> Result<Schema, String> {
-        let full = full_name(given(&object.name, "name")?, object.namespace.as_deref().unwrap_or(space));
-        let (space, short) = full.rsplit_once('.').unwrap_or(("", &full));
-        // A record may refer to itself, so it has a number before its fields are resolved.
+    fn resolve_named(&mut self, kind: &str, object: &Object, namespace: &str) -> Result<Schema, String> {
+        let full = full_name(required(&object.name, "name")?, object.namespace.as_deref().unwrap_or(namespace));
+        let (namespace, short) = full.rsplit_once('.').unwrap_or(("", &full));
+        // A record may refer to itself, so it is registered before its fields are resolved.
         let number = self.types.len();
-        self.types.push(Named { name: short.into(), kind: NamedKind::Fixed(0) });
+        self.types.push(NamedType { name: short.into(), kind: NamedKind::Fixed(0) });
         self.by_name.insert(full.clone(), number);
-        let kind = self.resolve_kind(kind, object, space).map_err(|what| format!("{short}: {what}"))?;
+        let kind = self.resolve_kind(kind, object, namespace).map_err(|what| format!("{short}: {what}"))?;
         self.types.get_mut(number).into_iter().for_each(|named| named.kind = kind.clone());
         Ok(Schema::Named(number))
     }
 
-    fn resolve_kind(&mut self, kind: &str, object: &Object, space: &str) -> Result<NamedKind, String> {
+    fn resolve_kind(&mut self, kind: &str, object: &Object, namespace: &str) -> Result<NamedKind, String> {
         Ok(match kind {
-            "enum" => NamedKind::Enum(given(&object.symbols, "symbols")?.clone()),
-            "fixed" => NamedKind::Fixed(*given(&object.size, "size")?),
+            "enum" => NamedKind::Enum(required(&object.symbols, "symbols")?.clone()),
+            "fixed" => NamedKind::Fixed(*required(&object.size, "size")?),
             _ => {
-                let fields = given(&object.fields, "fields")?.iter().map(|field| {
-                    let schema = self.resolve(&field.r#type, space).map_err(|what| format!("{}: {what}", field.name))?;
+                let fields = required(&object.fields, "fields")?.iter().map(|field| {
+                    let schema = self.resolve(&field.r#type, namespace).map_err(|what| format!("{}: {what}", field.name))?;
                     Ok::<_, String>(Field { name: field.name.clone(), schema })
                 });
                 NamedKind::Record(fields.collect::<Result<_, _>>()?)
@@ -199,14 +199,14 @@ impl Schemas {
     }
 }
 
-/// A schema as JSON declares it: the name of a type, a union's branches, or an object.
+/// A schema's JSON: the name of a type, the branches of a union, or an object.
 enum Declared {
     Name(String),
     Union(Vec<Declared>),
     Object(Box<Object>),
 }
 
-/// The attributes that say how data is encoded; others are ignored.
+/// The attributes that determine the encoding; others are ignored.
 #[derive(Deserialize)]
 struct Object {
     r#type: Declared,
@@ -253,7 +253,7 @@ impl<'de> Deserialize<'de> for Declared {
     }
 }
 
-fn given<'o, T>(attribute: &'o Option<T>, name: &str) -> Result<&'o T, String> {
+fn required<'o, T>(attribute: &'o Option<T>, name: &str) -> Result<&'o T, String> {
     attribute.as_ref().ok_or_else(|| format!("{name} is missing"))
 }
 
@@ -262,8 +262,8 @@ fn too_deep(reader: &Reader<'_>) -> Fault {
     Fault::new(Kind::Depth, format!("nested deeper than {MAX_DEPTH} levels")).at(reader.at())
 }
 
-fn full_name(name: &str, space: &str) -> String {
-    if name.contains('.') || space.is_empty() { name.into() } else { format!("{space}.{name}") }
+fn full_name(name: &str, namespace: &str) -> String {
+    if name.contains('.') || namespace.is_empty() { name.into() } else { format!("{namespace}.{name}") }
 }
 
 #[cfg(test)]
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schema() {
+    fn invalid_schemas() {
         let error = |text: &str| Schemas::parse(text).unwrap_err();
         assert_eq!(error(""), "EOF while parsing a value at line 1 column 0");
         let expected = "expected a schema: the name of a type, an array or an object";
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_hold_themselves_end_somewhere() {
+    fn recursive_types_are_limited_in_depth() {
         let (schemas, root) = Schemas::parse(r#"{"type":"record","name":"R","fields":[{"name":"r","type":"R"}]}"#).unwrap();
         assert_eq!(kind(schemas.skip(&root, &mut Reader::new(b""))), Kind::Depth);
         let (schemas, root) =

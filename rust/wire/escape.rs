@@ -1,15 +1,15 @@
-//! The escapes of JSON strings.
+//! Decoding of escapes in JSON strings.
 
 use crate::error::{Fault, Kind, Result};
 
-/// The text of a JSON string whose escapes were checked when it was read.
+/// Returns the decoded text of a JSON string whose escapes were validated when it was read.
 pub(crate) fn unescaped(raw: &str) -> Result<String> {
     let mut out = String::with_capacity(raw.len());
     unescape(raw, |piece| out.push_str(piece))?;
     Ok(out)
 }
 
-/// Hands out the pieces of such a string, decoded.
+/// Calls `push` with the decoded pieces of such a string.
 pub(crate) fn unescape(raw: &str, mut push: impl FnMut(&str)) -> Result<()> {
     let mut rest = raw;
     while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
@@ -22,7 +22,7 @@ pub(crate) fn unescape(raw: &str, mut push: impl FnMut(&str)) -> Result<()> {
     Ok(())
 }
 
-/// The character that the escape at the start of `text` stands for, and how long the escape is.
+/// Decodes the escape at the start of `text`. Returns the character and the length of the escape.
 fn decode_escape(text: &str) -> Result<(char, usize)> {
     let simple = match text.as_bytes().get(1) {
         Some(b'n') => '\n',

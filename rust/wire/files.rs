@@ -1,4 +1,4 @@
-//! Files of messages: where the messages of a block of a file begin and end.
+//! Framing of files: splits blocks of a file into messages.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,62 +9,59 @@ use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
 use memchr::memchr;
 
-/// How long a message may be, in bytes: a length beyond it is taken for damage, and is not allocated.
+use crate::named::named_enum;
+
+/// Limit of a message's length, in bytes: a greater length is treated as corruption, and is not allocated.
 const MAX_MESSAGE: usize = 256 << 20;
 
-/// The length of what is null, as in Kafka's own records: -1.
+/// Length of null, as in Kafka's records: -1.
 const NULL: u32 = u32::MAX;
 
-/// How the messages of a file are told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
-    /// One message a line. A line ends with LF or CR LF, the last one also where the file ends.
-    Lines,
-    /// A big-endian u32 length before each message.
-    LengthPrefixed,
-    /// Key and value in turn, each behind its big-endian u32 length.
-    KeyValue,
+named_enum! {
+    /// Framing of messages in a file.
+    pub enum Framing {
+        /// One message per line. A line ends with LF or CR LF, the last one also at the end of the file.
+        Lines = "lines",
+        /// A big-endian u32 length before each message.
+        LengthPrefixed = "length-prefixed",
+        /// Key and value alternately, each after its big-endian u32 length.
+        KeyValue = "key-value",
+    }
 }
 
-impl Framing {
-    /// The names that users give.
-    pub const NAMES: [(&'static str, Framing); 3] =
-        [("lines", Framing::Lines), ("length-prefixed", Framing::LengthPrefixed), ("key-value", Framing::KeyValue)];
-}
-
-/// A block of a file, to be cut.
+/// A block of a file.
 pub struct Block<'b> {
-    /// Begins with a message.
+    /// The bytes, which begin with a message.
     pub bytes: &'b Buffer,
-    /// Messages that begin here or later are left alone.
+    /// Messages that begin at this offset or later are not read.
     pub limit: usize,
-    /// Whether the file ends with the block.
+    /// Whether this is the last block of the file.
     pub last: bool,
 }
 
-/// The messages of a block, not copied: they are views of it.
+/// Messages of a block, as views without a copy.
 #[derive(Debug)]
 pub struct Cut {
-    /// Only where the framing has keys.
+    /// The keys, if the framing has keys.
     pub keys: Option<BinaryViewArray>,
-    /// One for each message.
+    /// The value of each message.
     pub values: BinaryViewArray,
-    /// Where each message begins in the block.
+    /// Offset of each message in the block.
     pub starts: Vec<usize>,
-    /// Where the first message begins that was left alone, or is not whole in this block.
+    /// Offset of the first message that was not read: beyond the limit, or incomplete in this block.
     pub used: usize,
 }
 
-/// What is wrong with a file, and where in the block. What follows cannot be told apart any more.
+/// Corruption of a file, and its offset. The messages after it cannot be located.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Offset in the block.
     pub byte: usize,
-    /// What was found there.
+    /// Description.
     pub what: String,
 }
 
-/// A part of the block, or null.
+/// Range in the block, or null.
 type Part = Option<Range<usize>>;
 
 struct Message {
@@ -73,7 +70,7 @@ struct Message {
     end: usize,
 }
 
-/// The messages that lie whole in a block and begin before its limit.
+/// Returns the messages that are complete in a block and begin before its limit.
 pub fn cut(block: &Block<'_>, framing: Framing) -> Result<Cut, Damage> {
     let (mut keys, mut values) = (Views::new(block.bytes)?, Views::new(block.bytes)?);
     let mut starts = Vec::new();
@@ -89,12 +86,12 @@ pub fn cut(block: &Block<'_>, framing: Framing) -> Result<Cut, Damage> {
     Ok(Cut { keys, values: values.finish(), starts, used: at })
 }
 
-/// The message that begins at a byte; None if the block ends before the message does and is not the last.
+/// Returns the message at an offset; `None` if it is incomplete and the block is not the last.
 fn message(block: &Block<'_>, at: usize, framing: Framing) -> Result<Option<Message>, Damage> {
     let found = match framing {
         Framing::Lines => return line(block, at),
-        Framing::LengthPrefixed => part(block.bytes, at)?.map(|(value, end)| Message { key: None, value, end }),
-        Framing::KeyValue => pair(block.bytes, at)?,
+        Framing::LengthPrefixed => length_prefixed(block.bytes, at)?.map(|(value, end)| Message { key: None, value, end }),
+        Framing::KeyValue => key_and_value(block.bytes, at)?,
     };
     if found.is_none() && block.last {
         return Err(Damage { byte: at, what: "the file ends within the message that begins here".into() });
@@ -111,17 +108,17 @@ fn line(block: &Block<'_>, at: usize) -> Result<Option<Message>, Damage> {
         return Err(Damage { byte: at, what: format!("the line that begins here is longer than {MAX_MESSAGE} bytes") });
     }
     let end = at + newline.map_or(rest.len(), |newline| newline + 1);
-    let is_whole = newline.is_some() || block.last;
-    Ok(is_whole.then(|| Message { key: None, value: Some(at..at + text.len()), end }))
+    let is_complete = newline.is_some() || block.last;
+    Ok(is_complete.then(|| Message { key: None, value: Some(at..at + text.len()), end }))
 }
 
-fn pair(bytes: &[u8], at: usize) -> Result<Option<Message>, Damage> {
-    let Some((key, middle)) = part(bytes, at)? else { return Ok(None) };
-    Ok(part(bytes, middle)?.map(|(value, end)| Message { key, value, end }))
+fn key_and_value(bytes: &[u8], at: usize) -> Result<Option<Message>, Damage> {
+    let Some((key, middle)) = length_prefixed(bytes, at)? else { return Ok(None) };
+    Ok(length_prefixed(bytes, middle)?.map(|(value, end)| Message { key, value, end }))
 }
 
-/// What stands behind its length, and where it ends.
-fn part(bytes: &[u8], at: usize) -> Result<Option<(Part, usize)>, Damage> {
+/// Returns the part after a length prefix, and its end; `None` if it is incomplete.
+fn length_prefixed(bytes: &[u8], at: usize) -> Result<Option<(Part, usize)>, Damage> {
     let Some(length) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { return Ok(None) };
     let start = at + length.len();
     let length = u32::from_be_bytes(*length);
@@ -135,14 +132,14 @@ fn part(bytes: &[u8], at: usize) -> Result<Option<(Part, usize)>, Damage> {
     Ok((end <= bytes.len()).then_some((Some(start..end), end)))
 }
 
-/// An array of views of one block.
+/// Builder of an array of views into one block.
 struct Views {
     builder: BinaryViewBuilder,
     block: u32,
 }
 
 impl Views {
-    /// Arrow's views count in 32 bits; who reads blocks stops growing them at the longest message.
+    /// Arrow's views have 32-bit offsets; readers grow blocks only up to the longest message.
     fn new(block: &Buffer) -> Result<Self, Damage> {
         if i32::try_from(block.len()).is_err() {
             return Err(Damage { byte: 0, what: format!("a block of {} bytes is too long to be cut", block.len()) });
@@ -167,7 +164,7 @@ impl Views {
 }
 
 impl Cut {
-    /// The columns with their names: `key` (if there are keys), `value`.
+    /// Returns the named columns: `key` (if there are keys), `value`.
     pub fn columns(self) -> impl Iterator<Item = (&'static str, ArrayRef)> {
         let keys = self.keys.map(|keys| ("key", Arc::new(keys) as ArrayRef));
         keys.into_iter().chain([("value", Arc::new(self.values) as ArrayRef)])
@@ -182,11 +179,11 @@ mod tests {
         Buffer::from_slice_ref(bytes)
     }
 
-    fn whole(bytes: &[u8], framing: Framing) -> Result<Cut, Damage> {
+    fn complete(bytes: &[u8], framing: Framing) -> Result<Cut, Damage> {
         cut(&Block { bytes: &block(bytes), limit: usize::MAX, last: true }, framing)
     }
 
-    fn begun(bytes: &[u8], limit: usize, framing: Framing) -> Cut {
+    fn partial(bytes: &[u8], limit: usize, framing: Framing) -> Cut {
         cut(&Block { bytes: &block(bytes), limit, last: false }, framing).unwrap()
     }
 
@@ -196,39 +193,39 @@ mod tests {
 
     #[test]
     fn lines_end_with_lf_or_cr_lf_or_the_file() {
-        let cut = whole(b"a\r\nb\rb\n\nlonger than a view's own\nc\r", Framing::Lines).unwrap();
+        let cut = complete(b"a\r\nb\rb\n\nlonger than a view's own\nc\r", Framing::Lines).unwrap();
         assert_eq!(texts(&cut.values), [Some("a"), Some("b\rb"), Some(""), Some("longer than a view's own"), Some("c\r")]);
         assert_eq!((cut.starts, cut.used), (vec![0, 3, 7, 8, 33], 35));
         assert!(cut.keys.is_none());
     }
 
     #[test]
-    fn nothing_stands_behind_the_last_newline() {
-        assert_eq!(texts(&whole(b"a\n", Framing::Lines).unwrap().values), [Some("a")]);
-        assert!(whole(b"", Framing::Lines).unwrap().starts.is_empty());
+    fn no_message_follows_the_last_newline() {
+        assert_eq!(texts(&complete(b"a\n", Framing::Lines).unwrap().values), [Some("a")]);
+        assert!(complete(b"", Framing::Lines).unwrap().starts.is_empty());
     }
 
     #[test]
-    fn what_is_not_whole_is_left_for_the_next_block() {
-        let cut = begun(b"a\nb", usize::MAX, Framing::Lines);
+    fn incomplete_messages_are_left_for_the_next_block() {
+        let cut = partial(b"a\nb", usize::MAX, Framing::Lines);
         assert_eq!((cut.starts, cut.used), (vec![0], 2));
         let bytes = b"\0\0\0\x01a\0\0\0\x02bc";
         for end in 0..bytes.len() {
-            let cut = begun(&bytes[..end], usize::MAX, Framing::LengthPrefixed);
+            let cut = partial(&bytes[..end], usize::MAX, Framing::LengthPrefixed);
             assert_eq!((cut.starts.len(), cut.used), if end < 5 { (0, 0) } else { (1, 5) });
         }
     }
 
     #[test]
-    fn a_message_belongs_where_it_begins() {
+    fn the_limit_applies_to_the_start_of_a_message() {
         for (limit, count) in [(0, 0), (1, 1), (2, 1), (3, 2), (4, 2), (5, 3)] {
-            assert_eq!(begun(b"a\nb\nc\n", limit, Framing::Lines).starts.len(), count, "{limit}");
+            assert_eq!(partial(b"a\nb\nc\n", limit, Framing::Lines).starts.len(), count, "{limit}");
         }
     }
 
     #[test]
     fn keys_and_values_may_be_null() {
-        let cut = whole(b"\0\0\0\x01k\0\0\0\x01v\xFF\xFF\xFF\xFF\0\0\0\0\0\0\0\0\xFF\xFF\xFF\xFF", Framing::KeyValue).unwrap();
+        let cut = complete(b"\0\0\0\x01k\0\0\0\x01v\xFF\xFF\xFF\xFF\0\0\0\0\0\0\0\0\xFF\xFF\xFF\xFF", Framing::KeyValue).unwrap();
         assert_eq!(texts(cut.keys.as_ref().unwrap()), [Some("k"), None, Some("")]);
         assert_eq!(texts(&cut.values), [Some("v"), Some(""), None]);
         assert_eq!(cut.starts, [0, 10, 18]);
@@ -237,22 +234,22 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_ends_early_is_damaged() {
+    fn a_truncated_file_is_corrupt() {
         let ends = |byte| Damage { byte, what: "the file ends within the message that begins here".into() };
         for bytes in [&b"\0\0\0\x01a\0"[..], b"\0\0\0\x01a\0\0\0\x02b"] {
-            assert_eq!(whole(bytes, Framing::LengthPrefixed).unwrap_err(), ends(5));
+            assert_eq!(complete(bytes, Framing::LengthPrefixed).unwrap_err(), ends(5));
         }
-        assert_eq!(whole(b"\0\0\0\x01a", Framing::KeyValue).unwrap_err(), ends(0));
+        assert_eq!(complete(b"\0\0\0\x01a", Framing::KeyValue).unwrap_err(), ends(0));
     }
 
     #[test]
-    fn a_length_beyond_the_bound_is_damage() {
+    fn a_length_beyond_the_limit_is_corrupt() {
         let damage = cut(&Block { bytes: &block(b"\0\0\0\0\x10\0\0\x01"), limit: 9, last: false }, Framing::LengthPrefixed).unwrap_err();
         assert_eq!(damage, Damage { byte: 4, what: "a length of 268435457, where at most 268435456 bytes are read".into() });
     }
 
     #[test]
-    fn a_line_beyond_the_bound_is_damage() {
+    fn a_line_beyond_the_limit_is_corrupt() {
         let mut bytes = vec![b'a'; MAX_MESSAGE + 3];
         bytes[0] = b'\n';
         let damage = cut(&Block { bytes: &Buffer::from_vec(bytes), limit: usize::MAX, last: false }, Framing::Lines).unwrap_err();

@@ -147,6 +147,7 @@ impl<'de> Visitor<'de> for CowStrVisitor {
 }
 
 /// An object or array as its JSON text.
+#[derive(Debug)]
 pub(crate) struct RawNested<'a>(pub &'a str);
 
 const NESTED: &str = "$nested";
@@ -158,7 +159,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawNested<'a> {
 }
 
 /// Any value, not converted.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct RawValue<'a>(pub Value<'a>);
 
 const VALUE: &str = "$value";
@@ -451,5 +452,99 @@ impl serde::de::Error for Fault {
     #[cold]
     fn duplicate_field(member: &'static str) -> Self {
         Fault::new(Kind::Envelope, "duplicate member").within(member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(bound(deserialize = "'de: 'a"))]
+    struct Envelope<'a> {
+        name: CowStr<'a>,
+        number: Option<i64>,
+        flag: Option<bool>,
+        #[serde(default)]
+        inner: Vec<Inner>,
+        #[serde(default)]
+        any: RawValue<'a>,
+        nested: Option<RawNested<'a>>,
+        #[serde(default, deserialize_with = "is_there")]
+        there: bool,
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Inner {
+        number: i64,
+    }
+
+    #[derive(Default)]
+    struct NoParts {
+        members: MemberNames,
+        unknown: Vec<&'static str>,
+    }
+
+    impl<'a> Context<'a> for NoParts {
+        fn members(&mut self) -> &mut MemberNames {
+            &mut self.members
+        }
+
+        fn read_part(&mut self, _: &'static str, _: &mut Cursor<'a>) -> Result<Part<'a>> {
+            Ok(Part::None)
+        }
+
+        fn unknown_member(&mut self, of: &'static str) {
+            self.unknown.push(of);
+        }
+    }
+
+    fn error(text: &str) -> String {
+        let error = read::<Envelope<'_>>(&mut Cursor::new(text, false), &mut NoParts::default()).unwrap_err().into_error("json", None, 0);
+        format!("{} at {:?}", error.message, error.byte.unwrap())
+    }
+
+    #[test]
+    fn members_in_any_order() {
+        let mut context = NoParts::default();
+        let texts = [
+            r#"{"name":"a","number":-5,"flag":true,"inner":[{"number":1},{"number":2}],"any":[1],"nested":{"b":0},"there":null}"#,
+            r#"{"there":{}, "nested":{"b":0},"x":[{}],"any":[1], "inner":[{"number":1,"y":0},{"number":2}],"flag":true,"number":-5,"name":"a"}"#,
+            r#"{"n\u0061me":"\u0061","number":-5,"flag":true,"inner":[{"number":1},{"number":2}],"any":[1],"nested":{"b":0},"there":0}"#,
+        ];
+        for text in texts.iter().cycle().take(9) {
+            let read: Envelope<'_> = read(&mut Cursor::new(text, false), &mut context).unwrap();
+            assert_eq!((&*read.name.0, read.number, read.flag, read.there), ("a", Some(-5), Some(true), true), "{text}");
+            assert_eq!(read.inner.iter().map(|inner| inner.number).collect::<Vec<_>>(), [1, 2], "{text}");
+            assert_eq!((read.any.0, read.nested.map(|nested| nested.0)), (Value::Nested("[1]"), Some(r#"{"b":0}"#)), "{text}");
+        }
+        assert_eq!(context.unknown, ["Envelope", "Inner"].repeat(3));
+    }
+
+    #[test]
+    fn text_without_escapes_is_borrowed() {
+        let text = r#"{"name":"a","any":"b"}"#;
+        let read: Envelope<'_> = read(&mut Cursor::new(text, false), &mut NoParts::default()).unwrap();
+        assert!(matches!((read.name.0, read.any.0, read.number, read.there), (Cow::Borrowed("a"), Value::Text("b"), None, false)));
+    }
+
+    #[test]
+    fn errors_have_the_path_and_the_byte() {
+        assert_eq!(error("[]"), "json: expected an object, found '[' at 0");
+        assert_eq!(error("{}"), "json: name: is missing at 2");
+        assert_eq!(error(r#"{"name":null}"#), "json: name: expected text, found null at 8");
+        assert_eq!(error(r#"{"number":"1"}"#), "json: number: expected an integer or null, found text at 10");
+        assert_eq!(error(r#"{"flag":1}"#), "json: flag: expected a boolean or null, found a number at 8");
+        assert_eq!(error(r#"{"nested":1}"#), "json: nested: expected an object or null, found a number at 10");
+        assert_eq!(error(r#"{"inner":1}"#), "json: inner: expected an array, found a number at 9");
+        assert_eq!(error(r#"{"inner":[1]}"#), "json: inner: expected an object, found a number at 10");
+        assert_eq!(error(r#"{"inner":[{"number":1,"number":1}]}"#), "json: inner.number: duplicate member at 31");
+        assert_eq!(error(r#"{"x":[1,]}"#), "json: x: expected a value, found ']' at 8");
+    }
+
+    #[test]
+    fn names_of_members() {
+        assert_eq!(member_names::<Inner>(), ["number"]);
+        assert_eq!(member_names::<i64>(), [""; 0]);
     }
 }

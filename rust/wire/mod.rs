@@ -1,4 +1,4 @@
-//! How bytes are encoded. Nothing here knows a vendor.
+//! Wire formats: JSON, protobuf, Avro, compression and file framing. Independent of vendors.
 
 pub(crate) mod avro;
 pub(crate) mod avro_schema;

@@ -1,63 +1,63 @@
-//! A reader of the protobuf wire that borrows everything and converts nothing.
+//! Zero-copy reader of the protobuf wire format.
 //!
-//! On the wire a message is a list of fields: a tag, which is a number and a form, then a varint, bytes with their length, or
-//! four or eight bytes. What the numbers mean is in a table of [`Known`] fields; others are stepped over, as protobuf has it.
-//! Nothing here recurses: a field's bytes are a [`Reader`] of their own, which may be read as a message or not.
+//! A message is a list of fields: a tag (field number and wire type), then a varint, length-delimited bytes, or four or eight
+//! bytes. A table of [`KnownField`]s names the fields; unknown ones are skipped, as protobuf prescribes. Nothing recurses: the
+//! bytes of a field are a [`Reader`], which may be read as a message or not.
 
 use super::utf8::{is_utf8, utf8};
 use crate::error::{Fault, Kind, Result};
 
-/// A field's number and form, as they stand before its value.
+/// Tag of a field: its number and wire type.
 pub(crate) type Tag = u32;
 
-/// The tag of an integer, boolean or enum.
+/// Returns the tag of an integer, boolean or enum.
 pub(crate) const fn number(field: u32) -> Tag {
     field << 3 | VARINT
 }
 
-/// The tag of text, bytes or a message.
+/// Returns the tag of text, bytes or a message.
 pub(crate) const fn bytes(field: u32) -> Tag {
-    field << 3 | LENGTH
+    field << 3 | LEN
 }
 
-// Forms.
+// Wire types.
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
-const LENGTH: u32 = 2;
+const LEN: u32 = 2;
 const FIXED32: u32 = 5;
 
-/// A field that a message may have.
-pub(crate) struct Known {
+/// A field of a message type.
+pub(crate) struct KnownField {
     pub tag: Tag,
     pub name: &'static str,
 }
 
-fn find(known: &'static [Known], tag: Tag) -> Option<&'static Known> {
+fn find(known: &'static [KnownField], tag: Tag) -> Option<&'static KnownField> {
     known.iter().find(|known| known.tag >> 3 == tag >> 3)
 }
 
-fn form_name(tag: Tag) -> &'static str {
+fn wire_type_name(tag: Tag) -> &'static str {
     match tag & 7 {
         VARINT => "a number",
-        LENGTH => "text, bytes or a message",
+        LEN => "text, bytes or a message",
         _ => "a number of four or eight bytes",
     }
 }
 
-/// A field as it stands.
+/// A raw field.
 pub(crate) struct Field<'a> {
     pub tag: Tag,
-    /// The number of a varint.
+    /// The value of a varint.
     pub varint: u64,
-    /// The bytes of any other form.
+    /// The bytes of any other wire type.
     pub bytes: Reader<'a>,
 }
 
-/// Reads bytes from their start; it knows where they stand in the whole message.
+/// Reader of a part of a message, with offsets in the whole message.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
-    /// Offset of their end.
+    /// Offset of the end.
     end: usize,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         Reader { rest: message, end: message.len() }
     }
 
-    /// The offset of the byte that is read next.
+    /// Returns the current offset.
     #[inline]
     pub fn at(&self) -> usize {
         self.end.saturating_sub(self.rest.len())
@@ -77,42 +77,42 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// What has not been read yet.
+    /// Returns the unread bytes.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The bytes before the offset `at`, and those from there.
+    /// Splits the unread bytes at the offset `at`.
     pub fn split(&self, at: usize) -> (&'a [u8], &'a [u8]) {
         self.rest.split_at_checked(at.saturating_sub(self.at())).unwrap_or((self.rest, &[]))
     }
 
-    /// All that has not been read yet, as text.
+    /// Returns the unread bytes as text.
     #[inline]
     pub fn as_text(&self) -> Result<&'a str> {
-        utf8(self.rest).ok_or_else(|| self.no_text())
+        utf8(self.rest).ok_or_else(|| self.not_utf8())
     }
 
-    /// All that has not been read yet, which is known to be text then.
+    /// Returns the unread bytes, validated as UTF-8.
     #[inline]
-    pub fn as_plain(&self) -> Result<&'a [u8]> {
-        if is_utf8(self.rest) { Ok(self.rest) } else { Err(self.no_text()) }
+    pub fn as_utf8(&self) -> Result<&'a [u8]> {
+        if is_utf8(self.rest) { Ok(self.rest) } else { Err(self.not_utf8()) }
     }
 
     #[cold]
-    fn no_text(&self) -> Fault {
+    fn not_utf8(&self) -> Fault {
         let valid = std::str::from_utf8(self.rest).map_or_else(|error| error.valid_up_to(), str::len);
         Fault::new(Kind::Encoding, "the text is not UTF-8").at(self.at() + valid)
     }
 
-    /// Reads a message: calls `take` behind each tag, to read the value or to [`skip`](Self::skip) it.
+    /// Reads a message: calls `take` after each tag, to read the value or to [`skip`](Self::skip) it.
     #[inline]
-    pub fn fields(mut self, known: &'static [Known], mut take: impl FnMut(Tag, &mut Self) -> Result<()>) -> Result<()> {
+    pub fn fields(mut self, known: &'static [KnownField], mut take: impl FnMut(Tag, &mut Self) -> Result<()>) -> Result<()> {
         while !self.rest.is_empty() {
             let tag = self.tag()?;
             take(tag, &mut self).map_err(|fault| match find(known, tag) {
-                // A name that is a word of Rust's stands as one that is not.
+                // Names that are Rust keywords are raw identifiers.
                 Some(known) => fault.within(known.name.trim_start_matches("r#")),
                 None => fault,
             })?;
@@ -120,24 +120,24 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Steps over a value that nobody needs; but a field that is known has to have its form.
+    /// Skips a value; fails if a known field has another wire type than expected.
     #[inline]
-    pub fn skip(&mut self, tag: Tag, known: &'static [Known]) -> Result<()> {
+    pub fn skip(&mut self, tag: Tag, known: &'static [KnownField]) -> Result<()> {
         // Most tables have no gaps.
-        let is_in_place = known.get((tag >> 3).wrapping_sub(1) as usize).is_some_and(|known| known.tag == tag);
-        if is_in_place && tag & 7 == VARINT { self.varint().map(drop) } else { self.skip_checked(tag, known) }
+        let is_expected = known.get((tag >> 3).wrapping_sub(1) as usize).is_some_and(|known| known.tag == tag);
+        if is_expected && tag & 7 == VARINT { self.varint().map(drop) } else { self.skip_checked(tag, known) }
     }
 
-    fn skip_checked(&mut self, tag: Tag, known: &'static [Known]) -> Result<()> {
+    fn skip_checked(&mut self, tag: Tag, known: &'static [KnownField]) -> Result<()> {
         if let Some(known) = find(known, tag).filter(|known| known.tag != tag) {
-            let what = format!("expected {}, found {}", form_name(known.tag), form_name(tag));
+            let what = format!("expected {}, found {}", wire_type_name(known.tag), wire_type_name(tag));
             return Err(Fault::new(Kind::Envelope, what).at(self.at()));
         }
         self.value(tag).map(drop)
     }
 
-    /// Whether these bytes are a message of nothing but known fields in their forms, and each field passes the `test`.
-    pub fn is_message(mut self, known: &'static [Known], mut test: impl FnMut(&Field<'a>) -> bool) -> bool {
+    /// Whether the bytes are a message of known fields only, with the expected wire types, and each field passes the `test`.
+    pub fn is_message(mut self, known: &'static [KnownField], mut test: impl FnMut(&Field<'a>) -> bool) -> bool {
         loop {
             match self.next() {
                 Ok(Some(field)) if known.iter().any(|known| known.tag == field.tag) && test(&field) => {}
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next field, whatever it is; none at the end.
+    /// Reads the next field of any wire type; `None` at the end.
     pub fn next(&mut self) -> Result<Option<Field<'a>>> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         let mut field = Field { tag, varint: 0, bytes: Reader { rest: &[], end: self.at() } };
         match tag & 7 {
             VARINT => field.varint = self.varint()?,
-            LENGTH => field.bytes = self.bytes()?,
+            LEN => field.bytes = self.bytes()?,
             FIXED64 => field.bytes = self.take(8)?,
             FIXED32 => field.bytes = self.take(4)?,
             3 | 4 => return Err(syntax("a group, which nothing here has").at(self.at())),
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
         Ok(field)
     }
 
-    /// Steps over the next field if it is this one, of bytes; none if it is not. Its number is below 16.
+    /// Reads the next field if it has this tag, which must be of bytes with a field number below 16.
     #[inline(always)]
     pub fn repeated(&mut self, tag: Tag) -> Result<Option<Reader<'a>>> {
         match self.rest.split_first() {
@@ -199,19 +199,19 @@ impl<'a> Reader<'a> {
         u32::try_from(tag).ok().filter(|tag| *tag >= 8).ok_or_else(|| syntax("no field has such a number").at(at))
     }
 
-    /// A boolean.
+    /// Reads a boolean.
     #[inline(always)]
     pub fn flag(&mut self) -> Result<bool> {
         self.varint().map(|number| number != 0)
     }
 
-    /// Text.
+    /// Reads text.
     #[inline(always)]
     pub fn text(&mut self) -> Result<&'a str> {
         self.bytes()?.as_text()
     }
 
-    /// Bytes, or a message.
+    /// Reads bytes, or a message.
     #[inline(always)]
     pub fn bytes(&mut self) -> Result<Reader<'a>> {
         let length = self.varint()?;
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
         syntax(format!("{length} bytes should follow, but {} are left", self.rest.len())).at(self.at())
     }
 
-    /// A number of up to 64 bits, seven of them in each byte.
+    /// Reads a varint of up to 64 bits.
     #[inline(always)]
     pub fn varint(&mut self) -> Result<u64> {
         match *self.rest {
@@ -248,17 +248,17 @@ impl<'a> Reader<'a> {
 
     #[inline(never)]
     fn long_varint(&mut self) -> Result<u64> {
-        /// 64 bits take ten bytes, and the last of them has one bit.
-        const LONGEST: usize = 10;
+        /// 64 bits take ten bytes, of which the last has one bit.
+        const MAX_LEN: usize = 10;
         let mut number = 0;
-        for (index, &byte) in self.rest.iter().take(LONGEST).enumerate() {
+        for (index, &byte) in self.rest.iter().take(MAX_LEN).enumerate() {
             number |= u64::from(byte & 0x7F) << (7 * index);
-            if byte < 0x80 && (index + 1 < LONGEST || byte <= 1) {
+            if byte < 0x80 && (index + 1 < MAX_LEN || byte <= 1) {
                 self.rest = self.rest.get(index + 1..).unwrap_or_default();
                 return Ok(number);
             }
         }
-        let what = if self.rest.len() < LONGEST { "the message ends inside a number" } else { "a number of more than 64 bits" };
+        let what = if self.rest.len() < MAX_LEN { "the message ends inside a number" } else { "a number of more than 64 bits" };
         Err(syntax(what).at(self.at()))
     }
 }
@@ -275,14 +275,15 @@ mod tests {
     const ONE: Tag = number(1);
     const TWO: Tag = bytes(2);
     const NINE: Tag = bytes(9);
-    const KNOWN: &[Known] = &[Known { tag: ONE, name: "one" }, Known { tag: TWO, name: "two" }, Known { tag: NINE, name: "nine" }];
+    const KNOWN: &[KnownField] =
+        &[KnownField { tag: ONE, name: "one" }, KnownField { tag: TWO, name: "two" }, KnownField { tag: NINE, name: "nine" }];
 
     type Found = Vec<(Tag, u64, Vec<u8>)>;
 
-    /// The tags and values of the known fields, or what is wrong and where.
+    /// Returns the tags and values of the known fields, or the error and its offset.
     fn read(bytes: &[u8]) -> std::result::Result<Found, (String, Option<usize>)> {
         let mut found = Vec::new();
-        let envelope_row = Reader::new(bytes).fields(KNOWN, |tag, reader| {
+        let result = Reader::new(bytes).fields(KNOWN, |tag, reader| {
             match tag {
                 ONE => found.push((tag, reader.varint()?, Vec::new())),
                 TWO | NINE => found.push((tag, 0, reader.bytes()?.rest().to_vec())),
@@ -290,14 +291,14 @@ mod tests {
             }
             Ok(())
         });
-        envelope_row.map(|()| found).map_err(|fault| {
+        result.map(|()| found).map_err(|fault| {
             let parts = fault.into_parts();
             (if parts.field.is_empty() { parts.what } else { format!("{}: {}", parts.field, parts.what) }, parts.byte)
         })
     }
 
     #[test]
-    fn known_fields_are_read_and_others_stepped_over() {
+    fn unknown_fields_are_skipped() {
         let bytes = b"\x08\x96\x01\x1D1234\x12\x02hi\x21\x01\x02\x03\x04\x05\x06\x07\x08\x4A\x00\xA2\x06\x01x\x08\x00";
         let hi = (TWO, 0, b"hi".to_vec());
         assert_eq!(read(bytes).unwrap(), [(ONE, 150, vec![]), hi, (NINE, 0, vec![]), (ONE, 0, vec![])]);
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_told_with_its_place() {
+    fn invalid_messages_report_the_offset() {
         let cases: [(&[u8], &str, usize); 13] = [
             (b"\x08", "one: the message ends inside a number", 1),
             (b"\x08\x80", "one: the message ends inside a number", 1),
@@ -327,13 +328,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_64_bits() {
+    fn varints_have_64_bits() {
         let bytes = b"\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01";
         assert_eq!(read(bytes).unwrap(), [(ONE, u64::MAX, vec![])]);
     }
 
     #[test]
-    fn places_are_those_in_the_whole_message() {
+    fn offsets_are_those_in_the_whole_message() {
         let mut reader = Reader::new(b"\x12\x04\x12\x02a\xFF");
         let mut inner = reader.repeated(TWO).unwrap().unwrap();
         assert!(reader.is_empty() && inner.repeated(NINE).unwrap().is_none());

@@ -1,10 +1,10 @@
-//! One Kafka value may hold many messages: an array of them, or several one behind the other.
+//! Kafka values with several JSON messages: an array, or concatenated objects.
 
 use super::json::Cursor;
 use crate::error::{Fault, Kind, Result};
 
-/// Calls `record` at the start of each object in a text that is an object, an array of objects, or several of these
-/// separated by white space (newline, in practice; CR LF too).
+/// Calls `record` at the start of each object of a text: an object, an array of objects, or several of these separated by
+/// whitespace (in practice LF or CR LF).
 pub(crate) fn records<'a>(cursor: &mut Cursor<'a>, mut record: impl FnMut(&mut Cursor<'a>) -> Result<()>) -> Result<()> {
     let mut seen = false;
     while let Some(byte) = cursor.peek() {

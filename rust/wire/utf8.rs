@@ -1,23 +1,23 @@
-//! Whether bytes are text.
+//! UTF-8 validation.
 
-/// Bytes as text, if they are. simdutf8 is for long texts only.
+/// Returns the bytes as text, if they are valid UTF-8. simdutf8 is only for long texts.
 #[inline]
 pub(crate) fn utf8(bytes: &[u8]) -> Option<&str> {
-    if bytes.len() < LONG { std::str::from_utf8(bytes).ok() } else { simdutf8::basic::from_utf8(bytes).ok() }
+    if bytes.len() < SIMD_MIN_LEN { std::str::from_utf8(bytes).ok() } else { simdutf8::basic::from_utf8(bytes).ok() }
 }
 
-/// From how many bytes on simdutf8 is faster.
-const LONG: usize = 64;
+/// Length from which simdutf8 is faster.
+const SIMD_MIN_LEN: usize = 64;
 
-/// Whether bytes are text, which a `&str` would have to be asked byte by byte: most are short, and ASCII.
+/// Whether the bytes are valid UTF-8. Most are short ASCII, which has a fast path without std's loop over bytes.
 #[inline]
 pub(crate) fn is_utf8(bytes: &[u8]) -> bool {
-    is_short_ascii(bytes) || is_any_utf8(bytes)
+    is_short_ascii(bytes) || is_utf8_simd(bytes)
 }
 
-/// Zeros behind the bytes make them long enough for simdutf8, and end a character that is cut off.
-fn is_any_utf8(bytes: &[u8]) -> bool {
-    let mut block = [0; LONG];
+/// Pads short bytes with zeros: they are then long enough for simdutf8, and a truncated character is invalid.
+fn is_utf8_simd(bytes: &[u8]) -> bool {
+    let mut block = [0; SIMD_MIN_LEN];
     match block.get_mut(..bytes.len()) {
         Some(part) => {
             part.copy_from_slice(bytes);
@@ -27,14 +27,14 @@ fn is_any_utf8(bytes: &[u8]) -> bool {
     }
 }
 
-/// Blocks of fixed length that overlap: their order does not matter.
+/// SWAR over overlapping blocks of fixed length, in any order.
 #[inline]
 fn is_short_ascii(bytes: &[u8]) -> bool {
     const HIGH: u64 = 0x8080_8080_8080_8080;
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let ends = u64::from_le_bytes(*first) | u64::from_le_bytes(*last);
         let between = if bytes.len() > 16 { bytes.as_chunks::<8>().0 } else { &[] };
-        bytes.len() < LONG && between.iter().fold(ends, |all, block| all | u64::from_le_bytes(*block)) & HIGH == 0
+        bytes.len() < SIMD_MIN_LEN && between.iter().fold(ends, |all, block| all | u64::from_le_bytes(*block)) & HIGH == 0
     } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
         (u32::from_le_bytes(*first) | u32::from_le_bytes(*last)) & HIGH as u32 == 0
     } else {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_byte_that_is_no_text_is_found_at_every_place() {
+    fn an_invalid_byte_is_found_at_every_offset() {
         for length in 0..150 {
             let mut bytes = vec![b'a'; length];
             assert!(is_utf8(&bytes));

@@ -155,7 +155,7 @@ impl SettingsDraw {
     /// Options for a batch, and how its messages are handed over.
     pub fn make(&self, batch: &Batch) -> (Options, Feeding) {
         let columns = columns(batch);
-        let layout = if self.schema.is_some() { pick(&Layout::NAMES, self.layout).1 } else { Layout::Change };
+        let layout = if self.schema.is_some() { pick(Layout::NAMES, self.layout).1 } else { Layout::Change };
         let fields = self.schema.as_ref().map(|schema| schema.fields(&columns));
         let asked = |column: &&Column| fields.iter().flat_map(|fields| fields.iter()).any(|field| field.name() == column.name);
         let asked: Vec<&Column> = columns.iter().filter(asked).collect();

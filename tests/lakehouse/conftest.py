@@ -24,13 +24,13 @@ def kafka() -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A name that no topic has yet, with the test's name in it."""
+    """A new topic name with the test's name in it."""
     return f"{re.sub('[^a-zA-Z0-9]+', '-', request.node.name)[:100]}-{uuid4().hex[:8]}"
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A classic session that knows the formats `kafka` and `delta`."""
+    """A classic session with the formats `kafka` and `delta`."""
     assert SparkContext._active_spark_context is None, "pytest tests/lakehouse has to be a run of its own"
     session = lake_session(tmp_path_factory.mktemp("warehouse"))
     yield session

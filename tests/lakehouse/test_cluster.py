@@ -1,4 +1,4 @@
-"""A cluster whose nodes have no towpath: it comes with the job, in both of the ways that docs/cluster.md shows."""
+"""A cluster whose nodes have no towpath: the job brings it, in both of the ways in docs/cluster.md."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def sent(kafka):
 
 @pytest.fixture(scope="module")
 def wheel():
-    """What `make wheel` built, if it is of the files that are here now."""
+    """The wheel that `make wheel` built, if it has the current files."""
     built = list((ROOT / "dist").glob("towpath-*.whl"))
     assert len(built) == 1, "`make wheel` builds the wheel that the cluster is sent"
     [found] = built
@@ -50,7 +50,7 @@ def wheel():
 
 
 def environment(folder: Path, *packages: Path | str) -> Path:
-    """A new environment with some packages, in the versions that the tests have."""
+    """A new environment with some packages, in the versions of the tests."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     pins = ROOT / "requirements" / "dev.txt"
     install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--constraint", pins, *packages]
@@ -73,21 +73,21 @@ def run_job(cluster, kafka, sent, folder, python, **conf):
             "spark.executor.extraJavaOptions": QUICK_START,
             "spark.driver.host": "127.0.0.1",
             "spark.executor.memory": "512m",
-            "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # no task before both executors are there
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # no task before both executors have registered
             "spark.sql.shuffle.partitions": "2",
             "spark.ui.enabled": "false",
             **conf,
         },
     }
     variables = {**node_environment(), "PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": str(python)}
-    program = [sys.executable, Path(__file__).with_name("cluster_job.py"), json.dumps(settings)]
+    program = [sys.executable, ROOT / "tests" / "support" / "cluster_job.py", json.dumps(settings)]
     ran = subprocess.run(program, env=variables, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr[-6000:]
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-def demand_all(sent, folder, counts):
-    """Both jobs gave what the messages are. Returns where the rows of the batch were decoded."""
+def check_all(sent, folder, counts):
+    """Both jobs decoded all messages. Returns where the rows of the batch were decoded."""
     wanted = decoded_locally(sent, key="key", fields=FIELDS)
     rows = in_order(of_arrow(pyarrow.parquet.read_table(folder / "batch")))
     places = [json.loads(row.pop("where")) for row in rows]
@@ -98,20 +98,20 @@ def demand_all(sent, folder, counts):
     return places
 
 
-def demand_both_executors(cluster, places):
-    """A standalone worker runs each executor in a folder of its own."""
+def check_both_executors(cluster, places):
+    """A standalone worker runs each executor in its own folder."""
     assert {Path(place["folder"]).parents[1] for place in places} == set(cluster.work_folders)
 
 
 def test_an_environment_packed_by_venv_pack(cluster, kafka, sent, wheel, tmp_path):
     made, packed = environment(tmp_path / "made", wheel), tmp_path / "environment.tar.gz"
     subprocess.run([sys.executable, "-m", "venv_pack", "--quiet", "-p", made, "-o", packed], check=True)
-    made.rename(tmp_path / "gone")  # what runs is the copy
+    made.rename(tmp_path / "gone")  # so that only the copy can run
     archive = {"spark.archives": f"{packed}#environment"}
     assert f"--archives {packed.name}#environment" in DOCUMENT
     counts = run_job(cluster, kafka, sent, tmp_path, "./environment/bin/python", **archive)
-    places = demand_all(sent, tmp_path, counts)
-    demand_both_executors(cluster, places)
+    places = check_all(sent, tmp_path, counts)
+    check_both_executors(cluster, places)
     for place in places:
         assert Path(place["python"]) == Path(place["folder"], "environment/bin/python")
         assert Path(place["towpath"]).is_relative_to(Path(place["folder"], "environment"))
@@ -121,13 +121,13 @@ def test_the_wheel_alone_where_nodes_have_pyarrow(cluster, kafka, sent, wheel, t
     node = environment(tmp_path / "node", "pyarrow") / "bin" / "python"
     without = subprocess.run([node, "-c", "import towpath"], env=node_environment(), capture_output=True, check=False)
     assert b"No module named 'towpath'" in without.stderr
-    archive = tmp_path / "towpath.zip"  # a wheel is a zip file, and Spark unpacks what is called so
+    archive = tmp_path / "towpath.zip"  # a wheel is a zip file, and Spark unpacks files with this suffix
     archive.write_bytes(wheel.read_bytes())
     conf = {"spark.archives": f"{archive}#towpath", "spark.executorEnv.PYTHONPATH": "towpath"}
     assert f"--archives {archive.name}#towpath --conf spark.executorEnv.PYTHONPATH=towpath" in DOCUMENT
     counts = run_job(cluster, kafka, sent, tmp_path, node, **conf)
-    places = demand_all(sent, tmp_path, counts)
-    demand_both_executors(cluster, places)
+    places = check_all(sent, tmp_path, counts)
+    check_both_executors(cluster, places)
     for place in places:
         assert Path(place["python"]) == node
         assert Path(place["towpath"]) == Path(place["folder"], "towpath/towpath/__init__.py")

@@ -1,4 +1,4 @@
-"""Spark Connect: a client without a JVM, a server with the jars for Kafka and Delta."""
+"""Spark Connect: a client without a JVM, and a server with the jars for Kafka and Delta."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from lake_session import QUICK, lake_settings
 from server_process import ServerProcess
 from spark_cluster import HOME, node_environment
 
+ROOT = Path(__file__).parents[2]
 STARTED = r"Spark Connect server started at: \S*?:(\d+)"
 
 
@@ -48,7 +49,7 @@ def test_a_topic_goes_into_delta_tables_through_connect(spark, kafka, topic, ser
     sent = kafka.produce(topic, [(None, value, at % 2) for at, value in enumerate(values)])
     settings = {"remote": server, "kafka": kafka.bootstrap, "topic": topic, "folder": str(tmp_path)}
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    program = [sys.executable, Path(__file__).with_name("connect_client.py"), json.dumps(settings)]
+    program = [sys.executable, ROOT / "tests" / "support" / "connect_client.py", json.dumps(settings)]
     ran = subprocess.run(program, env=variables, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr[-6000:]
     said = json.loads(ran.stdout.splitlines()[-1])
@@ -69,7 +70,7 @@ def replicated(spark, folder):
 
 
 def last_rows(values):
-    """What the messages leave of the table, read by hand: they are in the order of their commits."""
+    """The final rows of the table, computed from the messages, which are in commit order."""
     rows = {}
     for message in map(json.loads, values):
         if message["table"] == "composite_pk" and not message["isDdl"] and message["data"]:

@@ -28,7 +28,7 @@ def message(table, row):
 
 @pytest.fixture
 def filled(kafka, topic):
-    """A topic of two tables, and a message that is none."""
+    """A topic of two tables, and an invalid message."""
     kafka.create_topic(topic)
     rows = [("orders", {"id": "1", "total": "12.50"}), ("customers", {"id": "2", "total": None})]
     kafka.produce(topic, [message(*row) for row in rows] + [(None, b"none", 0)])
@@ -67,7 +67,7 @@ def test_the_page_on_lakehouses(spark, kafka, filled, tmp_path):
 
 
 def test_the_example_runs_as_the_readme_says(kafka, topic, tmp_path):
-    # Its session has Spark's own settings; these are about how soon a short run is ready.
+    # Its session has Spark's defaults; these settings make a short run start sooner.
     (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in QUICK.items()))
     variables = {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
     program = [sys.executable, ROOT / "examples" / "kafka_to_delta.py", "--broker", kafka.bootstrap, "--topic", topic]

@@ -1,4 +1,4 @@
-"""A table of the lakehouse equals the source's, whatever happens on the way.
+"""A table of the lakehouse equals the source's, despite redelivery and failures.
 
 Captures go through a real Kafka into Delta in many micro-batches. Messages come twice, producers start again from older
 positions, the driver is killed with everything it started, and at last the checkpoint is replaced by an old one. Then
@@ -9,10 +9,10 @@ import random
 import zlib
 from itertools import pairwise
 
-import captures_for_replication as captures
 import pytest
-from exactly_once import prove, troubled
 
+import captures_for_replication as captures
+from exactly_once import prove, with_redeliveries
 from fidelity import bulk
 
 
@@ -38,10 +38,10 @@ def test_bulk_tables_equal_the_sources_after_kills_and_replays(spark, kafka, tmp
 
 def test_the_trouble_is_what_it_says():
     records = [captures.Record("t", None, str(number).encode()) for number in range(400)]
-    for strays in (False, True):
-        sent = [int(record.value) for record in troubled(records, strays, random.Random(3))]
+    for old_ranges in (False, True):
+        sent = [int(record.value) for record in with_redeliveries(records, old_ranges, random.Random(3))]
         assert sorted(set(sent)) == list(range(400))
         steps_back = sum(later < earlier for earlier, later in pairwise(sent))
-        # A stray range begins with a step back; what comes after it is a step ahead.
-        assert steps_back == (7 if strays else 4)
+        # An old range begins with a step back and ends with a step ahead.
+        assert steps_back == (7 if old_ranges else 4)
         assert any(later == earlier for earlier, later in pairwise(sent))

@@ -1,4 +1,4 @@
-"""The broker and the client that the tests of this folder trust."""
+"""The broker and the client that the tests of this folder rely on."""
 
 import json
 
@@ -19,7 +19,7 @@ def test_spark_reads_what_was_produced(spark, kafka, topic):
     assert got[1, 1]["value"] is None
 
 
-def test_delta_tables_can_be_written_merged_and_told_of(spark, tmp_path):
+def test_delta_tables_can_be_written_merged_and_described(spark, tmp_path):
     path = str(tmp_path / "table")
     spark.range(3).write.format("delta").save(path)
     spark.sql(f"MERGE INTO delta.`{path}` t USING (SELECT 2L id) s ON t.id = s.id WHEN MATCHED THEN DELETE")

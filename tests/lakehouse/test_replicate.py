@@ -1,4 +1,4 @@
-"""Whole topics into Delta tables: each table to its own, DDL, dead letters, TiCDC's commit times and watermarks."""
+"""Whole topics into Delta tables: one target per table, DDL, dead letters, TiCDC's commit times and watermarks."""
 
 import json
 from datetime import datetime
@@ -9,13 +9,13 @@ import towpath
 from fidelity import lines
 from golden_files import GOLDEN
 from spark_rows import of_spark
-from towpath.spark.replicating import _router
+from towpath.spark.lakehouse.replicate import _target_function
 
 TSO = 1 << 18  # a millisecond of TiDB's clock
 
 
 def kafka_frame(spark, messages):
-    """A frame as Kafka's source gives it, from (topic, partition, value); offsets count up."""
+    """A DataFrame like that of the Kafka source, from (topic, partition, value); offsets are ascending."""
     rows = [(None, value, topic, partition, at, None) for at, (topic, partition, value) in enumerate(messages)]
     return spark.createDataFrame(
         rows, "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
@@ -57,15 +57,15 @@ def test_each_table_goes_to_its_own_and_grows(spark, tmp_path):
         )
 
     replicate(sent)
-    # The columns are called as Kafka's are, and a TIME is text as MySQL prints it.
+    # The columns have the names of Kafka's, and a TIME is text as MySQL prints it.
     want = [rows | {"id": 1}, {"id": 2, "value": "w", "offset": None}]
     assert sorted(read(spark, lake / "shop" / "a"), key=lambda row: row["id"]) == want
     assert [{key: int(cell) for key, cell in row.items()} for row in read(spark, lake / "shop" / "odd `name")] == [
         {"编号": 7}
     ]
     assert not (lake / "other").exists()
-    (letter,) = read(spark, lake / "dead")
-    assert (letter["message"], letter["offset"], letter["kind"]) == (b"no message", 4, "syntax")
+    (dead_letter,) = read(spark, lake / "dead")
+    assert (dead_letter["message"], dead_letter["offset"], dead_letter["kind"]) == (b"no message", 4, "syntax")
     (statement,) = read(spark, lake / "ddl")
     assert (statement["offset"], statement["table"], statement["sql"]) == (0, "a", "create table a (...)")
     # An ALTER TABLE: a wider type and another column, from the next message on.
@@ -100,7 +100,7 @@ def test_shards_of_a_table_share_a_target(spark, tmp_path):
     assert read(spark, tmp_path / "shop" / "t") == [{"id": 2}]
 
 
-def test_what_is_not_known_has_to_be_told(spark, tmp_path):
+def test_missing_information_is_an_error_that_names_the_argument(spark, tmp_path):
     def replicate(value, **options):
         frame = kafka_frame(spark, [("t", 0, value)])
         towpath.spark.replicate(frame, {"shop.a": f"default.`{tmp_path.name}_a`"}, "canal-json", **options)
@@ -121,9 +121,9 @@ def test_what_is_not_known_has_to_be_told(spark, tmp_path):
 
 
 def test_a_target_is_filled_in():
-    assert _router("lake.{database}__{table}")("shop", "客户 `x`") == "`lake`.`shop__客户 ``x```"
-    assert _router("s3://lake/{database}/{table}")("{table}", "a.b") == "s3://lake/{table}/a.b"
-    assert _router({"shop.a": "t"})("shop", "b") is None
+    assert _target_function("lake.{database}__{table}")("shop", "客户 `x`") == "`lake`.`shop__客户 ``x```"
+    assert _target_function("s3://lake/{database}/{table}")("{table}", "a.b") == "s3://lake/{table}/a.b"
+    assert _target_function({"shop.a": "t"})("shop", "b") is None
 
 
 def ticdc(kind, commit, row=None, **more):
@@ -160,17 +160,17 @@ def test_ticdc_is_ordered_by_commit_time_and_watermarks(spark, tmp_path):
     (mark,) = read(spark, lake / "watermarks")
     assert (mark["topic"], mark["partition"], mark["watermark_ts"]) == ("t", 0, 400 * TSO)
     assert mark["complete_until"] == datetime(1970, 1, 1, 0, 0, 0, 400_000)
-    # Again, at higher offsets and without what followed; then one below the watermark, of a key never seen.
+    # Again, at higher offsets and without the later changes; then a new key below the watermark.
     replicate((1, ticdc("UPDATE", 200 * TSO, {"id": "1", "name": "b"}, old=[{"name": "a"}])), (1, deleted[0]))
     replicate((0, ticdc("INSERT", 399 * TSO, {"id": "3", "name": "z"})), (1, ticdc("TIDB_WATERMARK", 10 * TSO)))
     assert names() == {1: "c"}
-    # Newer than the watermark, and a row of which Kafka has the key only.
+    # Newer than the watermark, and a key-only row.
     partial = ticdc("INSERT", 500 * TSO, {"id": "5"}, _tidb={"onlyHandleKey": True})
     replicate((0, ticdc("INSERT", 401 * TSO, {"id": "4", "name": "d"})), (0, partial))
     assert names() == {1: "c", 4: "d"}
-    (letter,) = read(spark, lake / "dead")
-    assert letter["message"] == partial
-    assert "only the row's key" in letter["reason"]
+    (dead_letter,) = read(spark, lake / "dead")
+    assert dead_letter["message"] == partial
+    assert "only the row's key" in dead_letter["reason"]
 
 
 def debezium(position, second, row, op="u", server=5):
@@ -199,7 +199,7 @@ def test_a_binlogs_position_tells_what_arrived_again(spark, tmp_path):
     assert replicate(old) == "b"
     # Two changes at one position, as in a compressed transaction.
     assert replicate(debezium(200, 10, row("c"))) == "c"
-    # Another server took over, and then the binlogs of this one began anew.
+    # Another server took over, and then the binlogs of this one were reset.
     assert replicate(debezium(4, 30, row("d"), server=6)) == "d"
     assert (
         replicate(
@@ -211,7 +211,7 @@ def test_a_binlogs_position_tells_what_arrived_again(spark, tmp_path):
 
 
 def test_a_real_capture_as_a_batch_is_the_sources_tables(spark, tmp_path):
-    """Every table of the capture whose rows canal sends whole; its keys are what the messages say."""
+    """Every table of the capture whose rows canal sends completely; the keys are those in the messages."""
     import captures_for_replication
 
     case = captures_for_replication.canal_json_small()

@@ -35,7 +35,7 @@ OPTIONS = {"key": "key", "fields": FIELDS}
 
 @pytest.fixture(scope="module")
 def sent(kafka):
-    """What the broker took of each capture, in a topic of its own with two partitions."""
+    """The stored messages of each capture, in its own topic with two partitions."""
     dialects = [dialect["name"] for dialect in towpath.dialects()]
     assert {name.partition("/")[0] for name in CHOSEN} == set(dialects)
     found = {capture.name: capture for dialect in dialects for capture in captures(dialect)}
@@ -62,7 +62,7 @@ def _topics(sent):
 
 
 def finished(writer, folder: Path):
-    """A query that has taken everything there is."""
+    """A query that has processed all messages."""
     query = started(writer.trigger(availableNow=True), folder)
     assert query.awaitTermination(300)
     return query
@@ -88,11 +88,11 @@ def test_a_batch_read_gives_what_the_stream_gave(spark, kafka, sent, streamed):
     assert ordered(batch) == ordered(streamed[0])
 
 
-def test_kept_columns_are_what_the_broker_told_the_producer(sent, streamed):
+def test_kept_columns_are_the_coordinates_that_the_producer_got(sent, streamed):
     table, _ = streamed
     rows = table.selectExpr("topic", "partition", "offset", "unix_millis(timestamp) as timestamp").distinct().collect()
-    told = [(record.topic, record.partition, record.offset, record.timestamp) for record in everything(sent)]
-    assert sorted(tuple(row) for row in rows) == sorted(told)
+    coordinates = [(record.topic, record.partition, record.offset, record.timestamp) for record in everything(sent)]
+    assert sorted(tuple(row) for row in rows) == sorted(coordinates)
 
 
 TRUTHS = {
@@ -105,18 +105,18 @@ TRUTHS = {
 @pytest.mark.parametrize("name", TRUTHS)
 def test_there_are_as_many_changes_of_each_table_as_the_database_had(sent, streamed, name):
     events = objects(GOLDEN / TRUTHS[name])
-    demand_counts(streamed[0], sent[name], Counter((event["db"], event["table"], event["op"]) for event in events))
+    check_counts(streamed[0], sent[name], Counter((event["db"], event["table"], event["op"]) for event in events))
 
 
 def test_there_are_as_many_changes_of_debezium_as_the_database_had(sent, streamed):
     held = debezium_truth.load("mysql")
     events = {table: debezium_truth.split_key_changes(held, held.events[table]) for table in held.events}
     wanted = Counter((*table, event["op"]) for table in events for event in events[table])
-    demand_counts(streamed[0], sent["debezium-json/mysql-default/mixed.kv.jsonl.zst"], wanted)
+    check_counts(streamed[0], sent["debezium-json/mysql-default/mixed.kv.jsonl.zst"], wanted)
 
 
-def demand_counts(table, sent, wanted):
-    """The truth leaves out some tables of a capture, so only those it has are looked at."""
+def check_counts(table, sent, wanted):
+    """The truth does not have all tables of a capture, so only those are compared."""
     changes = table.filter(table.topic == sent[0].topic).filter(table.op.isin(*ROW_CHANGES))
     rows = changes.select("database", "table", "op").collect()
     tables = {key[:2] for key in wanted}
@@ -144,7 +144,7 @@ def test_a_limit_makes_several_micro_batches_whose_counts_add_up(sent, streamed)
     assert sum(counts["errors"] for counts in counted) == table.filter("error is not null").count()
 
 
-# What follows needs few messages: it is about where a stream goes on.
+# The following tests need few messages: they are about where a stream continues.
 
 
 def orders(first: int, count: int):
@@ -224,7 +224,7 @@ def test_a_failfast_stream_stops_at_the_bad_message_and_loses_nothing(spark, kaf
 
 
 def test_the_checkpoint_holds_kafkas_offsets_only(spark, kafka, topic, tmp_path):
-    """There is no state of towpath's own in it that a new version could not read."""
+    """It has no state of towpath that a newer version could not read."""
     kafka.create_topic(topic, 2)
     kafka.produce(topic, orders(0, 10))
     decoded = towpath.spark.decode(stream(spark, kafka.bootstrap, topic), "canal-json")

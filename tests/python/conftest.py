@@ -1,4 +1,4 @@
-"""Shows what the fidelity tests counted: one line for each capture, at the end of the run."""
+"""Prints the counts of the fidelity tests: one line for each capture, at the end of the run."""
 
 from collections import Counter
 from collections.abc import Iterator

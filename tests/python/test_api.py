@@ -1,4 +1,4 @@
-"""The names beside `Decoder`, the errors that name what is allowed, and what an import needs."""
+"""Public names other than `Decoder`, errors that name what is allowed, and the dependencies of an import."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Bad input: each bad message or value is exactly one error that says what and where, and nothing else changes."""
+"""Malformed input: each message or value is exactly one error with its reason and position; nothing else changes."""
 
 import json
 import random
@@ -24,7 +24,7 @@ def decode(*values, schema=SCHEMA, **options):
 
 
 def only_error(value, **options):
-    """The error of a message that gives one row; its neighbours must be as if it were not there."""
+    """The error of a message with one row; its neighbours must be decoded as without it."""
     before, *rows, after = decode(GOOD, value, GOOD, **options)
     assert before == after == decode(GOOD, **options)[0]
     [row] = rows
@@ -34,7 +34,7 @@ def only_error(value, **options):
 
 
 def unreadable(value, **options):
-    """The error of a message of which nothing can be read."""
+    """The error of an unreadable message."""
     op, error = only_error(value, **options)
     assert op == "error"
     assert error["column"] is None
@@ -42,7 +42,7 @@ def unreadable(value, **options):
 
 
 def sample(name, wanted):
-    """The shortest message of a golden file that has these words in it."""
+    """The shortest message of a golden file that contains these words."""
     return min((line for line in lines(GOLDEN / name) if all(word in line for word in wanted)), key=len)
 
 
@@ -136,7 +136,7 @@ def test_a_wrong_json_type_in_an_envelope_field(field):
 
 
 def innermost(wrong, field):
-    """What the byte points at: the element or member that is wrong, not the whole."""
+    """The text at the error's byte: the wrong element or member, not the whole."""
     if isinstance(wrong, list) and wrong and field in ("data", "old", "pkNames"):
         return wrong[-1]
     if isinstance(wrong, dict) and wrong:
@@ -150,7 +150,7 @@ ANYTHING += [[{}, {}]]
 
 @pytest.mark.parametrize("field", [field for field in WRONG_TYPES if "." not in field] + ["", "unknown"])
 def test_anything_in_an_envelope_field_is_a_row_or_an_error(field):
-    """Whatever stands there: one row, and no other exception than the documented one."""
+    """Any input is one row, and raises no exception but the documented one."""
     for anything in ANYTHING:
         value = json.dumps(json.loads(GOOD) | {field: anything}).encode()
         rows = decode(value, schema=None)
@@ -177,7 +177,7 @@ def test_json_that_is_no_message(value):
     assert unreadable(value)["kind"] in ("envelope", "syntax")
 
 
-# Numbers, and what they are for each kind of column: a value, or the kind of error.
+# Numbers with the expected value, or kind of error, for each type of column.
 NUMBERS = ["00", "+1", "1e3", " 1 ", "", "1.0", "-", "0x10", "1_000", "１", "NaN", "-0"]
 WHOLE = [0, "type", "type", "type", "type", "type", "type", "type", "type", "type", "type", 0]
 EXACT = [0, "type", 1000, "type", "type", 1, "type", "type", "type", "type", "type", 0]
@@ -197,7 +197,7 @@ def test_odd_numbers_are_exact_or_refused(kind):
 
 
 def check_value(kind, sent, want):
-    """A column of this type takes the value, or refuses it with an error of this kind: then all else is right."""
+    """A column of this type accepts the value, or rejects it with an error of this kind; other columns are right."""
     schema = pa.schema([("id", pa.int64()), ("v", kind), ("t", pa.string())])
     value = change(data=[{"id": "7", "v": sent, "t": "x"}])
     [row] = decode(value, schema=schema)
@@ -236,7 +236,7 @@ def check_other_modes(schema, value, error):
     assert (raised.row, raised.dialect) == (1, "canal-json")
 
 
-# JSON values that no scalar column takes.
+# JSON values that are an error in every scalar column.
 NESTED = [[], {}, [1]]
 WRONG_VALUES = {
     pa.bool_(): [("2", "range"), ("yes", "type"), ("-1", "range"), *((value, "type") for value in NESTED)],
@@ -330,7 +330,7 @@ def test_a_missing_column_is_an_error_if_that_is_asked():
     assert (row["error"]["kind"], row["error"]["column"]) == ("missing", "placed_at")
 
 
-# Sequences that UTF-8 does not have: lone bytes, overlong forms, surrogates, beyond U+10FFFF.
+# Invalid UTF-8 sequences: lone bytes, overlong forms, surrogates, beyond U+10FFFF.
 NO_UTF8 = [b"\xff", b"\x80", b"\xc3", b"\xc0\x80", b"\xe4\xb8", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"\xf4\x90\x80\x80"]
 
 
@@ -358,7 +358,7 @@ def test_a_lone_surrogate_escape_is_no_text(escape):
 
 
 DEEP = 100_000
-MYSQL_DEPTH = 100  # how deep MySQL lets JSON be nested
+MYSQL_DEPTH = 100  # MySQL's limit for nested JSON
 
 
 def arrays(depth):
@@ -469,7 +469,7 @@ def test_compressed_messages_cut_at_any_byte(codec):
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_compressed_messages_with_any_byte_changed(codec):
-    """They may still expand; what counts is that each is one row or more, and nothing breaks."""
+    """They may still decompress; each must be one row or more, without an exception."""
     whole = pa.compress(GOOD, codec, asbytes=True)
     changed = [whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :] for at in range(len(whole))]
     for compression in (codec, "auto"):
@@ -667,7 +667,7 @@ ROUND = 500
 
 
 def mutate(rng, message, others):
-    """A copy with one to four small damages."""
+    """A copy with one to four small mutations."""
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         start = rng.randrange(len(message) + 1)
         length = min(rng.choice([1, 1, 2, 5, 50]), len(message) - start)
@@ -805,7 +805,7 @@ def test_mutants_are_json_exactly_where_python_thinks_so(mutants):
 
 
 def strict_documents(value):
-    """The JSON values of a text, one behind the other with space between them; None if Python refuses any of it."""
+    """The whitespace-separated JSON values of a text; None if Python rejects it."""
     try:
         text, at, found = value.decode(), 0, []
         while rest := text[at:].lstrip(" \t\r\n"):
@@ -824,5 +824,5 @@ def refuse(constant):
     raise ValueError(f"{constant} is no JSON")
 
 
-# Numbers stay text: Python has limits for them that JSON does not know.
+# Numbers stay text: Python limits their length, JSON does not.
 STRICT = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=refuse)

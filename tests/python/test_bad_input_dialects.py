@@ -1,4 +1,4 @@
-"""Bad input of the JSON dialects beside canal-json: an error that says what and where, or nothing wrong at all.
+"""Malformed input of the JSON dialects other than canal-json: an error with its reason and position, or no effect.
 
 What all dialects share (encodings, compression, modes, nesting, sizes) is tested with canal-json, in `test_bad_input`.
 """
@@ -23,7 +23,7 @@ def decode(dialect, *values, schema=None, **options):
 
 
 def only_error(dialect, value, **options):
-    """The error of a message that gives one row; its neighbours must be as if it were not there."""
+    """The error of a message with one row; its neighbours must be decoded as without it."""
     good = GOOD[dialect]
     before, *rows, after = decode(dialect, good, value, good, **options)
     assert before == after == decode(dialect, good, **options)[0]
@@ -34,7 +34,7 @@ def only_error(dialect, value, **options):
 
 
 def unreadable(dialect, value, **options):
-    """The error of a message of which nothing can be read."""
+    """The error of an unreadable message."""
     op, error = only_error(dialect, value, **options)
     assert op == "error"
     assert error["column"] is None
@@ -114,7 +114,7 @@ TOTAL = field("total", "bytes", DECIMAL, scale="2")
 
 
 def shortest(dialect, folder, *words):
-    """The shortest golden message of a folder that has these words in it."""
+    """The shortest golden message of a folder that contains these words."""
     captures = [capture for capture in all_golden.captures(dialect) if folder in capture.name]
     values = [record.value for capture in captures for record in capture.records if record.value]
     return min((value for value in values if all(word in value for word in words)), key=len)
@@ -150,7 +150,7 @@ def test_a_message_cut_at_any_byte_is_one_error(name, auto):
     for cut, row in zip(cuts, rows[1::2], strict=True):
         assert (row["op"], row["_corrupt_record"]) == ("error", cut)
         kinds = {"syntax" if is_utf8(cut) else "encoding"}
-        # Half of a flattened row looks like an envelope whose members are of wrong types.
+        # Half of an unwrapped row looks like an envelope whose members have wrong types.
         assert row["error"]["kind"] in kinds | ({"envelope"} if "flattened" in name else set()), cut
         assert 0 <= row["error"]["byte"] <= len(cut)
 
@@ -165,7 +165,7 @@ def is_utf8(value):
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_message_with_any_byte_changed(name):
-    """What Python's reader refuses is an error; what says the same as before is the same row; nothing breaks."""
+    """What Python's reader rejects is an error; an equivalent message is the same row; there is no exception."""
     dialect, whole = SAMPLES[name]
     rng = random.Random(1)
     changed = [
@@ -299,7 +299,7 @@ ARRAYS = [
 
 
 def innermost(wrong, field):
-    """What the byte points at: the element or member that is wrong, not the whole."""
+    """The text at the error's byte: the wrong element or member, not the whole."""
     if isinstance(wrong, list) and wrong and field in ARRAYS:
         return wrong[-1]
     return next(iter(wrong.values())) if isinstance(wrong, dict) and wrong else wrong
@@ -321,7 +321,7 @@ def test_anything_in_an_envelope_field_is_a_row_or_an_error(dialect, name):
             failfast.decode(pa.array([value]))
 
 
-# A message that lacks something: what it must not be taken for, and which field the error names.
+# A message without a required field: the dialect that must not be detected, and the field that the error names.
 LACKING = [
     ("debezium-json", {"op": "c"}, "after"),
     ("debezium-json", {"op": "u", "before": {"id": 1}, "after": None}, "after"),
@@ -334,7 +334,7 @@ LACKING = [
     ("debezium-json", {"payload": {}}, "op"),
     ("debezium-json", {"schema": {}}, "op"),
     ("debezium-json", {}, "op"),
-    # A row without an envelope that has none of the fields which tell that it is one.
+    # A row without an envelope that has none of the fields that identify it.
     ("debezium-json", {"id": "a1", "name": "x"}, "op"),
     ("debezium-json", {"status": "open", "id": "a1"}, "op"),
     ("debezium-json", {"name": "x"}, "op"),
@@ -543,7 +543,7 @@ COLUMNS += [{"field": "v", "name": {}}, {"field": "v", "fields": [1]}, {"field":
 
 @pytest.mark.parametrize("part", SCHEMA_PARTS + [with_schema([column], {})["schema"] for column in COLUMNS], ids=str)
 def test_a_broken_schema_part_is_an_error_or_says_nothing(part):
-    """The value is then what it is without a schema part; never anything else."""
+    """The value is then the same as without a schema part."""
     for schema in (None, "v decimal(10,2)", "v int"):
         [bare] = decode("debezium-json", dumps({"payload": DEBEZIUM | {"after": {"v": 5}}}), schema=schema)
         value = dumps({"schema": part, "payload": DEBEZIUM | {"after": {"v": 5}}})
@@ -601,7 +601,7 @@ def test_a_hundred_thousand_columns():
 
 
 def test_a_schema_part_that_is_another_in_every_message():
-    """Parts are kept to be compared, but not without bound, and none is taken for another."""
+    """Parts are cached up to a limit, and none is confused with another."""
     scales = [number % 7 for number in range(5000)]
     values = [
         dumps(with_schema([field("v", "bytes", DECIMAL, scale=str(scale), number=str(number))], {"v": "BOI="}))
@@ -611,9 +611,9 @@ def test_a_schema_part_that_is_another_in_every_message():
     assert [float(row["after"]["v"]) for row in rows] == [1250 / 10**scale for scale in scales]
 
 
-# --- What only the user can tell -------------------------------------------------------------------------------------
+# --- What only an option can decide -----------------------------------------------------------------------------------
 
-# An asked type, a value that may mean two things, the option that decides, and what it is by each of its settings.
+# A type, an ambiguous value, the option that decides, and the result for each of its settings.
 AMBIGUOUS = [
     ("decimal(10,2)", "1234", "decimal_handling_mode", {"string": "1234.00", "precise": "-26588.24"}),
     ("decimal(10,0)", "1234", "column_types", {}),
@@ -745,7 +745,7 @@ def test_a_wrong_value_of_each_type(dialect, asked, values):
     ids=str,
 )
 def test_what_river_says_of_a_column_before_an_update(column, before):
-    """A value that is there counts, whether or not the column is called updated."""
+    """A value that is present counts, whether or not the column is marked as updated."""
     message = RIVER | {"event": "u", "columns": [{"n": "id", "t": "int"} | column]}
     [row] = decode("river-json", dumps(message), schema="id int")
     assert (row["before"], row["error"]) == ({"id": before}, None)
@@ -775,7 +775,7 @@ class Digits(str):
 
 def dumps_digits(value, rng):
     if isinstance(value, dict):
-        # A geometry is one value: were its members in another order before and after, it would have changed.
+        # A geometry is one value: another order of its members would be a change.
         names = list(value) if "wkb" in value else rng.sample(sorted(value), len(value))
         return "{" + ",".join(f"{json.dumps(name)}:{dumps_digits(value[name], rng)}" for name in names) + "}"
     if isinstance(value, list):
@@ -790,7 +790,7 @@ def by_name(row):
 
 
 def parsed(value):
-    """JSON text that stands for an object or array, as what it says."""
+    """JSON text of an object or array, parsed."""
     if isinstance(value, dict):
         return {name: parsed(inner) for name, inner in value.items()}
     if isinstance(value, str) and value[:1] in ("{", "["):

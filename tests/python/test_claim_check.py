@@ -1,4 +1,4 @@
-"""Messages that TiCDC stored because they were too large for Kafka: as input, and fetched from where they are."""
+"""Messages that TiCDC stored because they were too large for Kafka: as pointers, and loaded from their files."""
 
 import base64
 import io
@@ -36,7 +36,7 @@ def claims():
 
 @pytest.fixture(scope="module")
 def whole():
-    """The same changes where nothing was too large."""
+    """The same changes without claim checks."""
     return pa.array(lines(FOLDER / "canal_json_ext.jsonl.zst"), pa.binary())
 
 

@@ -1,4 +1,4 @@
-"""The command `towpath`, against the decoder, the captures read by other code, and the truth beside them."""
+"""The command `towpath`, compared with the decoder, with other readers of the captures, and with their truth."""
 
 import json
 import os
@@ -26,15 +26,17 @@ def mixed(tmp_path):
     return str(path)
 
 
-def told(capsys):
-    """Standard output, and the counts."""
+def printed_by(capsys):
+    """Standard output, and the lines of standard error."""
     out, err = capsys.readouterr()
     return out, err.splitlines()
 
 
 def test_dialects(capsys):
     assert main(["dialects"]) == 0
-    assert [line.split()[0] for line in told(capsys)[0].splitlines()] == [one["name"] for one in towpath.dialects()]
+    assert [line.split()[0] for line in printed_by(capsys)[0].splitlines()] == [
+        one["name"] for one in towpath.dialects()
+    ]
 
 
 def test_detect(capsys, mixed):
@@ -42,7 +44,7 @@ def test_detect(capsys, mixed):
     with open(mixed, "a", encoding="utf-8") as file:
         file.write("hello\n")
     assert main(["detect", capture, mixed]) == 1
-    [open_protocol, *others] = told(capsys)[0].splitlines()
+    [open_protocol, *others] = printed_by(capsys)[0].splitlines()
     assert open_protocol == f"{capture}: ticdc-open: 36"
     assert others == [f"{mixed}: canal-json: 5", f"{mixed}: unknown: 1"]
 
@@ -51,7 +53,7 @@ def test_infer_prints_what_a_decoder_takes(capsys):
     capture = "canal-mysql/mixed.flat.jsonl.zst"
     wanted = towpath.infer_schema(pa.array(lines(capture)), table="all_types")
     assert main(["infer", str(GOLDEN / "canal-json" / capture), "--table", "all_types"]) == 0
-    printed = told(capsys)[0]
+    printed = printed_by(capsys)[0]
     assert towpath.Decoder("canal-json", printed, fields=["after"]).schema.field("after").type == pa.struct(
         list(wanted)
     )
@@ -60,7 +62,7 @@ def test_infer_prints_what_a_decoder_takes(capsys):
 
 def test_infer_looks_at_the_first_messages_only(capsys, mixed):
     assert main(["infer", mixed, "--messages", "0"]) == 2
-    assert "infer_schema" in told(capsys)[1][0]
+    assert "infer_schema" in printed_by(capsys)[1][0]
 
 
 def test_ddl_quotes_names_that_need_it():
@@ -74,7 +76,7 @@ def test_json_lines_have_the_databases_values(capsys):
     schema = "order_id bigint, total_amount decimal(12,2), updated_at timestamp, status string"
     arguments = ["decode", capture, "--table", "orders", "--schema", schema, "--fields", "op,before,after"]
     assert main(arguments) == 0
-    out, counts = told(capsys)
+    out, counts = printed_by(capsys)
     rows = [json.loads(line) for line in out.splitlines()]
     wanted = [one for one in truth("cloudcanal/small.truth.jsonl") if one["table"] == "orders"]
     assert counts == ["56 messages", "28 rows", "28 filtered", "0 dropped", "0 errors"]
@@ -114,7 +116,7 @@ def test_json_of_types_that_json_lacks(capsys, tmp_path):
     path.write_text(json.dumps({"type": "INSERT", "database": "d", "table": "t", "data": [data]}))
     schema = "t interval day to second, b binary, d date, j array<struct<a: int>>, n double"
     assert main(["decode", str(path), "--schema", schema, "--fields", "after"]) == 0
-    assert json.loads(told(capsys)[0])["after"] == {
+    assert json.loads(printed_by(capsys)[0])["after"] == {
         "t": "-838:59:59.500000",
         "b": "/wE=",
         "d": "2024-05-06",
@@ -126,7 +128,7 @@ def test_json_of_types_that_json_lacks(capsys, tmp_path):
 @pytest.mark.parametrize(("mode", "rows", "dropped"), [("PERMISSIVE", 4, 0), ("DROPMALFORMED", 2, 2)])
 def test_errors_are_counted_and_are_the_status(capsys, mixed, mode, rows, dropped):
     assert main(["decode", mixed, "--schema", SCHEMA, "--table", "orders", "--mode", mode]) == 1
-    out, counts = told(capsys)
+    out, counts = printed_by(capsys)
     assert len(out.splitlines()) == rows
     assert counts == ["5 messages", f"{rows} rows", "1 filtered", f"{dropped} dropped", "2 errors: 1 syntax, 1 type"]
 
@@ -134,7 +136,7 @@ def test_errors_are_counted_and_are_the_status(capsys, mixed, mode, rows, droppe
 def test_failfast_leaves_no_file(capsys, mixed, tmp_path):
     output = tmp_path / "out.parquet"
     assert main(["decode", mixed, "--schema", SCHEMA, "--mode", "FAILFAST", "-o", str(output)]) == 1
-    assert told(capsys)[1] == ['towpath: canal-json: after.total: "12,50" is not a decimal(10,2)']
+    assert printed_by(capsys)[1] == ['towpath: canal-json: after.total: "12,50" is not a decimal(10,2)']
     assert os.listdir(tmp_path) == ["mixed.jsonl"]
 
 
@@ -143,7 +145,7 @@ def test_any_argument_of_the_decoder_can_be_set(capsys, tmp_path):
     path.write_bytes(b'{"type":"INSERT","database":"d","table":"t","data":[{"e":"2","at":"2024-05-06 08:00:00"}]}')
     settings = ["--set", 'labels={"e":["x","y"]}', "--set", "time_zone=Asia/Shanghai"]
     assert main(["decode", str(path), "--schema", "e string, at timestamp", "--fields", "after", *settings]) == 0
-    assert json.loads(told(capsys)[0]) == {"after": {"e": "y", "at": "2024-05-06T00:00:00+00:00"}}
+    assert json.loads(printed_by(capsys)[0]) == {"after": {"e": "y", "at": "2024-05-06T00:00:00+00:00"}}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_what_cannot_be_carried_out_is_status_2(capsys, mixed, arguments, named,
     monkeypatch.chdir(tmp_path)
     (tmp_path / "messages").touch()
     assert main([argument.format(mixed=mixed) for argument in arguments]) == 2
-    assert named in told(capsys)[1][0]
+    assert named in printed_by(capsys)[1][0]
 
 
 @pytest.mark.parametrize("arguments", [["decode"], ["decode", "x", "--set", "y"], ["nonsense"]])
@@ -190,7 +192,7 @@ def test_as_a_process_in_a_pipe():
 
 
 def test_times_as_mysql_prints_them():
-    from towpath.sinks import _clock
+    from towpath.sinks import _time
 
     spans = [timedelta(hours=838, minutes=59, seconds=59), -timedelta(microseconds=1), timedelta(0)]
-    assert [_clock(span) for span in spans] == ["838:59:59", "-00:00:00.000001", "00:00:00"]
+    assert [_time(span) for span in spans] == ["838:59:59", "-00:00:00.000001", "00:00:00"]

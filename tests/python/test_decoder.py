@@ -1,4 +1,4 @@
-"""`towpath.Decoder` from Python: what goes in, what comes out, and that it pickles and threads."""
+"""`towpath.Decoder` from Python: input, output, pickling and threads."""
 
 import pickle
 import sys
@@ -121,7 +121,7 @@ def test_upsert_moves_a_key_by_delete_and_insert():
     assert deleted < inserted
 
 
-def test_permissive_keeps_bad_rows_beside_good_ones():
+def test_permissive_keeps_malformed_rows_among_valid_ones():
     decoder = towpath.Decoder("canal-json", SCHEMA, table="orders")
     first, bad_value, unreadable, last = decoder.decode(pa.array(MIXED)).to_pylist()
     assert first["after"] == ONE_ROW
@@ -184,7 +184,7 @@ def test_kept_columns_repeat_for_every_row_of_a_message(column):
     assert rows.column(column).to_pylist() == [first, first, second]
 
 
-def test_the_type_of_a_strange_kept_column_has_to_be_said():
+def test_the_type_of_an_unknown_kept_column_is_required():
     with pytest.raises(ValueError, match="headers"):
         _ = towpath.Decoder("canal-json", keep=["headers"]).schema
     decoder = towpath.Decoder("canal-json", keep={"headers": pa.list_(pa.string())})
@@ -208,7 +208,7 @@ def test_subclasses_pickle_as_themselves():
 
 
 class Shouting(towpath.Decoder):
-    """Some user's own decoder."""
+    """A user's subclass."""
 
 
 def test_repr_says_what_was_asked():
@@ -243,12 +243,12 @@ def test_the_gil_is_released():
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     try:
-        assert any(_ran_beside(many) for _ in range(10))
+        assert any(_ran_during(many) for _ in range(10))
     finally:
         sys.setswitchinterval(interval)
 
 
-def _ran_beside(many):
+def _ran_during(many):
     decoder, started, done = towpath.Decoder("canal-json"), threading.Event(), []
 
     def decode():

@@ -1,4 +1,4 @@
-"""A message is decoded as what it is: alone, under `auto`, and among messages of every other dialect."""
+"""A message is decoded by its own dialect: alone, under `auto`, and among messages of every other dialect."""
 
 import random
 
@@ -35,7 +35,7 @@ SOME = 30  # of each capture
 
 @pytest.fixture(scope="module")
 def topic():
-    """Some messages of every capture, in no order, each with its dialect: compressed ones and tombstones too."""
+    """Some messages of every capture, shuffled, each with its dialect: compressed ones and tombstones too."""
     rng = random.Random(1)
     chosen = [
         (dialect, record)
@@ -65,7 +65,7 @@ def decoded(dialect, records):
 
 
 def test_a_mixed_topic_has_something_of_everything(topic):
-    """So that the test before this one is one."""
+    """Makes sure that the previous test can fail."""
     assert {dialect for dialect, _ in topic} == {dialect for dialect, captures in CAPTURES.items() if captures}
     assert any(record.value is None for _, record in topic)
     assert any(record.value and not record.value.isascii() for _, record in topic)

@@ -1,4 +1,4 @@
-"""What the documents say is so: code blocks run, tables match the code, links lead somewhere."""
+"""The documents are right: code blocks run, tables match the code, links have targets."""
 
 import re
 import shlex
@@ -71,8 +71,6 @@ def test_error_kinds_are_documented_in_their_order():
     text = (ROOT / "docs" / "errors.md").read_text()
     kinds = re.search(r"\| kind \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)", text)[1]
     assert tuple(re.findall(r"^\| `(\w+)`", kinds, re.MULTILINE)) == towpath.spark.ERROR_KINDS
-    rust = (ROOT / "rust" / "error.rs").read_text()
-    assert tuple(re.findall(r'Kind::\w+ => "(\w+)"', rust)) == towpath.spark.ERROR_KINDS
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

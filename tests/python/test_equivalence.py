@@ -48,11 +48,11 @@ def test_canal_json_and_debezium_json(server, score):
             for event, one, other in zip(events, ours, theirs, strict=True):
                 if held.version(table, event["seq"]) == version:
                     compare(score, held, columns, event, one, other)
-    score.demand_all()
+    score.check_all()
 
 
 def split(columns, rows):
-    """Canal's update of a key as Debezium sends it: a delete and an insert."""
+    """An update of a key as Debezium sends it: a delete and an insert."""
     key = [column.name for column in columns if column.in_key]
     for row in rows:
         if row["op"] == "update" and any(row["before"][name] != row["after"][name] for name in key):
@@ -62,7 +62,7 @@ def split(columns, rows):
             yield row
 
 
-# canal names no key of a table that has a unique one only; Debezium's key has its columns.
+# canal declares no key of a table that only has a unique key; Debezium does.
 UNIQUE_KEY = ("uk_only", "uk_copy")
 
 
@@ -99,7 +99,7 @@ def json_or_value(column, value):
 
 
 def protobuf_of(server):
-    """The capture of this server by canal with flatMessage off, if there are golden messages of it."""
+    """The capture of this server by canal with flatMessage off, if there is one."""
     captures = all_golden.captures("canal-protobuf") if "canal-protobuf" in DIALECTS else []
     [capture] = [capture for capture in captures if re.search(rf"{server}\W.*\bmixed\.pb\.bin", capture.name)] or [None]
     return capture and capture.batch()
@@ -107,7 +107,7 @@ def protobuf_of(server):
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_canal_json_and_canal_protobuf(server, score):
-    """One producer, two formats: nothing is left out, not even what canal destroyed."""
+    """One producer, two formats: all values are compared, even those that canal changed."""
     protobuf = protobuf_of(server)
     if protobuf is None:
         pytest.skip("no golden messages of canal-protobuf")
@@ -120,7 +120,7 @@ def test_canal_json_and_canal_protobuf(server, score):
             for event, one, other in zip(held.events[table], ours, theirs, strict=True):
                 if held.version(table, event["seq"]) == version:
                     compare_formats(score, f"seq {event['seq']} {'.'.join(table)}", one, other)
-    score.demand_all()
+    score.check_all()
 
 
 def compare_formats(score, place, one, other):
@@ -132,7 +132,7 @@ def compare_formats(score, place, one, other):
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_debeziums_snapshot_and_its_last_changes(server, score):
-    """A row that was read at the snapshot is the one that the last change of its key left behind."""
+    """A row of the snapshot equals the state after the last change of its key."""
     held = debezium_truth.load(server)
     folder = GOLDEN / "debezium-json" / f"{server}-default"
     changes, snapshot = (
@@ -157,7 +157,7 @@ def test_debeziums_snapshot_and_its_last_changes(server, score):
         for row in read:
             score.image(f"{table} {row[key]}", left.pop(row[key]), row)
         assert not left
-    score.demand_all()
+    score.check_all()
 
 
 KEYED = [("shop_a", "pkmove"), ("wide_a", "wide")]

@@ -1,4 +1,4 @@
-"""The bulk captures: replayed from nothing they give the final table; or line for line, they equal what was encoded.
+"""The bulk captures: replayed from their start they produce the final table, or they equal the encoded events.
 
 They are too large for the repository, so they run where `../shared/captures` lies beside the checkout.
 """
@@ -19,7 +19,7 @@ from replay import TABLES, Replay
 pytestmark = bulk
 
 
-# How each dialect's capture is cut into messages, and how many of these are as much as is decoded at once.
+# How each dialect's capture is split into messages, and how many are decoded at once.
 CANAL = {"canal-json": ("bulk.flat.jsonl.zst", lines, 2000), "canal-protobuf": ("bulk.pb.bin.zst", records, 100)}
 
 
@@ -46,7 +46,7 @@ def test_changes_replayed_from_nothing_give_the_final_table(dialect, server, tab
             state.apply(*change)
     cell = truth.value if server == "mysql" else maria_value
     state.compare_final(replay.final_rows(folder / "truth", table, columns, cell))
-    score.demand_all()
+    score.check_all()
 
 
 def maria_value(declared, text, exact):
@@ -99,20 +99,20 @@ def test_every_line_equals_the_event_that_was_encoded(producer, score):
             part = [as_river_tells(score, columns, event) for event in part]
         for image, index in (("before", 3), ("after", 2)):
             compare_images(score, f"{place} {image}", columns, [event[index] for event in part], batch.column(image))
-    score.demand_all()
+    score.check_all()
 
 
 def as_river_tells(score, columns, event):
-    """Text that was NULL before an update is written as empty text, and nothing tells that it was not."""
+    """Text that was NULL before an update is written as empty text, which cannot be distinguished."""
     kind, when, row, old = event
     if kind != "UPDATE":
         return event
-    told = list(old)
+    written = list(old)
     for at, (_, declared) in enumerate(columns):
         if old[at] is None and row[at] is not None and declared.startswith(("varchar", "enum")):
             score.producer_destroyed("NULL before an update, written as empty text by KafkaRiverCanal")
-            told[at] = ""
-    return [kind, when, row, told]
+            written[at] = ""
+    return [kind, when, row, written]
 
 
 def described(head):
@@ -143,7 +143,7 @@ def compare_envelopes(score, place, head, events, batch):
 
 
 def compare_images(score, place, columns, rows, images):
-    """Column by column: Arrow's own casts make the wanted values from the truth's text."""
+    """Column by column: Arrow's casts convert the truth's text to the expected values."""
     present = pa.array([row is not None for row in rows])
     score.many(place, "*", present, images.is_valid())
     for at, (name, declared) in enumerate(columns):

@@ -1,4 +1,4 @@
-"""Debezium reading real servers: every cell equals what SELECT said before and after the statement."""
+"""Debezium reading real servers: every cell equals the result of SELECT before and after the statement."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def records_of(server, flavour, file):
 
 
 def decoder_of(capture, table, columns, **options):
-    """A decoder that is told what messages with a schema part tell by themselves, where they have none."""
+    """A decoder with the options that messages without a schema part need."""
     database, name = map(re.escape, table)
     if not capture.has_schemas:
         options |= capture.settings | {"column_types": {column.name: column.declared for column in columns}}
@@ -53,7 +53,7 @@ def test_cells_of_both_images(schemas, server, flavour, score):
             for event, row in zip(events, rows, strict=True):
                 if capture.server.version(table, event["seq"]) == version:
                     compare(score, capture, columns, event, row)
-    score.demand_all()
+    score.check_all()
 
 
 def compare(score: Score, capture, columns, event, row):
@@ -81,7 +81,7 @@ def test_what_nobody_tells_is_right_or_an_error(server, flavour, score):
     """Without schema parts, settings and types: each cell is right, or null in a row that has an error."""
     capture = Capture(
         debezium_truth.load(server), SETTINGS[flavour]
-    )  # the classes of what is destroyed are those of all messages
+    )  # the reasons of changed values are those of all messages
     batch = kafka_records.batch(records_of(server, flavour, "mixed.kv"))
     refused = 0
     for table, version in debezium_truth.tables_and_versions(capture.server):
@@ -93,12 +93,12 @@ def test_what_nobody_tells_is_right_or_an_error(server, flavour, score):
         for event, row in zip(events, rows, strict=True):
             if capture.server.version(table, event["seq"]) == version:
                 refused += compare_or_refused(score, capture, columns, event, row)
-    score.demand_all()
+    score.check_all()
     assert score.total / 20 < refused < score.total / 5
 
 
 def compare_or_refused(score, capture, columns, event, row):
-    """Counts the cells of a row, and tells how many were refused."""
+    """Counts the cells of a row, and returns how many were rejected."""
     refused = 0
     for image in ("before", "after"):
         want, got = wanted(score, capture, columns, event, image), row[image]
@@ -126,7 +126,7 @@ def test_cells_as_text(server, flavour, score):
         for event, row in zip(events, rows, strict=True):
             if capture.server.version(table, event["seq"]) == version:
                 compare_texts(score, capture, columns, event, row)
-    score.demand_all()
+    score.check_all()
 
 
 def is_printed(column):
@@ -144,14 +144,14 @@ def compare_texts(score, capture, columns, event, row):
 
 
 def read_back(column, text):
-    """The value that a text stands for, if it stands for any; JSON is compared as text."""
+    """The value of a text, if it has one; JSON is compared as text."""
     try:
         return text if truth.base(column.declared) == "json" else truth.value(column.declared, text)
     except ValueError:
         return text
 
 
-# What a column can also be asked as, and what its value is then.
+# Other types for a column, with its value in them.
 OTHERWISE = {
     "bigint": (pa.decimal128(38, 0), Decimal),
     "int": (pa.decimal256(76, 3), Decimal),
@@ -186,7 +186,7 @@ def test_cells_asked_otherwise(server, flavour, score):
                     want = wanted(score, capture, columns, event, image)
                     want = want and {column.name: otherwise(column, want[column.name]) for column in columns}
                     score.image(f"seq {event['seq']} {event['table']} {image}", want, row[image])
-    score.demand_all()
+    score.check_all()
 
 
 def otherwise(column, value):
@@ -212,7 +212,7 @@ def number_of(word, labels, value):
 
 
 class Refused:
-    """Stands for a value that is null, with an error that says why."""
+    """Placeholder for a value that is null in a row with an error."""
 
 
 REFUSED = Refused()
@@ -223,7 +223,7 @@ def plain(cell):
 
 
 def wanted(score, capture, columns, event, image):
-    """The typed values of an image, or what the producer made of them."""
+    """The typed values of an image, or what the producer sends instead."""
     texts, exact = event[image], (event.get("float_exact") or {}).get(image) or {}
     return texts and {
         column.name: cell(score, capture, event["table"], column, texts[column.name], exact.get(column.name))
@@ -260,7 +260,7 @@ def test_a_snapshot_is_the_final_table(schemas, server, flavour, score):
                 score.image(".".join(table), want, row)
             for row in rows:
                 score.cell(".".join(table), "before", None, row["before"])
-    score.demand_all()
+    score.check_all()
 
 
 def last_definition(server, table, final):
@@ -282,7 +282,7 @@ def snapshot_row(score, capture, columns, entry):
 
 
 def in_order(rows):
-    """A snapshot has no order of its own; the values of the first columns tell the rows apart."""
+    """A snapshot is not ordered; the values of the first columns identify the rows."""
     return sorted(rows, key=lambda row: [str(value) for value in row.values() if not isinstance(value, truth.Json)])
 
 
@@ -291,7 +291,7 @@ def in_order(rows):
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("schemas", FILES)
 def test_envelopes(schemas, server, flavour, file, score):
-    """Names, times and places of every message, beside what Python's own JSON reader finds in it."""
+    """Names, times and positions of every message, compared with Python's JSON reader."""
     records = records_of(server, flavour, f"{file}.{FILES[schemas]}")
     decoder = towpath.Decoder("debezium-json", key="key", keep=["topic"])
     rows = decoder.decode(kafka_records.batch(records)).to_pylist(maps_as_pydicts="strict")
@@ -302,7 +302,7 @@ def test_envelopes(schemas, server, flavour, file, score):
             score.cell(f"message {number}", "column_types", declared_types(message["schema"]), row["column_types"])
             message = message["payload"]
         compare_envelope(score, f"message {number}", record, message, row)
-    score.demand_all()
+    score.check_all()
 
 
 OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot", "t": "truncate"}
@@ -383,16 +383,16 @@ def declared_types(schema):
     return {column["field"]: column.get("name") or column["type"] for column in columns}
 
 
-# Statements that the connector passes over: TRUNCATE comes as a change of the table, with op `t`.
+# Statements that the connector skips: TRUNCATE is sent as a change of the table, with op `t`.
 NO_MESSAGE = ("CREATE TEMPORARY", "DROP TEMPORARY", "CREATE VIEW", "DROP VIEW", "TRUNCATE")
-# The server itself writes these into its binlog in another form.
+# The server writes these to its binlog in another form.
 REWRITTEN = ("DROP TABLE", "CREATE TABLE `shop_a`.ctas AS SELECT")
 
 
 @pytest.mark.parametrize("flavour", SETTINGS)
 @pytest.mark.parametrize("server", SERVERS)
 def test_statements(server, flavour, score):
-    """Every DDL statement that was sent is there, word for word, but for those named above."""
+    """Every DDL statement that was sent is there, verbatim, except those named above."""
     decoder = towpath.Decoder("debezium-json", fields=["op", "sql"])
     rows = decoder.decode(kafka_records.batch(records_of(server, flavour, "mixed.kv"))).to_pylist()
     found = Counter(row["sql"] for row in rows if row["sql"])
@@ -402,11 +402,11 @@ def test_statements(server, flavour, score):
         for sql in as_sent(statement["sql"]):
             score.count(found[sql] > 0, f"seq {statement['seq']}", "sql", sql, "no such statement")
             found[sql] -= 1
-    score.demand_all()
+    score.check_all()
 
 
 def as_sent(sql):
-    """The connector cuts a RENAME of several tables apart, and a comment before a statement off."""
+    """The connector splits a RENAME of several tables, and removes a comment before a statement."""
     if sql.startswith("RENAME TABLE"):
         return [f"RENAME TABLE {part}" for part in sql.removeprefix("RENAME TABLE ").split(", ")]
     return [sql.removeprefix("/* leading comment */ ")]
@@ -414,7 +414,7 @@ def as_sent(sql):
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_geometrys_other_half(server, score):
-    """As a struct a geometry keeps its SRID; the WKB is the server's own, axes in the order in which it stores them.
+    """As a struct a geometry keeps its SRID; the WKB is the server's own, with its axis order.
 
     The struct's `x` and `y`, which towpath does not read, are swapped by MySQL's connector for SRID 4326.
     """
@@ -429,7 +429,7 @@ def test_a_geometrys_other_half(server, score):
         for image in ("before", "after"):
             want = event[image] and {name: halves(event[image][name]) for name in schema.names}
             score.image(f"seq {event['seq']} {image}", want, row[image])
-    score.demand_all()
+    score.check_all()
 
 
 def halves(text):
@@ -440,7 +440,7 @@ def halves(text):
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_inferred_types_hold_every_value(server):
-    """With a schema part the messages themselves say what to ask for; in mode `hex` binary columns are strings."""
+    """With a schema part the messages declare the types; in mode `hex` binary columns are strings."""
     truth_file = debezium_truth.load(server)
     batch = kafka_records.batch(records_of(server, "default", "mixed.kv_schemas"))
     for database, table in truth_file.events:

@@ -1,4 +1,4 @@
-"""Debezium's bulk captures, replayed from nothing, give the final tables; without schema parts, by what the user tells.
+"""Debezium's bulk captures, replayed from their start, produce the final tables; without schema parts, with options.
 
 They are too large for the repository, so they run where `../shared/captures` lies beside the checkout.
 """
@@ -56,7 +56,7 @@ def test_changes_replayed_from_nothing_give_the_final_table(capture, table, scor
         for change in replay.changes(decoded):
             state.apply(*change)
     state.compare_final(replay.final_rows(folder, table, columns))
-    score.demand_all()
+    score.check_all()
 
 
 def check_keys(score, batch, table):
@@ -68,25 +68,25 @@ def check_keys(score, batch, table):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_what_nobody_tells_is_right_or_an_error(capture, table, score):
-    """Nothing but the asked types is known: a cell is what it is with all told, or null in a row that has an error."""
+    """Only the schema is known: a cell equals the one decoded with all options, or is null in a row with an error."""
     folder, settings, batches = capture
     columns = replay.declared_columns(folder, table)
-    told, untold = decoder_of(table, columns, **settings, **named(columns)), decoder_of(table, columns)
+    informed, plain = decoder_of(table, columns, **settings, **named(columns)), decoder_of(table, columns)
     refused = 0
     for batch in batches:
-        right, guessed = told.decode(batch), untold.decode(batch)
-        has_error = guessed.column("error").is_valid().to_pylist()
+        right, without_options = informed.decode(batch), plain.decode(batch)
+        has_error = without_options.column("error").is_valid().to_pylist()
         for image in ("before", "after"):
             pairs = zip(
-                replay.tuples(right.column(image)), replay.tuples(guessed.column(image)), has_error, strict=True
+                replay.tuples(right.column(image)), replay.tuples(without_options.column(image)), has_error, strict=True
             )
             refused += sum(compare(score, columns, *pair) for pair in pairs)
-    score.demand_all()
+    score.check_all()
     assert refused > 0
 
 
 def compare(score, columns, want, got, has_error):
-    """Counts the cells of an image, and tells how many were refused."""
+    """Counts the cells of an image, and returns how many were rejected."""
     if want is None and got is None:
         return 0
     differ = [(column.name, *pair) for column, *pair in zip(columns, want, got, strict=True) if pair[0] != pair[1]]

@@ -1,4 +1,4 @@
-"""Closed or lost producers, as their documents print their messages: every cell equals what was written."""
+"""Producers that are not available, from the messages in their documents: every cell equals what was written."""
 
 import json
 import re
@@ -23,7 +23,7 @@ Wanted = dict[str, Any]
 
 @dataclass(frozen=True)
 class Producer:
-    """Whose messages they are, and what one of them says about itself."""
+    """The producer of messages, and what a message declares."""
 
     dialect: str
     file: str
@@ -150,7 +150,7 @@ def producer(request):
 
 def test_cells_of_both_images(producer, score):
     array, wanted = messages(producer.values()), producer.wanted()
-    told = {want["i"]: json.loads(value) for want, value in zip(wanted, producer.values(), strict=True)}
+    said = {want["i"]: json.loads(value) for want, value in zip(wanted, producer.values(), strict=True)}
     changes = [want for want in wanted if want["op"] != "DDL"]
     for database, table in dict.fromkeys((want["db"], want["table"]) for want in changes):
         of_table = [want for want in changes if (want["db"], want["table"]) == (database, table)]
@@ -163,8 +163,8 @@ def test_cells_of_both_images(producer, score):
         rows = row_changes(decoder.decode(array))
         if score.same_length(f"{database}.{table}", of_table, rows):
             for want, row in zip(of_table, rows, strict=True):
-                compare_change(score, producer, want, told[want["i"]], row)
-    score.demand_all()
+                compare_change(score, producer, want, said[want["i"]], row)
+    score.check_all()
 
 
 def schema(want, declares):
@@ -207,7 +207,7 @@ def typed(declared, text, declares):
 
 
 def destroyed(producer, message):
-    """Text columns that an update changed from "" or from NULL: written with `v` empty for null, they look the same."""
+    """Text columns that an update changed from "" or from NULL: if `v` is empty for null, both are the same."""
     if not producer.file.endswith("null_as_empty_v.jsonl"):
         return []
     changed = [column for column in message["columns"] if column.get("updated") and column["origin_val"] == ""]
@@ -215,7 +215,7 @@ def destroyed(producer, message):
 
 
 def missing(producer, before, after):
-    """A column that is null looks missing where nulls are left out."""
+    """A null column looks missing if nulls are omitted."""
     if not producer.omits_nulls:
         return None
     images = [image for image in (before, after) if image]
@@ -228,15 +228,15 @@ def test_envelopes(producer, score):
     assert score.same_length(producer.file, wanted, rows)
     for want, value, row in zip(wanted, values, rows, strict=True):
         compare_envelope(score, f"line {want['i']}", want, told_by(producer, want, value), row)
-    score.demand_all()
+    score.check_all()
 
 
 def told_by(producer, want, value):
-    told = producer.envelope(want, json.loads(value))
-    return told | {"source": told["source"] | {"dialect": producer.dialect}}
+    said = producer.envelope(want, json.loads(value))
+    return said | {"source": said["source"] | {"dialect": producer.dialect}}
 
 
-def compare_envelope(score, place, want, told, row):
+def compare_envelope(score, place, want, said, row):
     is_ddl = want["op"] == "DDL"
     envelope = {
         "op": {"TRUNCATE": "truncate"}.get(want["ddlType"], "ddl") if is_ddl else want["op"].lower(),
@@ -249,7 +249,7 @@ def compare_envelope(score, place, want, told, row):
         "table_changes": None,
         "row": 0,
         "error": None,
-    } | told
+    } | said
     source = dict.fromkeys(row["source"]) | envelope.pop("source")
     for field, value in envelope.items():
         score.cell(place, field, value, row[field])

@@ -1,4 +1,4 @@
-"""Aliyun DTS: every cell equals the value that was given to Avro's writer, under both published schemas."""
+"""Aliyun DTS: every cell equals the value that was passed to Avro's writer, with both published schemas."""
 
 import io
 import json
@@ -19,7 +19,7 @@ from golden_files import GOLDEN
 FOLDER = GOLDEN.parent / "dts-avro"
 CAPTURES = ["dts_v1_sdk.lenrec.zst", "dts_v2_born.lenrec.zst"]
 
-# What there is a word for; the rest is `other`, and says what it is in `source.operation`.
+# Operations with an op; all others are `other`, with their name in `source.operation`.
 OPS = {
     **{
         word: word.lower() for word in ("INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT", "ROLLBACK", "HEARTBEAT", "DDL")
@@ -36,7 +36,7 @@ def truth():
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_cells_of_both_images(capture, truth, score):
     compare_tables(score, records(FOLDER / capture), truth)
-    score.demand_all()
+    score.check_all()
 
 
 def compare_tables(score, values, truth):
@@ -77,7 +77,7 @@ def compare_images(score, record, row):
 
 
 def comparable(want, got):
-    """A float is the nearest to the double that was sent; a wide decimal is asked as text."""
+    """A float is the nearest one to the double that was sent; a wide decimal is read as string."""
     if isinstance(want, float) and isinstance(got, float):
         return pa.scalar(want, pa.float64()).cast(pa.float32(), safe=False).as_py() if is_single(want) else want
     if isinstance(want, Decimal) and isinstance(got, str):
@@ -96,7 +96,7 @@ def test_envelopes(capture, truth, score):
     assert len(rows) == len(truth)
     for record, row in zip(truth, rows, strict=True):
         compare_envelope(score, record, row)
-    score.demand_all()
+    score.check_all()
 
 
 def compare_envelope(score, record, row):
@@ -151,7 +151,7 @@ def test_the_bulk_capture(score):
     values = records(folder / "bulk_orders_v2.lenrec.zst")
     for some_values, some in zip(chunks(values, 10_000), chunks(truth, 10_000), strict=True):
         compare_tables(score, some_values, some)
-    score.demand_all()
+    score.check_all()
 
 
 # Another writer's schema
@@ -228,7 +228,7 @@ def test_a_record_that_is_cut_anywhere_is_an_error_or_the_older_schemas_record(c
 
 
 def test_flipped_bytes_never_lose_a_record(truth):
-    """Each record gives a row, whatever it says then; nothing hangs or panics."""
+    """Each record is a row, with any content; nothing hangs or panics."""
     value = next(
         v for v, record in zip(records(FOLDER / CAPTURES[0]), truth, strict=True) if record["operation"] == "UPDATE"
     )

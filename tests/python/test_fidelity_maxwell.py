@@ -1,4 +1,4 @@
-"""Maxwell reading a real server: every cell equals what SELECT said. TiCDC's maxwell encoder: what was given to it."""
+"""Maxwell reading a real server: every cell equals the result of SELECT; TiCDC's maxwell encoder: the events."""
 
 import json
 import re
@@ -14,7 +14,7 @@ import ticdc_truth
 import towpath
 import truth
 from fidelity import ROOT, Score, lines, messages, row_changes, unique
-from maxwell_truth import REFUSED, TOLD, UNTOLD
+from maxwell_truth import REFUSED, WITH_TYPES, WITHOUT_TYPES
 from ticdc_truth import DECLARED, NUMBERS, Encoder
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -32,34 +32,34 @@ def values():
     return lines(FOLDER / "maxwell.jsonl.zst")
 
 
-def types_of(pairs, telling):
-    """What the user tells of a table's columns."""
-    return {"column_types": dict(pairs)} if telling in (TOLD, DECLARED) else {}
+def types_of(pairs, knowledge):
+    """The `column_types` of a table."""
+    return {"column_types": dict(pairs)} if knowledge in (WITH_TYPES, DECLARED) else {}
 
 
-def decoder_of(table, columns, telling):
+def decoder_of(table, columns, knowledge):
     database, name = map(re.escape, table)
-    schema = pa.schema([(column.name, maxwell_truth.asked(column, telling)) for column in columns])
-    told = types_of([(column.name, column.declared) for column in columns], telling)
-    return towpath.Decoder("maxwell-json", schema, database=database, table=name, **told)
+    schema = pa.schema([(column.name, maxwell_truth.asked(column, knowledge)) for column in columns])
+    types = types_of([(column.name, column.declared) for column in columns], knowledge)
+    return towpath.Decoder("maxwell-json", schema, database=database, table=name, **types)
 
 
-@pytest.mark.parametrize("telling", [UNTOLD, TOLD], ids=["untold", "told"])
-def test_cells_of_both_images(server, values, telling, score):
+@pytest.mark.parametrize("knowledge", [WITHOUT_TYPES, WITH_TYPES], ids=["without types", "with types"])
+def test_cells_of_both_images(server, values, knowledge, score):
     array = messages(values)
     for table, events in sorted(server.events.items()):
         for version in unique(server.version(table, event["seq"]) for event in events):
             columns = server.versions[table][version]
-            rows = row_changes(decoder_of(table, columns, telling).decode(array))
+            rows = row_changes(decoder_of(table, columns, knowledge).decode(array))
             if score.same_length(".".join(table), events, rows):
                 for event, row in zip(events, rows, strict=True):
                     if server.version(table, event["seq"]) == version:
-                        compare(score, telling, columns, event, row)
-    score.demand_all()
+                        compare(score, knowledge, columns, event, row)
+    score.check_all()
 
 
-def compare(score: Score, telling, columns, event, row):
-    """Counts one row change: its op, nothing missing, and both images; an error where a value had to be refused."""
+def compare(score: Score, knowledge, columns, event, row):
+    """Counts one row change: its op, nothing missing, and both images; an error if a value has to be rejected."""
     place = f"seq {event['seq']} {event['db']}.{event['table']} {event['op']}"
     envelope = {
         "op": event["op"],
@@ -70,7 +70,7 @@ def compare(score: Score, telling, columns, event, row):
     }
     for field, want in envelope.items():
         score.cell(place, field, want, row[field])
-    images = {image: wanted(score, telling, columns, event, image) for image in ("before", "after")}
+    images = {image: wanted(score, knowledge, columns, event, image) for image in ("before", "after")}
     refused = any(REFUSED in image.values() for image in images.values() if image)
     score.count((row["error"] is not None) == refused, place, "error", refused, row["error"])
     for image, want in images.items():
@@ -87,29 +87,29 @@ def plain(columns, image):
     return image | {name: image[name] and maxwell_truth.same_numbers(image[name]) for name in geometries}
 
 
-def wanted(score, telling, columns, event, image):
-    """The typed values of an image, or what the producer made of them."""
+def wanted(score, knowledge, columns, event, image):
+    """The typed values of an image, or what the producer sends instead."""
     texts, exact = event[image], (event.get("float_exact") or {}).get(image) or {}
     if texts is None:
         return None
     values = {}
     for column in columns:
         text = texts[column.name]
-        if lost := maxwell_truth.destroyed(column, text, telling):
+        if lost := maxwell_truth.destroyed(column, text, knowledge):
             reason, values[column.name] = lost
             score.producer_destroyed(reason)
         else:
-            values[column.name] = maxwell_truth.value(column, text, exact.get(column.name), telling)
+            values[column.name] = maxwell_truth.value(column, text, exact.get(column.name), knowledge)
     return values
 
 
 def test_envelopes(values, score):
-    """Names, times and places of every message, beside what Python's own JSON reader finds in it."""
+    """Names, times and positions of every message, compared with Python's JSON reader."""
     rows = towpath.Decoder("maxwell-json").decode(messages(values)).to_pylist(maps_as_pydicts="strict")
     assert score.same_length("all", values, rows)
     for number, (value, row) in enumerate(zip(values, rows, strict=True)):
         compare_envelope(score, f"message {number}", json.loads(value), row)
-    score.demand_all()
+    score.check_all()
 
 
 def compare_envelope(score, place, message, row):
@@ -144,15 +144,15 @@ def compare_envelope(score, place, message, row):
     score.image(f"{place} source", dict.fromkeys(row["source"]) | source, row["source"])
 
 
-# Maxwell has no message for these: it follows what changes the definition of a table.
+# Maxwell has no message for these: it only sends statements that change a table's definition.
 NO_MESSAGE = ("CREATE VIEW", "DROP VIEW", "ALTER DATABASE", "CREATE TEMPORARY", "DROP TEMPORARY", "TRUNCATE")
 NO_MESSAGE += ("CREATE UNIQUE INDEX", "CREATE INDEX", "DROP INDEX")
-# The server itself writes these into its binlog in another form.
+# The server writes these to its binlog in another form.
 REWRITTEN = ("DROP TABLE", "CREATE TABLE `shop_a`.ctas AS SELECT")
 
 
 def test_statements(server, values, score):
-    """Every DDL statement that was sent is there, word for word, but for those named above."""
+    """Every DDL statement that was sent is there, verbatim, except those named above."""
     rows = towpath.Decoder("maxwell-json", fields=["op", "sql"]).decode(messages(values)).to_pylist()
     found = Counter(row["sql"] for row in rows if row["op"] == "ddl")
     for statement in server.statements:
@@ -160,12 +160,12 @@ def test_statements(server, values, score):
         if not sql.startswith(NO_MESSAGE + REWRITTEN) and "bulk_a" not in sql:
             score.count(found[sql] > 0, f"seq {statement['seq']}", "sql", sql, "no such statement")
             found[sql] -= 1
-    score.demand_all()
+    score.check_all()
 
 
-@pytest.mark.parametrize("naming", [NUMBERS, DECLARED], ids=["untold", "told"])
+@pytest.mark.parametrize("naming", [NUMBERS, DECLARED], ids=["without types", "with types"])
 def test_ticdc_cells_of_both_images(naming, score):
-    """Its encoder leaves some events out, so that each message has to be found: by table, kind and second."""
+    """Its encoder skips some events, so each message is matched by table, kind and second."""
     truth_file = Encoder(GOLDEN / "canal-json" / "ticdc" / "truth_dml.jsonl.zst")
     array = messages(lines(GOLDEN / "maxwell-json" / "ticdc" / "maxwell.jsonl.zst"))
     for table in truth_file.tables:
@@ -176,15 +176,15 @@ def test_ticdc_cells_of_both_images(naming, score):
                 events[event["op"].lower()].append(event)
         for row in row_changes(ticdc_decoder(table, columns, naming).decode(array)):
             compare_ticdc(score, columns, naming, next_event(events[row["op"]], row), row)
-    score.demand_all()
+    score.check_all()
     assert score.total > 8_000
 
 
 def ticdc_decoder(table, columns, naming):
     database, name = map(re.escape, table)
     schema = pa.schema([(column["name"], ticdc_truth.asked(column, naming)) for column in columns])
-    told = types_of([(column["name"], declared(column)) for column in columns], naming)
-    return towpath.Decoder("maxwell-json", schema, database=database, table=name, **told)
+    types = types_of([(column["name"], declared(column)) for column in columns], naming)
+    return towpath.Decoder("maxwell-json", schema, database=database, table=name, **types)
 
 
 def declared(column):
@@ -196,7 +196,7 @@ def declared(column):
 
 
 def next_event(events, row):
-    """The first event left that was committed in the row's second; those before it are not in the capture."""
+    """The next event that was committed in the row's second; events before it are not in the capture."""
     while True:
         event = events.pop(0)
         if ticdc_truth.clock_of(int(event["commit_ts"])).replace(microsecond=0) == row["event_time"]:

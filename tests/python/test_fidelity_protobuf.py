@@ -1,4 +1,4 @@
-"""What canal-protobuf says beside the rows: as canal-json does, and as a second reader of the wire finds it."""
+"""The envelopes of canal-protobuf, compared with canal-json and with a second reader of the wire format."""
 
 from datetime import datetime, timezone
 from typing import Any
@@ -17,7 +17,7 @@ def decoded(capture):
 
 @pytest.mark.parametrize("name", PROTOBUF)
 def test_every_field_is_that_of_canal_json(name, score):
-    """One canal read the binlog once and wrote both. JSON has no marks of transactions and no place in the log."""
+    """One canal read the binlog once and wrote both. JSON has no transaction boundaries and no binlog position."""
     ours = [row for row in decoded(PROTOBUF[name]) if row["op"] not in MARKS]
     theirs = decoded(next(capture for capture in JSON.values() if capture.folder == PROTOBUF[name].folder))
     assert score.same_length(name, theirs, ours)
@@ -26,11 +26,11 @@ def test_every_field_is_that_of_canal_json(name, score):
         score.image(f"row {number}", {field: want[field] for field in want if field not in own}, got)
         shared = {field: want["source"][field] for field in ("operation", "gtid")}
         score.image(f"row {number} source", shared, got["source"])
-    score.demand_all()
+    score.check_all()
 
 
 def fields(message: bytes) -> list[tuple[int, Any]]:
-    """The fields of a message as numbers and values, with no knowledge of what they are."""
+    """The fields of a message as numbers and values, without its schema."""
     found, at = [], 0
     while at < len(message):
         tag, at = varint(message, at)
@@ -68,11 +68,11 @@ def test_the_place_of_every_row(name, score):
             place = f"message {number} row {index}"
             score.image(place, want | {"row": index, "message_id": batch, "dialect": "canal-protobuf"}, source)
     assert next(rows, None) is None
-    score.demand_all()
+    score.check_all()
 
 
 def of_entry(entry: dict[int, Any]) -> list[dict[str, Any]]:
-    """What is wanted of the rows of an entry."""
+    """The expected rows of an entry."""
     header, content = dict(fields(entry[1])), fields(entry[3])
     want = {
         "file": header[2].decode(),

@@ -1,4 +1,4 @@
-"""Alibaba canal reading real servers: every cell equals what SELECT said before and after the statement."""
+"""Alibaba canal reading real servers: every cell equals the result of SELECT before and after the statement."""
 
 import json
 import random
@@ -35,7 +35,7 @@ def decoder_of(table, columns, dialect="canal-json", **options):
 
 
 def tables_and_versions(server):
-    """Every table with each of its definitions that rows were written under."""
+    """Every table, once for each definition under which rows were written."""
     for table, events in sorted(server.events.items()):
         for version in unique(server.version(table, event["seq"]) for event in events):
             yield table, version
@@ -52,11 +52,11 @@ def test_cells_of_both_images(name, score):
             for event, row in zip(events, rows, strict=True):
                 if server.version(table, event["seq"]) == version:
                     compare(score, server, columns, event, row)
-    score.demand_all()
+    score.check_all()
 
 
 def test_a_wrong_zone_makes_wrong_cells_and_nothing_else():
-    """The counting itself: read in another zone, the TIMESTAMP columns are wrong, and only they."""
+    """The test itself: in another time zone the TIMESTAMP columns are wrong, and only they."""
     capture = CAPTURES["canal-maria-shanghai"]
     server, array, score = load(capture.folder), capture.messages(), Score()
     table, columns = ("types_a", "all_types"), server.versions["types_a", "all_types"]
@@ -94,7 +94,7 @@ def key_of(columns):
 
 
 def wanted(score, server, columns, event, image):
-    """The typed values of an image, or what the producer made of them."""
+    """The typed values of an image, or what the producer sends instead."""
     texts, exact = event[image], (event.get("float_exact") or {}).get(image) or {}
     if texts is None:
         return None
@@ -111,7 +111,7 @@ def wanted(score, server, columns, event, image):
 
 @pytest.mark.parametrize("folder", HASHED)
 def test_cells_of_rows_spread_over_partitions(folder, score):
-    """With partitionHash, canal cuts a message's rows apart by key; within a partition they keep their order."""
+    """With partitionHash, canal splits a message's rows by key; within a partition they keep their order."""
     server = load(folder)
     partitions = [messages(lines(GOLDEN / folder / f"mixed.flat_hash3.p{number}.jsonl.zst")) for number in range(3)]
     for table, version in tables_and_versions(server):
@@ -123,11 +123,11 @@ def test_cells_of_rows_spread_over_partitions(folder, score):
                 row = next_row(server, columns, event, queues)
                 if server.version(table, event["seq"]) == version:
                     compare(score, server, columns, event, row)
-    score.demand_all()
+    score.check_all()
 
 
 def next_row(server, columns, event, queues):
-    """Takes the row of this event: the one among the partitions' next rows that has the most right cells."""
+    """Takes the row of this event: the one among the partitions' next rows with the most correct cells."""
     known = [column for column in columns if column.name in (event["after"] or event["before"])]
 
     def rightness(queue):
@@ -165,7 +165,7 @@ def test_upserts_in_the_order_of_their_sequence_give_the_final_table(name, table
     for texts in final:
         want = wanted(score, server, columns, {"row": texts}, "row")
         score.image(f"{table} {texts[key]}", want, held.get(want[key]))
-    score.demand_all()
+    score.check_all()
 
 
 def of_table(entry, table):
@@ -174,7 +174,7 @@ def of_table(entry, table):
 
 @pytest.mark.parametrize("name", JSON)
 def test_envelopes(name, score):
-    """Names, times and statements of every message, beside what Python's own JSON reader finds in it."""
+    """Names, times and statements of every message, compared with Python's JSON reader."""
     values = JSON[name].values()
     rows = iter(towpath.Decoder("canal-json").decode(messages(values)).to_pylist(maps_as_pydicts="strict"))
     for number, value in enumerate(values):
@@ -182,7 +182,7 @@ def test_envelopes(name, score):
         for index in range(len(message["data"] or [None])):
             compare_envelope(score, f"message {number}", message, index, next(rows))
     assert next(rows, None) is None
-    score.demand_all()
+    score.check_all()
 
 
 def compare_envelope(score, place, message, index, row):
@@ -226,13 +226,13 @@ def of_millis(millis):
 
 # canal has no message for these, says its README: it parses the statement and finds no table that changed.
 NO_MESSAGE = ("CREATE VIEW", "DROP VIEW", "ALTER DATABASE", "CREATE TEMPORARY", "DROP TEMPORARY")
-# The server itself writes these into its binlog in another form.
+# The server writes these to its binlog in another form.
 REWRITTEN = ("DROP TABLE", "CREATE TABLE `shop_a`.ctas AS SELECT")
 
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_statements(name, score):
-    """Every DDL statement that was sent is there, word for word, but for those named above."""
+    """Every DDL statement that was sent is there, verbatim, except those named above."""
     capture = CAPTURES[name]
     server = load(capture.folder)
     decoder = towpath.Decoder(capture.dialect, database="[^c].*|charsets.*|`.*", fields=["op", "sql"])
@@ -243,7 +243,7 @@ def test_statements(name, score):
         if not sql.startswith(NO_MESSAGE + REWRITTEN) and "bulk_a" not in sql:
             score.count(found[sql] > 0, f"seq {statement['seq']}", "sql", sql, "no such statement")
             found[sql] -= 1
-    score.demand_all()
+    score.check_all()
     assert all(re.match(r"DROP TABLE|CREATE TABLE `ctas`", sql) for sql in found.elements())
 
 
@@ -262,6 +262,6 @@ def test_inferred_types_are_those_of_the_declared_ones(name):
 
 
 def inferable(declared):
-    """As section 4 of the contract has it: a decimal that Spark cannot hold is text."""
+    """A decimal that Spark cannot represent is a string."""
     kind = truth.asked(declared)
     return pa.string() if pa.types.is_decimal256(kind) else kind

@@ -43,13 +43,13 @@ def _claim(message, files):
 
 @dataclass(frozen=True)
 class Capture:
-    """A file, how it is cut into messages, and what they tell."""
+    """A file, its framing, and what its messages declare."""
 
     file: str
     framing: object = lines
     naming: ticdc_truth.Naming = NUMBERS
     with_extension: bool = False
-    flagged: bool = False  # whether some messages are reduced to the handle key, and say so
+    flagged: bool = False  # whether some messages have the handle key only, and declare that
     keyed_deletes: bool = False  # whether every DELETE is
     dialect: str = "canal-json"
 
@@ -103,11 +103,11 @@ def test_cells_of_both_images(name, encoder, score):
         if score.same_length(".".join(table), wanted, rows):
             for (event, extension), row in zip(wanted, rows, strict=True):
                 compare_change(score, encoder, capture, event, extension, row)
-    score.demand_all()
+    score.check_all()
 
 
 def sent_extensions(capture, values, encoder):
-    """What each message says about itself, where some are reduced and a truth file does not tell which."""
+    """What each message declares, if some are key-only and the truth does not say which."""
     if not capture.flagged:
         return [{}] * len(encoder.events)
     return [json.loads(value)["_tidb"] for value in values]
@@ -140,7 +140,7 @@ def compare_change(score, encoder, capture, event, extension, row):
 
 
 def carried_columns(encoder, capture, event, extension):
-    """A virtual column is never sent; of a reduced message only the handle key is."""
+    """A virtual column is never sent; a key-only message has the handle key."""
     reduced = "onlyHandleKey" in extension or "claimCheckLocation" in extension
     if reduced or (capture.keyed_deletes and event["op"] == "DELETE"):
         return set(encoder.handle_key((event["db"], event["table"])))
@@ -190,7 +190,7 @@ def test_statements_and_watermarks(name, encoder, score):
             compare_statement(score, place, want, "ext" in name, row)
         else:
             compare_watermark(score, place, int(want["watermark_ts"]), json.loads(value), row)
-    score.demand_all()
+    score.check_all()
 
 
 def test_statements_in_protobuf(score):
@@ -201,7 +201,7 @@ def test_statements_in_protobuf(score):
     assert score.same_length("statements", wanted, rows)
     for want, row in zip(wanted, rows, strict=True):
         compare_statement(score, f"statement {want['sql']}", want, False, row, at=row["event_time"])
-    score.demand_all()
+    score.check_all()
 
 
 def compare_statement(score, place, want, with_extension, row, at=None):
@@ -238,7 +238,7 @@ def test_the_producers_own_name_and_auto_decode_the_same(name):
 
 
 def test_enums_and_sets_without_known_members_are_digits_in_a_string_column(encoder):
-    """As section 4 of the contract says, where neither message nor user tells the members."""
+    """The types without declared members."""
     schema = pa.schema([("c_enum", pa.string()), ("c_set", pa.string())])
     decoder = towpath.Decoder("canal-json", schema, table="t_all_types")
     rows = row_changes(decoder.decode(messages(lines(FOLDER / "canal_json_default.jsonl.zst"))))
@@ -249,6 +249,6 @@ def test_enums_and_sets_without_known_members_are_digits_in_a_string_column(enco
 
 
 def test_every_operation_and_table_is_in_the_truth(encoder):
-    """So that the counts above speak for all of them."""
+    """Makes the counts above complete."""
     assert {event["op"] for event in encoder.events} == {"INSERT", "UPDATE", "DELETE"}
     assert set(unique((event["db"], event["table"]) for event in encoder.events)) == set(encoder.tables)

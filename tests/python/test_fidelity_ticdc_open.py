@@ -16,7 +16,7 @@ GOLDEN_OPEN = GOLDEN.parent / "ticdc-open"
 
 
 def part(data, at):
-    """What stands behind a length, and where it ends."""
+    """The bytes after a length, and their end."""
     [length] = unpack_from(">I", data, at)
     return data[at + 4 : at + 4 + length], at + 4 + length
 
@@ -37,7 +37,7 @@ def batch():
 
 @pytest.fixture(scope="module")
 def encoder():
-    """The events of the other protocols, without those that this one's encoder was not given."""
+    """The events of the other protocols, without those that were not passed to this encoder."""
     encoder = Encoder(GOLDEN / "ticdc/truth_dml.jsonl.zst")
     encoder.events = [event for event in encoder.events if "vector" not in event.get("tag", "")]
     return encoder
@@ -52,7 +52,7 @@ def test_cells_of_both_images(naming, batch, encoder, score):
         if score.same_length(".".join(table), wanted, rows):
             for event, row in zip(wanted, rows, strict=True):
                 compare(score, columns, naming, event, row)
-    score.demand_all()
+    score.check_all()
 
 
 def decoder(table, columns, naming):
@@ -74,7 +74,7 @@ def compare(score, columns, naming, event, row):
     }
     for field, want in envelope.items():
         score.cell(place, field, want, row[field])
-    # The protocol writes columns as a JSON object, sorted by name: the key's own order is not told.
+    # The protocol writes columns as a JSON object, sorted by name: the order of the key's columns is unknown.
     score.cell(place, "primary_key", sorted(event["pk"] or []), sorted(row["primary_key"] or []))
     score.cell(place, "commit_ts", commit_ts, row["source"]["commit_ts"])
     for image, key in (("before", "old"), ("after", "row")):

@@ -1,4 +1,4 @@
-"""Files are found, split and cut so that every message is read once, whatever the sizes of parts and blocks are."""
+"""Files are found and split so that every message is read once, with any size of parts and blocks."""
 
 import gzip
 import struct
@@ -54,7 +54,7 @@ def found(place, **settings):
 
 
 def pairs(parts):
-    """Key and value of every message, and where it begins."""
+    """Key, value and offset of every message."""
     batches = [batch for part in parts for batch in files.messages(part)]
     rows = [row for batch in batches for row in batch.to_pylist()]
     return [(row.get("key"), row["value"]) for row in rows], [row["_offset"] for row in rows]
@@ -160,7 +160,7 @@ def test_a_compressed_file_that_is_damaged(tmp_path, compression, suffix):
     damages += [flipped] if compression == "gzip" else []  # zstd need not write a checksum, and here does not
     for damaged in damages:
         file = found(written(tmp_path / f"a.jsonl.{suffix}", damaged))
-        with pytest.raises(OSError, match=rf"a\.jsonl\.{suffix}: byte \d+ of what is compressed there: "):
+        with pytest.raises(OSError, match=rf"a\.jsonl\.{suffix}: byte \d+ of the decompressed data: "):
             pairs(files.split(file, 1 << 20))
 
 

@@ -1,4 +1,4 @@
-"""What must hold for every message: neighbours, order, spelling and the form of the input change nothing."""
+"""Invariants of every message: neighbours, order, spelling and the form of the input have no effect."""
 
 import json
 import pickle
@@ -175,7 +175,7 @@ def test_each_field_alone_is_that_column_of_all_fields(name, kind):
     options = {key: value for key, value in options_of(kind).items() if key != "fields"}
     images = ["before", "after"] if kind in ("maps", "typed") else []
     for column in whole.schema.names:
-        if column in ("error", "_corrupt_record"):  # a value that is not asked for is no error
+        if column in ("error", "_corrupt_record"):  # a value that is not decoded is no error
             alone = towpath.Decoder("canal-json", fields=[*images, column], **options)
         elif column not in SCHEMA.names:
             alone = towpath.Decoder("canal-json", fields=[column], **options)
@@ -204,7 +204,7 @@ def test_a_filter_gives_the_rows_of_its_table(name):
 
 
 def nameless(batch):
-    """Errors, tombstones and watermarks concern every table; so does what names no database."""
+    """Errors, tombstones, watermarks and messages without a database pass every filter."""
     names = [pc.fill_null(batch.column(field), "") for field in ("database", "table")]
     return pc.and_(pc.equal(names[0], ""), pc.equal(names[1], ""))
 

@@ -1,4 +1,4 @@
-"""Reports, against what json.loads counts in the captures."""
+"""Reports, compared with counts of json.loads over the captures."""
 
 import json
 import re
@@ -13,8 +13,9 @@ import towpath
 from canal_messages import MIXED, SCHEMA, change, order
 from golden_files import GOLDEN, lines, truth
 from towpath.cli import main
-from towpath.report import page, write_report
-from towpath.summary import FIELDS, LAG_EDGES, Summary, summarized, width_of
+from towpath.report import FIELDS, write_report
+from towpath.report.page import page
+from towpath.report.summary import LAG_EDGES, Summary, summarize, width_of
 
 CAPTURE = "cloudcanal/small.jsonl"
 
@@ -35,7 +36,7 @@ def counted(values):
 
 
 class Text(HTMLParser):
-    """A page's text, its tables, and what it would load."""
+    """A page's text, its tables, and the resources that it references."""
 
     def __init__(self, content):
         super().__init__()
@@ -65,7 +66,7 @@ class Text(HTMLParser):
 
 
 def test_counts_are_those_of_the_capture():
-    summary = summarized([decoded(lines(CAPTURE))])
+    summary = summarize([decoded(lines(CAPTURE))])
     ours = Counter({(row["table"], row["op"]): row["rows"] for row in summary.counts.to_pylist()})
     wanted = counted(lines(CAPTURE))
     assert {key: ours[key] for key in wanted} == wanted
@@ -78,7 +79,7 @@ def test_lags_are_those_of_the_capture():
     for one in map(json.loads, values):
         lag = (one["ts"] - one["es"]) * 1000
         wanted[sum(lag >= edge for edge in LAG_EDGES)] += max(1, len(one["data"] or [0]))
-    summary = summarized([decoded(values)])
+    summary = summarize([decoded(values)])
     ours = Counter()
     for row in summary.times.to_pylist():
         ours[row["lag"]] += row["rows"]
@@ -89,7 +90,7 @@ def test_lags_are_those_of_the_capture():
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_nothing_depends_on_the_batches(size):
     values = [change(data=[order(1, "1.00")], es=1714979289000 + 7000 * at, ts=1714979289000) for at in range(200)]
-    summary = summarized(decoded(values[at : at + size]) for at in range(0, len(values), size))
+    summary = summarize(decoded(values[at : at + size]) for at in range(0, len(values), size))
     times = sorted(summary.times.to_pylist(), key=lambda row: row["time"])
     assert summary.width == 30 == width_of(199 * 7)
     wanted = Counter((1714979289 + 7 * at) // 30 * 30 for at in range(200))
@@ -123,7 +124,7 @@ def test_a_page_shows_the_counts_and_loads_nothing(tmp_path):
 
 
 def test_plots_are_well_formed_and_share_no_id():
-    svgs = re.findall(r"<svg.*?</svg>", page(summarized([decoded(lines(CAPTURE))])), re.DOTALL)
+    svgs = re.findall(r"<svg.*?</svg>", page(summarize([decoded(lines(CAPTURE))])), re.DOTALL)
     ids = [set(re.findall(r'(?:url\(|xlink:href=")#([^")]+)', svg)) for svg in svgs]
     defined = [{element.get("id") for element in ElementTree.fromstring(svg).iter()} for svg in svgs]
     assert len(svgs) == 4
@@ -135,7 +136,7 @@ def test_bars_are_as_high_as_the_counts():
     """The heights of the SVG's bars, in units of the axis, are the counts that json.loads gives."""
     first, second = 1714979289000, 1714979290000
     values = [change(data=[order(at, "1.00")], es=first if at < 3 else second) for at in range(9)]
-    svg = re.search(r"<svg.*?</svg>", page(summarized([decoded(values)])), re.DOTALL)[0]
+    svg = re.search(r"<svg.*?</svg>", page(summarize([decoded(values)])), re.DOTALL)[0]
     heights = []
     for path in re.findall(r'<g id="patch_\d+">\s*<path d="([^"]*)" clip-path[^>]*fill: #4477aa', svg):
         ends = [float(y) for _, y in re.findall(r"[ML] ([-\d.]+) ([-\d.]+)", path)]
@@ -149,7 +150,7 @@ NASTY = "<script>alert(1)</script>&\"'$x^$_值"
 
 def test_names_and_examples_are_escaped():
     values = [change(data=[{"id": NASTY}], table=NASTY, database="_d", es=1714979289000, ts=1714979289001)] * 2
-    content = page(summarized([decoded(values, schema="id int")]), NASTY)
+    content = page(summarize([decoded(values, schema="id int")]), NASTY)
     text = Text(content)
     assert text.tags["script"] == 0
     assert f"_d.{NASTY}" in text.texts, "in the legend"
@@ -159,8 +160,8 @@ def test_names_and_examples_are_escaped():
     assert NASTY in text.texts, "in the title"
 
 
-def test_errors_are_told_by_kind_with_an_example():
-    text = Text(page(summarized([decoded(MIXED, SCHEMA)])))
+def test_errors_are_reported_by_kind_with_an_example():
+    text = Text(page(summarize([decoded(MIXED, SCHEMA)])))
     rows = {(row[0], row[1], row[2]): row[3] for row in text.tables[0][1:]}
     assert rows == {
         ("syntax", "none", "none"): "1",
@@ -173,7 +174,7 @@ def test_errors_are_told_by_kind_with_an_example():
 
 def test_many_tables_share_one_colour():
     values = [change(data=[order(1, "1.00")], table=f"t{at}", es=1714979289000) for at in range(20)]
-    text = Text(page(summarized([decoded(values)])))
+    text = Text(page(summarize([decoded(values)])))
     assert text.texts.count("all others") == 1
     assert len(text.tables[-1]) == 21
 
@@ -187,13 +188,13 @@ def test_many_tables_share_one_colour():
     ],
 )
 def test_there_are_no_plots_of_nothing(values, said):
-    content = page(summarized([decoded(values)] if values else []))
+    content = page(summarize([decoded(values)] if values else []))
     assert said in content
     assert content.count("<svg") == (2 if "both" in said else 0)
 
 
 def test_an_empty_summary_is_empty():
-    assert summarized([decoded([])]) == summarized([]) == Summary()
+    assert summarize([decoded([])]) == summarize([]) == Summary()
 
 
 def test_the_command_writes_it(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Decoded rows against the truth beside the golden messages: what the database or the producer's input held."""
+"""Decoded rows compared with the truth of the golden messages, from the database or the producer's input."""
 
 from collections import Counter
 from datetime import datetime, timezone

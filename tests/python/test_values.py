@@ -1,4 +1,4 @@
-"""Values of every type against Python's own integers, decimals, dates, zones and JSON reader."""
+"""Values of every type, compared with Python's integers, decimals, dates, zones and JSON reader."""
 
 import json
 import random
@@ -28,7 +28,7 @@ def decode(kind, sent, declared=None, **options):
 
 
 class Refused(str):
-    """The kind of an error in place of a value."""
+    """The kind of error, instead of a value."""
 
 
 RANGE, TYPE = Refused("range"), Refused("type")
@@ -378,7 +378,7 @@ ZONES += ["Asia/Kathmandu", "Africa/Casablanca"]
 
 
 def python_instant(clock, zone):
-    """The only instant with this clock, or None where a change of offset skips or repeats it."""
+    """The only instant with this local date-time, or None if a change of offset skips or repeats it."""
     instants = {clock.replace(tzinfo=zone, fold=fold).astimezone(timezone.utc) for fold in (0, 1)}
     there_again = {at for at in instants if at.astimezone(zone).replace(tzinfo=None) == clock}
     return there_again.pop() if len(instants) == 1 and len(there_again) == 1 else None

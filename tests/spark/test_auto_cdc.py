@@ -25,7 +25,7 @@ needs_auto_cdc = pytest.mark.skipif(VERSION < (4, 3), reason="create_auto_cdc_fl
 
 
 def module(path):
-    """A file of the example, which is in no package."""
+    """A file of the example, which is not in a package."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
@@ -51,7 +51,7 @@ class Pipelines:
 
 @pytest.fixture
 def example(spark, tmp_path, monkeypatch):
-    """The example, run on its own messages with a stand-in that only notes what it asks for."""
+    """The example, run on its own messages with a substitute that only records the calls."""
     pipelines = Pipelines()
     monkeypatch.setattr(pyspark, "pipelines", pipelines, raising=False)
     monkeypatch.setitem(sys.modules, "pyspark.pipelines", pipelines)
@@ -64,7 +64,7 @@ def example(spark, tmp_path, monkeypatch):
 
 
 def changes(spark, pipelines):
-    """What the view gives, as a batch: it is a stream, which is written to memory."""
+    """The rows of the view: a stream, which is written to memory."""
     frame = pipelines.views["pkmove_changes"]()
     assert frame.isStreaming
     query = frame.writeStream.format("memory").queryName("pkmove_changes").trigger(availableNow=True).start()
@@ -101,7 +101,7 @@ def test_the_last_change_of_each_key_is_the_row_that_mysql_has(spark, example):
     wanted = [{"id": int(row["id"]), "uid": int(row["uid"]), "v": row["v"]} for row in final]
     assert sorted(ours, key=lambda row: row["id"]) == sorted(wanted, key=lambda row: row["id"])
     moved = [one for one in truth("canal-mysql/truth.jsonl.zst") if one["table"] == "pkmove" and one["op"] == "update"]
-    assert rows.filter("_op = 'delete'").count() == len(moved) == 12, "a key that moved is deleted, and inserted anew"
+    assert rows.filter("_op = 'delete'").count() == len(moved) == 12, "a key that changed is deleted and inserted again"
 
 
 def _max_by(column, sequence, name=None):
@@ -121,7 +121,7 @@ def test_a_truncate_has_no_key():
 
 @needs_auto_cdc
 def test_the_arguments_are_those_of_spark(example):
-    """In another process, as `example` has put itself in the place of Spark's module."""
+    """In another process, as `example` replaces Spark's module."""
     ask = "import inspect, pyspark.pipelines as p; print(*inspect.signature(p.create_auto_cdc_flow).parameters)"
     ran = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     parameters = ran.stdout.split()

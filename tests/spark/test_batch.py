@@ -1,4 +1,4 @@
-"""towpath on batch DataFrames: what Spark returns is what the decoder gives for the same bytes."""
+"""towpath on batch DataFrames: Spark returns what the decoder returns for the same bytes."""
 
 from datetime import time
 
@@ -77,7 +77,7 @@ def test_failfast_fails_the_query_and_says_where(spark):
 
 
 def kafka_frame(spark, values):
-    """The columns of Spark's Kafka source, and a nested one as its headers are."""
+    """The columns of Spark's Kafka source, and a nested one like its headers."""
     return frame(spark, values).select(
         functions.lit(b"k").alias("key"),
         "value",

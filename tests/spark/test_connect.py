@@ -15,17 +15,19 @@ import towpath
 from canal_messages import MIXED, SCHEMA
 from golden_files import messages
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def connected():
     """What a Connect session in another process decoded."""
-    program = Path(__file__).with_name("connect_session.py")
+    program = ROOT / "tests" / "support" / "connect_session.py"
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_TESTING": "1",  # lets the server take a free port, and the client ask which
+        "SPARK_TESTING": "1",  # the server chooses a free port, and the client asks for it
     }
     ran = subprocess.run(
         [sys.executable, program], env=environment, capture_output=True, text=True, timeout=300, check=False
@@ -70,8 +72,8 @@ def test_counts_arrive(connected):
     }
 
 
-def test_the_listener_is_told(connected):
-    assert connected["told"] == {"messages": 5, "rows": 4, "syntax": 1, "type": 1}
+def test_the_listener_reports(connected):
+    assert connected["listener"] == {"messages": 5, "rows": 4, "syntax": 1, "type": 1}
 
 
 def test_reports_are_counted(connected):

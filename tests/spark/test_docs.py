@@ -13,16 +13,8 @@ import towpath
 from canal_messages import change
 from documents import ROOT, blocks, run, run_block
 from towpath import files
+from towpath.decoder import PARAMETERS
 from towpath.spark import options
-
-# Each is on its dialect's page.
-DIALECT_OPTIONS = {
-    "decimal_handling_mode",
-    "time_precision_mode",
-    "binary_handling_mode",
-    "bigint_unsigned_handling_mode",
-    "writer_schema",
-}
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="pages need matplotlib, which is not in this environment"
@@ -37,7 +29,7 @@ MESSAGES = [
 
 @pytest.fixture
 def names(spark):
-    """What a reader has at hand: a session, a DataFrame as Kafka gives it, a decoder."""
+    """What the documents presuppose: a session, a DataFrame like that of the Kafka source, a decoder."""
     df = spark.createDataFrame([(value, offset) for offset, value in enumerate(MESSAGES)], "value binary, offset long")
     return {"spark": spark, "df": df, "towpath": towpath, "decoder": towpath.Decoder("canal-json"), "pa": pa}
 
@@ -55,7 +47,7 @@ def test_readme_decoder_as_function(names):
 
 
 class KafkaStandIn:
-    """A session whose Kafka source reads files, as there is no broker here."""
+    """A session whose Kafka source reads files, since there is no broker."""
 
     def __init__(self, spark, path):
         self._reader = spark.readStream.schema(
@@ -113,7 +105,9 @@ def test_options_and_framings_of_the_source_page():
     text = (ROOT / "docs" / "source.md").read_text()
     own = re.findall(r"^\| `(\w+)` \| ", text.partition("## Framings")[0], re.MULTILINE)
     assert set(own) == {*options._DEFAULTS, "keep"} - {"path", "paths"}
-    assert all(f"`{name}`" in text for name in set(options._TEXTS) - DIALECT_OPTIONS)
+    assert "Every argument of `towpath.Decoder` except `value` and `key`" in text
+    arguments = {*PARAMETERS, *options._DIALECT_OPTIONS} - {"value", "key"}
+    assert set(options._PARSERS) == {*arguments, *own, "path", "paths"}
     assert re.findall(r"^\| `([\w-]+)` \| `\.", text, re.MULTILINE) == list(files.FRAMINGS)
     assert all(f"`{suffix}`" in text for suffix in (*files._FRAMINGS, *files._COMPRESSIONS))
 

@@ -1,4 +1,4 @@
-"""Counts that reach the user through Spark's own observations."""
+"""Metrics that are delivered by Spark's observations."""
 
 import pytest
 from pyspark.sql import Observation

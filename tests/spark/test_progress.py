@@ -1,4 +1,4 @@
-"""The listener tells of each micro-batch what json.loads, the files and Spark's own progress say of it."""
+"""The listener's metrics of each micro-batch equal those of json.loads, the files and Spark's progress."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ from golden_files import lines
 
 
 class Ended(StreamingQueryListener):
-    """Added last, so that every other listener has heard of a query's batches before this one hears of its end."""
+    """Added last, so that every other listener gets a query's batches before this one gets its end."""
 
     def __init__(self):
         self.queries = {}
@@ -34,7 +34,7 @@ class Ended(StreamingQueryListener):
 
 @pytest.fixture
 def listen(spark):
-    """Adds listeners, and then the one that knows of the end; takes all away afterwards."""
+    """Adds listeners, and last the one that waits for the end; removes all afterwards."""
     added = []
 
     def add(listener):
@@ -63,34 +63,34 @@ def stream(spark, values, path, files):
     return source.parquet(str(path))
 
 
-def test_each_micro_batch_is_told(spark, tmp_path, listen):
+def test_each_micro_batch_is_reported(spark, tmp_path, listen):
     values = lines("cloudcanal/small.jsonl")
     orders = sum(len(message["data"]) for message in map(json.loads, values) if message["table"] == "orders")
-    told = []
-    ended = listen(towpath.spark.progress_listener(told.append))
+    reported = []
+    ended = listen(towpath.spark.progress_listener(reported.append))
     source = stream(spark, values, tmp_path / "messages", 2)
     decoded = towpath.spark.decode(source, "canal-json", table="orders", metrics="cdc")
     inserts = functions.count_if(functions.col("op") == "insert").alias("inserts")
-    query = run(decoded.observe("an observation of the user's own", inserts), ended, "told")
+    query = run(decoded.observe("an observation of the user's own", inserts), ended, "reported")
     progresses = [progress for progress in query.recentProgress if progress["numInputRows"]]
-    counted = [counts for counts in told if counts.messages]
+    counted = [counts for counts in reported if counts.messages]
     assert len(counted) == 2
     assert [counts.batch for counts in counted] == [progress["batchId"] for progress in progresses]
     assert [counts.messages for counts in counted] == [progress["numInputRows"] for progress in progresses]
-    assert {(counts.query, counts.metrics) for counts in told} == {("told", "cdc")}
-    assert sum(counts.messages for counts in told) == len(values)
-    assert sum(counts.rows for counts in told) == orders == spark.table("told").count()
-    assert sum(counts.filtered for counts in told) == len(values) - orders
+    assert {(counts.query, counts.metrics) for counts in reported} == {("reported", "cdc")}
+    assert sum(counts.messages for counts in reported) == len(values)
+    assert sum(counts.rows for counts in reported) == orders == spark.table("reported").count()
+    assert sum(counts.filtered for counts in reported) == len(values) - orders
     assert all(counts.messages_per_second > 0 for counts in counted)
 
 
-def test_errors_are_told_by_kind(spark, tmp_path, listen):
-    told = []
-    ended = listen(towpath.spark.progress_listener(told.append))
+def test_errors_are_reported_by_kind(spark, tmp_path, listen):
+    reported = []
+    ended = listen(towpath.spark.progress_listener(reported.append))
     source = stream(spark, MIXED, tmp_path / "messages", 1)
     options = {"schema": SCHEMA, "table": "orders", "mode": "DROPMALFORMED", "metrics": "cdc"}
     run(towpath.spark.decode(source, "canal-json", **options), ended, "errors")
-    [counts] = [counts for counts in told if counts.messages]
+    [counts] = [counts for counts in reported if counts.messages]
     assert counts.errors == {"syntax": 1, "type": 1}
     assert (counts.messages, counts.rows, counts.filtered, counts.dropped) == (5, 2, 1, 2)
 

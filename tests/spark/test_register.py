@@ -1,4 +1,4 @@
-"""Making the data source known where it is not found by itself."""
+"""Registering the data source."""
 
 import pyspark
 import pytest

@@ -1,4 +1,4 @@
-"""Reports counted by Spark, against json.loads and against the same counted locally."""
+"""Reports counted by Spark, compared with json.loads and with local counting."""
 
 import importlib.util
 import json
@@ -10,9 +10,9 @@ import pytest
 import towpath
 from canal_messages import MIXED, SCHEMA
 from golden_files import lines
-from towpath.spark.reporting import summarized
-from towpath.summary import FIELDS
-from towpath.summary import summarized as locally
+from towpath.report import FIELDS
+from towpath.report.summary import summarize as summarize_locally
+from towpath.spark.summary import summarize
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="pages need matplotlib, which is not in this environment"
@@ -30,14 +30,14 @@ def rows(table):
 
 def test_spark_counts_what_json_counts_and_what_is_counted_locally(spark):
     values = [*lines("cloudcanal/small.jsonl"), b"{"]
-    summary = summarized(decoded(spark, values))
+    summary = summarize(decoded(spark, values))
     changes = [one for one in map(json.loads, values[:-1]) if one["type"] in ("INSERT", "UPDATE", "DELETE")]
     wanted = Counter()
     for one in changes:
         wanted[f"{one['database']}.{one['table']}", one["type"].lower()] += len(one["data"])
     ours = {(row["table"], row["op"]): row["rows"] for row in summary.counts.to_pylist()}
     assert {key: ours[key] for key in wanted} == wanted
-    local = locally([towpath.Decoder("canal-json", fields=FIELDS).decode(pa.array(values))])
+    local = summarize_locally([towpath.Decoder("canal-json", fields=FIELDS).decode(pa.array(values))])
     assert summary.width == local.width
     assert rows(summary.counts) == rows(local.counts)
     assert rows(summary.times) == rows(local.times)

@@ -1,4 +1,4 @@
-"""`spark.read.format("towpath")`: what it reads from files is what the decoder gives for the messages in them."""
+"""`spark.read.format("towpath")` returns what the decoder returns for the messages of the files."""
 
 import gzip
 import inspect
@@ -20,7 +20,7 @@ ORDERS = [change(data=[order(number, f"{number}.25")]) for number in range(200)]
 
 
 def source(spark, dialect="canal-json", **settings):
-    """A reader, found by its name alone: no test here calls `register` before."""
+    """A reader, discovered by its name: no test here calls `register` before."""
     return spark.read.format("towpath").options(dialect=dialect, **settings)
 
 
@@ -38,7 +38,7 @@ def prefixed(part):
 
 
 def readable(capture, folder):
-    """The capture's own file; pairs of key and value as JSON are put behind their lengths first."""
+    """The capture's own file; JSON pairs of key and value are converted to key-value framing first."""
     if "jsonl" not in capture.name or ".kv" not in capture.name:
         return str(all_golden.GOLDEN / capture.name)
     path = folder / (capture.name.replace("/", "-") + ".kvrec")
@@ -71,7 +71,7 @@ def test_golden_files_of_every_dialect(spark, tmp_path, dialect):
 )
 def test_files_of_several_parts(spark, tmp_path, name, pack, end):
     path = tmp_path / name
-    path.write_bytes(pack(end.join(ORDERS)))  # the last line has no end
+    path.write_bytes(pack(end.join(ORDERS)))  # the last line has no newline
     frame = source(spark, schema=SCHEMA, maxPartitionBytes="8k", keep="_offset").load(str(path))
     rows = of_spark(frame.collect())
     assert frame.rdd.getNumPartitions() == (1 if path.suffix != ".jsonl" else -(-len(end.join(ORDERS)) // 8192))
@@ -142,7 +142,7 @@ def test_every_argument_of_a_decoder_is_an_option():
     allowed = set(str(refused.value).partition("allowed are ")[2].split(", "))
     named = set(inspect.signature(towpath.Decoder.__new__).parameters) - {"cls", "options"}
     own = {"path", "paths", "framing", "file_compression", "pathGlobFilter", "maxPartitionBytes"}
-    assert set(options._READERS) == (allowed | named | own) - {"value", "key"}
+    assert set(options._PARSERS) == (allowed | named | own) - {"value", "key"}
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_wrong_options_name_what_is_allowed(given, said):
     ("text", "number"), [("1", 1), ("65536k", 64 << 20), ("64m", 64 << 20), ("64MB", 64 << 20), ("1 g", 1 << 30)]
 )
 def test_numbers_of_bytes(text, number):
-    assert options.settings({"maxPartitionBytes": text}).part_bytes == number
+    assert options.parse_options({"maxPartitionBytes": text}).part_bytes == number
 
 
 def test_errors_reach_the_user(spark, tmp_path):

@@ -1,4 +1,4 @@
-"""towpath on streaming DataFrames, against the same messages in one batch."""
+"""towpath on streaming DataFrames, compared with the same messages in one batch."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the Python workers do beside decoding: each of them pays for what its functions import."""
+"""The overhead of Python workers: each of them imports what its functions need."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ batch = pa.RecordBatch.from_arrays([values], ["value"])
 
 
 def imported(program: str) -> set[str]:
-    """What is in a process that ran this, as a worker does: a part of it may be there without the other parts."""
+    """The modules of a process that ran this, as on a worker."""
     program += "\nimport sys; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     return set(ran.stdout.split())
@@ -29,13 +29,13 @@ def imported(program: str) -> set[str]:
 def test_counting_imports_no_pandas() -> None:
     program = f"""{BATCH}
 import towpath
-from towpath.spark.counts import Counting
-rows, counts = Counting(towpath.Decoder("canal-json", schema="id bigint"))([batch])
+from towpath.spark.metrics import CountingDecoder
+rows, counts = CountingDecoder(towpath.Decoder("canal-json", schema="id bigint"))([batch])
 assert counts["_towpath_counts"].to_pylist()[0]["messages"] == 1
 assert rows.schema == counts.schema
 """
     modules = imported(program)
-    assert "towpath.spark.counts" in modules
+    assert "towpath.spark.metrics" in modules
     assert modules.isdisjoint({"pandas", "pyarrow.compute", "pyarrow.fs", "pyspark"})
 
 

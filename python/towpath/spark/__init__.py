@@ -1,22 +1,23 @@
-"""towpath in Spark. The only folder that names pyspark, which is imported when one of these functions is called.
+"""towpath in Spark. Only this package names pyspark, which is imported when one of its functions is called.
 
-Each function's own module is imported when the function is first asked for: a Python worker imports towpath before its
-first batch, and needs none of them to decode.
+`decode`, `register` and `report` are imported here because their modules have the same names: importing such a module
+first would bind the package's attribute to the module. These modules are small. All others are imported when one of
+their names is first used, since a Python worker imports this package before its first batch.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from towpath.spark.decode import decode
+from towpath.spark.register import register
+from towpath.spark.report import report
 from towpath.spark.types import arrow_schema, is_struct_type, struct_type
 
 if TYPE_CHECKING:
-    from towpath.spark.apply import applier, apply_changes
-    from towpath.spark.counts import ERROR_KINDS
-    from towpath.spark.decoding import decode
+    from towpath.spark.lakehouse.merge import applier, apply_changes
+    from towpath.spark.lakehouse.replicate import replicate
+    from towpath.spark.metrics import ERROR_KINDS
     from towpath.spark.progress import BatchCounts, progress_listener
-    from towpath.spark.registering import register
-    from towpath.spark.replicating import replicate
-    from towpath.spark.reporting import report
 
 __all__ = [
     "ERROR_KINDS",
@@ -33,27 +34,23 @@ __all__ = [
     "struct_type",
 ]
 
-# No module may have the name of what is in it: once imported, it would stand in its place.
-_MODULES = {
-    "ERROR_KINDS": "counts",
+_LAZY = {
+    "ERROR_KINDS": "metrics",
     "BatchCounts": "progress",
-    "applier": "apply",
-    "apply_changes": "apply",
-    "decode": "decoding",
+    "applier": "lakehouse.merge",
+    "apply_changes": "lakehouse.merge",
     "progress_listener": "progress",
-    "register": "registering",
-    "replicate": "replicating",
-    "report": "reporting",
+    "replicate": "lakehouse.replicate",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return __all__

@@ -1,4 +1,7 @@
-"""What Spark's users write as options, which are text, as arguments of a decoder and settings of a source of files."""
+"""Options of the data source, which Spark passes as text, as arguments of `towpath.Decoder` and settings of the source.
+
+Every argument of `Decoder` is an option. The type in its annotation decides how the text is parsed.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from towpath.decoder import PARAMETERS
 from towpath.files import COMPRESSIONS, FRAMINGS
 
 KEPT = {"_file": "string", "_offset": "int64"}
-"""What can be kept beside the rows, with its Arrow type: the file of a message, and its first byte in there."""
+"""Columns that `keep` can name, with their Arrow types: the file of a message, and the offset of its first byte."""
 
 
 @dataclass(frozen=True)
@@ -20,36 +24,40 @@ class Settings:
 
     arguments: dict[str, Any]
     """Arguments of `towpath.Decoder`."""
-    places: tuple[str, ...]
+    paths: tuple[str, ...]
     framing: str
     file_compression: str
     pattern: str
     part_bytes: int
 
 
-def settings(options: Mapping[str, str]) -> Settings:
-    """Options as settings; their names are the same in upper and lower case.
+def parse_options(options: Mapping[str, str]) -> Settings:
+    """Parse options. Their names are case-insensitive.
 
     Raises:
-        ValueError: An option is not known, or says nothing that it can say.
+        ValueError: An option is unknown, or its value is invalid.
     """
-    read = {_known(name): _read(_known(name), text) for name, text in options.items()}
-    own = {name: read.pop(name, default) for name, default in _DEFAULTS.items()}
-    places = (*own["paths"], *own["path"])
+    arguments = {_canonical(name): _parse(_canonical(name), text) for name, text in options.items()}
+    own = {name: arguments.pop(name, default) for name, default in _DEFAULTS.items()}
     return Settings(
-        read, places, own["framing"], own["file_compression"], own["pathGlobFilter"], own["maxPartitionBytes"]
+        arguments=arguments,
+        paths=(*own["paths"], *own["path"]),
+        framing=own["framing"],
+        file_compression=own["file_compression"],
+        pattern=own["pathGlobFilter"],
+        part_bytes=own["maxPartitionBytes"],
     )
 
 
-def _known(name: str) -> str:
+def _canonical(name: str) -> str:
     if name.lower() not in _NAMES:
-        raise ValueError(f"unknown option {name!r}; allowed are {', '.join(_READERS)}")
+        raise ValueError(f"unknown option {name!r}; allowed are {', '.join(_PARSERS)}")
     return _NAMES[name.lower()]
 
 
-def _read(name: str, text: str) -> Any:
+def _parse(name: str, text: str) -> Any:
     try:
-        return _READERS[name](text)
+        return _PARSERS[name](text)
     except ValueError as error:
         raise ValueError(f"option {name}: {text!r} is not {error}") from None
 
@@ -78,58 +86,53 @@ def _json(text: str) -> Any:
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
+    def parse(text: str) -> str:
         if text not in allowed:
             raise ValueError(f"one of {', '.join(allowed)}")
         return text
 
-    return read
+    return parse
 
 
 def _bytes(text: str) -> int:
-    """A number of bytes, as Spark's own settings spell it: 67108864, 65536k, 64m, 64MB."""
+    """A size in the notation of Spark's settings: 67108864, 65536k, 64m, 64MB."""
     number = re.fullmatch(r"(\d+)\s*([kmg]?)b?", text.strip().lower())
     if not number or not int(number[1]):
         raise ValueError("a number of bytes")
     return int(number[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[number[2]]
 
 
-_TEXTS = (
-    "dialect",
-    "schema",
-    "database",
-    "table",
-    "layout",
-    "mode",
-    "time_zone",
-    "zero_date",
-    "compression",
-    "missing",
-    "claim_check",
-    "decimal_handling_mode",
-    "time_precision_mode",
-    "binary_handling_mode",
-    "bigint_unsigned_handling_mode",
-    "writer_schema",
-)
+def _parser(annotation: str) -> Callable[[str], Any]:
+    """How text becomes an argument of this type."""
+    by_type = {"bool": _flag, "Sequence": _names, "Mapping": _json}
+    return next((parse for name, parse in by_type.items() if annotation.startswith(name)), str)
 
-_READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(_TEXTS, str),
-    "fields": _names,
+
+# Options of one dialect are not in the signature of `Decoder`.
+_DIALECT_OPTIONS = {
+    "column_types": "Mapping[str, str]",
+    "decimal_handling_mode": "str",
+    "time_precision_mode": "str",
+    "binary_handling_mode": "str",
+    "bigint_unsigned_handling_mode": "str",
+    "writer_schema": "str",
+}
+
+_ANNOTATIONS = {name: str(parameter.annotation) for name, parameter in PARAMETERS.items()} | _DIALECT_OPTIONS
+
+# The source itself decides which columns have the message and its key.
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    **{name: _parser(annotation) for name, annotation in _ANNOTATIONS.items() if name not in ("value", "key")},
     "keep": _kept,
-    "labels": _json,
-    "column_types": _json,
-    "case_sensitive": _flag,
-    "lenient": _flag,
     "path": lambda text: (text,),
-    "paths": _json,  # so Spark passes several paths of one load
+    "paths": _json,  # Spark passes the list of a load() with several paths in this form
     "framing": _one_of("auto", *FRAMINGS),
     "file_compression": _one_of("auto", *COMPRESSIONS),
     "pathGlobFilter": str,
     "maxPartitionBytes": _bytes,
 }
 
-_NAMES = {name.lower(): name for name in _READERS}
+_NAMES = {name.lower(): name for name in _PARSERS}
 
 _DEFAULTS: dict[str, Any] = {
     "path": (),

@@ -1,7 +1,7 @@
-"""What the micro-batches of a stream held, told while it runs.
+"""Reports the metrics of each micro-batch while a stream runs.
 
-Spark's listeners get every query's progress, and the counts of `decode(..., metrics=...)` are in it. This puts them
-into words; it counts nothing itself.
+Spark's listeners receive the progress of every query, which contains the metrics of `decode(..., metrics=...)`. This
+module formats them; it counts nothing itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from towpath.spark.counts import ERROR_KINDS
+from towpath.spark.metrics import ERROR_KINDS, TOTALS
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -26,50 +26,48 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("towpath.spark")
 
-_TOTALS = ("messages", "rows", "filtered", "dropped")
-
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """What one micro-batch held."""
+    """The metrics of one micro-batch."""
 
     query: str
-    """The query's name, or its id where it has none."""
+    """The query's name, or its id if it has none."""
     metrics: str
-    """The name that was given to `decode`."""
+    """The name that was passed to `decode`."""
     batch: int
     messages: int
     rows: int
     filtered: int
     dropped: int
     errors: dict[str, int]
-    """Counts by kind, without the kinds that did not occur."""
+    """Counts by kind; kinds that did not occur are left out."""
     messages_per_second: float
-    """Spark's own `processedRowsPerSecond`: input rows of the whole query, by the time that the batch took."""
+    """Spark's `processedRowsPerSecond`: input rows of the whole query per second of the batch's duration."""
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{getattr(self, name)} {name}" for name in _TOTALS)
+        counts = ", ".join(f"{getattr(self, name)} {name}" for name in TOTALS)
         errors = ", ".join(f"{count} {kind}" for kind, count in self.errors.items()) or "none"
         speed = f"{self.messages_per_second:.0f} messages/s"
         return f"{self.query}: batch {self.batch}: {counts}, errors: {errors} ({speed})"
 
 
 def progress_listener(report: Callable[[BatchCounts], object] | None = None) -> StreamingQueryListener:
-    """Make a listener that tells what each micro-batch held: `spark.streams.addListener(progress_listener())`.
+    """Create a listener that reports each micro-batch's metrics: `spark.streams.addListener(progress_listener())`.
 
-    It tells of every streaming query whose `decode` was given a name as `metrics`, on classic Spark and, from Spark 4
-    on, on Connect.
+    It reports every streaming query whose `decode` got a name as `metrics`, on classic Spark and, since Spark 4, on
+    Spark Connect.
 
     Args:
-        report: Called with the `BatchCounts` of each micro-batch, on Spark's own listener thread. Without it they go
-            to the logger "towpath.spark": as a warning where there are errors or dropped rows, else as info.
+        report: Called with the `BatchCounts` of each micro-batch, on Spark's listener thread. By default they are
+            logged to "towpath.spark": as a warning if there are errors or dropped rows, otherwise as info.
 
     Returns:
         A `pyspark.sql.streaming.StreamingQueryListener`.
     """
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
-    tell = report or _log_counts
+    emit = report or _log_counts
 
     class Listener(StreamingQueryListener):
         def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
@@ -77,7 +75,7 @@ def progress_listener(report: Callable[[BatchCounts], object] | None = None) -> 
 
         def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
             for counts in batch_counts(event.progress):
-                tell(counts)
+                emit(counts)
 
         def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
             pass
@@ -89,9 +87,9 @@ def progress_listener(report: Callable[[BatchCounts], object] | None = None) -> 
 
 
 def batch_counts(progress: StreamingQueryProgress) -> list[BatchCounts]:
-    """The counts of towpath in a query's progress; other observations of the query are left alone."""
+    """The metrics of towpath in a query's progress; other observations of the query are ignored."""
     observed = progress.observedMetrics.items()
-    return [_counts(progress, name, row) for name, row in observed if {*_TOTALS, "errors"} <= {*row.asDict()}]
+    return [_counts(progress, name, row) for name, row in observed if {*TOTALS, "errors"} <= {*row.asDict()}]
 
 
 def _counts(progress: StreamingQueryProgress, name: str, row: Row) -> BatchCounts:
@@ -100,7 +98,7 @@ def _counts(progress: StreamingQueryProgress, name: str, row: Row) -> BatchCount
         query=progress.name or str(progress.id),
         metrics=name,
         batch=progress.batchId,
-        **{total: row[total] for total in _TOTALS},
+        **{total: row[total] for total in TOTALS},
         errors={kind: count for kind, count in errors.items() if count},
         messages_per_second=progress.processedRowsPerSecond,
     )

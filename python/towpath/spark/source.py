@@ -1,6 +1,6 @@
-"""Files of messages as a data source of Spark: `spark.read.format("towpath")`.
+"""The data source `spark.read.format("towpath")`: files of messages.
 
-The workers read the files and decode them, and the JVM sees only the rows. This module needs pyspark 4.
+The Python workers read and decode the files; the JVM receives only rows. This module needs pyspark 4.
 """
 
 from __future__ import annotations
@@ -14,76 +14,77 @@ from pyspark.sql.types import StructType
 
 from towpath import files
 from towpath._towpath import DecodeError
-from towpath.archives import forget_importers
+from towpath.archives import drop_spark_importers
 from towpath.decoder import Decoder
 from towpath.scalars import integer, text
-from towpath.spark.options import KEPT, Settings, settings
+from towpath.spark.options import KEPT, Settings, parse_options
 
-# `_sequence` orders changes by the input's `offset`: here by file, and in it by the message's place.
+# `_sequence` orders changes by the input column `offset`. Here that is the file's number in the upper bits, and the
+# message's offset within the file in the lower 44 bits.
 _FILE_BITS = 44
 
 
 class TowpathDataSource(DataSource):
-    """Files of messages, decoded where they are read. `docs/source.md` has its options."""
+    """Reads files of messages. The options are described in `docs/source.md`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._settings = settings(options)
+        self._settings = parse_options(options)
         self._schema = _decoder(self._settings, "lines").spark_schema
 
     @classmethod
     def name(cls) -> str:
-        """What `spark.read.format` calls it."""
+        """The name for `spark.read.format`."""
         return "towpath"
 
     def schema(self) -> StructType:
-        """The columns of the layout and of `keep`."""
+        """The columns of the layout, followed by those of `keep`."""
         return self._schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of a batch.
+        """The reader of a batch query.
 
         Raises:
-            ValueError: `DataFrameReader.schema` asked for other columns than the layout has, or no path is named.
+            ValueError: `DataFrameReader.schema` named columns that are not the layout's, or there is no path.
         """
-        if _shape(schema) != _shape(self._schema):
+        if _columns(schema) != _columns(self._schema):
             raise ValueError(
                 f'the rows are {self._schema.simpleString()}: name the table\'s columns in option("schema", ...), '
                 "envelope columns in fields, and do not call schema()"
             )
-        if not self._settings.places:
+        if not self._settings.paths:
             raise ValueError("path: name a file, a folder or a pattern, in load()")
         return TowpathReader(self._settings)
 
 
-def _shape(schema: StructType) -> list[tuple[str, str]]:
+def _columns(schema: StructType) -> list[tuple[str, str]]:
     return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
 @dataclass
 class MessagePartition(InputPartition):
-    """What one task reads: a part of a large file, or several small files."""
+    """The input of one task: a part of a large file, or several small files."""
 
     parts: tuple[files.Part, ...]
 
 
 class TowpathReader(DataSourceReader):
-    """Finds and splits the files where the query is planned, reads and decodes them on the workers."""
+    """Finds and splits the files while the query is planned, reads and decodes them on the workers."""
 
-    def __init__(self, asked: Settings) -> None:
-        self._settings = asked
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
 
     def partitions(self) -> list[InputPartition]:
-        """Parts of all files, in their order."""
-        asked = self._settings
-        found = files.find(asked.places, asked.pattern, asked.framing, asked.file_compression)
-        parts = (part for file in found for part in files.split(file, asked.part_bytes))
-        return [MessagePartition(parts) for parts in files.together(parts, asked.part_bytes)]
+        """Parts of all files, in the order of the files."""
+        settings = self._settings
+        found = files.find(settings.paths, settings.pattern, settings.framing, settings.file_compression)
+        parts = (part for file in found for part in files.split(file, settings.part_bytes))
+        return [MessagePartition(parts) for parts in files.together(parts, settings.part_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
         assert isinstance(partition, MessagePartition)
-        forget_importers()
+        drop_spark_importers()
         for part in partition.parts:
             yield from self._rows(part)
 
@@ -92,12 +93,12 @@ class TowpathReader(DataSourceReader):
         ordered = "_sequence" in decoder.schema.names
         for batch in files.messages(part):
             try:
-                yield decoder.decode(self._with_place(batch, part.file, ordered))
+                yield decoder.decode(self._with_origin(batch, part.file, ordered))
             except DecodeError as error:
                 raise ValueError(f"{part.file.name}: byte {batch['_offset'][error.row]}: {error}") from error
 
-    def _with_place(self, batch: pa.RecordBatch, file: files.File, ordered: bool) -> pa.RecordBatch:
-        """The messages with where they come from, as far as it is asked for."""
+    def _with_origin(self, batch: pa.RecordBatch, file: files.File, ordered: bool) -> pa.RecordBatch:
+        """The messages with the columns for their origin that the output needs."""
         if ordered:
             import pyarrow.compute as pc
 
@@ -108,7 +109,7 @@ class TowpathReader(DataSourceReader):
         return batch
 
 
-def _decoder(asked: Settings, framing: str) -> Decoder:
-    keep = {name: pa.type_for_alias(KEPT[name]) for name in asked.arguments.get("keep", ())}
+def _decoder(settings: Settings, framing: str) -> Decoder:
+    keep = {name: pa.type_for_alias(KEPT[name]) for name in settings.arguments.get("keep", ())}
     key = "key" if framing == "key-value" else None
-    return Decoder(**{**asked.arguments, "keep": keep, "key": key})
+    return Decoder(**{**settings.arguments, "keep": keep, "key": key})

@@ -1,4 +1,4 @@
-"""Arrow types as Spark's and back."""
+"""Conversion between Arrow and Spark schemas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def struct_type(schema: pa.Schema) -> StructType:
-    """An Arrow schema as Spark's `StructType`; `ValueError` for what Spark cannot take back from Arrow."""
+    """An Arrow schema as Spark `StructType`; `ValueError` for a type that Spark cannot read from Arrow."""
     from pyspark.sql.types import StructType
 
     return StructType([_spark_field(field, field.name) for field in schema])
@@ -25,7 +25,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def is_struct_type(schema: object) -> TypeGuard[StructType]:
-    """Whether this is a `StructType`, told without importing pyspark."""
+    """Whether this is a `StructType`; does not import pyspark."""
     return any(
         base.__name__ == "StructType" and base.__module__.startswith("pyspark.") for base in type(schema).__mro__
     )
@@ -51,10 +51,10 @@ def _spark_type(arrow: pa.DataType, path: str) -> DataType:
         return spark.DecimalType(arrow.precision, arrow.scale)
     if pa.types.is_timestamp(arrow) and arrow.unit == "us":
         return spark.TimestampType() if arrow.tz else spark.TimestampNTZType()
-    fitting: type[DataType] | None = getattr(spark, _SPARK_NAMES.get(arrow, ""), None)
-    if fitting:
-        return fitting()
-    raise ValueError(f"column {path}: Spark has no type for Arrow's {arrow}; ask for {_instead(arrow)}")
+    spark_class: type[DataType] | None = getattr(spark, _SPARK_NAMES.get(arrow, ""), None)
+    if spark_class:
+        return spark_class()
+    raise ValueError(f"column {path}: Spark has no type for Arrow's {arrow}; ask for {_alternative(arrow)}")
 
 
 def _arrow_type(spark: DataType, path: str) -> pa.DataType:
@@ -75,7 +75,7 @@ def _arrow_type(spark: DataType, path: str) -> pa.DataType:
     raise ValueError(f"column {path}: no MySQL value becomes Spark's {spark.simpleString()}; ask for string")
 
 
-# The classes by name: which of them a pyspark has depends on its version.
+# By class name, since which classes exist depends on the version of pyspark.
 _ARROW_TYPES = {
     "BooleanType": pa.bool_(),
     "ByteType": pa.int8(),
@@ -92,7 +92,7 @@ _ARROW_TYPES = {
     "TimeType": pa.time64("ns"),
     "CharType": pa.string(),
     "VarcharType": pa.string(),
-    "VariantType": pa.string(),  # a variant is delivered as its text, for Spark's parse_json
+    "VariantType": pa.string(),  # delivered as JSON text, for Spark's parse_json
 }
 
 _SPARK_NAMES = {
@@ -112,7 +112,7 @@ _SPARK_NAMES = {
     pa.time64("ns"): "TimeType",  # from Spark 4.1 on
 }
 
-_INSTEAD = {
+_ALTERNATIVES = {
     pa.uint8(): "smallint",
     pa.uint16(): "int",
     pa.uint32(): "bigint",
@@ -120,8 +120,8 @@ _INSTEAD = {
 }
 
 
-def _instead(arrow: pa.DataType) -> str:
-    """What to ask for where Spark does not know a type."""
+def _alternative(arrow: pa.DataType) -> str:
+    """The type to suggest for one that Spark does not have."""
     if pa.types.is_decimal256(arrow):
         return f"decimal(38,{min(arrow.scale, 38)}) or string"
     if pa.types.is_timestamp(arrow):
@@ -130,4 +130,4 @@ def _instead(arrow: pa.DataType) -> str:
         return "interval day to second, which has microseconds"
     if pa.types.is_time64(arrow):
         return 'time64("ns") on Spark 4.1 or later, or interval day to second'
-    return _INSTEAD.get(arrow, "string")
+    return _ALTERNATIVES.get(arrow, "string")

@@ -1,8 +1,8 @@
-//! ColumnCache of columns: what a message says of a column beside its value, met once and then compared.
+//! Cache of column metadata.
 //!
-//! canal's protobuf names and describes a column beside each of its values. The rows of a table repeat that, byte for byte and
-//! in the same order, so each shape remembers which one followed it last time: a column that has the bytes of that shape around
-//! its value needs no look at its name, its type or the rest.
+//! canal's protobuf repeats a column's name and type with each value. The rows of a table repeat these byte for byte and in the
+//! same order, so each cached column remembers its last successor: a column with that prefix and suffix around its value needs no
+//! parsing of its name, its type and the rest.
 
 use std::ops::Range;
 
@@ -10,67 +10,67 @@ use hashbrown::HashMap;
 
 use crate::interner::NameId;
 
-/// A shape's number within one chunk of messages.
-pub(crate) type ShapeId = usize;
+/// Index of a cached column, valid within one chunk of messages.
+pub(crate) type ColumnId = usize;
 
-/// A column without its value.
-pub(crate) struct Shape<'a> {
+/// A column's metadata, without its value.
+pub(crate) struct CachedColumn<'a> {
     pub key: NameId,
-    /// Whether anybody asks for its values.
-    pub wanted: bool,
-    /// The bytes before and behind what differs from row to row, where these can be told.
-    around: Option<(Edge<'a>, Edge<'a>)>,
-    /// Which shape followed last time.
-    next: ShapeId,
-    /// What a row says that ends with this shape: it is reached in one way only.
-    described: Option<Described<'a>>,
+    /// Whether its values are requested.
+    pub is_requested: bool,
+    /// Prefix and suffix of the varying part, unless its fields are out of order.
+    affixes: Option<(Affix<'a>, Affix<'a>)>,
+    /// The last successor.
+    next: ColumnId,
+    /// Metadata of a row that ends with this column, which only one sequence of columns reaches.
+    row_metadata: Option<RowMetadata<'a>>,
 }
 
-impl<'a> Shape<'a> {
-    pub fn new(key: NameId, wanted: bool, around: Option<(&'a [u8], &'a [u8])>) -> Self {
-        let around = around.map(|(before, behind)| (Edge::before(before), Edge::behind(behind)));
-        Shape { key, wanted, around, next: NONE, described: None }
+impl<'a> CachedColumn<'a> {
+    pub fn new(key: NameId, is_requested: bool, affixes: Option<(&'a [u8], &'a [u8])>) -> Self {
+        let affixes = affixes.map(|(prefix, suffix)| (Affix::prefix(prefix), Affix::suffix(suffix)));
+        CachedColumn { key, is_requested, affixes, next: NONE, row_metadata: None }
     }
 
-    /// What stands between its bytes in a column of this shape.
+    /// Returns the varying part of a column with this metadata.
     #[inline(always)]
-    pub fn between(&self, column: &'a [u8]) -> Option<&'a [u8]> {
-        let (before, behind) = self.around.as_ref()?;
-        let end = column.len().checked_sub(behind.bytes.len())?;
-        let between = column.get(before.bytes.len()..end)?;
-        let is_alike = match column.first_chunk().zip(column.last_chunk()) {
-            Some((head, tail)) => before.begins(*head, column) && behind.ends(*tail, column),
-            None => column.starts_with(before.bytes) && column.ends_with(behind.bytes),
+    pub fn varying_part(&self, column: &'a [u8]) -> Option<&'a [u8]> {
+        let (prefix, suffix) = self.affixes.as_ref()?;
+        let end = column.len().checked_sub(suffix.bytes.len())?;
+        let varying = column.get(prefix.bytes.len()..end)?;
+        let matches = match column.first_chunk().zip(column.last_chunk()) {
+            Some((head, tail)) => prefix.begins(*head, column) && suffix.ends(*tail, column),
+            None => column.starts_with(prefix.bytes) && column.ends_with(suffix.bytes),
         };
-        is_alike.then_some(between)
+        matches.then_some(varying)
     }
 }
 
-/// The bytes on one side of what differs, and up to 16 of them as a number: nearly always one comparison in place of a call.
-struct Edge<'a> {
+/// Prefix or suffix, with up to 16 of its bytes as an integer: nearly always one comparison instead of a call.
+struct Affix<'a> {
     bytes: &'a [u8],
     block: u128,
-    /// Which bits of the block count.
+    /// Mask of the block's significant bits.
     mask: u128,
 }
 
-impl<'a> Edge<'a> {
-    /// The block begins as the bytes do.
-    fn before(bytes: &'a [u8]) -> Self {
+impl<'a> Affix<'a> {
+    /// The block begins like the bytes.
+    fn prefix(bytes: &'a [u8]) -> Self {
         let (mut block, mut mask) = ([0; 16], [0; 16]);
         for ((to, counts), from) in block.iter_mut().zip(&mut mask).zip(bytes) {
             (*to, *counts) = (*from, u8::MAX);
         }
-        Edge { bytes, block: u128::from_le_bytes(block), mask: u128::from_le_bytes(mask) }
+        Affix { bytes, block: u128::from_le_bytes(block), mask: u128::from_le_bytes(mask) }
     }
 
-    /// The block ends as the bytes do.
-    fn behind(bytes: &'a [u8]) -> Self {
+    /// The block ends like the bytes.
+    fn suffix(bytes: &'a [u8]) -> Self {
         let (mut block, mut mask) = ([0; 16], [0; 16]);
         for ((to, counts), from) in block.iter_mut().zip(&mut mask).rev().zip(bytes.iter().rev()) {
             (*to, *counts) = (*from, u8::MAX);
         }
-        Edge { bytes, block: u128::from_le_bytes(block), mask: u128::from_le_bytes(mask) }
+        Affix { bytes, block: u128::from_le_bytes(block), mask: u128::from_le_bytes(mask) }
     }
 
     #[inline(always)]
@@ -84,41 +84,41 @@ impl<'a> Edge<'a> {
     }
 }
 
-/// What a row says of its columns, taken together.
+/// Metadata of all columns of a row.
 #[derive(Clone, Debug)]
-pub(crate) struct Described<'a> {
+pub(crate) struct RowMetadata<'a> {
     pub types: Option<usize>,
     pub primary_key: Option<Range<usize>>,
     pub jdbc_types: &'a str,
 }
 
-/// The shapes that were met in a chunk of messages. More than [`ColumnCache::MOST`] are forgotten.
+/// Cache of the columns in a chunk of messages. It is reset once it has more than [`ColumnCache::MAX_COLUMNS`].
 #[derive(Default)]
 pub(crate) struct ColumnCache<'a> {
-    shapes: Vec<Shape<'a>>,
-    /// By database and table: what comes before the first column before the change; the next one is for that after it.
-    starts: HashMap<(&'a str, &'a str), ShapeId>,
-    /// Those of the table that was met last.
-    last_starts: (&'a str, &'a str, ShapeId),
+    columns: Vec<CachedColumn<'a>>,
+    /// By database and table: the predecessor of the before image's first column; that of the after image has the next id.
+    starts: HashMap<(&'a str, &'a str), ColumnId>,
+    /// The entry of `starts` for the last table.
+    last_starts: (&'a str, &'a str, ColumnId),
 }
 
-/// No shape: the place that it has in the list is empty.
-const NONE: ShapeId = 0;
+/// No column: index 0 holds a placeholder.
+const NONE: ColumnId = 0;
 
 impl<'a> ColumnCache<'a> {
-    const MOST: usize = 1 << 14;
+    const MAX_COLUMNS: usize = 1 << 14;
 
-    /// Forgets all shapes if they have become too many: numbers given out before mean nothing afterwards.
+    /// Resets the cache if it has too many columns: earlier ids are invalid then.
     pub fn trim(&mut self) {
-        if self.shapes.len() > Self::MOST {
+        if self.columns.len() > Self::MAX_COLUMNS {
             *self = ColumnCache::default();
         }
     }
 
-    /// What comes before the first columns of the two images of a table's rows.
-    pub fn starts(&mut self, database: &'a str, table: &'a str) -> [ShapeId; 2] {
-        if self.shapes.is_empty() {
-            self.push(Shape::new(NameId::START, false, None));
+    /// Returns the predecessors of the first columns of a table's before and after images.
+    pub fn starts(&mut self, database: &'a str, table: &'a str) -> [ColumnId; 2] {
+        if self.columns.is_empty() {
+            self.push(CachedColumn::new(NameId::START, false, None));
         }
         let (last_database, last_table, last) = self.last_starts;
         if last != NONE && last_database == database && last_table == table {
@@ -127,7 +127,7 @@ impl<'a> ColumnCache<'a> {
         let before = match self.starts.get(&(database, table)) {
             Some(before) => *before,
             None => {
-                let [before, _] = [(); 2].map(|()| self.push(Shape::new(NameId::START, false, None)));
+                let [before, _] = [(); 2].map(|()| self.push(CachedColumn::new(NameId::START, false, None)));
                 self.starts.insert((database, table), before);
                 before
             }
@@ -136,41 +136,42 @@ impl<'a> ColumnCache<'a> {
         [before, before + 1]
     }
 
-    fn push(&mut self, shape: Shape<'a>) -> ShapeId {
-        self.shapes.push(shape);
-        self.shapes.len() - 1
+    fn push(&mut self, column: CachedColumn<'a>) -> ColumnId {
+        self.columns.push(column);
+        self.columns.len() - 1
     }
 
-    /// The name that belongs to a shape.
-    pub fn key(&self, shape: ShapeId) -> NameId {
-        self.shapes.get(shape).map_or(NameId::START, |shape| shape.key)
+    /// Returns the name of a column.
+    pub fn key(&self, column: ColumnId) -> NameId {
+        self.columns.get(column).map_or(NameId::START, |column| column.key)
     }
 
-    /// The shape that followed last time.
+    /// Returns the last successor of a column.
     #[inline(always)]
-    pub fn following(&self, previous: ShapeId) -> Option<(ShapeId, &Shape<'a>)> {
-        let next = self.shapes.get(previous)?.next;
-        let shape = self.shapes.get(next)?;
-        (next != NONE).then_some((next, shape))
+    pub fn following(&self, previous: ColumnId) -> Option<(ColumnId, &CachedColumn<'a>)> {
+        let next = self.columns.get(previous)?.next;
+        let column = self.columns.get(next)?;
+        (next != NONE).then_some((next, column))
     }
 
-    /// Adds a shape that follows another one.
-    pub fn add(&mut self, shape: Shape<'a>, previous: ShapeId) -> ShapeId {
-        let id = self.push(shape);
-        if let Some(previous) = self.shapes.get_mut(previous) {
+    /// Adds a column as the successor of another one.
+    pub fn add(&mut self, column: CachedColumn<'a>, previous: ColumnId) -> ColumnId {
+        let id = self.push(column);
+        if let Some(previous) = self.columns.get_mut(previous) {
             previous.next = id;
         }
         id
     }
 
-    pub fn described(&self, last: ShapeId) -> Option<&Described<'a>> {
-        self.shapes.get(last)?.described.as_ref()
+    /// Returns the metadata of a row that ends with this column.
+    pub fn row_metadata(&self, last: ColumnId) -> Option<&RowMetadata<'a>> {
+        self.columns.get(last)?.row_metadata.as_ref()
     }
 
-    /// Keeps what a row says that ends with this shape.
-    pub fn describe(&mut self, last: ShapeId, described: Described<'a>) {
-        if let Some(last) = self.shapes.get_mut(last) {
-            last.described = Some(described);
+    /// Stores the metadata of a row that ends with this column.
+    pub fn set_row_metadata(&mut self, last: ColumnId, row_metadata: RowMetadata<'a>) {
+        if let Some(last) = self.columns.get_mut(last) {
+            last.row_metadata = Some(row_metadata);
         }
     }
 }
@@ -180,19 +181,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_found_between_edges_of_every_length() {
+    fn affixes_of_every_length_match_exactly() {
         let text: Vec<u8> = (1..=120).collect();
-        for (before, between, behind) in (0..40).flat_map(|before| (0..40).map(move |behind| (before, (before + behind) % 20, behind))) {
-            let column = &text[..before + between + behind];
-            let around = (&column[..before], &column[before + between..]);
-            let shape = Shape::new(NameId::START, true, Some(around));
-            assert_eq!(shape.between(column), Some(&column[before..before + between]), "{before} {between} {behind}");
-            for at in (0..before).chain(before + between..column.len()) {
+        for (prefix, varying, suffix) in (0..40).flat_map(|prefix| (0..40).map(move |suffix| (prefix, (prefix + suffix) % 20, suffix))) {
+            let column = &text[..prefix + varying + suffix];
+            let affixes = (&column[..prefix], &column[prefix + varying..]);
+            let cached = CachedColumn::new(NameId::START, true, Some(affixes));
+            assert_eq!(cached.varying_part(column), Some(&column[prefix..prefix + varying]), "{prefix} {varying} {suffix}");
+            for at in (0..prefix).chain(prefix + varying..column.len()) {
                 let mut other = column.to_vec();
                 other[at] ^= 0x80;
-                assert_eq!(shape.between(&other), None, "{at} of {before} {between} {behind}");
+                assert_eq!(cached.varying_part(&other), None, "{at} of {prefix} {varying} {suffix}");
             }
-            assert!(between > 0 || column.is_empty() || shape.between(&column[1..]).is_none());
+            assert!(varying > 0 || column.is_empty() || cached.varying_part(&column[1..]).is_none());
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Row changes: the rows of one table that one statement changed, column by column.
+//! Row changes: the rows of one table that one statement changed.
 
 use std::borrow::Cow;
 
 use hashbrown::HashSet;
 
-use super::column_cache::{Described, Shape, ShapeId};
-use super::proto::{EVENT_TYPES, UPDATE, column, row_change, row_data, word};
+use super::column_cache::{CachedColumn, ColumnId, RowMetadata};
+use super::proto::{EVENT_TYPES, UPDATE, column, enum_name, row_change, row_data};
 use super::{Context, Header, Xa, event_type};
 use crate::dialect::canal_json;
 use crate::error::{Fault, Kind, Result};
@@ -16,32 +16,32 @@ use crate::wire::json::quoted;
 use crate::wire::protobuf::{Reader, Tag};
 use crate::wire::utf8::is_utf8;
 
-/// A RowChange as far as it is read: the rows of one table that one statement changed, or a statement.
+/// State of reading a RowChange: the rows of one table that one statement changed, or a statement.
 pub(super) struct Change<'a> {
     header: Header<'a>,
     event_type: Option<u64>,
     is_ddl: bool,
     sql: &'a str,
     xa: Xa<'a>,
-    /// What comes before the first column of each image.
-    starts: [ShapeId; 2],
-    /// Where its images begin in `context.events.images`: two for each row.
+    /// Predecessor of the first column of each image.
+    starts: [ColumnId; 2],
+    /// Index of its first image in `context.events.images`, which has two for each row.
     first_image: usize,
     last_row: Option<LastRow<'a>>,
 }
 
-/// The row that was read last, which speaks for all: they have the same columns.
+/// The last row, from which the metadata is read: all rows have the same columns.
 struct LastRow<'a> {
     row: Reader<'a>,
     before: ImageEnd,
     after: ImageEnd,
 }
 
-/// How an image ended.
+/// State at the end of an image.
 #[derive(Clone, Copy)]
 struct ImageEnd {
-    shape: ShapeId,
-    /// Whether its columns had the bytes of the shapes that led here, so that these say what it says.
+    column: ColumnId,
+    /// Whether all columns matched the cached ones, whose metadata is then the image's.
     is_exact: bool,
     is_present: bool,
 }
@@ -86,21 +86,21 @@ impl<'a> Change<'a> {
     }
 
     fn emit(&self, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
-        let operation = word(&EVENT_TYPES, self.event_type.or(self.header.event_type).unwrap_or(UPDATE));
+        let operation = enum_name(&EVENT_TYPES, self.event_type.or(self.header.event_type).unwrap_or(UPDATE));
         let op = canal_json::op_of(&operation, self.is_ddl);
         let images = self.first_image..context.events.images.len();
-        // A statement that canal logged as text has a row's type, but no rows.
+        // A statement logged as text has the type of a row change, but no rows.
         let is_statement = op.is_row_change() && images.is_empty() && !self.sql.is_empty();
         if op.is_row_change() && images.is_empty() && !is_statement {
             return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("rowDatas"));
         }
         let mut envelope = self.header.envelope(operation, self.xa.id, context.reading);
-        // Empty where there is no statement.
+        // Empty if there is no statement.
         envelope.sql = (self.is_ddl || !self.sql.is_empty()).then_some(Cow::Borrowed(self.sql));
         if let (true, Some(row)) = (op.is_row_change(), &self.last_row) {
-            let described = row.describe(&images, context)?;
-            (envelope.types, envelope.primary_key) = (described.types, described.primary_key);
-            envelope.jdbc_types = Some(described.jdbc_types.into());
+            let metadata = row.metadata(&images, context)?;
+            (envelope.types, envelope.primary_key) = (metadata.types, metadata.primary_key);
+            envelope.jdbc_types = Some(metadata.jdbc_types.into());
         }
         let envelope = context.events.envelope(envelope);
         if !op.is_row_change() || is_statement {
@@ -116,16 +116,16 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Before and after of one row.
+/// Returns the before and after images of one row.
 fn row_images(op: Op, before: Option<Cells>, after: Option<Cells>, events: &Events<'_, '_, '_>) -> Result<(Option<Image>, Option<Image>)> {
     let missing = || Fault::new(Kind::Envelope, format!("a row of this {} has no image", op.name()));
     match op {
         Op::Delete => Ok((Some(Image::whole(before.or(after).ok_or_else(missing)?)), None)),
         Op::Update => {
             let after = after.ok_or_else(missing)?;
-            let whole = before.as_ref().is_none_or(|before| have_same_keys(before, &after, events));
-            // `binlog_row_image` other than FULL: what an update did not touch is not written again.
-            let base = if whole { 0..0 } else { before.clone().unwrap_or_default() };
+            let is_complete = before.as_ref().is_none_or(|before| have_same_keys(before, &after, events));
+            // With a `binlog_row_image` other than FULL, the after image omits unchanged columns.
+            let base = if is_complete { 0..0 } else { before.clone().unwrap_or_default() };
             Ok((before.map(Image::whole), Some(Image { base, own: after })))
         }
         _ => Ok((None, Some(Image::whole(after.ok_or_else(missing)?)))),
@@ -137,15 +137,15 @@ fn have_same_keys(one: &Cells, other: &Cells, events: &Events<'_, '_, '_>) -> bo
     keys(one).eq(keys(other))
 }
 
-/// Reads the columns of an image, which stand together, into cells; `start` is what comes before the first.
-fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ShapeId, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<ImageEnd> {
+/// Reads the consecutive columns of an image into cells; `start` is the predecessor of the first.
+fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ColumnId, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<ImageEnd> {
     let first = context.events.cells.len();
-    let mut end = ImageEnd { shape: start, is_exact: true, is_present: false };
+    let mut end = ImageEnd { column: start, is_exact: true, is_present: false };
     while let Some(column) = row.repeated(image)? {
         end.is_present = true;
-        match as_before(column.rest(), end.shape, context) {
-            Some(shape) => end.shape = shape,
-            None => in_full(column, &mut end, context)?,
+        match read_cached(column.rest(), end.column, context) {
+            Some(id) => end.column = id,
+            None => read_uncached(column, &mut end, context)?,
         }
     }
     let cells = first..context.events.cells.len();
@@ -153,30 +153,30 @@ fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ShapeId, context: &mut Con
     Ok(end)
 }
 
-/// Reads a column that is as the one in its place was last time, but for its value.
+/// Reads a column that equals the cached successor of `previous`, except for its value.
 #[inline(always)]
-fn as_before<'a>(column: &'a [u8], previous: ShapeId, context: &mut Context<'_, '_, 'a, '_, '_>) -> Option<ShapeId> {
-    let (id, shape) = context.columns.following(previous)?;
-    let value = value_in(shape.between(column)?)?;
-    if shape.wanted {
+fn read_cached<'a>(column: &'a [u8], previous: ColumnId, context: &mut Context<'_, '_, 'a, '_, '_>) -> Option<ColumnId> {
+    let (id, cached) = context.columns.following(previous)?;
+    let value = parse_varying(cached.varying_part(column)?)?;
+    if cached.is_requested {
         let value = match value {
             Some(value) if is_utf8(value) => Value::Plain(value),
             Some(_) => return None,
             None => Value::Null,
         };
-        context.events.cells.push((shape.key, value));
+        context.events.cells.push((cached.key, value));
     }
     Some(id)
 }
 
-/// The value in what differs between columns of one shape: `updated`, `isNull`, `value`. None if that is not all.
+/// Parses the varying part of a column: `updated`, `isNull`, `value`. Returns `None` if it has other fields.
 #[inline(always)]
-fn value_in(bytes: &[u8]) -> Option<Option<&[u8]>> {
+fn parse_varying(bytes: &[u8]) -> Option<Option<&[u8]>> {
     const UPDATED: u8 = column::updated as u8;
     const IS_NULL: u8 = column::isNull as u8;
     const VALUE: u8 = column::value as u8;
     let bytes = match bytes {
-        // What canal writes.
+        // The common case from canal.
         [UPDATED, 0..=1, IS_NULL, 0, VALUE, length @ 0..0x80, value @ ..] => {
             return (value.len() == usize::from(*length)).then_some(Some(value));
         }
@@ -184,16 +184,16 @@ fn value_in(bytes: &[u8]) -> Option<Option<&[u8]>> {
         _ => bytes,
     };
     match bytes {
-        [IS_NULL, 0, VALUE, rest @ ..] | [VALUE, rest @ ..] => with_length(rest).map(Some),
+        [IS_NULL, 0, VALUE, rest @ ..] | [VALUE, rest @ ..] => length_prefixed(rest).map(Some),
         [IS_NULL, 1] => Some(None),
         [IS_NULL, 0] | [] => Some(Some(&[])),
         _ => None,
     }
 }
 
-/// All the bytes behind a length, if they are as many.
+/// Returns the rest after a length prefix, if it has that length.
 #[inline(always)]
-fn with_length(bytes: &[u8]) -> Option<&[u8]> {
+fn length_prefixed(bytes: &[u8]) -> Option<&[u8]> {
     let (length, rest) = match bytes {
         [length @ 0..0x80, rest @ ..] => (usize::from(*length), rest),
         [low, high @ 0..0x80, rest @ ..] => (usize::from(*high) << 7 | usize::from(*low & 0x7F), rest),
@@ -207,21 +207,21 @@ fn with_length(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Reads a column field by field.
 #[inline(never)]
-fn in_full<'a>(column: Reader<'a>, end: &mut ImageEnd, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn read_uncached<'a>(column: Reader<'a>, end: &mut ImageEnd, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
     let column = Column::read(column)?;
-    let key = context.events.keys.plain(column.name, context.columns.key(end.shape));
-    let wanted = context.events.wants_cell(key);
-    if wanted {
+    let key = context.events.keys.plain(column.name, context.columns.key(end.column));
+    let is_requested = context.events.wants_cell(key);
+    if is_requested {
         context.events.cells.push((key, column.value()?));
     }
-    let previous = end.shape;
-    end.shape = match context.columns.following(previous) {
-        // The same column, described in another way: an unsigned value that needs a wider type than the last one.
-        Some((shape, found)) if found.key == key => {
+    let previous = end.column;
+    end.column = match context.columns.following(previous) {
+        // The same column with other metadata: an unsigned value that needs a wider JDBC type than the cached one.
+        Some((id, cached)) if cached.key == key => {
             end.is_exact = false;
-            shape
+            id
         }
-        _ => context.columns.add(Shape::new(key, wanted, column.around), previous),
+        _ => context.columns.add(CachedColumn::new(key, is_requested, column.affixes), previous),
     };
     Ok(())
 }
@@ -234,18 +234,18 @@ struct Column<'a> {
     is_null: bool,
     value: Reader<'a>,
     mysql_type: &'a str,
-    /// The bytes before and behind what differs from row to row, if its fields stand in their order.
-    around: Option<(&'a [u8], &'a [u8])>,
+    /// Prefix and suffix of the part that varies between rows, if the fields are in order.
+    affixes: Option<(&'a [u8], &'a [u8])>,
 }
 
 impl<'a> Column<'a> {
     fn read(message: Reader<'a>) -> Result<Self> {
         let nothing = Reader::new(&[]);
-        let mut found = Column { name: "", jdbc_type: 0, is_key: false, is_null: false, value: nothing, mysql_type: "", around: None };
-        let mut order = Order::default();
+        let mut found = Column { name: "", jdbc_type: 0, is_key: false, is_null: false, value: nothing, mysql_type: "", affixes: None };
+        let mut span = VaryingSpan::default();
         let mut at = message.at();
         message.fields(column::KNOWN, |tag, reader| {
-            order.note(tag, at);
+            span.add_field(tag, at);
             match tag {
                 column::sqlType => found.jdbc_type = reader.varint()? as i32,
                 column::name => found.name = reader.text()?,
@@ -261,7 +261,7 @@ impl<'a> Column<'a> {
         if found.name.is_empty() {
             return Err(Fault::new(Kind::Envelope, "a column without a name").at(message.at()));
         }
-        found.around = order.around(message);
+        found.affixes = span.affixes(message);
         Ok(found)
     }
 
@@ -269,22 +269,22 @@ impl<'a> Column<'a> {
         if self.is_null {
             return Ok(Value::Null);
         }
-        self.value.as_plain().map(Value::Plain).map_err(|fault| fault.within("value").within(self.name))
+        self.value.as_utf8().map(Value::Plain).map_err(|fault| fault.within("value").within(self.name))
     }
 }
 
-/// Where what differs from row to row begins and ends in a column.
+/// Span of the part of a column that varies between rows.
 #[derive(Default)]
-struct Order {
+struct VaryingSpan {
     last: Tag,
-    is_broken: bool,
+    is_unordered: bool,
     begin: Option<usize>,
     end: Option<usize>,
 }
 
-impl Order {
-    fn note(&mut self, tag: Tag, at: usize) {
-        self.is_broken |= tag <= self.last;
+impl VaryingSpan {
+    fn add_field(&mut self, tag: Tag, at: usize) {
+        self.is_unordered |= tag <= self.last;
         self.last = tag;
         if tag >= column::updated {
             self.begin.get_or_insert(at);
@@ -294,39 +294,39 @@ impl Order {
         }
     }
 
-    fn around<'a>(&self, column: Reader<'a>) -> Option<(&'a [u8], &'a [u8])> {
-        let all = column.at() + column.rest().len();
-        let end = self.end.unwrap_or(all);
-        let (before, _) = column.split(self.begin.unwrap_or(end));
-        let (_, behind) = column.split(end);
-        (!self.is_broken).then_some((before, behind))
+    fn affixes<'a>(&self, column: Reader<'a>) -> Option<(&'a [u8], &'a [u8])> {
+        let column_end = column.at() + column.rest().len();
+        let end = self.end.unwrap_or(column_end);
+        let (prefix, _) = column.split(self.begin.unwrap_or(end));
+        let (_, suffix) = column.split(end);
+        (!self.is_unordered).then_some((prefix, suffix))
     }
 }
 
 impl<'a> LastRow<'a> {
-    /// What the row says of its columns: usually what another one said already.
-    fn describe(&self, images: &std::ops::Range<usize>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<Described<'a>> {
+    /// Returns the metadata of the row's columns, which is usually cached.
+    fn metadata(&self, images: &std::ops::Range<usize>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<RowMetadata<'a>> {
         let (before, after) =
             (context.events.image(images, images.len().wrapping_sub(2)), context.events.image(images, images.len().wrapping_sub(1)));
-        let both = before.zip(after).is_some_and(|(before, after)| !have_same_keys(&before, &after, context.events));
+        let needs_both = before.zip(after).is_some_and(|(before, after)| !have_same_keys(&before, &after, context.events));
         let (image, end) =
             if self.after.is_present { (row_data::afterColumns, self.after) } else { (row_data::beforeColumns, self.before) };
-        if both {
-            return describe(self.row, &[row_data::beforeColumns, row_data::afterColumns], context.events);
+        if needs_both {
+            return read_metadata(self.row, &[row_data::beforeColumns, row_data::afterColumns], context.events);
         }
-        if let (true, Some(described)) = (end.is_exact, context.columns.described(end.shape)) {
-            return Ok(described.clone());
+        if let (true, Some(metadata)) = (end.is_exact, context.columns.row_metadata(end.column)) {
+            return Ok(metadata.clone());
         }
-        let described = describe(self.row, &[image], context.events)?;
+        let metadata = read_metadata(self.row, &[image], context.events)?;
         if end.is_exact {
-            context.columns.describe(end.shape, described.clone());
+            context.columns.set_row_metadata(end.column, metadata.clone());
         }
-        Ok(described)
+        Ok(metadata)
     }
 }
 
-/// Key, declared types and JDBC's numbers of the columns of a row, each name once.
-fn describe<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>) -> Result<Described<'a>> {
+/// Reads the primary key, declared types and JDBC types of a row's columns, without duplicate names.
+fn read_metadata<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>) -> Result<RowMetadata<'a>> {
     let (mut seen, mut key, first_name) = (HashSet::new(), NameId::START, events.names.len());
     let (mut jdbc_types, wants_jdbc_types) = (String::from("{"), events.wants.jdbc_types);
     events.types.start();
@@ -355,5 +355,5 @@ fn describe<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>
     jdbc_types.push('}');
     let types = events.wants.types.then(|| events.types.finish(&[], key.index()));
     let primary_key = Some(first_name..events.names.len()).filter(|names| !names.is_empty());
-    Ok(Described { types, primary_key, jdbc_types: events.arena.alloc_str(&jdbc_types) })
+    Ok(RowMetadata { types, primary_key, jdbc_types: events.arena.alloc_str(&jdbc_types) })
 }

@@ -1,4 +1,4 @@
-//! canal-protobuf: what Alibaba canal sends with `flatMessage` off, and TiCDC's canal protocol.
+//! canal-protobuf: messages of Alibaba canal with `flatMessage` off, and TiCDC's canal protocol.
 //!
 //! A Kafka value is a `Packet`, its body `Messages`, each of them an `Entry` of a header and a `RowChange`, which has a
 //! `RowData` for each row with a `Column` for each value. In text:
@@ -11,9 +11,9 @@
 //! ```
 //!
 //! canal's `CanalMessageSerializerUtil` writes one packet for all entries of a batch: many tables, many transactions. Its raw
-//! branch leaves the version out and sends the batch's number. A bare `Messages` or `Entry` is read too. What canal's classes
-//! call optional has the default that the comments in the files tell: an absent `eventType` is UPDATE, an `entryType` ROWDATA.
-//! Values are those of canal-json. TiCDC's `BatchEncoder` writes entries of rows and DDL, and no place in a log.
+//! branch omits the version and writes the batch's id. A bare `Messages` or `Entry` is read too. Optional fields have the
+//! defaults of the comments in the .proto files: an absent `eventType` is UPDATE, an absent `entryType` ROWDATA. Values are those
+//! of canal-json. TiCDC's `BatchEncoder` writes entries of rows and DDL, without a binlog position.
 
 mod column_cache;
 mod columns;
@@ -25,7 +25,7 @@ pub(super) use column_cache::ColumnCache;
 use columns::Change;
 use proto::{
     COMPRESSIONS, ENTRY_TYPES, EVENT_TYPES, GTID_LOG, HEARTBEAT, NONE, PACKET_ACK, PACKET_MESSAGES, PACKET_TYPES, ROW_DATA, SOURCE_TYPES,
-    TRANSACTION_BEGIN, TRANSACTION_END, ack, batch, entry, header, is_canal, packet, pair, transaction, word,
+    TRANSACTION_BEGIN, TRANSACTION_END, ack, batch, entry, enum_name, header, is_canal, packet, pair, transaction,
 };
 
 use super::{Caches, Dialect, Marks, Read, ReadContext, Variant, Wire};
@@ -48,19 +48,19 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "canal-protobuf";
 
-/// Alibaba canal: declared types are the DDL's own text.
+/// Alibaba canal: declared types are the DDL's text.
 static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text };
-/// TiCDC leaves the parameters of types out.
+/// TiCDC omits the parameters of types.
 static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text };
 
 fn variant(_: &str) -> Variant {
     Variant { quirks: &CANAL, quoting: Quoting::Backticks }
 }
 
-/// How many entries one message may have: far more than canal's own buffer holds.
-const MOST_ENTRIES: usize = 1 << 18;
+/// Limit of entries in one message: far more than canal's own buffer holds.
+const MAX_ENTRIES: usize = 1 << 18;
 
-/// What a message is read with, and where its changes go.
+/// Input and output of reading a message.
 struct Context<'c, 'r, 'a, 's, 'k> {
     reading: &'c ReadContext<'r, 'a>,
     events: &'c mut Events<'a, 's, 'k>,
@@ -73,33 +73,33 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
     }
     let message = Reader::new(bytes);
     let context = &mut Context { reading, events, columns: &mut caches.canal_protobuf };
-    match whole(message)? {
-        Whole::Packet => packet(message, context),
-        Whole::Messages => messages(message, context),
-        Whole::Entry => entry(message, &mut Texts::default(), context),
+    match message_type(message)? {
+        MessageType::Packet => packet(message, context),
+        MessageType::Messages => messages(message, context),
+        MessageType::Entry => entry(message, &mut LastTexts::default(), context),
     }
 }
 
-/// What a Kafka value is.
-enum Whole {
+/// Message type of a Kafka value.
+enum MessageType {
     Packet,
     Messages,
     Entry,
 }
 
-/// By the first field that only one of them has.
-fn whole(mut message: Reader<'_>) -> Result<Whole> {
+/// Determines the message type by the first field that only one of them has.
+fn message_type(mut message: Reader<'_>) -> Result<MessageType> {
     let mut has_batch = false;
     while let Some(field) = message.next()? {
         match field.tag {
-            entry::header => return Ok(Whole::Entry),
-            batch::messages => return Ok(Whole::Messages),
+            entry::header => return Ok(MessageType::Entry),
+            batch::messages => return Ok(MessageType::Messages),
             batch::batch_id => has_batch = true,
-            packet::version | packet::r#type | packet::compression | packet::body => return Ok(Whole::Packet),
+            packet::version | packet::r#type | packet::compression | packet::body => return Ok(MessageType::Packet),
             _ => {}
         }
     }
-    if has_batch { Ok(Whole::Messages) } else { Err(Fault::new(Kind::Envelope, "neither a Packet nor Messages nor an Entry").at(0)) }
+    if has_batch { Ok(MessageType::Messages) } else { Err(Fault::new(Kind::Envelope, "neither a Packet nor Messages nor an Entry").at(0)) }
 }
 
 fn packet<'a>(message: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
@@ -115,17 +115,17 @@ fn packet<'a>(message: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) ->
     })?;
     match kind {
         PACKET_MESSAGES if compression <= NONE => messages(body, context).map_err(|fault| fault.within("body")),
-        PACKET_MESSAGES => Err(refused("compression", format!("{} is not supported", word(&COMPRESSIONS, compression)))),
+        PACKET_MESSAGES => Err(envelope_fault("compression", format!("{} is not supported", enum_name(&COMPRESSIONS, compression)))),
         PACKET_ACK => Err(ack(body)),
-        other => Err(refused("type", format!("expected MESSAGES, found {}", word(&PACKET_TYPES, other)))),
+        other => Err(envelope_fault("type", format!("expected MESSAGES, found {}", enum_name(&PACKET_TYPES, other)))),
     }
 }
 
-fn refused(field: &str, what: String) -> Fault {
+fn envelope_fault(field: &str, what: String) -> Fault {
     Fault::new(Kind::Envelope, what).within(field)
 }
 
-/// What canal's server answers: nothing that a topic should have.
+/// Returns the fault of an ACK, the response of canal's server, which does not belong in a topic.
 fn ack(body: Reader<'_>) -> Fault {
     let (mut code, mut text) = (0, "");
     let read = body.fields(ack::KNOWN, |tag, reader| {
@@ -137,14 +137,14 @@ fn ack(body: Reader<'_>) -> Fault {
         Ok(())
     });
     match read {
-        Ok(()) => refused("type", format!("expected MESSAGES, found an ACK with error code {}: {}", code as i32, excerpt(text))),
+        Ok(()) => envelope_fault("type", format!("expected MESSAGES, found an ACK with error code {}: {}", code as i32, excerpt(text))),
         Err(fault) => fault.within("body"),
     }
 }
 
 fn messages<'a>(message: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
     let first = context.events.envelopes.len();
-    let (mut batch, mut entries, mut last) = (None, 0, Texts::default());
+    let (mut batch, mut entries, mut last) = (None, 0, LastTexts::default());
     message.fields(batch::KNOWN, |tag, reader| {
         match tag {
             batch::batch_id => batch = Some(reader.varint()? as i64),
@@ -155,13 +155,13 @@ fn messages<'a>(message: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) 
             }
             _ => reader.skip(tag, batch::KNOWN)?,
         }
-        if entries > MOST_ENTRIES {
-            return Err(Fault::new(Kind::Size, format!("more than {MOST_ENTRIES} entries in one message")).at(reader.at()));
+        if entries > MAX_ENTRIES {
+            return Err(Fault::new(Kind::Size, format!("more than {MAX_ENTRIES} entries in one message")).at(reader.at()));
         }
         Ok(())
     })?;
     if entries == 0 {
-        // What is left of a batch of nothing but marks of transactions, if canal leaves these out.
+        // The remainder of a batch of only transaction marks, if canal filters these.
         let mut envelope = Envelope::empty(context.reading.variant.quirks);
         envelope.source.operation = Some("MESSAGES".into());
         let envelope = context.events.envelope(envelope);
@@ -173,7 +173,7 @@ fn messages<'a>(message: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) 
     Ok(())
 }
 
-fn entry<'a>(message: Reader<'a>, last: &mut Texts<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
     let (mut header, mut kind, mut content) = (Reader::new(&[]), ROW_DATA, Reader::new(&[]));
     message.fields(entry::KNOWN, |tag, reader| {
         match tag {
@@ -191,14 +191,14 @@ fn entry<'a>(message: Reader<'a>, last: &mut Texts<'a>, context: &mut Context<'_
         GTID_LOG => gtid(content, header, context),
         _ => {
             let op = if kind == HEARTBEAT { Op::Heartbeat } else { Op::Other };
-            header.mark(op, kind, None, context);
+            header.emit(op, kind, None, context);
             Ok(())
         }
     };
     read.map_err(|fault| fault.within("storeValue"))
 }
 
-/// A mark of a transaction.
+/// Reads the begin or end of a transaction.
 fn transaction<'a>(content: Reader<'a>, kind: u64, header: &Header<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
     let (mut id, mut xa) = (None, Xa::default());
     content.fields(transaction::KNOWN, |tag, reader| {
@@ -211,24 +211,24 @@ fn transaction<'a>(content: Reader<'a>, kind: u64, header: &Header<'a>, context:
     })?;
     let op = match kind {
         TRANSACTION_BEGIN => Op::Begin,
-        // What it did can still be rolled back.
+        // An XA transaction can still be rolled back after its end.
         _ if xa.kind == Some("XA END") => Op::Other,
         _ => Op::Commit,
     };
-    header.mark(op, kind, xa.id.or(id), context);
+    header.emit(op, kind, xa.id.or(id), context);
     Ok(())
 }
 
-/// A GTIDLOG has a pair, in which canal's `LogEventConvert` may have written another key over that of the GTID.
+/// Reads a GTIDLOG: a pair, in which canal's `LogEventConvert` may have overwritten the key of the GTID.
 fn gtid<'a>(content: Reader<'a>, mut header: Header<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
     if let ("gtid", gtid) = pair(content)? {
         header.gtid = gtid;
     }
-    header.mark(Op::Gtid, GTID_LOG, None, context);
+    header.emit(Op::Gtid, GTID_LOG, None, context);
     Ok(())
 }
 
-/// Key and value.
+/// Reads a key and a value.
 fn pair<'a>(message: Reader<'a>) -> Result<(&'a str, &'a str)> {
     let (mut key, mut value) = ("", "");
     message.fields(pair::KNOWN, |tag, reader| {
@@ -242,7 +242,7 @@ fn pair<'a>(message: Reader<'a>) -> Result<(&'a str, &'a str)> {
     Ok((key, value))
 }
 
-/// What `props` say of an XA transaction.
+/// The `props` of an XA transaction.
 #[derive(Default)]
 struct Xa<'a> {
     kind: Option<&'a str>,
@@ -253,7 +253,7 @@ impl<'a> Xa<'a> {
     fn read(&mut self, props: Reader<'a>) -> Result<()> {
         match pair(props)? {
             ("XA_TYPE", kind) => self.kind = Some(kind),
-            // As it stands behind the statement's words.
+            // The rest of the statement, with leading whitespace.
             ("XA_XID", id) => self.id = Some(id.trim()),
             _ => {}
         }
@@ -261,7 +261,7 @@ impl<'a> Xa<'a> {
     }
 }
 
-/// What an entry says of itself.
+/// Header of an entry.
 #[derive(Default)]
 struct Header<'a> {
     version: Option<u64>,
@@ -273,21 +273,21 @@ struct Header<'a> {
     database: &'a str,
     table: &'a str,
     event_type: Option<u64>,
-    /// What was executed so far, if canal reads from a GTID; else the GTID of this transaction, if the server has them.
+    /// The executed GTID set, if canal reads from a GTID; else the GTID of this transaction, if the server has GTIDs.
     gtid: &'a str,
 }
 
-/// What the entries of a batch repeat.
+/// LastTexts of the last header, which the entries of a batch repeat.
 #[derive(Default)]
-struct Texts<'a> {
+struct LastTexts<'a> {
     file: &'a str,
     database: &'a str,
     table: &'a str,
 }
 
-/// Text that is usually the last one.
+/// Returns text that is usually the last one, which needs no validation.
 #[inline]
-fn again<'a>(bytes: Reader<'a>, last: &mut &'a str) -> Result<&'a str> {
+fn cached_text<'a>(bytes: Reader<'a>, last: &mut &'a str) -> Result<&'a str> {
     if bytes.rest() != last.as_bytes() {
         *last = bytes.as_text()?;
     }
@@ -295,19 +295,19 @@ fn again<'a>(bytes: Reader<'a>, last: &mut &'a str) -> Result<&'a str> {
 }
 
 impl<'a> Header<'a> {
-    fn read(message: Reader<'a>, last: &mut Texts<'a>) -> Result<Self> {
+    fn read(message: Reader<'a>, last: &mut LastTexts<'a>) -> Result<Self> {
         let mut found = Header::default();
         let mut current_gtid = "";
         message.fields(header::KNOWN, |tag, reader| {
             match tag {
                 header::version => found.version = Some(reader.varint()?),
-                header::logfileName => found.file = again(reader.bytes()?, &mut last.file)?,
+                header::logfileName => found.file = cached_text(reader.bytes()?, &mut last.file)?,
                 header::logfileOffset => found.position = Some(reader.varint()? as i64),
                 header::serverId => found.server_id = Some(reader.varint()? as i64),
                 header::executeTime => found.event_time = micros(reader.varint()?),
                 header::sourceType => found.source_type = reader.varint()?,
-                header::schemaName => found.database = again(reader.bytes()?, &mut last.database)?,
-                header::tableName => found.table = again(reader.bytes()?, &mut last.table)?,
+                header::schemaName => found.database = cached_text(reader.bytes()?, &mut last.database)?,
+                header::tableName => found.table = cached_text(reader.bytes()?, &mut last.table)?,
                 header::eventType => found.event_type = event_type(reader.varint()?),
                 header::props => current_gtid = gtid_of_transaction(reader.bytes()?)?.unwrap_or(current_gtid),
                 header::gtid => found.gtid = reader.text()?,
@@ -321,9 +321,9 @@ impl<'a> Header<'a> {
         Ok(found)
     }
 
-    /// An envelope of one of the tables, or of none.
+    /// Returns the envelope of a row change, or of an event without a table.
     fn envelope(&self, operation: Cow<'a, str>, transaction: Option<&'a str>, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
-        // TiCDC knows no log of a server.
+        // TiCDC has no binlog file.
         let (quirks, quoting) =
             if self.file.is_empty() { (&TIDB, Quoting::None) } else { (reading.variant.quirks, reading.variant.quoting) };
         let source = Source {
@@ -338,7 +338,7 @@ impl<'a> Header<'a> {
         Envelope {
             database: Some(quoting.undo(self.database)),
             table: Some(quoting.undo(self.table)),
-            connector: Some(word(&SOURCE_TYPES, self.source_type)),
+            connector: Some(enum_name(&SOURCE_TYPES, self.source_type)),
             server_id: self.server_id,
             version: self.version.map(version),
             source,
@@ -346,9 +346,9 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Adds the row of an entry that is no change.
-    fn mark(&self, op: Op, kind: u64, transaction: Option<&'a str>, context: &mut Context<'_, '_, 'a, '_, '_>) {
-        let operation = self.event_type.map_or_else(|| word(&ENTRY_TYPES, kind), |event| word(&EVENT_TYPES, event));
+    /// Emits the row of an entry that is no row change.
+    fn emit(&self, op: Op, kind: u64, transaction: Option<&'a str>, context: &mut Context<'_, '_, 'a, '_, '_>) {
+        let operation = self.event_type.map_or_else(|| enum_name(&ENTRY_TYPES, kind), |event| enum_name(&EVENT_TYPES, event));
         let mut envelope = self.envelope(operation, transaction, context.reading);
         for name in [&mut envelope.database, &mut envelope.table] {
             *name = name.take().filter(|name| !name.is_empty());
@@ -358,7 +358,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The first one stands for nothing.
+/// Returns an event type; 0 means unset.
 fn event_type(number: u64) -> Option<u64> {
     Some(number).filter(|number| *number != 0)
 }
@@ -367,17 +367,17 @@ fn not_empty(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(Cow::Borrowed(text))
 }
 
-/// Of the protocol: 1 in all that is known.
+/// Returns the protocol's version, which is 1 in all known messages.
 fn version(number: u64) -> Cow<'static, str> {
     if number == 1 { "1".into() } else { number.to_string().into() }
 }
 
-/// From milliseconds.
+/// Converts milliseconds; 0 means unset.
 fn micros(millis: u64) -> Option<i64> {
     (millis as i64).checked_mul(1000).filter(|micros| *micros != 0)
 }
 
-/// The GTID of the one transaction.
+/// Returns the GTID of a single transaction.
 fn gtid_of_transaction<'a>(props: Reader<'a>) -> Result<Option<&'a str>> {
     let (key, value) = pair(props)?;
     Ok((key == "curtGtid").then_some(value))

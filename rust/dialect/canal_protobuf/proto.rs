@@ -1,17 +1,17 @@
-//! The messages of canal's `CanalProtocol.proto` and `EntryProtocol.proto`: fields, enums, and whether bytes are such a message.
+//! Messages of canal's `CanalProtocol.proto` and `EntryProtocol.proto`: fields, enums, and detection.
 
 use std::borrow::Cow;
 
 use crate::wire::protobuf::{Field, Reader};
 
-/// Fields of a message of `CanalProtocol.proto` or `EntryProtocol.proto`, by the names that canal gives them.
+/// Declares the fields of a message of `CanalProtocol.proto` or `EntryProtocol.proto`, by canal's names.
 macro_rules! message {
-    ($message:ident { $($number:literal $name:ident: $form:ident,)* }) => {
+    ($message:ident { $($number:literal $name:ident: $wire_type:ident,)* }) => {
         #[expect(non_upper_case_globals, reason = "as canal spells them")]
         pub mod $message {
-            use crate::wire::protobuf::{self, Known, Tag};
-            $(pub const $name: Tag = protobuf::$form($number);)*
-            pub const KNOWN: &[Known] = &[$(Known { tag: $name, name: stringify!($name) }),*];
+            use crate::wire::protobuf::{self, KnownField, Tag};
+            $(pub const $name: Tag = protobuf::$wire_type($number);)*
+            pub const KNOWN: &[KnownField] = &[$(KnownField { tag: $name, name: stringify!($name) }),*];
         }
     };
 }
@@ -57,7 +57,7 @@ message!(header {
     10 eventLength: number,
     11 eventType: number,
     12 props: bytes,
-    // All that was executed so far, not only this transaction.
+    // The executed GTID set, not only this transaction's GTID.
     13 gtid: bytes,
 });
 
@@ -81,7 +81,7 @@ message!(row_change {
     11 sql: bytes,
     12 rowDatas: bytes,
     13 props: bytes,
-    // Where a statement was executed, which need not be where its table is.
+    // The default database of a statement, which may differ from its table's.
     14 ddlSchemaName: bytes,
 });
 
@@ -93,22 +93,22 @@ message!(row_data {
 
 message!(column {
     1 index: number,
-    // JDBC's number of a type; of an unsigned value that needs it, of the next wider type.
+    // JDBC type number; for an unsigned value that needs it, that of the next wider type.
     2 sqlType: number,
     3 name: bytes,
     4 isKey: number,
-    // Says nothing that the values do not.
+    // Redundant with the values.
     5 updated: number,
     6 isNull: number,
     7 props: bytes,
-    // Absent for NULL, and where TiCDC has empty text.
+    // Absent for NULL, and for TiCDC's empty text.
     8 value: bytes,
     9 length: number,
     // The declared type.
     10 mysqlType: bytes,
 });
 
-/// The kinds of packets.
+/// Names of packet types.
 pub const PACKET_TYPES: [&str; 13] = [
     "PACKAGETYPECOMPATIBLEPROTO2",
     "HANDSHAKE",
@@ -127,11 +127,11 @@ pub const PACKET_TYPES: [&str; 13] = [
 pub const PACKET_ACK: u64 = 3;
 pub const PACKET_MESSAGES: u64 = 7;
 
-/// What `compression` can be; canal's own reader knows the first two.
+/// Names of compressions; canal's own reader supports the first two.
 pub const COMPRESSIONS: [&str; 5] = ["COMPRESSIONCOMPATIBLEPROTO2", "NONE", "ZLIB", "GZIP", "LZF"];
 pub const NONE: u64 = 1;
 
-/// The kinds of entries; the first stands for none.
+/// Names of entry types; the first means unset.
 pub const ENTRY_TYPES: [&str; 6] = ["ENTRYTYPECOMPATIBLEPROTO2", "TRANSACTIONBEGIN", "ROWDATA", "TRANSACTIONEND", "HEARTBEAT", "GTIDLOG"];
 pub const TRANSACTION_BEGIN: u64 = 1;
 pub const ROW_DATA: u64 = 2;
@@ -139,7 +139,7 @@ pub const TRANSACTION_END: u64 = 3;
 pub const HEARTBEAT: u64 = 4;
 pub const GTID_LOG: u64 = 5;
 
-/// What happened; the first stands for nothing.
+/// Names of event types; the first means unset.
 pub const EVENT_TYPES: [&str; 16] = [
     "EVENTTYPECOMPATIBLEPROTO2",
     "INSERT",
@@ -160,16 +160,16 @@ pub const EVENT_TYPES: [&str; 16] = [
 ];
 pub const UPDATE: u64 = 2;
 
-/// As the connectors of other producers are called.
+/// Source types by the connector names of other producers.
 pub const SOURCE_TYPES: [&str; 4] = ["mysql", "oracle", "mysql", "postgresql"];
 
-/// The word for a number of an enum, or the number itself.
-pub fn word(words: &[&'static str], number: u64) -> Cow<'static, str> {
-    words.get(usize::try_from(number).unwrap_or(usize::MAX)).map_or_else(|| number.to_string().into(), |word| (*word).into())
+/// Returns the name of an enum's number, or the number as text.
+pub fn enum_name(names: &[&'static str], number: u64) -> Cow<'static, str> {
+    names.get(usize::try_from(number).unwrap_or(usize::MAX)).map_or_else(|| number.to_string().into(), |name| (*name).into())
 }
 
-/// Whether bytes are one of canal's messages from the first to the last: known fields in their forms and nothing else, down to
-/// the entries and their headers.
+/// Whether the bytes are entirely one of canal's messages: known fields with the expected wire types only, down to the entries
+/// and their headers.
 pub fn is_canal(message: &[u8]) -> bool {
     let message = Reader::new(message);
     !message.is_empty() && (is_packet(message) || is_messages(message) || is_entry(message))
@@ -189,7 +189,7 @@ fn is_packet(message: Reader<'_>) -> bool {
     });
     is_message
         && match (kind, compression) {
-            // The empty packets that canal sends have a version.
+            // canal's empty packets have a version.
             (PACKET_MESSAGES, 0..=NONE) => is_messages(body) || body.is_empty() && version == 1,
             (PACKET_MESSAGES, other) => other < COMPRESSIONS.len() as u64 && !body.is_empty(),
             (PACKET_ACK, _) => !body.is_empty() && body.is_message(ack::KNOWN, |_| true),
@@ -201,7 +201,7 @@ fn is_messages(message: Reader<'_>) -> bool {
     let mut entries = 0;
     let is_message = message.is_message(batch::KNOWN, |field| {
         entries += usize::from(field.tag == batch::messages);
-        // Others are like the first one.
+        // Only the first entry's header is checked.
         field.tag == batch::batch_id || if entries == 1 { is_entry(field.bytes) } else { is_entry_with(field.bytes, |_| true) }
     });
     is_message && entries > 0
@@ -211,7 +211,7 @@ fn is_entry(message: Reader<'_>) -> bool {
     is_entry_with(message, |header| !header.is_empty() && header.is_message(header::KNOWN, |_| true))
 }
 
-/// Whether this is an entry of a kind, with a header that passes the `test`: canal and TiCDC always write both.
+/// Whether this is an entry with a type, and a header that passes the `test`: canal and TiCDC always write both.
 fn is_entry_with<'a>(message: Reader<'a>, test: impl Fn(Reader<'a>) -> bool) -> bool {
     let (mut has_header, mut has_kind) = (false, false);
     let is_message = message.is_message(entry::KNOWN, |Field { tag, varint, bytes }| {

@@ -1,4 +1,4 @@
-//! The schema part of a message: what Kafka Connect's JSON converter says of each column.
+//! The schema part of a message, in which Kafka Connect's JSON converter declares each column.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use crate::event::Events;
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::wire::json::Cursor;
 
-/// The schema part, which is an object or null: the block of types that it declares, if it is asked for.
+/// Reads the schema part, an object or null. Returns the block of types that it declares, if these are needed.
 pub(super) fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '_>) -> Result<Option<usize>> {
     if cursor.peek() == Some(b'n') {
         return cursor.null().map(|()| None);
@@ -24,43 +24,43 @@ pub(super) fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '
     if let Some(block) = events.types.schemas.find(text) {
         return Ok(block);
     }
-    let wanted = events.wants.types || events.wants.encodings;
-    let broken = |_| Fault::new(Kind::Envelope, "is no schema of Kafka Connect").at(start);
-    let block = if wanted { declare(text, events).map_err(broken)? } else { None };
+    let is_needed = events.wants.types || events.wants.encodings;
+    let invalid = |_| Fault::new(Kind::Envelope, "is no schema of Kafka Connect").at(start);
+    let block = if is_needed { declare(text, events).map_err(invalid)? } else { None };
     events.types.schemas.add(text, block);
     Ok(block)
 }
 
-/// Declares the columns of a row's schema: those of `after` or `before`, or of a row without an envelope its own.
+/// Declares the columns of a row: those of `after` or `before`, or of the schema itself for a row without an envelope.
 fn declare(text: &str, events: &mut Events<'_, '_, '_>) -> Result<Option<usize>, serde_json::Error> {
-    let Some(parts) = serde_json::from_str::<Schema>(text)?.fields else { return Ok(None) };
-    let row = |name: &str| parts.iter().find(|part| part.field.as_deref() == Some(name)).and_then(|part| part.fields.as_ref());
-    let columns = row("after").or_else(|| row("before")).unwrap_or(&parts);
+    let Some(fields) = serde_json::from_str::<Schema>(text)?.fields else { return Ok(None) };
+    let row = |name: &str| fields.iter().find(|field| field.field.as_deref() == Some(name)).and_then(|field| field.fields.as_ref());
+    let columns = row("after").or_else(|| row("before")).unwrap_or(&fields);
     events.types.start();
     for column in columns {
         let key = events.keys.intern_plain(column.field.as_deref().unwrap_or_default());
         let spelling = column.spelling();
-        events.types.declare_as(key, events.keys.column(key), &column.distinct(&spelling), || column.declared(&spelling));
+        events.types.declare_as(key, events.keys.column(key), &column.cache_key(&spelling), || column.declared(&spelling));
     }
     Ok(Some(events.types.finish(&[], SCHEMA_HINT)))
 }
 
-/// Schema parts are distinguished by their text, so that no better hint is needed.
+/// Blocks of schema parts are looked up by their text, so they need no hint.
 const SCHEMA_HINT: usize = usize::MAX;
 
-/// A schema of Kafka Connect, as far as it says how values are encoded.
+/// A schema of Kafka Connect: the members that determine the encoding of values.
 #[derive(Deserialize)]
 struct Schema {
     /// `int32`, `string`, `struct`, ...
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Of a logical type.
+    /// The name of a logical type.
     name: Option<String>,
-    /// The name of the column or of the envelope's member.
+    /// The name of the column, or of the envelope's member.
     field: Option<String>,
-    /// A struct's own schemas.
+    /// The fields of a struct.
     fields: Option<Vec<Schema>>,
-    /// Strings, by Connect's converter; other values are taken for their text.
+    /// Strings in Connect's converter; of other values, their text is used.
     parameters: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
@@ -84,12 +84,12 @@ impl Schema {
         self.parameter(name)?.parse().ok()
     }
 
-    /// MySQL's own type (`column.propagate.source.type`).
+    /// Returns MySQL's type (`column.propagate.source.type`).
     fn source_type(&self) -> Option<Cow<'_, str>> {
         self.parameter("__debezium.source.column.type")
     }
 
-    /// The declared type as the message spells it: MySQL's own where the connector passes it on, else Connect's.
+    /// Returns the text of the declared type: MySQL's if the connector propagates it, else Connect's.
     fn spelling(&self) -> String {
         let (length, scale) = (self.parameter("__debezium.source.column.length"), self.parameter("__debezium.source.column.scale"));
         match (self.source_type(), length, scale) {
@@ -101,15 +101,15 @@ impl Schema {
         }
     }
 
-    /// The spelling with all that makes a difference.
-    fn distinct(&self, spelling: &str) -> String {
+    /// Returns the cache key of the declared type: the spelling and everything else that determines it.
+    fn cache_key(&self, spelling: &str) -> String {
         let parameters = ["scale", "connect.decimal.precision", "length", "allowed"].map(|name| self.parameter(name));
         format!("{spelling}\0{}\0{}\0{parameters:?}", self.kind(), self.name())
     }
 
     fn declared(&self, spelling: &str) -> DeclaredType {
         let (family, encoding) = self.encoding();
-        let own = self.source_type().map(|word| DeclaredType::parse(&word.to_lowercase()));
+        let source_type = self.source_type().map(|word| DeclaredType::parse(&word.to_lowercase()));
         let mut declared = DeclaredType::connect(spelling, family, encoding);
         match (family, encoding) {
             (TypeFamily::Decimal, Encoding::Decimal(scale)) => {
@@ -124,20 +124,20 @@ impl Schema {
             (TypeFamily::Enum | TypeFamily::Set, _) => {
                 declared.labels = labels(&self.parameter("allowed").unwrap_or_default());
             }
-            (TypeFamily::Bigint, _) if own.as_ref().is_some_and(|own| own.unsigned) => {
+            (TypeFamily::Bigint, _) if source_type.as_ref().is_some_and(|source_type| source_type.unsigned) => {
                 declared.unsigned = true;
                 declared.encoding = Encoding::Unsigned;
             }
             (TypeFamily::Unknown, _) => {
-                declared.family = own
-                    .map_or(TypeFamily::Unknown, |own| if own.family == TypeFamily::Text { TypeFamily::Text } else { TypeFamily::Unknown })
+                let is_text = source_type.is_some_and(|source_type| source_type.family == TypeFamily::Text);
+                declared.family = if is_text { TypeFamily::Text } else { TypeFamily::Unknown };
             }
             _ => {}
         }
         declared
     }
 
-    /// The family of types, and the encoding of its values. The names are those of Debezium's and Connect's logical types.
+    /// Returns the type family and the encoding of values, by the names of Debezium's and Connect's logical types.
     fn encoding(&self) -> (TypeFamily, Encoding) {
         const MILLIS: i64 = 1000;
         const MICROS: i64 = 1_000_000;
@@ -180,7 +180,7 @@ impl Schema {
     }
 }
 
-/// The labels of an enum or set: joined by commas, of which one within a label has a backslash before it, as in the values.
+/// Splits the labels of an enum or set at commas; a comma within a label is escaped by a backslash, as in the values.
 fn labels(allowed: &str) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
     for part in allowed.split(',').filter(|_| !allowed.is_empty()) {

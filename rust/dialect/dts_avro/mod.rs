@@ -1,4 +1,4 @@
-//! dts-avro: the records of Aliyun DTS's change tracking, each a bare Avro datum without a schema.
+//! dts-avro: records of Aliyun DTS's change tracking, each a bare Avro datum without its schema.
 //!
 //! As JSON, trimmed:
 //!
@@ -26,8 +26,8 @@ use bumpalo::Bump;
 
 use parts::{Choice, RecordPlan, ScalarEncoding};
 pub(crate) use schema_plan::SchemaPlan;
-use schema_plan::{Action, Columns, ImageEncoding, Repeated, Scalar, Side};
-use values::{CellEncoding, declared, miscounted};
+use schema_plan::{Action, ColumnsEncoding, ImageEncoding, ItemsEncoding, Scalar, Side};
+use values::{CellEncoding, count_mismatch, declared};
 
 use super::{Caches, Dialect, Marks, Read, ReadContext, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
@@ -46,7 +46,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "Aliyun DTS",
     wire: Wire::Avro,
     description: "the records of Aliyun DTS's change tracking, of both published schemas",
-    marks: Marks::Bytes(|bytes| PUBLISHED.as_ref().is_some_and(|plan| plan.fits(bytes))),
+    marks: Marks::Bytes(|bytes| PUBLISHED.as_ref().is_some_and(|plan| plan.matches_header(bytes))),
     variant: |_| Variant { quirks: &QUIRKS, quoting: Quoting::None },
     read: Read::Bytes(read),
     template: None,
@@ -54,10 +54,10 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Typed };
 
-/// The newer of the published schemas, of which the older one is the beginning.
+/// The newer of the published schemas; the older one is a prefix of it.
 static PUBLISHED: LazyLock<Option<SchemaPlan>> = LazyLock::new(|| SchemaPlan::compile(include_str!("record.avsc")).ok());
 
-/// The words of `operation`. Those that say nothing of MySQL's are what `source.operation` says.
+/// Symbols of `operation`. Those without an operation of their own are distinguished by `source.operation`.
 const OPERATIONS: [(&str, Op); 17] = [
     ("INSERT", Op::Insert),
     ("UPDATE", Op::Update),
@@ -78,17 +78,17 @@ const OPERATIONS: [(&str, Op); 17] = [
     ("INIT", Op::Other),
 ];
 
-/// Positional column descriptor: a record lists its columns' names once, and their values in the same order.
+/// Positional column descriptor: a record lists its columns once, and their values in the same order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ColumnDescriptor {
     pub key: NameId,
-    /// Whether anybody asks for its cells.
-    pub is_wanted: bool,
-    /// The producer's number of its type.
+    /// Whether its cells are requested.
+    pub is_requested: bool,
+    /// DTS's type number.
     pub type_number: i32,
 }
 
-/// The columns of a table, with the bytes that listed them.
+/// The columns of a table, with their raw bytes.
 #[derive(Clone, Copy, Default)]
 struct ColumnList<'a> {
     /// The table's name, raw.
@@ -97,19 +97,19 @@ struct ColumnList<'a> {
     names: [Option<&'a str>; 3],
     raw: &'a [u8],
     columns: &'a [ColumnDescriptor],
-    /// Which block of declared types.
+    /// Its block of declared types.
     types: Option<usize>,
 }
 
-/// What is kept of earlier records of a chunk of messages.
+/// Cache of earlier records in a chunk of messages.
 pub(crate) struct RecordCache<'a> {
-    /// Columns that were listed before, each at a place that the table's name tells.
+    /// Column lists in a direct-mapped cache, by a hash of the table's name.
     lists: [ColumnList<'a>; LISTS],
-    /// Memo of an update's before image: each value's bytes and what was made of them, as the after image repeats most of them.
+    /// Memo of an update's before image: the bytes of each value and the decoded value, as the after image repeats most of them.
     before: Vec<(&'a [u8], Value<'a>)>,
 }
 
-/// How many tables can alternate before their columns are read again.
+/// Size of the cache of column lists.
 const LISTS: usize = 64;
 
 impl Default for RecordCache<'_> {
@@ -119,46 +119,46 @@ impl Default for RecordCache<'_> {
 }
 
 impl<'a> RecordCache<'a> {
-    /// The columns that were listed last for a table of this name, or for another one that shares its place.
+    /// Returns the slot of a table: its last column list, or that of another table with the same hash.
     #[inline]
     fn list(&mut self, table: &[u8]) -> &mut ColumnList<'a> {
-        let place = table.iter().fold(0, |place: usize, byte| place.wrapping_mul(31).wrapping_add((*byte).into())) % LISTS;
-        // There is a first place, so the fallback is never taken.
+        let slot = table.iter().fold(0, |hash: usize, byte| hash.wrapping_mul(31).wrapping_add((*byte).into())) % LISTS;
+        // Slot 0 is `first`, without a bounds check that can panic.
         let [first, rest @ ..] = &mut self.lists;
-        rest.get_mut(place.wrapping_sub(1)).unwrap_or(first)
+        rest.get_mut(slot.wrapping_sub(1)).unwrap_or(first)
     }
 }
 
-/// A record as far as it is read.
+/// State of reading a record.
 struct Record<'a, 'p, 'c> {
     plan: &'p SchemaPlan,
     cache: &'c mut RecordCache<'a>,
     reader: Reader<'a>,
     envelope: Envelope<'a>,
-    /// What `operation` stands for.
+    /// The value of `operation`.
     op: Op,
-    /// The table's, and what the last message of the same table said of its columns.
+    /// Names of the table, and the cached columns of its last record.
     list: ColumnList<'a>,
     columns: ColumnListing<'a>,
     before: RowImage<'a, 'p>,
     after: RowImage<'a, 'p>,
 }
 
-/// What stands in place of the columns.
+/// Value of the field `fields`.
 enum ColumnListing<'a> {
     Null,
     Columns(ColumnList<'a>),
     Other,
 }
 
-/// What stands in place of a row image.
+/// Value of a row image's field.
 #[derive(Clone)]
 enum RowImage<'a, 'p> {
     None,
     Text(&'a str),
     Cells(Cells),
-    /// Values that stand before the columns or the operation that they go with: where they begin.
-    Later(usize, &'p Choice<CellEncoding>),
+    /// Values before the columns or the operation that they depend on: their offset.
+    Deferred(usize, &'p Choice<CellEncoding>),
     Other,
 }
 
@@ -183,29 +183,29 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
 }
 
 impl<'a, 'p> Record<'a, 'p, '_> {
-    /// What follows the last field is of a newer schema, and none of our concern.
+    /// Bytes after the last field are of a newer schema, and are ignored.
     fn read(&mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
         for step in &self.plan.steps {
-            if step.may_lack && self.reader.is_at_end() {
+            if step.is_optional && self.reader.is_at_end() {
                 break;
             }
-            self.step(&step.what, events).map_err(|fault| fault.within(&step.name))?;
+            self.step(&step.action, events).map_err(|fault| fault.within(&step.name))?;
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn step(&mut self, what: &'p Action, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn step(&mut self, action: &'p Action, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let plan = self.plan;
-        match what {
-            Action::Scalar(head, written) => self.head(*head, written, events),
-            Action::Number => self.reader.long().map(drop),
-            Action::Bytes => self.reader.bytes().map(drop),
+        match action {
+            Action::Scalar(scalar, encoding) => self.scalar(*scalar, encoding, events),
+            Action::SkipNumber => self.reader.long().map(drop),
+            Action::SkipBytes => self.reader.bytes().map(drop),
             Action::Skip(schema) => plan.schemas.skip(schema, &mut self.reader),
             Action::Times(times) => self.times(times),
             Action::Tags(tags) => self.tags(tags, events),
             Action::Columns(columns) => self.columns(columns, events),
-            Action::ImageEncoding(side, image) => {
+            Action::Image(side, image) => {
                 let image = self.image(image, events)?;
                 *self.side(*side) = image;
                 Ok(())
@@ -213,26 +213,26 @@ impl<'a, 'p> Record<'a, 'p, '_> {
         }
     }
 
-    fn head(&mut self, head: Scalar, written: &'p Choice<ScalarEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn scalar(&mut self, scalar: Scalar, encoding: &'p Choice<ScalarEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let (reader, envelope) = (&mut self.reader, &mut self.envelope);
-        match head {
+        match scalar {
             Scalar::ObjectName => {
-                let name = written.bytes(reader)?.unwrap_or_default();
+                let name = encoding.bytes(reader)?.unwrap_or_default();
                 self.list = *self.cache.list(name);
                 if self.list.name != name {
-                    let names = names(reader.utf8(name)?, events.arena)?;
+                    let names = parse_object_name(reader.utf8(name)?, events.arena)?;
                     self.list = ColumnList { name, names, ..ColumnList::default() };
                 }
                 [envelope.database, envelope.schema, envelope.table] = self.list.names.map(|name| name.map(Cow::Borrowed));
             }
-            Scalar::Id => envelope.source.message_id = written.number(reader)?,
-            Scalar::Timestamp => envelope.source.event_time = written.number(reader)?.and_then(micros),
-            Scalar::Position => place(text(written, reader)?.unwrap_or_default(), &mut envelope.source),
-            Scalar::Transaction => envelope.source.transaction_id = text(written, reader)?.filter(|id| !id.is_empty()).map(Cow::Borrowed),
-            Scalar::Connector => envelope.connector = Some(word(written.word(reader)?, &[("MySQL", ())]).1),
-            Scalar::Version => envelope.version = text(written, reader)?.map(Cow::Borrowed),
+            Scalar::Id => envelope.source.message_id = encoding.number(reader)?,
+            Scalar::Timestamp => envelope.source.event_time = encoding.number(reader)?.and_then(micros),
+            Scalar::Position => parse_position(text(encoding, reader)?.unwrap_or_default(), &mut envelope.source),
+            Scalar::Transaction => envelope.source.transaction_id = text(encoding, reader)?.filter(|id| !id.is_empty()).map(Cow::Borrowed),
+            Scalar::Connector => envelope.connector = Some(lookup(encoding.symbol(reader)?, &[("MySQL", ())]).1),
+            Scalar::Version => envelope.version = text(encoding, reader)?.map(Cow::Borrowed),
             Scalar::Operation => {
-                let (op, operation) = word(written.word(reader)?, &OPERATIONS);
+                let (op, operation) = lookup(encoding.symbol(reader)?, &OPERATIONS);
                 (self.op, envelope.source.operation) = (op.unwrap_or(Op::Other), Some(operation));
             }
         }
@@ -246,28 +246,28 @@ impl<'a, 'p> Record<'a, 'p, '_> {
         }
     }
 
-    /// When the record passed the stages of DTS, the last of which wrote it.
-    fn times(&mut self, times: &'p Choice<Repeated>) -> Result<()> {
+    /// Reads the times at which the record passed the stages of DTS, the last of which wrote it.
+    fn times(&mut self, times: &'p Choice<ItemsEncoding>) -> Result<()> {
         let mut last = None;
-        self.plan.several(times, &mut self.reader, |reader, written| {
-            last = written.number(reader)?;
+        self.plan.for_each_item(times, &mut self.reader, |reader, encoding| {
+            last = encoding.number(reader)?;
             Ok(())
         })?;
         self.envelope.source.produced_time = last.and_then(micros).or(self.envelope.source.produced_time);
         Ok(())
     }
 
-    fn tags(&mut self, tags: &'p Choice<Repeated>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn tags(&mut self, tags: &'p Choice<ItemsEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let (envelope, reader) = (&mut self.envelope, &mut self.reader);
         let mut keys = None;
-        self.plan.several(tags, reader, |reader, written| {
+        self.plan.for_each_item(tags, reader, |reader, encoding| {
             let name = reader.bytes()?;
-            let value = written.bytes(reader)?.unwrap_or_default();
+            let value = encoding.bytes(reader)?.unwrap_or_default();
             match name {
                 b"pk_uk_info" => keys = Some(reader.utf8(value)?),
                 b"GTID" => envelope.source.gtid = Some(reader.utf8(value)?.into()),
                 b"server_id" => envelope.server_id = reader.utf8(value)?.parse().ok(),
-                // When DTS read the change; what the last stage says, if any does, is nearer to the message.
+                // When DTS read the change; the last stage's time, if any, is closer to the message.
                 b"readerThroughoutTime" => {
                     envelope.source.produced_time = envelope.source.produced_time.or(reader.utf8(value)?.parse().ok().and_then(micros));
                 }
@@ -277,16 +277,16 @@ impl<'a, 'p> Record<'a, 'p, '_> {
         })?;
         if let Some(keys) = keys {
             let start = self.reader.offset_of(keys.as_bytes());
-            self.envelope.primary_key = primary_key(keys, events).map_err(|fault| moved(fault, start).within("pk_uk_info"))?;
+            self.envelope.primary_key = primary_key(keys, events).map_err(|fault| shifted(fault, start).within("pk_uk_info"))?;
         }
         Ok(())
     }
 
-    fn columns(&mut self, columns: &'p Choice<Columns>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn columns(&mut self, columns: &'p Choice<ColumnsEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         self.columns = match columns.pick(&mut self.reader)? {
-            Columns::Null => ColumnListing::Null,
-            Columns::Listed(parts) => ColumnListing::Columns(self.list(parts, events)?),
-            Columns::Other(schema) => {
+            ColumnsEncoding::Null => ColumnListing::Null,
+            ColumnsEncoding::Listed(record) => ColumnListing::Columns(self.list(record, events)?),
+            ColumnsEncoding::Other(schema) => {
                 self.plan.schemas.skip(schema, &mut self.reader)?;
                 ColumnListing::Other
             }
@@ -294,13 +294,13 @@ impl<'a, 'p> Record<'a, 'p, '_> {
         Ok(())
     }
 
-    /// The list of columns: usually the same as the table's last one, and then not read again.
-    fn list(&mut self, parts: &'p RecordPlan, events: &mut Events<'a, '_, '_>) -> Result<ColumnList<'a>> {
+    /// Reads the list of columns; one that equals the table's cached list is skipped.
+    fn list(&mut self, record: &'p RecordPlan, events: &mut Events<'a, '_, '_>) -> Result<ColumnList<'a>> {
         if !self.list.raw.is_empty() && self.reader.eat(self.list.raw) {
             return Ok(self.list);
         }
         let start = self.reader.at();
-        let columns = self.listed(parts, events)?;
+        let columns = self.read_columns(record, events)?;
         let raw = self.reader.since(start);
         let types = events.wants.types.then(|| types(raw, &columns, events));
         self.list = ColumnList { raw, columns: events.arena.alloc_slice_copy(&columns), types, ..self.list };
@@ -308,14 +308,14 @@ impl<'a, 'p> Record<'a, 'p, '_> {
         Ok(self.list)
     }
 
-    fn listed(&mut self, parts: &'p RecordPlan, events: &mut Events<'a, '_, '_>) -> Result<Vec<ColumnDescriptor>> {
+    fn read_columns(&mut self, record: &'p RecordPlan, events: &mut Events<'a, '_, '_>) -> Result<Vec<ColumnDescriptor>> {
         let (mut columns, mut key) = (Vec::new(), NameId::START);
         let schemas = &self.plan.schemas;
         self.reader.items(|reader| {
-            let ([name], [type_number]) = parts.read(reader, schemas)?;
+            let ([name], [type_number]) = record.read(reader, schemas)?;
             key = events.keys.plain(&unescaped(reader.utf8(name.unwrap_or_default())?), key);
             let type_number = type_number.and_then(|number| i32::try_from(number).ok()).unwrap_or(-1);
-            columns.push(ColumnDescriptor { key, is_wanted: events.wants_cell(key), type_number });
+            columns.push(ColumnDescriptor { key, is_requested: events.wants_cell(key), type_number });
             Ok(())
         })?;
         Ok(columns)
@@ -330,7 +330,8 @@ impl<'a, 'p> Record<'a, 'p, '_> {
         }
     }
 
-    /// The values of an image, if what they are is known already; a writer's schema may have any order.
+    /// Reads the values of an image, or defers them until the columns and the operation are known: a writer schema may have any
+    /// order of fields.
     fn values(
         &mut self,
         cell: &'p Choice<CellEncoding>,
@@ -343,7 +344,7 @@ impl<'a, 'p> Record<'a, 'p, '_> {
         }
         let start = self.reader.at();
         self.plan.schemas.skip(whole, &mut self.reader)?;
-        Ok(RowImage::Later(start, cell))
+        Ok(RowImage::Deferred(start, cell))
     }
 
     fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
@@ -359,12 +360,12 @@ impl<'a, 'p> Record<'a, 'p, '_> {
         Ok(())
     }
 
-    /// Both images are whole: nothing is laid over anything.
+    /// Emits a row change. Both images are complete: nothing is merged.
     fn emit_change(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op;
         let list = match &self.columns {
             ColumnListing::Columns(list) => *list,
-            other => return Err(unlisted(other)),
+            other => return Err(no_columns(other)),
         };
         self.envelope.types = list.types;
         let before = self.cells_of(Side::Before, &list, events).map_err(|fault| fault.within(Side::Before.name()))?;
@@ -385,9 +386,9 @@ impl<'a, 'p> Record<'a, 'p, '_> {
 
     fn cells_of(&mut self, side: Side, list: &ColumnList<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
         let image = match self.side(side).clone() {
-            RowImage::Later(start, cell) => {
+            RowImage::Deferred(start, cell) => {
                 let memo = (self.op == Op::Update).then_some(&mut self.cache.before);
-                cells(&mut self.reader.from(start), self.plan, cell, list, memo, events)?
+                cells(&mut self.reader.reader_at(start), self.plan, cell, list, memo, events)?
             }
             other => other,
         };
@@ -399,9 +400,9 @@ impl<'a, 'p> Record<'a, 'p, '_> {
     }
 }
 
-/// The values of an image, one for each column. An empty list stands for no image, as in the SDK's `AvroRecordParser`.
+/// Reads the values of an image, one for each column. An empty list means no image, as in the SDK's `AvroRecordParser`.
 ///
-/// Most values of an update's second image stand in its first one too, byte for byte, and are not made again.
+/// Most values of an update's second image equal those of the first byte for byte, and are taken from the memo.
 fn cells<'a, 'p>(
     reader: &mut Reader<'a>,
     plan: &SchemaPlan,
@@ -414,33 +415,33 @@ fn cells<'a, 'p>(
     let (mut items, mut columns) = (Items::default(), list.columns.iter());
     let is_first = memo.as_ref().is_some_and(|memo| memo.is_empty());
     while reader.next_item(&mut items)? {
-        let (at, place) = (list.columns.len() - columns.len(), reader.at());
-        let column = columns.next().ok_or_else(|| miscounted(at + 1, at))?;
-        let value = match memo.as_ref().filter(|_| !is_first).and_then(|memo| memo.get(at)).filter(|known| reader.eat(known.0)) {
-            Some(known) => known.1,
+        let (at, start) = (list.columns.len() - columns.len(), reader.at());
+        let column = columns.next().ok_or_else(|| count_mismatch(at + 1, at))?;
+        let value = match memo.as_ref().filter(|_| !is_first).and_then(|memo| memo.get(at)).filter(|memoized| reader.eat(memoized.0)) {
+            Some(memoized) => memoized.1,
             None => {
                 let value = cell.pick(reader).and_then(|cell| cell.read(reader, &plan.schemas, column, events.arena));
                 value.map_err(|fault| fault.within(events.keys.name(column.key)))?
             }
         };
         if let (true, Some(memo)) = (is_first, &mut memo) {
-            memo.push((reader.since(place), value));
+            memo.push((reader.since(start), value));
         }
-        if column.is_wanted && !matches!(value, Value::Missing) {
+        if column.is_requested && !matches!(value, Value::Missing) {
             events.cells.push((column.key, value));
         }
     }
     match list.columns.len() - columns.len() {
         0 if !list.columns.is_empty() => Ok(RowImage::None),
-        read if columns.len() > 0 => Err(miscounted(read, list.columns.len())),
+        read if columns.len() > 0 => Err(count_mismatch(read, list.columns.len())),
         _ => Ok(RowImage::Cells(start..events.cells.len())),
     }
 }
 
-/// The block of declared types of a list of columns that is written like this.
+/// Returns the block of declared types of a list of columns; `raw` is its cache key.
 fn types(raw: &[u8], columns: &[ColumnDescriptor], events: &mut Events<'_, '_, '_>) -> usize {
     let hint = columns.last().map_or(0, |column| column.key.index());
-    if let Some(block) = events.types.latest(hint, |known| known == raw) {
+    if let Some(block) = events.types.latest(hint, |cached| cached == raw) {
         return block;
     }
     events.types.start();
@@ -451,12 +452,12 @@ fn types(raw: &[u8], columns: &[ColumnDescriptor], events: &mut Events<'_, '_, '
 }
 
 #[cold]
-fn unlisted(listing: &ColumnListing<'_>) -> Fault {
+fn no_columns(listing: &ColumnListing<'_>) -> Fault {
     let found = if matches!(listing, ColumnListing::Null) { "null" } else { "text" };
     Fault::new(Kind::Envelope, format!("expected the columns of the row, found {found}")).within("fields")
 }
 
-/// `{"PRIMARY":["id"],"uk_code":["code"]}`: the keys of the table, of which the first is the primary one.
+/// Reads the primary key of `{"PRIMARY":["id"],"uk_code":["code"]}`.
 fn primary_key<'a>(json: &'a str, events: &mut Events<'a, '_, '_>) -> Result<Option<std::ops::Range<usize>>> {
     let mut cursor = Cursor::new(json, true);
     let (mut members, mut found) = (cursor.object()?, None);
@@ -469,28 +470,28 @@ fn primary_key<'a>(json: &'a str, events: &mut Events<'a, '_, '_>) -> Result<Opt
     Ok(found)
 }
 
-/// A fault of a text that begins at `start`.
+/// Shifts the offset of a fault in a text that begins at `start`; drops its path.
 #[cold]
-fn moved(fault: Fault, start: usize) -> Fault {
+fn shifted(fault: Fault, start: usize) -> Fault {
     let parts = fault.into_parts();
     Fault::new(parts.kind, parts.what).at(start + parts.byte.unwrap_or(0))
 }
 
-/// `4985@78`: a place, and the number of the binlog file that it is in. What is not of this form is no place of MySQL's.
-fn place<'a>(position: &'a str, source: &mut Source<'a>) {
+/// Parses `4985@78`: position, and number of the binlog file. Other text is not a position of MySQL.
+fn parse_position<'a>(position: &'a str, source: &mut Source<'a>) {
     let at = memchr::memchr(b'@', position.as_bytes()).unwrap_or(position.len());
-    source.position = position.get(..at).and_then(|place| place.parse().ok());
+    source.position = position.get(..at).and_then(|digits| digits.parse().ok());
     let file = if source.position.is_some() { position.get(at + 1..).unwrap_or_default() } else { position };
     source.file = Some(file).filter(|file| !file.is_empty()).map(Cow::Borrowed);
 }
 
-/// `database.table` or `database.schema.table`, or the database alone.
-fn names<'a>(name: &'a str, arena: &'a Bump) -> Result<[Option<&'a str>; 3]> {
-    let lasting = |part| match unescaped(part) {
+/// Parses `database.table`, `database.schema.table`, or a database alone.
+fn parse_object_name<'a>(name: &'a str, arena: &'a Bump) -> Result<[Option<&'a str>; 3]> {
+    let unescape = |part| match unescaped(part) {
         Cow::Borrowed(part) => part,
         Cow::Owned(part) => arena.alloc_str(&part),
     };
-    let mut parts = name.split('.').map(lasting);
+    let mut parts = name.split('.').map(unescape);
     match [parts.next().filter(|_| !name.is_empty()), parts.next(), parts.next(), parts.next()] {
         [.., Some(_)] => Err(Fault::new(Kind::Envelope, format!("{} has more than three parts", crate::error::excerpt(name)))),
         [database, schema, table @ Some(_), None] => Ok([database, schema, table]),
@@ -498,25 +499,25 @@ fn names<'a>(name: &'a str, arena: &'a Bump) -> Result<[Option<&'a str>; 3]> {
     }
 }
 
-/// A name in which a dot is not the one between two names: the SDK's `ObjectNameUtils`.
+/// Unescapes a name, in which dots are escaped: the SDK's `ObjectNameUtils`.
 fn unescaped(name: &str) -> Cow<'_, str> {
     const DOT: &str = "\\u002E";
     if name.contains(DOT) { name.replace(DOT, ".").into() } else { name.into() }
 }
 
-/// A time that is not set is 0 or less.
+/// Converts an epoch to microseconds; 0 or less means unset.
 fn micros(time: i64) -> Option<i64> {
     micros_of_epoch(time).filter(|_| time > 0)
 }
 
-fn text<'a>(written: &Choice<ScalarEncoding>, reader: &mut Reader<'a>) -> Result<Option<&'a str>> {
-    written.bytes(reader)?.map(|bytes| reader.utf8(bytes)).transpose()
+fn text<'a>(encoding: &Choice<ScalarEncoding>, reader: &mut Reader<'a>) -> Result<Option<&'a str>> {
+    encoding.bytes(reader)?.map(|bytes| reader.utf8(bytes)).transpose()
 }
 
-/// What a word stands for, if it is known, and the word itself as long as its message lives.
-fn word<T: Copy>(word: &str, known: &[(&'static str, T)]) -> (Option<T>, Cow<'static, str>) {
-    match known.iter().find(|(known, _)| *known == word) {
-        Some((known, meaning)) => (Some(*meaning), Cow::Borrowed(known)),
-        None => (None, Cow::Owned(word.to_owned())),
+/// Looks a symbol up in a table: returns its value, if it has one, and the symbol, borrowed from the table if possible.
+fn lookup<T: Copy>(symbol: &str, table: &[(&'static str, T)]) -> (Option<T>, Cow<'static, str>) {
+    match table.iter().find(|(name, _)| *name == symbol) {
+        Some((name, value)) => (Some(*value), Cow::Borrowed(name)),
+        None => (None, Cow::Owned(symbol.to_owned())),
     }
 }

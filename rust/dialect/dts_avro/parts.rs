@@ -1,17 +1,18 @@
-//! The single values of a record, compiled: which of them are wanted, and how to step over the others.
+//! Compiled decoding of scalars and flat records: reads the requested fields, skips the others.
 
 use crate::error::{Fault, Kind, Result};
 use crate::wire::avro::Reader;
 use crate::wire::avro_schema::{Schema, Schemas};
 
-/// What a field must hold to be of use.
+/// Type that a requested field must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpectedType {
     Number,
     Double,
     Text,
     Bytes,
-    Word,
+    /// An enum's symbol, or a string.
+    Symbol,
 }
 
 impl ExpectedType {
@@ -21,66 +22,68 @@ impl ExpectedType {
             ExpectedType::Double => "a double",
             ExpectedType::Text => "a string",
             ExpectedType::Bytes => "bytes",
-            ExpectedType::Word => "an enum or a string",
+            ExpectedType::Symbol => "an enum or a string",
         }
     }
 }
 
-/// How a single value is written.
+/// Encoding of a scalar.
 #[derive(Debug)]
 pub(super) enum ScalarEncoding {
     Null,
     Number,
     Single,
     Double,
-    /// Bytes, or text before anybody has looked whether it is UTF-8.
+    /// Bytes, or text that is not validated yet.
     Bytes,
-    /// An enum's symbols.
-    Words(Vec<String>),
+    /// An enum, with its symbols.
+    Enum(Vec<String>),
 }
 
 impl ScalarEncoding {
     pub fn compile(schemas: &Schemas, schema: &Schema, expected: ExpectedType) -> Result<Self, String> {
-        let written = match (schema, expected) {
+        let encoding = match (schema, expected) {
             (Schema::Null, _) => Some(ScalarEncoding::Null),
             (Schema::Int | Schema::Long, ExpectedType::Number) => Some(ScalarEncoding::Number),
             (Schema::Float, ExpectedType::Double) => Some(ScalarEncoding::Single),
             (Schema::Double, ExpectedType::Double) => Some(ScalarEncoding::Double),
-            (Schema::String, ExpectedType::Text | ExpectedType::Word) | (Schema::Bytes, ExpectedType::Bytes) => Some(ScalarEncoding::Bytes),
-            (named, ExpectedType::Word) => schemas.symbols(named).map(|symbols| ScalarEncoding::Words(symbols.to_vec())),
+            (Schema::String, ExpectedType::Text | ExpectedType::Symbol) | (Schema::Bytes, ExpectedType::Bytes) => {
+                Some(ScalarEncoding::Bytes)
+            }
+            (named, ExpectedType::Symbol) => schemas.symbols(named).map(|symbols| ScalarEncoding::Enum(symbols.to_vec())),
             _ => None,
         };
-        written.ok_or_else(|| format!("is not {}", expected.name()))
+        encoding.ok_or_else(|| format!("is not {}", expected.name()))
     }
 }
 
-/// What stands in one place: always the same, or one of a union's branches.
+/// Value of a fixed schema, or one of a union's branches.
 #[derive(Debug)]
 pub(super) enum Choice<T> {
-    Always(T),
-    Branch(Vec<T>),
+    Fixed(T),
+    Union(Vec<T>),
 }
 
 impl<T> Choice<T> {
     pub fn compile(schema: &Schema, mut branch: impl FnMut(&Schema) -> Result<T, String>) -> Result<Self, String> {
         Ok(match schema {
-            Schema::Union(branches) => Choice::Branch(branches.iter().map(branch).collect::<Result<_, _>>()?),
-            other => Choice::Always(branch(other)?),
+            Schema::Union(branches) => Choice::Union(branches.iter().map(branch).collect::<Result<_, _>>()?),
+            other => Choice::Fixed(branch(other)?),
         })
     }
 
     pub fn any(&self, test: impl Fn(&T) -> bool) -> bool {
         match self {
-            Choice::Always(one) => test(one),
-            Choice::Branch(branches) => branches.iter().any(test),
+            Choice::Fixed(one) => test(one),
+            Choice::Union(branches) => branches.iter().any(test),
         }
     }
 
     #[inline(always)]
     pub fn pick(&self, reader: &mut Reader<'_>) -> Result<&T> {
         match self {
-            Choice::Always(one) => Ok(one),
-            Choice::Branch(branches) => {
+            Choice::Fixed(one) => Ok(one),
+            Choice::Union(branches) => {
                 let branch = reader.index(branches.len(), "branch")?;
                 branches.get(branch).ok_or_else(|| Fault::new(Kind::Syntax, "found no branch").at(reader.at()))
             }
@@ -89,7 +92,7 @@ impl<T> Choice<T> {
 }
 
 impl Choice<ScalarEncoding> {
-    /// Bytes, or the symbol of an enum; `None` for null.
+    /// Reads bytes; `None` for null.
     #[inline(always)]
     pub fn bytes<'a>(&self, reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
         match self.pick(reader)? {
@@ -98,7 +101,7 @@ impl Choice<ScalarEncoding> {
         }
     }
 
-    /// A number, or a double's bits; `None` for null.
+    /// Reads an integer, or a double as its bits; `None` for null.
     #[inline(always)]
     pub fn number(&self, reader: &mut Reader<'_>) -> Result<Option<i64>> {
         match self.pick(reader)? {
@@ -109,12 +112,12 @@ impl Choice<ScalarEncoding> {
         }
     }
 
-    /// The symbol of an enum, or a string in place of it.
-    pub fn word<'t, 'a: 't>(&'t self, reader: &mut Reader<'a>) -> Result<&'t str> {
+    /// Reads the symbol of an enum, or a string.
+    pub fn symbol<'t, 'a: 't>(&'t self, reader: &mut Reader<'a>) -> Result<&'t str> {
         match self.pick(reader)? {
-            ScalarEncoding::Words(words) => {
-                let word = reader.index(words.len(), "symbol")?;
-                Ok(words.get(word).map_or("", String::as_str))
+            ScalarEncoding::Enum(symbols) => {
+                let symbol = reader.index(symbols.len(), "symbol")?;
+                Ok(symbols.get(symbol).map_or("", String::as_str))
             }
             ScalarEncoding::Bytes => reader.text(),
             _ => Ok(""),
@@ -122,21 +125,20 @@ impl Choice<ScalarEncoding> {
     }
 }
 
-/// A field that is wanted of a record, by the path to it, and what it must hold.
-pub(super) type Wanted = (&'static str, ExpectedType);
+/// Path and expected type of a field that is read from a record.
+pub(super) type RequestedField = (&'static str, ExpectedType);
 
-/// A record as a row of single values, of which some are wanted. Records within it are part of the row: Avro writes nothing
-/// around them.
+/// A record flattened to a list of fields, some of them requested. Nested records are inlined: Avro writes no bytes around them.
 #[derive(Debug, Default)]
 pub(super) struct RecordPlan {
-    parts: Vec<FieldPlan>,
-    /// If the record is one of the published ones, which are read without a look at each part.
-    layout: Layout,
+    fields: Vec<FieldPlan>,
+    /// The layout of a published record, which has a fast path.
+    layout: RecordLayout,
 }
 
-/// The records of the published schemas.
+/// Layouts of the records in the published schemas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Layout {
+enum RecordLayout {
     #[default]
     Other,
     /// Integer.
@@ -152,128 +154,140 @@ enum Layout {
     /// Timestamp.
     Numbers,
     /// DateTime.
-    MayBeNumbers,
+    OptionalNumbers,
 }
 
 #[derive(Debug)]
 enum FieldPlan {
-    /// The place of a wanted field among those that are bytes.
+    /// A requested field of bytes, by its index in the result.
     Bytes(usize, Choice<ScalarEncoding>),
-    /// The place of a wanted field among those that are numbers.
+    /// A requested field of a number, by its index in the result.
     Number(usize, Choice<ScalarEncoding>),
-    /// An integer that nobody wants.
-    Integer,
+    /// An integer that is not requested.
+    SkippedInteger,
     Skipped(Schema),
 }
 
 impl FieldPlan {
-    fn is_bytes(&self, place: usize) -> bool {
-        matches!(self, FieldPlan::Bytes(at, Choice::Always(ScalarEncoding::Bytes)) if *at == place)
+    fn is_bytes(&self, index: usize) -> bool {
+        matches!(self, FieldPlan::Bytes(at, Choice::Fixed(ScalarEncoding::Bytes)) if *at == index)
     }
 
-    fn is_number(&self, place: usize) -> bool {
-        matches!(self, FieldPlan::Number(at, Choice::Always(ScalarEncoding::Number)) if *at == place)
+    fn is_number(&self, index: usize) -> bool {
+        matches!(self, FieldPlan::Number(at, Choice::Fixed(ScalarEncoding::Number)) if *at == index)
     }
 
     /// Whether it is a union of null and a number.
-    fn may_be_number(&self, place: usize) -> bool {
-        let FieldPlan::Number(at, Choice::Branch(branches)) = self else { return false };
-        *at == place && matches!(**branches, [ScalarEncoding::Null, ScalarEncoding::Number])
+    fn is_optional_number(&self, index: usize) -> bool {
+        let FieldPlan::Number(at, Choice::Union(branches)) = self else { return false };
+        *at == index && matches!(**branches, [ScalarEncoding::Null, ScalarEncoding::Number])
     }
 }
 
-impl Layout {
-    fn of(parts: &[FieldPlan]) -> Self {
-        match parts {
-            [FieldPlan::Integer, value] if value.is_bytes(0) => Layout::NumberThenBytes,
-            [value, FieldPlan::Integer, FieldPlan::Integer] if value.is_bytes(0) => Layout::BytesThenNumbers,
-            [FieldPlan::Skipped(Schema::String), value] if value.is_bytes(0) => Layout::SkippedThenBytes,
-            [first, second] if first.is_bytes(1) && second.is_bytes(0) => Layout::SecondThenFirst,
-            [first, second] if first.is_bytes(0) && second.is_number(0) => Layout::BytesAndNumber,
-            [first, second] if first.is_number(0) && second.is_number(1) => Layout::Numbers,
-            parts if !parts.is_empty() && parts.iter().enumerate().all(|(at, part)| part.may_be_number(at)) => Layout::MayBeNumbers,
-            _ => Layout::Other,
+impl RecordLayout {
+    fn of(fields: &[FieldPlan]) -> Self {
+        match fields {
+            [FieldPlan::SkippedInteger, value] if value.is_bytes(0) => RecordLayout::NumberThenBytes,
+            [value, FieldPlan::SkippedInteger, FieldPlan::SkippedInteger] if value.is_bytes(0) => RecordLayout::BytesThenNumbers,
+            [FieldPlan::Skipped(Schema::String), value] if value.is_bytes(0) => RecordLayout::SkippedThenBytes,
+            [first, second] if first.is_bytes(1) && second.is_bytes(0) => RecordLayout::SecondThenFirst,
+            [first, second] if first.is_bytes(0) && second.is_number(0) => RecordLayout::BytesAndNumber,
+            [first, second] if first.is_number(0) && second.is_number(1) => RecordLayout::Numbers,
+            fields if !fields.is_empty() && fields.iter().enumerate().all(|(at, field)| field.is_optional_number(at)) => {
+                RecordLayout::OptionalNumbers
+            }
+            _ => RecordLayout::Other,
         }
     }
 }
 
-/// What is wanted of a record: first what is bytes, then what is numbers; each in the order in which it was named.
-type Found<'a, const BYTES: usize, const NUMBERS: usize> = ([Option<&'a [u8]>; BYTES], [Option<i64>; NUMBERS]);
+/// The requested values of a record: bytes, then numbers, each in the order of the request.
+type RequestedValues<'a, const BYTES: usize, const NUMBERS: usize> = ([Option<&'a [u8]>; BYTES], [Option<i64>; NUMBERS]);
 
 impl RecordPlan {
-    /// The bytes that are wanted, then the numbers.
-    pub fn compile(schemas: &Schemas, schema: &Schema, bytes: &[Wanted], numbers: &[Wanted]) -> Result<Self, String> {
-        let mut parts = RecordPlan::default();
-        parts.add(schemas, schema, "", (bytes, numbers))?;
+    /// Compiles the decoding of a record's requested fields: bytes, then numbers.
+    pub fn compile(schemas: &Schemas, schema: &Schema, bytes: &[RequestedField], numbers: &[RequestedField]) -> Result<Self, String> {
+        let mut plan = RecordPlan::default();
+        plan.add(schemas, schema, "", (bytes, numbers))?;
         let name = schemas.named(schema).map_or("", |named| &named.name);
-        parts.layout = Layout::of(&parts.parts);
-        let places = |is_it: fn(&FieldPlan) -> Option<usize>| parts.parts.iter().filter_map(is_it).collect::<Vec<_>>();
-        let known_bytes = places(|part| if let FieldPlan::Bytes(at, _) = part { Some(*at) } else { None });
-        let known_numbers = places(|part| if let FieldPlan::Number(at, _) = part { Some(*at) } else { None });
-        match missing(bytes, &known_bytes).or(missing(numbers, &known_numbers)) {
+        plan.layout = RecordLayout::of(&plan.fields);
+        let indices = |index_of: fn(&FieldPlan) -> Option<usize>| plan.fields.iter().filter_map(index_of).collect::<Vec<_>>();
+        let found_bytes = indices(|field| if let FieldPlan::Bytes(at, _) = field { Some(*at) } else { None });
+        let found_numbers = indices(|field| if let FieldPlan::Number(at, _) = field { Some(*at) } else { None });
+        match missing(bytes, &found_bytes).or(missing(numbers, &found_numbers)) {
             Some(path) => Err(format!("{name} has no field {path}")),
-            None => Ok(parts),
+            None => Ok(plan),
         }
     }
 
-    fn add(&mut self, schemas: &Schemas, schema: &Schema, within: &str, wanted: (&[Wanted], &[Wanted])) -> Result<(), String> {
-        let (bytes, numbers) = wanted;
+    fn add(
+        &mut self,
+        schemas: &Schemas,
+        schema: &Schema,
+        parent: &str,
+        requested: (&[RequestedField], &[RequestedField]),
+    ) -> Result<(), String> {
+        let (bytes, numbers) = requested;
         for field in schemas.fields(schema).unwrap_or_default() {
-            let path = format!("{within}{}", field.name);
+            let path = format!("{parent}{}", field.name);
             let inner = format!("{path}.");
-            let place = |wanted: &[Wanted]| wanted.iter().position(|(wanted, _)| *wanted == path);
-            let single = |wanted: &[Wanted], at: usize| {
-                let expected = wanted.get(at).map_or(ExpectedType::Bytes, |(_, expected)| *expected);
-                single(schemas, &field.schema, expected).map_err(|what| format!("{path} {what}"))
+            let index = |requested: &[RequestedField]| requested.iter().position(|(requested, _)| *requested == path);
+            let compile = |requested: &[RequestedField], at: usize| {
+                let expected = requested.get(at).map_or(ExpectedType::Bytes, |(_, expected)| *expected);
+                compile_scalar(schemas, &field.schema, expected).map_err(|what| format!("{path} {what}"))
             };
-            if let Some(at) = place(bytes) {
-                self.parts.push(FieldPlan::Bytes(at, single(bytes, at)?));
-            } else if let Some(at) = place(numbers) {
-                self.parts.push(FieldPlan::Number(at, single(numbers, at)?));
+            if let Some(at) = index(bytes) {
+                self.fields.push(FieldPlan::Bytes(at, compile(bytes, at)?));
+            } else if let Some(at) = index(numbers) {
+                self.fields.push(FieldPlan::Number(at, compile(numbers, at)?));
             } else if schemas.fields(&field.schema).is_some() && bytes.iter().chain(numbers).any(|(path, _)| path.starts_with(&inner)) {
-                self.add(schemas, &field.schema, &inner, wanted)?;
+                self.add(schemas, &field.schema, &inner, requested)?;
             } else if matches!(field.schema, Schema::Int | Schema::Long) {
-                self.parts.push(FieldPlan::Integer);
+                self.fields.push(FieldPlan::SkippedInteger);
             } else {
-                self.parts.push(FieldPlan::Skipped(field.schema.clone()));
+                self.fields.push(FieldPlan::Skipped(field.schema.clone()));
             }
         }
         Ok(())
     }
 
     #[inline(always)]
-    pub fn read<'a, const B: usize, const N: usize>(&self, reader: &mut Reader<'a>, schemas: &Schemas) -> Result<Found<'a, B, N>> {
+    pub fn read<'a, const B: usize, const N: usize>(
+        &self,
+        reader: &mut Reader<'a>,
+        schemas: &Schemas,
+    ) -> Result<RequestedValues<'a, B, N>> {
         let mut found = ([None; B], [None; N]);
         let (bytes, numbers) = &mut found;
         match (self.layout, &mut bytes[..], &mut numbers[..]) {
-            (Layout::NumberThenBytes, [value], _) => {
+            (RecordLayout::NumberThenBytes, [value], _) => {
                 reader.long()?;
                 *value = Some(reader.bytes()?);
             }
-            (Layout::BytesThenNumbers, [value], _) => {
+            (RecordLayout::BytesThenNumbers, [value], _) => {
                 *value = Some(reader.bytes()?);
                 reader.long()?;
                 reader.long()?;
             }
-            (Layout::SkippedThenBytes, [value], _) => {
+            (RecordLayout::SkippedThenBytes, [value], _) => {
                 reader.bytes()?;
                 *value = Some(reader.bytes()?);
             }
-            (Layout::SecondThenFirst, [first, second], _) => {
+            (RecordLayout::SecondThenFirst, [first, second], _) => {
                 *second = Some(reader.bytes()?);
                 *first = Some(reader.bytes()?);
             }
-            (Layout::BytesAndNumber, [value], [number]) => {
+            (RecordLayout::BytesAndNumber, [value], [number]) => {
                 *value = Some(reader.bytes()?);
                 *number = Some(reader.long()?);
             }
-            (Layout::Numbers, _, [first, second]) => {
+            (RecordLayout::Numbers, _, [first, second]) => {
                 *first = Some(reader.long()?);
                 *second = Some(reader.long()?);
             }
-            (Layout::MayBeNumbers, _, numbers) => {
+            (RecordLayout::OptionalNumbers, _, numbers) => {
                 for number in numbers {
-                    *number = reader.may_be_long()?;
+                    *number = reader.optional_long()?;
                 }
             }
             _ => self.read_each(reader, schemas, bytes, numbers)?,
@@ -288,17 +302,17 @@ impl RecordPlan {
         bytes: &mut [Option<&'a [u8]>],
         numbers: &mut [Option<i64>],
     ) -> Result<()> {
-        for part in &self.parts {
-            match part {
-                FieldPlan::Bytes(at, written) => {
-                    let found = written.bytes(reader)?;
+        for field in &self.fields {
+            match field {
+                FieldPlan::Bytes(at, encoding) => {
+                    let found = encoding.bytes(reader)?;
                     bytes.get_mut(*at).into_iter().for_each(|slot| *slot = found);
                 }
-                FieldPlan::Number(at, written) => {
-                    let found = written.number(reader)?;
+                FieldPlan::Number(at, encoding) => {
+                    let found = encoding.number(reader)?;
                     numbers.get_mut(*at).into_iter().for_each(|slot| *slot = found);
                 }
-                FieldPlan::Integer => reader.long().map(drop)?,
+                FieldPlan::SkippedInteger => reader.long().map(drop)?,
                 FieldPlan::Skipped(schema) => schemas.skip(schema, reader)?,
             }
         }
@@ -306,11 +320,12 @@ impl RecordPlan {
     }
 }
 
-/// The first of the wanted fields that has no place.
-fn missing(wanted: &[Wanted], known: &[usize]) -> Option<&'static str> {
-    wanted.iter().enumerate().find(|(at, _)| !known.contains(at)).map(|(_, (path, _))| *path)
+/// Returns the path of the first requested field that was not found.
+fn missing(requested: &[RequestedField], found: &[usize]) -> Option<&'static str> {
+    requested.iter().enumerate().find(|(at, _)| !found.contains(at)).map(|(_, (path, _))| *path)
 }
 
-pub(super) fn single(schemas: &Schemas, schema: &Schema, expected: ExpectedType) -> Result<Choice<ScalarEncoding>, String> {
+/// Compiles the decoding of a scalar.
+pub(super) fn compile_scalar(schemas: &Schemas, schema: &Schema, expected: ExpectedType) -> Result<Choice<ScalarEncoding>, String> {
     Choice::compile(schema, |branch| ScalarEncoding::compile(schemas, branch, expected))
 }

@@ -1,40 +1,40 @@
-//! A writer's schema, compiled: which of our values each of its fields is, or how to step over it.
+//! Compiled writer schema: an action for each field, which reads or skips it.
 
-use super::parts::{Choice, ExpectedType, RecordPlan, ScalarEncoding, single};
+use super::parts::{Choice, ExpectedType, RecordPlan, ScalarEncoding, compile_scalar};
 use super::values::CellEncoding;
 use crate::error::Result;
 use crate::wire::avro::Reader;
 use crate::wire::avro_schema::{Schema, Schemas};
 
-/// The columns of a row change.
+/// Encoding of a row change's list of columns.
 #[derive(Debug)]
-pub(super) enum Columns {
+pub(super) enum ColumnsEncoding {
     Null,
-    /// The name and the number of each.
+    /// Name and type number of each column.
     Listed(RecordPlan),
     Other(Schema),
 }
 
-/// A row image.
+/// Encoding of a row image.
 #[derive(Debug)]
 pub(super) enum ImageEncoding {
     Null,
-    /// A statement.
+    /// The text of a statement.
     Text,
-    /// The values of the columns, and how to step over all of them.
+    /// The values of the columns, and the schema of the whole array, to skip it.
     Cells(Choice<CellEncoding>, Schema),
     Other(Schema),
 }
 
-/// A list of numbers, or a map of texts.
+/// Encoding of an array of numbers, or a map of text.
 #[derive(Debug)]
-pub(super) enum Repeated {
+pub(super) enum ItemsEncoding {
     Null,
     Each(Choice<ScalarEncoding>),
     Other(Schema),
 }
 
-/// Which image.
+/// The side of a row image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Before,
@@ -50,7 +50,7 @@ impl Side {
     }
 }
 
-/// The single values of a record.
+/// The scalars that are read from a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scalar {
     Id,
@@ -68,32 +68,34 @@ const SCALARS: [(&str, ExpectedType, Scalar); 8] = [
     ("sourceTimestamp", ExpectedType::Number, Scalar::Timestamp),
     ("sourcePosition", ExpectedType::Text, Scalar::Position),
     ("sourceTxid", ExpectedType::Text, Scalar::Transaction),
-    ("source.sourceType", ExpectedType::Word, Scalar::Connector),
+    ("source.sourceType", ExpectedType::Symbol, Scalar::Connector),
     ("source.version", ExpectedType::Text, Scalar::Version),
-    ("operation", ExpectedType::Word, Scalar::Operation),
+    ("operation", ExpectedType::Symbol, Scalar::Operation),
     ("objectName", ExpectedType::Text, Scalar::ObjectName),
 ];
 
-/// What to do where a field of the record stands.
+/// Action for a field of the record.
 #[derive(Debug)]
 pub(super) enum Action {
     Scalar(Scalar, Choice<ScalarEncoding>),
-    Times(Choice<Repeated>),
-    Tags(Choice<Repeated>),
-    Columns(Choice<Columns>),
-    ImageEncoding(Side, Choice<ImageEncoding>),
-    /// Nothing of ours: an integer, bytes or a string, or anything.
-    Number,
-    Bytes,
+    Times(Choice<ItemsEncoding>),
+    Tags(Choice<ItemsEncoding>),
+    Columns(Choice<ColumnsEncoding>),
+    Image(Side, Choice<ImageEncoding>),
+    /// Skips an integer.
+    SkipNumber,
+    /// Skips bytes or a string.
+    SkipBytes,
+    /// Skips any value.
     Skip(Schema),
 }
 
 #[derive(Debug)]
 pub(super) struct Step {
     pub name: String,
-    pub what: Action,
-    /// Whether messages end before it where their producer does not know it yet.
-    pub may_lack: bool,
+    pub action: Action,
+    /// Whether messages of older producers end before it.
+    pub is_optional: bool,
 }
 
 /// A compiled schema.
@@ -103,84 +105,84 @@ pub(crate) struct SchemaPlan {
     pub(super) steps: Vec<Step>,
 }
 
-/// What no row change can be read without.
-const NEEDED: [&str; 5] = ["operation", "objectName", "fields", "beforeImages", "afterImages"];
+/// The fields that row changes require.
+const REQUIRED: [&str; 5] = ["operation", "objectName", "fields", "beforeImages", "afterImages"];
 
-/// What the second of the published schemas has at its end, and the first has not.
-const LATER: &str = "bornTimestamp";
+/// The last field of the newer published schema, absent from the older one.
+const OPTIONAL: &str = "bornTimestamp";
 
 impl SchemaPlan {
-    /// Compiles the schema in a JSON text, or says what it lacks.
+    /// Compiles a schema from its JSON text; the error names a missing field.
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
         let (schemas, schema) = Schemas::parse(text)?;
         let record = record_of(&schemas, &schema).ok_or("there is no record")?;
         let mut plan = SchemaPlan { schemas: Schemas::default(), steps: Vec::new() };
         plan.add(&schemas, record, "")?;
         plan.schemas = schemas;
-        match NEEDED.iter().find(|name| !plan.steps.iter().any(|step| step.name == **name)) {
+        match REQUIRED.iter().find(|name| !plan.steps.iter().any(|step| step.name == **name)) {
             Some(name) => Err(format!("the record has no field {name}")),
             None => Ok(plan),
         }
     }
 
-    fn add(&mut self, schemas: &Schemas, record: &Schema, within: &str) -> Result<(), String> {
+    fn add(&mut self, schemas: &Schemas, record: &Schema, parent: &str) -> Result<(), String> {
         for field in schemas.fields(record).unwrap_or_default() {
-            let name = format!("{within}{}", field.name);
+            let name = format!("{parent}{}", field.name);
             if name == "source" && schemas.fields(&field.schema).is_some() {
                 self.add(schemas, &field.schema, "source.")?;
                 continue;
             }
-            let what = what(schemas, &name, &field.schema).map_err(|what| format!("{name} {what}"))?;
-            self.steps.push(Step { may_lack: name == LATER, name, what });
+            let action = action(schemas, &name, &field.schema).map_err(|what| format!("{name} {what}"))?;
+            self.steps.push(Step { is_optional: name == OPTIONAL, name, action });
         }
         Ok(())
     }
 
-    /// Whether bytes begin as a record of this schema: by all that stands before its columns, which are most of it.
-    pub(super) fn fits(&self, bytes: &[u8]) -> bool {
+    /// Whether the bytes begin like a record of this schema: checks all fields before the columns.
+    pub(super) fn matches_header(&self, bytes: &[u8]) -> bool {
         let mut reader = Reader::new(bytes);
-        let mut head = self.steps.iter().take_while(|step| !matches!(step.what, Action::Columns(_)));
-        head.all(|step| self.stands(&step.what, &mut reader).unwrap_or(false))
+        let mut header = self.steps.iter().take_while(|step| !matches!(step.action, Action::Columns(_)));
+        header.all(|step| self.check_header_field(&step.action, &mut reader).unwrap_or(false))
     }
 
-    /// Steps over a field of the head, and tells whether it may be one.
-    fn stands(&self, what: &Action, reader: &mut Reader<'_>) -> Result<bool> {
-        match what {
-            Action::Scalar(Scalar::Id | Scalar::Timestamp, written) => written.number(reader).map(|_| true),
-            // Zero bytes are a record too, but every record of DTS's has a position.
-            Action::Scalar(Scalar::Position, written) => written.word(reader).map(|position| !position.is_empty()),
-            Action::Scalar(_, written) => written.word(reader).map(|_| true),
-            Action::Times(times) => self.several(times, reader, |reader, written| written.number(reader).map(drop)).map(|()| true),
+    /// Skips a field of the header, and returns whether it is plausible.
+    fn check_header_field(&self, action: &Action, reader: &mut Reader<'_>) -> Result<bool> {
+        match action {
+            Action::Scalar(Scalar::Id | Scalar::Timestamp, encoding) => encoding.number(reader).map(|_| true),
+            // Zero bytes are a valid record too, but every record of DTS has a position.
+            Action::Scalar(Scalar::Position, encoding) => encoding.symbol(reader).map(|position| !position.is_empty()),
+            Action::Scalar(_, encoding) => encoding.symbol(reader).map(|_| true),
+            Action::Times(times) => self.for_each_item(times, reader, |reader, encoding| encoding.number(reader).map(drop)).map(|()| true),
             Action::Tags(tags) => {
-                let tag = |reader: &mut Reader<'_>, written: &Choice<ScalarEncoding>| {
+                let tag = |reader: &mut Reader<'_>, encoding: &Choice<ScalarEncoding>| {
                     reader.text()?;
-                    written.word(reader).map(drop)
+                    encoding.symbol(reader).map(drop)
                 };
-                self.several(tags, reader, tag).map(|()| true)
+                self.for_each_item(tags, reader, tag).map(|()| true)
             }
-            Action::Number => reader.long().map(|_| true),
-            Action::Bytes => reader.bytes().map(|_| true),
+            Action::SkipNumber => reader.long().map(|_| true),
+            Action::SkipBytes => reader.bytes().map(|_| true),
             Action::Skip(schema) => self.schemas.skip(schema, reader).map(|()| true),
-            Action::Columns(_) | Action::ImageEncoding(..) => Ok(false),
+            Action::Columns(_) | Action::Image(..) => Ok(false),
         }
     }
 
-    /// Runs `read` over the items of a list or map.
-    pub(super) fn several<'a, 'p>(
+    /// Calls `read` for each item of an array or map.
+    pub(super) fn for_each_item<'a, 'p>(
         &self,
-        several: &'p Choice<Repeated>,
+        items: &'p Choice<ItemsEncoding>,
         reader: &mut Reader<'a>,
         mut read: impl FnMut(&mut Reader<'a>, &'p Choice<ScalarEncoding>) -> Result<()>,
     ) -> Result<()> {
-        match several.pick(reader)? {
-            Repeated::Null => Ok(()),
-            Repeated::Each(written) => reader.items(|reader| read(reader, written)),
-            Repeated::Other(schema) => self.schemas.skip(schema, reader),
+        match items.pick(reader)? {
+            ItemsEncoding::Null => Ok(()),
+            ItemsEncoding::Each(encoding) => reader.items(|reader| read(reader, encoding)),
+            ItemsEncoding::Other(schema) => self.schemas.skip(schema, reader),
         }
     }
 }
 
-/// The record itself, or the one of this name in a list of types, as the schema is published.
+/// Returns the schema if it is a record, or the record `Record` of a union, as the published schemas are.
 fn record_of<'s>(schemas: &Schemas, schema: &'s Schema) -> Option<&'s Schema> {
     let is_record = |schema: &&Schema| schemas.fields(schema).is_some();
     match schema {
@@ -191,63 +193,63 @@ fn record_of<'s>(schemas: &Schemas, schema: &'s Schema) -> Option<&'s Schema> {
     }
 }
 
-/// What a field of the record is.
-fn what(schemas: &Schemas, name: &str, schema: &Schema) -> Result<Action, String> {
+/// Returns the action for a field of the record.
+fn action(schemas: &Schemas, name: &str, schema: &Schema) -> Result<Action, String> {
     Ok(match name {
         "processTimestamps" => Action::Times(Choice::compile(schema, |branch| Ok(times(schemas, branch)))?),
         "tags" => Action::Tags(Choice::compile(schema, |branch| Ok(tags(schemas, branch)))?),
-        "fields" => Action::Columns(listed(schemas, schema)?),
-        "beforeImages" => Action::ImageEncoding(Side::Before, row_image(schemas, schema)?),
-        "afterImages" => Action::ImageEncoding(Side::After, row_image(schemas, schema)?),
+        "fields" => Action::Columns(columns_field(schemas, schema)?),
+        "beforeImages" => Action::Image(Side::Before, image_field(schemas, schema)?),
+        "afterImages" => Action::Image(Side::After, image_field(schemas, schema)?),
         other => match SCALARS.iter().find(|(path, ..)| *path == other) {
-            Some((_, expected, head)) => Action::Scalar(*head, single(schemas, schema, *expected)?),
-            None if matches!(schema, Schema::Int | Schema::Long) => Action::Number,
-            None if matches!(schema, Schema::Bytes | Schema::String) => Action::Bytes,
+            Some((_, expected, scalar)) => Action::Scalar(*scalar, compile_scalar(schemas, schema, *expected)?),
+            None if matches!(schema, Schema::Int | Schema::Long) => Action::SkipNumber,
+            None if matches!(schema, Schema::Bytes | Schema::String) => Action::SkipBytes,
             None => Action::Skip(schema.clone()),
         },
     })
 }
 
-fn times(schemas: &Schemas, schema: &Schema) -> Repeated {
+fn times(schemas: &Schemas, schema: &Schema) -> ItemsEncoding {
     match schema {
-        Schema::Null => Repeated::Null,
+        Schema::Null => ItemsEncoding::Null,
         Schema::Array(item) => each(schemas, item, ExpectedType::Number, schema),
-        other => Repeated::Other(other.clone()),
+        other => ItemsEncoding::Other(other.clone()),
     }
 }
 
-fn tags(schemas: &Schemas, schema: &Schema) -> Repeated {
+fn tags(schemas: &Schemas, schema: &Schema) -> ItemsEncoding {
     match schema {
-        Schema::Null => Repeated::Null,
+        Schema::Null => ItemsEncoding::Null,
         Schema::Map(value) => each(schemas, value, ExpectedType::Text, schema),
-        other => Repeated::Other(other.clone()),
+        other => ItemsEncoding::Other(other.clone()),
     }
 }
 
-fn each(schemas: &Schemas, item: &Schema, expected: ExpectedType, whole: &Schema) -> Repeated {
-    single(schemas, item, expected).map_or_else(|_| Repeated::Other(whole.clone()), Repeated::Each)
+fn each(schemas: &Schemas, item: &Schema, expected: ExpectedType, whole: &Schema) -> ItemsEncoding {
+    compile_scalar(schemas, item, expected).map_or_else(|_| ItemsEncoding::Other(whole.clone()), ItemsEncoding::Each)
 }
 
-fn listed(schemas: &Schemas, schema: &Schema) -> Result<Choice<Columns>, String> {
+fn columns_field(schemas: &Schemas, schema: &Schema) -> Result<Choice<ColumnsEncoding>, String> {
     let columns = Choice::compile(schema, |branch| columns(schemas, branch))?;
-    if columns.any(|columns| matches!(columns, Columns::Listed(_))) { Ok(columns) } else { Err("is no array of records".into()) }
+    if columns.any(|columns| matches!(columns, ColumnsEncoding::Listed(_))) { Ok(columns) } else { Err("is no array of records".into()) }
 }
 
-fn row_image(schemas: &Schemas, schema: &Schema) -> Result<Choice<ImageEncoding>, String> {
+fn image_field(schemas: &Schemas, schema: &Schema) -> Result<Choice<ImageEncoding>, String> {
     let images = Choice::compile(schema, |branch| image(schemas, branch))?;
     if images.any(|image| matches!(image, ImageEncoding::Cells(..))) { Ok(images) } else { Err("is no array of values".into()) }
 }
 
-fn columns(schemas: &Schemas, schema: &Schema) -> Result<Columns, String> {
+fn columns(schemas: &Schemas, schema: &Schema) -> Result<ColumnsEncoding, String> {
     Ok(match schema {
-        Schema::Null => Columns::Null,
-        Schema::Array(item) if schemas.fields(item).is_some() => Columns::Listed(RecordPlan::compile(
+        Schema::Null => ColumnsEncoding::Null,
+        Schema::Array(item) if schemas.fields(item).is_some() => ColumnsEncoding::Listed(RecordPlan::compile(
             schemas,
             item,
             &[("name", ExpectedType::Text)],
             &[("dataTypeNumber", ExpectedType::Number)],
         )?),
-        other => Columns::Other(other.clone()),
+        other => ColumnsEncoding::Other(other.clone()),
     })
 }
 

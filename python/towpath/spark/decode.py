@@ -1,0 +1,74 @@
+"""Decodes the messages of a DataFrame.
+
+Classic Spark and Spark Connect share `DataFrame.mapInArrow` and `DataFrame.observe`, so one implementation serves both,
+in batch and in streaming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, Observation
+    from pyspark.sql.types import StructField, StructType
+
+
+def decode(
+    df: DataFrame,
+    dialect: str = "auto",
+    schema: str | pa.Schema | StructType | None = None,
+    *,
+    keep: Sequence[str] = (),
+    value: str = "value",
+    key: str | None = None,
+    metrics: str | Observation | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Decode the messages of a DataFrame, batch or streaming, classic or Spark Connect.
+
+    Only the columns that are needed (`value`, `key`, `keep`) are sent to Python.
+
+    Args:
+        df: A DataFrame with a column of messages, such as Spark's Kafka source returns.
+        dialect: As for `towpath.Decoder`, and so are `schema`, `key` and `options`.
+        schema: The table's columns.
+        keep: Columns of `df` to copy to every output row, with the types that they have in `df`.
+        value: The column with the messages, binary or string.
+        key: The column with the messages' keys.
+        metrics: Name of an observation, or an `Observation`, for the metrics `messages`, `rows`, `filtered`,
+            `dropped`, `errors` and `errors_<kind>`. They are delivered like those of any `DataFrame.observe`: by
+            `Observation.get` in batch, in `observedMetrics` of a streaming query's progress. Without it nothing
+            is counted. With it every output column is declared nullable.
+        **options: All other arguments of `towpath.Decoder`.
+
+    Raises:
+        ValueError: A column is missing in `df` or has the wrong type, or `towpath.Decoder` rejects an argument.
+    """
+    from pyspark.sql.types import BinaryType, StringType, StructType
+
+    from towpath.ddl import quoted
+    from towpath.decoder import Decoder
+
+    kept = [_field(df, name) for name in keep]
+    for name in filter(None, (value, key)):
+        if not isinstance(_field(df, name).dataType, BinaryType | StringType):
+            raise ValueError(
+                f"column {name!r} is {_field(df, name).dataType.simpleString()}: messages are binary or string"
+            )
+    without_kept = Decoder(dialect, schema, value=value, key=key, **options)
+    decoder = Decoder(dialect, schema, value=value, key=key, keep=tuple(keep), **options)
+    output = StructType([*without_kept.spark_schema.fields, *kept])
+    needed = df.select(*map(quoted, dict.fromkeys(filter(None, (value, key, *keep)))))
+    if metrics is None:
+        return needed.mapInArrow(decoder, output)
+    from towpath.spark.metrics import count_and_observe
+
+    return count_and_observe(needed, decoder, output, metrics)
+
+
+def _field(df: DataFrame, name: str) -> StructField:
+    if name not in df.columns:
+        raise ValueError(f"the DataFrame has no column {name!r}, only {', '.join(df.columns)}")
+    return df.schema[name]

@@ -1,0 +1,72 @@
+"""SQL text. Identifiers are quoted and literals are escaped here, and nowhere else.
+
+`Sql` is text that is safe to execute. To mypy a plain `str`, such as a column's name, is no `Sql`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NewType
+
+from towpath.ddl import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructField
+
+Sql = NewType("Sql", str)
+
+
+def sql(template: str, **parts: Sql) -> Sql:
+    """A constant template with the parts in place of its `{name}` placeholders."""
+    return Sql(template.format_map(parts))
+
+
+def column(*path: str) -> Sql:
+    """A column, or a field in it: `column("s", "id")` is `s`.`id`."""
+    return Sql(".".join(map(quoted, path)))
+
+
+def table(target: str) -> Sql:
+    """A table. A target with a slash is the path of a Delta table, any other a catalog name, as the user wrote it."""
+    return Sql(f"delta.{quoted(target)}" if "/" in target else target)
+
+
+def string(value: str) -> Sql:
+    """A string literal."""
+    return Sql("'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'")
+
+
+def comma_separated(items: Iterable[Sql]) -> Sql:
+    """A list."""
+    return Sql(", ".join(items))
+
+
+def equal_columns(names: Iterable[str]) -> Sql:
+    """True if the columns of `t` and `s` are equal; nulls are equal to each other."""
+    return Sql(" AND ".join(sql("{t} <=> {s}", t=column("t", name), s=column("s", name)) for name in names))
+
+
+def definitions(fields: Iterable[StructField]) -> Sql:
+    """Column definitions: names and types."""
+    types = ((column(field.name), Sql(field.dataType.simpleString())) for field in fields)
+    return comma_separated(sql("{name} {type}", name=name, type=type_) for name, type_ in types)
+
+
+def properties(values: Mapping[str, str]) -> Sql:
+    """Table properties."""
+    pairs = ((string(name), string(value)) for name, value in values.items())
+    return comma_separated(sql("{name} = {value}", name=name, value=value) for name, value in pairs)
+
+
+def merge(spark: SparkSession, target: str, source: Sql, condition: Sql, *actions: Sql) -> None:
+    """Execute a MERGE of a source `s`, a table or a query in parentheses, into a table `t`."""
+    template = "MERGE INTO {target} t USING {source} s ON {condition} {actions}"
+    execute(
+        spark, sql(template, target=table(target), source=source, condition=condition, actions=Sql(" ".join(actions)))
+    )
+
+
+def execute(spark: SparkSession, statement: Sql) -> None:
+    """Execute a statement."""
+    spark.sql(statement)

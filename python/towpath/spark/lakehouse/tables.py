@@ -1,0 +1,224 @@
+"""Delta tables: their schemas, creating them, and evolving their schemas.
+
+Everything is SQL, so no Python package of the table format is needed, and Spark Connect works too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from towpath.spark.lakehouse.sql import (
+    Sql,
+    column,
+    definitions,
+    equal_columns,
+    execute,
+    merge,
+    properties,
+    sql,
+    table,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructField, StructType
+
+# Table features that Delta needs for storing TIMESTAMP_NTZ and for changing a column's type.
+_PROPERTIES = {"delta.enableTypeWidening": "true", "delta.feature.timestampNtz": "supported"}
+_MAPPED_NAMES = {"delta.columnMapping.mode": "name", "delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}
+_UNMAPPED = frozenset(" ,;{}()\n\t=")
+
+_INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+"""Decimal digits of each integer type, from the smallest to the largest."""
+
+
+def companion(target: str, suffix: str) -> str:
+    """The name or path of a table that belongs to the target, such as its tombstones."""
+    if target.endswith("`"):
+        return f"{target[:-1]}__{suffix}`"
+    return f"{target.rstrip('/')}__{suffix}"
+
+
+def schema_of(spark: SparkSession, target: str) -> StructType | None:
+    """The schema of a table; None if the table does not exist."""
+    if "/" not in target:
+        return spark.table(target).schema if spark.catalog.tableExists(target) else None
+    from pyspark.errors import AnalysisException
+
+    try:
+        return spark.read.format("delta").load(target).schema
+    except AnalysisException as error:
+        # Spark 3.5 only has `getErrorClass`, which Spark 4 deprecates.
+        condition = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()
+        if condition in ("DELTA_MISSING_DELTA_TABLE", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND"):
+            return None
+        raise
+
+
+def create_or_evolve(spark: SparkSession, target: str, columns: StructType, *, evolve: bool = True) -> None:
+    """Create the table, or evolve its schema so that it can store these columns: add columns, widen types.
+
+    Args:
+        spark: The session.
+        target: The table's catalog name or path.
+        columns: The columns that are going to be written.
+        evolve: Whether the schema of an existing table may be changed.
+
+    Raises:
+        ValueError: A column has no type that can store both the old and the new values, or the schema would have to
+            change and must not. Nothing has been changed then.
+    """
+    existing = schema_of(spark, target)
+    if existing is None:
+        _create(spark, target, columns)
+        return
+    known = {field.name.lower(): field for field in existing}
+    added = [field for field in columns if field.name.lower() not in known]
+    pairs = [(known.get(field.name.lower()), field) for field in widened(target, existing, columns)]
+    changed = [field for old, field in pairs if old and not _same_type(old, field)]
+    if (added or changed) and not evolve:
+        listed = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in [*added, *changed])
+        raise ValueError(
+            f"{target}: the messages need the columns {listed}, and evolve=False forbids to change the table"
+        )
+    _add_columns(spark, target, added)
+    _change_types(spark, target, changed)
+
+
+def _create(spark: SparkSession, target: str, columns: StructType) -> None:
+    needs_mapping = any(_UNMAPPED.intersection(field.name) for field in columns)
+    settings = _PROPERTIES | _MAPPED_NAMES if needs_mapping else _PROPERTIES
+    template = "CREATE TABLE {table} ({columns}) USING delta TBLPROPERTIES ({properties})"
+    execute(
+        spark,
+        sql(template, table=table(target), columns=definitions(columns), properties=properties(settings)),
+    )
+
+
+def _add_columns(spark: SparkSession, target: str, added: list[StructField]) -> None:
+    if added:
+        _enable_features(spark, target)
+        _alter(spark, target, sql("ADD COLUMNS ({columns})", columns=definitions(added)))
+
+
+def _change_types(spark: SparkSession, target: str, changed: list[StructField]) -> None:
+    if changed:
+        _enable_features(spark, target)
+    for field in changed:
+        new_type = Sql(field.dataType.simpleString())
+        _alter(spark, target, sql("ALTER COLUMN {name} TYPE {type}", name=column(field.name), type=new_type))
+
+
+def _enable_features(spark: SparkSession, target: str) -> None:
+    """Set the properties of `_create`, which a table that towpath did not create may lack."""
+    _alter(spark, target, sql("SET TBLPROPERTIES ({properties})", properties=properties(_PROPERTIES)))
+
+
+def _alter(spark: SparkSession, target: str, change: Sql) -> None:
+    execute(spark, sql("ALTER TABLE {table} {change}", table=table(target), change=change))
+
+
+def widened(target: str, existing: StructType | None, wanted: StructType) -> StructType:
+    """The wanted columns, each with a type that can also store the table's values.
+
+    Raises:
+        ValueError: A column has no such type.
+    """
+    from pyspark.sql.types import StructType
+
+    known = {field.name.lower(): field for field in existing or []}
+    return StructType([_widened(target, known.get(field.name.lower()), field) for field in wanted])
+
+
+def _widened(target: str, old: StructField | None, wanted: StructField) -> StructField:
+    from pyspark.sql.types import StructField
+
+    if old is None or _same_type(old, wanted):
+        return wanted
+    common = common_type(old.dataType, wanted.dataType)
+    if common is None:
+        raise ValueError(
+            f"{target}: column {wanted.name} is {old.dataType.simpleString()} in the table and "
+            f"{wanted.dataType.simpleString()} in the messages; no type that the table can be widened to holds both. "
+            f"Give the column's type with a schema, or rename the table's column"
+        )
+    return StructField(wanted.name, common)
+
+
+def _same_type(one: StructField, other: StructField) -> bool:
+    """Compares simple strings, which do not contain nullability."""
+    return one.dataType.simpleString() == other.dataType.simpleString()
+
+
+def common_type(old: DataType, wanted: DataType) -> DataType | None:
+    """The type to change a column to so that it can store the values of both types; None if there is none.
+
+    A string column stays one: it can store numbers, dates and times as text, but not binary values.
+    """
+    from pyspark.sql.types import DateType, DecimalType, DoubleType, FloatType, StringType, TimestampNTZType
+
+    one, other = old.simpleString(), wanted.simpleString()
+    if one in _INTEGERS and other in _INTEGERS:
+        return old if _INTEGERS[one] >= _INTEGERS[other] else wanted
+    if digits := _common_digits(old, wanted):
+        return DecimalType(*digits) if sum(digits) and digits[0] <= 38 else None
+    if {one, other} == {"float", "double"}:
+        return DoubleType()
+    # A double represents integers of up to 53 bits exactly, a float of up to 24.
+    if (other == "double" and _INTEGERS.get(one, 99) <= 10) or (one == "double" and _INTEGERS.get(other, 99) <= 10):
+        return DoubleType()
+    if isinstance(old, FloatType) and other in ("tinyint", "smallint"):
+        return old
+    if isinstance(old, DateType) and isinstance(wanted, TimestampNTZType):
+        return wanted
+    if isinstance(old, TimestampNTZType) and isinstance(wanted, DateType):
+        return old
+    printable = (*_INTEGERS, "float", "double", "date", "timestamp_ntz", "boolean")
+    if isinstance(old, StringType) and (other in printable or isinstance(wanted, DecimalType | StringType)):
+        return old
+    return None
+
+
+def _common_digits(old: DataType, wanted: DataType) -> tuple[int, int] | None:
+    """Precision and scale of the decimal that can store both, if at least one of them is a decimal."""
+    from pyspark.sql.types import DecimalType
+
+    if not isinstance(old, DecimalType) and not isinstance(wanted, DecimalType):
+        return None
+    one, other = _digits(old), _digits(wanted)
+    if one is None or other is None:
+        return None
+    whole, scale = max(one[0], other[0]), max(one[1], other[1])
+    return whole + scale, scale
+
+
+def _digits(data_type: DataType) -> tuple[int, int] | None:
+    """Digits before and after the decimal point."""
+    from pyspark.sql.types import DecimalType
+
+    if isinstance(data_type, DecimalType):
+        return data_type.precision - data_type.scale, data_type.scale
+    digits = _INTEGERS.get(data_type.simpleString())
+    return (digits, 0) if digits else None
+
+
+def append_once(rows: DataFrame, target: str, identity: Sequence[str]) -> None:
+    """Append rows to a table, which is created if needed. Rows whose identity it already has are skipped."""
+    spark = rows.sparkSession
+    create_or_evolve(spark, target, rows.schema)
+    with temporary_view(rows.dropDuplicates(list(identity))) as view:
+        merge(spark, target, view, equal_columns(identity), Sql("WHEN NOT MATCHED THEN INSERT *"))
+
+
+@contextmanager
+def temporary_view(frame: DataFrame) -> Iterator[Sql]:
+    """A temporary view of a DataFrame; it is dropped at the end of the block."""
+    name = f"towpath_{uuid4().hex}"
+    frame.createOrReplaceTempView(name)
+    try:
+        yield Sql(name)
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)

@@ -1,0 +1,42 @@
+"""Writes a report of a decoded DataFrame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def report(frame: DataFrame, path: str | Path, title: str = "Change messages") -> None:
+    """Write an HTML page with plots of decoded messages. Events are counted on the cluster.
+
+    The DataFrame is computed once: its counts per second are persisted while the page is written.
+
+    Args:
+        frame: The result of `decode` in layout "change", with at least the columns of `towpath.report.FIELDS`; not
+            streaming.
+        path: The file to write, on the driver.
+        title: The heading of the page.
+
+    Raises:
+        ValueError: A column is missing, or the DataFrame is streaming.
+        ImportError: matplotlib is not installed; the extra `towpath[report]` installs it.
+    """
+    from towpath.report.page import page, require_matplotlib
+    from towpath.spark.summary import summarize
+
+    require_matplotlib()
+    _check(frame)
+    Path(path).write_text(page(summarize(frame), title), encoding="utf-8")
+
+
+def _check(frame: DataFrame) -> None:
+    from towpath.report.summary import FIELDS
+
+    absent = [name for name in FIELDS if name not in frame.columns]
+    if absent:
+        raise ValueError(f"a report needs the columns {', '.join(FIELDS)}; the DataFrame has no {', '.join(absent)}")
+    if frame.isStreaming:
+        raise ValueError("a report is of a batch; of a stream, report what it has written, or use foreachBatch")

@@ -1,0 +1,89 @@
+//! Enums whose variants have names that users see or give.
+
+use std::fmt;
+
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// An enum with the name of each variant: the one place that lists both.
+macro_rules! named_enum {
+    ($(#[$meta:meta])* pub enum $Enum:ident { $($(#[$attribute:meta])* $Variant:ident = $name:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $Enum {
+            $($(#[$attribute])* $Variant,)*
+        }
+
+        impl $Enum {
+            /// Every variant with its name.
+            pub const NAMES: &'static [(&'static str, $Enum)] = &[$(($name, $Enum::$Variant)),*];
+
+            /// The name of the variant.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($Enum::$Variant => $name,)*
+                }
+            }
+        }
+
+        impl $crate::named::Named for $Enum {
+            const NAMES: &'static [(&'static str, $Enum)] = $Enum::NAMES;
+        }
+
+        impl<'de> serde::Deserialize<'de> for $Enum {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::named::deserialize(deserializer)
+            }
+        }
+    };
+}
+
+pub(crate) use named_enum;
+
+/// Values that have names.
+pub(crate) trait Named: Copy + 'static {
+    /// Every value with its name.
+    const NAMES: &'static [(&'static str, Self)];
+}
+
+/// The value of a name, or an error that lists the names.
+pub(crate) fn find<T: Copy>(name: &str, names: &[(&str, T)]) -> Result<T, String> {
+    let found = names.iter().find(|(allowed, _)| *allowed == name).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let allowed: Vec<_> = names.iter().map(|(allowed, _)| *allowed).collect();
+        format!("unknown {name:?}; allowed are {}", allowed.join(", "))
+    })
+}
+
+/// The value of a name that is deserialized.
+pub(crate) fn deserialize<'de, T: Named, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    find(&name, T::NAMES).map_err(D::Error::custom)
+}
+
+/// Deserializes a sequence of names. A single text is an error: it would be read as a sequence of its characters.
+pub(crate) fn sequence<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    struct Sequence;
+
+    impl<'de> Visitor<'de> for Sequence {
+        type Value = Option<Vec<String>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a sequence of names")
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+            let mut names = Vec::new();
+            while let Some(name) = items.next_element()? {
+                names.push(name);
+            }
+            Ok(Some(names))
+        }
+    }
+
+    deserializer.deserialize_any(Sequence)
+}

@@ -1,0 +1,221 @@
+"""Changes of one table into a Delta table: order, duplicates, deletes, truncates, changed keys, and added columns."""
+
+import json
+
+import pytest
+
+import towpath
+from spark_rows import of_spark
+
+SCHEMA = "id bigint, name string"
+
+
+class Source:
+    """A table that canal reads: each change becomes a message with the next offset."""
+
+    def __init__(self):
+        self.sent = []
+
+    def change(self, kind, row=None, old=None, *, partition=0, second=None, **more):
+        offset = len(self.sent)
+        message = {"database": "shop", "table": "orders", "type": kind, "pkNames": ["id"], "isDdl": kind == "TRUNCATE"}
+        message["es"] = 1_700_000_000_000 + 1000 * (offset if second is None else second)
+        message |= {"data": row and [row], "old": old and [old], **more}
+        self.sent.append(("orders", partition, offset, json.dumps(message).encode()))
+        return self.sent[-1]
+
+
+@pytest.fixture
+def source():
+    return Source()
+
+
+class Lake:
+    """A target and its contents."""
+
+    def __init__(self, spark, folder):
+        self.spark = spark
+        self.target = str(folder / "orders")
+        self.dead_letters = str(folder / "dead_letters")
+
+    def frame(self, *messages, schema=SCHEMA, **options):
+        frame = self.spark.createDataFrame(list(messages), "topic string, partition int, offset long, value binary")
+        keep = ["topic", "partition", "offset"]
+        return towpath.spark.decode(frame, "canal-json", schema, layout="upsert", keep=keep, **options)
+
+    def apply(self, *messages, schema=SCHEMA, **options):
+        towpath.spark.apply_changes(self.frame(*messages, schema=schema), self.target, ["id"], **options)
+
+    def rows(self):
+        return {row.pop("id"): row for row in of_spark(self.read(self.target).drop("_towpath").collect())}
+
+    def names(self):
+        return {key: row["name"] for key, row in self.rows().items()}
+
+    def read(self, table):
+        return self.spark.read.format("delta").load(table)
+
+
+@pytest.fixture
+def lake(spark, tmp_path):
+    return Lake(spark, tmp_path)
+
+
+def test_what_arrives_again_changes_nothing(lake, source):
+    first = [
+        source.change("INSERT", {"id": "1", "name": "a"}),
+        source.change("INSERT", {"id": "2", "name": "b"}),
+        source.change("UPDATE", {"id": "1", "name": "c"}, {"name": "a"}),
+    ]
+    lake.apply(*first)
+    assert lake.names() == {1: "c", 2: "b"}
+    second = [
+        source.change("DELETE", {"id": "2", "name": "b"}),
+        source.change("UPDATE", {"id": "9", "name": "c"}, {"id": "1"}),
+    ]
+    lake.apply(*second)
+    assert lake.names() == {9: "c"}
+    # The inserts of keys that were deleted later, alone, and then all changes again in one batch.
+    lake.apply(*first)
+    lake.apply(*first, *second, *first)
+    assert lake.names() == {9: "c"}
+
+
+def test_a_deleted_key_comes_back_by_a_later_insert(lake, source):
+    gone = source.change("DELETE", {"id": "1", "name": "a"})
+    lake.apply(gone)
+    assert lake.names() == {}
+    lake.apply(source.change("INSERT", {"id": "1", "name": "b"}), gone)
+    assert lake.names() == {1: "b"}
+
+
+def test_a_truncate_takes_out_what_came_before(lake, source):
+    before = [source.change("INSERT", {"id": "1", "name": "a"}), source.change("INSERT", {"id": "2", "name": "b"})]
+    lake.apply(before[0])
+    lake.apply(
+        before[1],
+        source.change("TRUNCATE", sql="truncate table orders"),
+        source.change("INSERT", {"id": "3", "name": "c"}),
+    )
+    assert lake.names() == {3: "c"}
+    lake.apply(*before)
+    assert lake.names() == {3: "c"}
+
+
+def test_a_key_that_changes_its_partition_follows_the_time(lake, source):
+    early = source.change("INSERT", {"id": "1", "name": "a"}, second=50)
+    source.change("INSERT", {"id": "8", "name": "x"})
+    lake.apply(source.sent[1], (*early[:2], 700, early[3]))
+    # The new partition begins with small offsets.
+    later = source.change("UPDATE", {"id": "1", "name": "b"}, {"name": "a"}, second=60)
+    lake.apply((later[0], 5, 3, later[3]))
+    assert lake.names() == {1: "b", 8: "x"}
+    lake.apply((*early[:2], 700, early[3]))
+    assert lake.names() == {1: "b", 8: "x"}
+
+
+def test_rows_that_cannot_be_decoded_are_kept_elsewhere(lake, source):
+    good = source.change("INSERT", {"id": "1", "name": "a"})
+    bad = [source.change("INSERT", {"id": "x", "name": "b"}), ("orders", 0, 7, b"{nothing")]
+    with pytest.raises(ValueError, match=r'2 rows cannot be applied.*"x" is not a bigint.*dead_letters'):
+        lake.apply(good, *bad)
+    for _ in range(2):
+        lake.apply(good, *bad, dead_letters=lake.dead_letters)
+    assert lake.names() == {1: "a"}
+    dead_letters = {row["offset"]: row for row in of_spark(lake.read(lake.dead_letters).collect())}
+    assert len(dead_letters) == lake.read(lake.dead_letters).count() == 2
+    assert [dead_letters[1][name] for name in ("message", "topic", "partition", "row", "kind", "column")] == [
+        bad[0][3],
+        "orders",
+        0,
+        0,
+        "type",
+        "id",
+    ]
+    assert dead_letters[1]["reason"] == 'canal-json: after.id: "x" is not a bigint'
+    assert (dead_letters[7]["message"], dead_letters[7]["kind"]) == (b"{nothing", "syntax")
+
+
+def test_columns_come_and_grow(lake, source):
+    lake.apply(source.change("INSERT", {"id": "1", "n": "5", "d": "1.50"}), schema="id bigint, n int, d decimal(5,2)")
+    wide = "id bigint, n bigint, d decimal(8,3), `added on` timestamp_ntz"
+    row = {"id": "2", "n": str(2**40), "d": "12345.678", "added on": "2024-02-29 01:02:03.5"}
+    with pytest.raises(ValueError, match=r"added on timestamp_ntz.*n bigint.*d decimal\(8,3\).*evolve=False"):
+        lake.apply(source.change("INSERT", row), schema=wide, evolve=False)
+    lake.spark.sql(f"ALTER TABLE delta.`{lake.target}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    lake.apply(source.change("INSERT", row), schema=wide)
+    # Messages of an older table definition may arrive later: their missing columns are null.
+    lake.apply(source.change("INSERT", {"id": "3", "n": "7", "d": "0.25"}), schema="id bigint, n int, d decimal(5,2)")
+    types = dict(lake.read(lake.target).dtypes)
+    assert (types["n"], types["d"], types["added on"]) == ("bigint", "decimal(8,3)", "timestamp_ntz")
+    got = {key: [str(cell) for cell in row.values()] for key, row in lake.rows().items()}
+    assert got == {
+        1: ["5", "1.500", "None"],
+        2: [str(2**40), "12345.678", "2024-02-29 01:02:03.500000"],
+        3: ["7", "0.250", "None"],
+    }
+    with pytest.raises(ValueError, match="column n is bigint in the table and string in the messages"):
+        lake.apply(source.change("INSERT", {"id": "4", "n": "x"}), schema="id bigint, n string")
+    with pytest.raises(ValueError, match=r"column d is .* in the table and binary in the messages"):
+        lake.apply(source.change("INSERT", {"id": "4", "d": "x"}), schema="id bigint, d binary")
+    assert len(lake.rows()) == 3
+
+
+def test_a_column_that_the_message_lacks_stays(lake, source):
+    fields = ["_op", "_event_time", "_sequence", "_source", "_row", "_missing_columns", "_error", "_corrupt_record"]
+    schema = "id bigint, a string, b string"
+    first = source.change("INSERT", {"id": "1", "a": "a1", "b": "b1"})
+    minimal = [
+        source.change("UPDATE", {"id": "1", "a": "a2"}, {"a": "a1"}),
+        source.change("UPDATE", {"id": "1", "b": None}, {"b": "b1"}),
+    ]
+    frame = lake.frame(first, schema=schema, fields=fields)
+    towpath.spark.apply_changes(frame, lake.target, ["id"])
+    towpath.spark.apply_changes(lake.frame(minimal[0], schema=schema, fields=fields), lake.target, ["id"])
+    assert lake.rows() == {1: {"a": "a2", "b": "b1"}}
+    again = source.change("UPDATE", {"id": "1", "a": "a3"}, {"a": "a2"})
+    towpath.spark.apply_changes(lake.frame(again, minimal[1], schema=schema, fields=fields), lake.target, ["id"])
+    later = source.change("UPDATE", {"id": "1", "b": "b4"}, {"b": None})
+    towpath.spark.apply_changes(lake.frame(again, minimal[1], later, schema=schema, fields=fields), lake.target, ["id"])
+    assert lake.rows() == {1: {"a": "a3", "b": "b4"}}
+
+
+def test_a_stream_is_applied_by_one_call_and_by_foreach_batch(lake, source, spark, kafka, topic, tmp_path):
+    kafka.create_topic(topic, 2)
+    for number in range(40):
+        source.change("INSERT", {"id": str(number), "name": f"n{number}"})
+    for number in range(0, 40, 2):
+        source.change("DELETE" if number % 4 else "UPDATE", {"id": str(number), "name": "new"}, {"name": f"n{number}"})
+    kafka.produce(topic, [(None, value, json.loads(value)["data"][0]["id"] > "2") for *_, value in source.sent])
+    options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    messages = spark.readStream.format("kafka").options(**options, maxOffsetsPerTrigger=25).load()
+    changes = towpath.spark.decode(
+        messages, "canal-json", SCHEMA, layout="upsert", keep=["topic", "partition", "offset"], metrics="changes"
+    )
+    once = {"availableNow": True}
+    query = towpath.spark.apply_changes(changes, lake.target, ["id"], checkpoint=str(tmp_path / "c1"), trigger=once)
+    query.awaitTermination()
+    counted = [progress["observedMetrics"]["changes"] for progress in query.recentProgress if progress["numInputRows"]]
+    assert len(counted) >= 2
+    assert sum(counts["messages"] for counts in counted) == 60
+    function = towpath.spark.applier(str(tmp_path / "other"), ["id"])
+    writer = changes.writeStream.foreachBatch(function).option("checkpointLocation", str(tmp_path / "c2"))
+    writer.trigger(**once).start().awaitTermination()
+    want = {number: f"n{number}" for number in range(1, 40, 2)} | dict.fromkeys(range(0, 40, 4), "new")
+    assert lake.names() == want
+    assert {row.id: row.name for row in lake.read(str(tmp_path / "other")).collect()} == want
+
+
+def test_what_cannot_be_applied_is_refused(lake, source, spark):
+    insert = source.change("INSERT", {"id": "1", "name": "a"})
+    changes = lake.frame(insert)
+    with pytest.raises(ValueError, match=r"lacks the columns _sequence.*layout=\"upsert\""):
+        towpath.spark.apply_changes(changes.drop("_sequence"), lake.target, ["id"])
+    with pytest.raises(ValueError, match="keys: name the primary key's columns"):
+        towpath.spark.apply_changes(changes, lake.target)
+    with pytest.raises(ValueError, match=r"the key's columns \['uid'\] are not among"):
+        towpath.spark.apply_changes(changes, lake.target, ["uid"])
+    with pytest.raises(ValueError, match="expected a sequence of column names"):
+        towpath.spark.apply_changes(changes, lake.target, "id")
+    with pytest.raises(ValueError, match="a stream needs a folder for its checkpoint"):
+        towpath.spark.apply_changes(spark.readStream.format("rate").load(), lake.target, ["id"])

@@ -1,0 +1,172 @@
+"""The structure of the package: imports in one direction, public names, and lists that have one source."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import towpath
+from documents import ROOT
+from towpath.cli import parser
+from towpath.decoder import PARAMETERS
+from towpath.spark.lakehouse.columns import ENVELOPE
+
+SOURCE = ROOT / "python"
+FILES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.pyi")]
+}
+Imports = dict[str, set[str]]
+
+
+def imports(program: str, modules: set[str]) -> Iterator[str]:
+    """What a program imports, anywhere in it. The import of a submodule does not count as one of its package."""
+    for node in ast.walk(ast.parse(program)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in modules else node.module for name in names)
+
+
+def package_imports() -> Imports:
+    """The imports of every module, among the package's own."""
+    modules = set(FILES)
+    return {name: set(imports(path.read_text(), modules)) & modules for name, path in FILES.items()}
+
+
+def circle(found: Imports) -> list[str]:
+    """The modules of a circle, or of several; none if modules can be sorted so that each imports only earlier ones."""
+    left = dict(found)
+    while ready := [name for name, imported in left.items() if not imported & left.keys()]:
+        for name in ready:
+            del left[name]
+    return sorted(left)
+
+
+def test_circles_are_found():
+    program = "import b\ndef later():\n    from b import c, d\n    import b.e\n"
+    assert set(imports(program, {"a", "b", "b.c", "b.e"})) == {"b", "b.c", "b.e"}
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]
+    assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_no_circle_of_imports():
+    """Imports within functions and those for type checking count too."""
+    found = package_imports()
+    assert len(found) > 25
+    assert circle(found) == []
+
+
+def test_only_the_public_names_import_the_lakehouse():
+    lakehouse = {name for name in FILES if name.startswith("towpath.spark.lakehouse")}
+    importing = {name for name, imported in package_imports().items() if imported & lakehouse}
+    assert importing - lakehouse == {"towpath.spark"}
+
+
+def test_one_file_of_the_lakehouse_executes_sql():
+    """The others hand it their statements, so that names are quoted and values are escaped there."""
+    lakehouse = SOURCE / "towpath" / "spark" / "lakehouse"
+    assert [path.name for path in lakehouse.glob("*.py") if ".sql(" in path.read_text()] == ["sql.py"]
+
+
+def test_only_the_spark_packages_import_pyspark():
+    """Elsewhere its types are only imported for type checking."""
+    for name, path in FILES.items():
+        program = re.sub(r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+", "", path.read_text(), flags=re.MULTILINE)
+        top_level = {imported.partition(".")[0] for imported in imports(program, set())}
+        assert "pyspark" not in top_level or name.startswith(("towpath.spark", "pyspark_towpath")), name
+
+
+ALL_FIRST = """
+import importlib, pkgutil, sys
+sys.path[:0] = {path!r}
+names = [name for name in {names!r} if not name.endswith((".source", "__main__", "_towpath"))]
+for name in {order}(names):
+    importlib.import_module(name)
+import towpath
+kinds = [type(getattr(towpath.spark, name)).__name__ for name in towpath.spark.__all__]
+print(*kinds)
+"""
+
+
+@pytest.mark.parametrize("order", ["sorted", "reversed", "list"])
+def test_public_names_are_no_modules_whatever_is_imported_first(order):
+    """A module that is imported is bound to its name in the package. `source` needs pyspark 4."""
+    names = [name for name in FILES if name.startswith("towpath.")]
+    program = ALL_FIRST.format(path=sys.path, names=names, order=order)
+    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    kinds = dict(zip(towpath.spark.__all__, ran.stdout.split(), strict=True))
+    classes = {"ERROR_KINDS": "tuple", "BatchCounts": "type"}
+    assert kinds == {name: classes.get(name, "function") for name in towpath.spark.__all__}
+
+
+def test_completion_offers_the_public_names_only():
+    assert dir(towpath) == sorted(towpath.__all__)
+    assert dir(towpath.spark) == sorted(towpath.spark.__all__)
+    for name in towpath.spark.__all__:
+        assert getattr(towpath.spark, name) is not None
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = towpath.spark.no_such_name
+
+
+def test_lazy_names_are_declared_for_type_checkers():
+    """`__getattr__` imports what the block for type checking declares."""
+    program = (SOURCE / "towpath" / "spark" / "__init__.py").read_text()
+    [block] = [node for node in ast.parse(program).body if isinstance(node, ast.If)]
+    declared = {
+        alias.name: node.module.removeprefix("towpath.spark.")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert declared == towpath.spark._LAZY
+
+
+def allowed(**arguments: object) -> set[str]:
+    """What the native decoder's error text names as allowed."""
+    with pytest.raises(ValueError, match="allowed are ") as refused:
+        towpath.Decoder("canal-json", **arguments)
+    return set(str(refused.value).partition("allowed are ")[2].split(", "))
+
+
+def test_every_argument_of_the_native_decoder_is_declared_or_an_option_of_a_dialect():
+    from towpath.spark.options import _DIALECT_OPTIONS
+
+    # The schema is converted by itself; stored messages are read in Python.
+    assert allowed(no_such_argument=1) | {"schema", "claim_check"} == set(PARAMETERS) | set(_DIALECT_OPTIONS)
+    pages = [path.read_text() for path in (ROOT / "docs").glob("*.md")]
+    for name in _DIALECT_OPTIONS:
+        assert any(f"`{name}`" in page for page in pages), name
+
+
+def test_the_docstring_describes_every_argument_in_order():
+    text = inspect.getdoc(towpath.Decoder)
+    described = re.findall(r"^    (\w+): ", text[text.index("Args:") : text.index("Raises:")], re.MULTILINE)
+    assert described == list(PARAMETERS)
+
+
+def test_flags_of_the_command_are_arguments_with_their_defaults():
+    [verbs] = [action for action in parser()._actions if action.choices and "decode" in action.choices]
+    flags = {action.dest: action for action in verbs.choices["decode"]._actions if action.dest in PARAMETERS}
+    assert set(flags) == {"dialect", "schema", "database", "table", "layout", "fields", "mode"}
+    assert {name: flag.default for name, flag in flags.items()} == {name: PARAMETERS[name].default for name in flags}
+    for name in ("layout", "mode"):
+        assert set(flags[name].choices) == allowed(**{name: "no such value"})
+
+
+def test_the_lakehouse_knows_every_envelope_column():
+    assert allowed(schema="id int", layout="upsert", fields=["no_such_field"]) == ENVELOPE
+
+
+def test_helpers_of_tests_are_in_one_folder():
+    """They are imported by their bare names, so these must not be those of other modules."""
+    names = {path.stem for path in (ROOT / "tests" / "support").glob("*.py")}
+    assert names
+    assert not names & sys.stdlib_module_names
+    others = [path for path in (ROOT / "tests").rglob("*.py") if path.parent.name != "support"]
+    assert [path.name for path in others if not re.match(r"test_|conftest", path.name)] == []

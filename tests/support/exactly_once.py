@@ -1,0 +1,206 @@
+"""Parts of the test of exactly-once: redelivered messages, drivers that are killed, and a comparison of each cell."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kafka_broker import KafkaBroker
+from server_process import ServerProcess
+from truth import Json
+
+Row = dict[str, Any]
+DRIVER = Path(__file__).parent / "replication_driver.py"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A message with its topic and partition."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A capture, how it is replicated, and the source's final tables."""
+
+    dialect: str
+    records: Sequence[Record]
+    tables: dict[str, list[Row]]
+    keys: dict[str, list[str]]
+    limit: int
+    """Messages a micro-batch."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """More arguments of `replicate`."""
+    schemas: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    """Of the driver's Spark; its own defaults otherwise."""
+    old_ranges: bool = False
+    """Whether its messages have a source position, so that old ranges may be sent again alone."""
+
+
+def spread(key: bytes | None, partitions: int) -> int:
+    """A partition for a key, as a producer would choose one."""
+    return zlib.crc32(key or b"") % partitions
+
+
+def with_redeliveries(records: Sequence[Record], old_ranges: bool, rng: random.Random) -> Iterator[Record]:
+    """The records as a producer with at-least-once delivery sends them.
+
+    Some are sent twice. Sometimes the producer restarts from an older position and sends everything after it
+    again. With `old_ranges`, old ranges are sent again alone, long after they were first sent.
+    """
+    length = len(records)
+    restarts = sorted(rng.sample(range(length // 4, length), 4))
+    returns = sorted(rng.sample(range(length // 2, length), 3)) if old_ranges else []
+    for at, record in enumerate(records):
+        yield record
+        if rng.random() < 0.03:
+            yield record
+        if restarts and at == restarts[0]:
+            yield from records[restarts.pop(0) - length // 10 : at + 1]
+        if returns and at == returns[0]:
+            begin = rng.randrange(returns.pop(0) - length // 4)
+            yield from records[begin : begin + length // 10]
+
+
+def fill(kafka: KafkaBroker, case: Case, prefix: str, rng: random.Random) -> list[str]:
+    """Produce the case's messages, and return the names of the topics."""
+    topics = {record.topic: f"{prefix}-{record.topic}"[:240] for record in case.records}
+    partitions = 1 + max(record.partition for record in case.records)
+    for topic in topics.values():
+        kafka.create_topic(topic, partitions)
+    for source, topic in topics.items():
+        records = [record for record in case.records if record.topic == source]
+        # A topic of three messages is too short for restarts.
+        sent = with_redeliveries(records, case.old_ranges, rng) if len(records) > 20 else records
+        kafka.produce(topic, [(record.key, record.value, record.partition) for record in sent])
+    return list(topics.values())
+
+
+class Drivers:
+    """Starts one driver after the other for the same job and checkpoint."""
+
+    def __init__(self, kafka: KafkaBroker, case: Case, topics: list[str], folder: Path) -> None:
+        self._folder = folder
+        self._checkpoint = folder / "checkpoint"
+        self._limit = case.limit
+        target = {name: str(folder / "lake" / name.replace(".", "/")) for name in case.tables}
+        self._job = {
+            "warehouse": str(folder / "warehouse"),
+            "source": {
+                "kafka.bootstrap.servers": kafka.bootstrap,
+                "subscribe": ",".join(topics),
+                "startingOffsets": "earliest",
+            },
+            "schemas": case.schemas,
+            "settings": case.settings,
+            "replicate": {
+                "target": target,
+                "dialect": case.dialect,
+                "checkpoint": str(self._checkpoint),
+                "dead_letters": str(folder / "lake" / "dead_letters"),
+                "ddl": str(folder / "lake" / "ddl"),
+                "watermarks": str(folder / "lake" / "watermarks"),
+                **case.options,
+            },
+        }
+
+    def start_and_kill(self, rng: random.Random) -> None:
+        """Start a driver, and kill it with all its processes in its second or third batch."""
+        driver = self._start(self._limit)
+        batches = rng.randint(1, 2)
+        driver.wait_until(lambda: driver.log().count("is done") >= batches, 600)
+        time.sleep(rng.uniform(0, 4))
+        assert "finished" not in driver.log(), "there was nothing left to kill: the batches are too large"
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.stop()
+
+    def finish(self, limit: int | None = None) -> None:
+        """Run a driver to the end of the topics."""
+        driver = self._start(limit or self._limit)
+        driver.wait_until(lambda: "finished" in driver.log(), 1800)
+        driver.stop()
+
+    def remember(self) -> None:
+        """Copy the checkpoint."""
+        shutil.copytree(self._checkpoint, self._folder / "remembered")
+
+    def fall_back(self) -> None:
+        """Restore the copy of the checkpoint: all batches since then are processed again."""
+        shutil.rmtree(self._checkpoint)
+        shutil.move(self._folder / "remembered", self._checkpoint)
+
+    def _start(self, limit: int) -> ServerProcess:
+        file = self._folder / "job.json"
+        source = {**self._job["source"], "maxOffsetsPerTrigger": str(limit)}
+        file.write_text(json.dumps({**self._job, "source": source}))
+        return ServerProcess([sys.executable, DRIVER, file], self._folder / f"driver-{time.monotonic_ns()}.log")
+
+
+def compare(spark: SparkSession, folder: Path, case: Case) -> int:
+    """Compare each cell of each table with the source's, and return how many there were."""
+    cells = 0
+    for name, rows in case.tables.items():
+        table = spark.read.format("delta").load(str(folder / "lake" / name.replace(".", "/")))
+        got = by_key(table.drop("_towpath").toArrow().to_pylist(), case.keys[name])
+        want = by_key(rows, case.keys[name])
+        assert got.keys() == want.keys(), f"{name}: rows {list(got.keys() ^ want.keys())[:5]} are on one side only"
+        for key, row in want.items():
+            found = differences(row, got[key])
+            assert not found, f"{name} {key}: {found}"
+            cells += len(row)
+    return cells
+
+
+def by_key(rows: list[Row], keys: list[str]) -> dict[tuple[Any, ...], Row]:
+    """Rows by their primary key, which is unique."""
+    found = {tuple(row[key] for key in keys): row for row in rows}
+    assert len(found) == len(rows), "a key is there more than once"
+    return found
+
+
+def differences(want: Row, got: Row) -> list[tuple[str, Any, Any]]:
+    """The cells that differ, with both values."""
+    names = {**want, **got}
+    return [(name, want.get(name), got.get(name)) for name in names if not same(want.get(name), got.get(name))]
+
+
+def same(want: Any, got: Any) -> bool:
+    """Whether two cells are equal; JSON is compared as parsed."""
+    if isinstance(want, Json) and got is not None:
+        return bool(json.loads(want.text) == json.loads(got))
+    return bool(want == got)
+
+
+def prove(
+    spark: SparkSession, kafka: KafkaBroker, folder: Path, case: Case, seed: int, report: Callable[[str, Any], None]
+) -> None:
+    """Fill the topics, kill drivers three times, restore an old checkpoint, and compare the tables."""
+    rng = random.Random(seed)
+    topics = fill(kafka, case, f"{folder.name}-{seed}", rng)
+    drivers = Drivers(kafka, case, topics, folder)
+    for kill in range(3):
+        drivers.start_and_kill(rng)
+        if kill == 0:
+            drivers.remember()
+    drivers.finish()
+    assert not (folder / "lake" / "dead_letters").exists()
+    report("cells", compare(spark, folder, case))
+    # With the old checkpoint, changes that were applied long ago are processed again, in other batches.
+    drivers.fall_back()
+    drivers.finish(limit=case.limit * 2)
+    report("cells after falling back", compare(spark, folder, case))

@@ -1,0 +1,35 @@
+"""A local Spark with the formats `kafka` and `delta`, from the jars that `make jars` fetched."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from local_session import local_session
+from server_process import jars
+from spark_cluster import QUICK_START
+
+# For small data: compiling each query, or planning it again between its stages, costs more than it saves.
+QUICK = {
+    "spark.driver.extraJavaOptions": QUICK_START,
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+}
+
+
+def lake_settings(warehouse: Path) -> dict[str, str]:
+    """What a session needs for Kafka and Delta."""
+    return {
+        "spark.jars": ",".join(map(str, jars("spark"))),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": str(warehouse),
+        # Delta reads its log in 50 tasks by default, which is too many for a small table.
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }
+
+
+def lake_session(warehouse: Path, settings: Mapping[str, str] = QUICK) -> SparkSession:
+    """A classic session on two cores."""
+    return local_session("towpath lakehouse tests", {**lake_settings(warehouse), **settings})
