@@ -10,7 +10,7 @@ use base64::{DecodeSliceError, Engine};
 use bumpalo::Bump;
 
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::mysql::number::{Refusal, decimal, fits, integer, short_integer};
+use crate::mysql::number::{ParseError, decimal, fits, integer, short_integer};
 use crate::mysql::temporal::DateTimeText;
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::options::{Options, named};
@@ -428,7 +428,7 @@ fn apply<'a>(value: Value<'a>, form: Encoding, column: &ConnectColumn<'_>, arena
 /// A number without a fraction.
 fn whole(value: &Value<'_>, digits: &str) -> Result<i64> {
     short_integer(digits).or_else(|| digits.parse().ok()).ok_or_else(|| match integer(digits) {
-        Err(Refusal::Type) => not(value, "a whole number"),
+        Err(ParseError::Type) => not(value, "a whole number"),
         _ => beyond(value, "64 bits"),
     })
 }
