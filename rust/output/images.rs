@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, MapArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{Bytes, Column, Context, Forecast, Nulls, RowDeclaration, ValueOptions, column};
+use crate::columns::{Bytes, ColumnBuilder, Context, Forecast, Nulls, RowDeclaration, ValueOptions, make_builder};
 use crate::error::{Fault, Result};
 use crate::event::{Events, Image};
 use crate::interner::NameId;
@@ -99,7 +99,7 @@ pub(crate) struct RowContext<'c> {
     pub types: &'c DeclaredTypes,
     /// By column.
     pub options: &'c [ValueOptions],
-    /// For each column, whether it takes text as it is written: see [`Column::push_plain`].
+    /// For each column, whether it takes text as it is written: see [`ColumnBuilder::push_plain`].
     pub take_plain: &'c [bool],
 }
 
@@ -113,7 +113,7 @@ impl<'c> RowContext<'c> {
 /// The table's columns of one image.
 pub(crate) struct Table {
     fields: Fields,
-    pub columns: Vec<Box<dyn Column>>,
+    pub columns: Vec<Box<dyn ColumnBuilder>>,
     nulls: Nulls,
     rows: usize,
     /// Whether a row has begun and not ended.
@@ -125,8 +125,9 @@ pub(crate) struct Table {
 impl Table {
     pub fn new(fields: &Fields, options: &[ValueOptions]) -> Result<Self, String> {
         let made = fields.iter().zip(options);
-        let made =
-            made.map(|(field, options)| column(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name())));
+        let made = made.map(|(field, options)| {
+            make_builder(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name()))
+        });
         let columns = made.collect::<Result<_, _>>()?;
         Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, is_open: false, filled: 0 })
     }
@@ -177,7 +178,7 @@ impl Table {
 
     /// Which columns take text as it is written.
     pub fn take_plain(&self, row: &RowContext<'_>) -> Vec<bool> {
-        self.columns.iter().enumerate().map(|(index, column)| column.reads(&row.of_column(index))).collect()
+        self.columns.iter().enumerate().map(|(index, column)| column.has_fast_path(&row.of_column(index))).collect()
     }
 
     /// Appends a row of one value for each column. Returns the first that could not be converted, which is null.
@@ -223,7 +224,7 @@ impl Table {
 }
 
 /// Appends a value that is not written in the usual way.
-fn append_any(column: &mut dyn Column, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+fn append_any(column: &mut dyn ColumnBuilder, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
     match value {
         Value::Plain(_) | Value::Digits(_) => column.append(&value.as_text(), context),
         other => column.append(other, context),
