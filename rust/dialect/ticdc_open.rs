@@ -258,7 +258,7 @@ impl<'a> Column<'a> {
     }
 
     fn declared(&self, spelling: &str) -> DeclaredType {
-        DeclaredType::of_number(self.number, self.is_binary(), self.flags & IS_UNSIGNED != 0, spelling)
+        DeclaredType::from_protocol(self.number, self.is_binary(), self.flags & IS_UNSIGNED != 0, spelling)
     }
 
     /// The value in MySQL's form.
