@@ -98,7 +98,7 @@ impl<'a> Value<'a> {
             Value::Escaped(raw) => return escape::unescaped(raw).map(Cow::Owned),
             Value::Bytes(bytes) => BASE64.encode(bytes).into(),
             Value::Date(days) => temporal::print_date(days).into(),
-            Value::DateTime(micros) | Value::Timestamp(micros) => temporal::print_clock(micros).into(),
+            Value::DateTime(micros) | Value::Timestamp(micros) => temporal::print_datetime(micros).into(),
             Value::Time(micros) => temporal::print_time(micros).into(),
             Value::Unscaled(number) => number.to_string().into(),
             Value::Single(single) => number::print_float(single).into(),

@@ -1,4 +1,4 @@
-//! Bytes, and geometries.
+//! Builders of binary columns and geometries.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::bytes::Bytes;
 use super::nulls::Nulls;
-use super::{Column, Context, Forecast, refused};
+use super::{ColumnBuilder, Context, Forecast, conversion_fault};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
-use crate::mysql::number::{Refusal, integer};
+use crate::mysql::number::{ParseError, integer};
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::value::{Unread, Value};
 
@@ -31,18 +31,18 @@ impl<O: OffsetSizeTrait> Binaries<O> {
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         self.scratch.clear();
         let declared = context.declared();
-        bytes_of(value, declared, context, &mut self.scratch)?;
-        // Native bytes are the WKB already.
+        stored_bytes(value, declared, context, &mut self.scratch)?;
+        // Native bytes are WKB without MySQL's SRID prefix.
         let is_stored = !matches!(value, Value::Bytes(_) | Value::Unread(_));
         let is_geometry = is_stored && declared.is_some_and(|declared| declared.family == TypeFamily::Geometry);
         let start = if is_geometry { SRID_LENGTH } else { 0 };
-        let bytes = self.scratch.get(start..).ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
+        let bytes = self.scratch.get(start..).ok_or_else(|| conversion_fault(value, ParseError::Type, "geometry"))?;
         self.bytes.push(bytes)
     }
 }
 
-impl<O: OffsetSizeTrait> Column for Binaries<O> {
-    /// Bytes are never written as they are.
+impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
+    /// No fast path: bytes are never written raw in JSON.
     fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
         None
     }
@@ -59,7 +59,7 @@ impl<O: OffsetSizeTrait> Column for Binaries<O> {
         self.bytes.push_nulls(count);
     }
 
-    fn copy(&mut self, other: &dyn Column, row: usize) {
+    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
         match (other as &dyn Any).downcast_ref::<Self>() {
             Some(other) => self.bytes.copy(&other.bytes, row),
             None => self.bytes.push_nulls(1),
@@ -83,8 +83,8 @@ impl<O: OffsetSizeTrait> Column for Binaries<O> {
     }
 }
 
-/// The stored bytes that a value stands for.
-pub(super) fn bytes_of(value: &Value<'_>, declared: Option<&DeclaredType>, context: &Context<'_>, out: &mut Vec<u8>) -> Result<()> {
+/// Appends the stored bytes that a value represents.
+pub(super) fn stored_bytes(value: &Value<'_>, declared: Option<&DeclaredType>, context: &Context<'_>, out: &mut Vec<u8>) -> Result<()> {
     let text = match value {
         Value::Bytes(bytes) => {
             out.extend_from_slice(bytes);
@@ -95,19 +95,19 @@ pub(super) fn bytes_of(value: &Value<'_>, declared: Option<&DeclaredType>, conte
             return Ok(());
         }
         Value::Text(_) | Value::Escaped(_) | Value::Number(_) => value.text()?,
-        _ => return Err(refused(value, Refusal::Type, "binary")),
+        _ => return Err(conversion_fault(value, ParseError::Type, "binary")),
     };
     if matches!(context.format(), ValueFormat::Base64 | ValueFormat::Base64AndJson) && !matches!(value, Value::Number(_)) {
-        let bytes = STANDARD.decode(&*text).map_err(|_| refused(value, Refusal::Type, "base64 text"))?;
+        let bytes = STANDARD.decode(&*text).map_err(|_| conversion_fault(value, ParseError::Type, "base64 text"))?;
         out.extend_from_slice(&bytes);
-        fill(declared, out);
+        pad_binary(declared, out);
         return Ok(());
     }
     match declared.map(|declared| declared.family) {
-        Some(TypeFamily::Bit) => bits(value, &text, declared.and_then(DeclaredType::length), context.declares_lengths(), out),
+        Some(TypeFamily::Bit) => bit_bytes(value, &text, declared.and_then(DeclaredType::length), context.declares_lengths(), out),
         Some(TypeFamily::Binary) => {
             latin1(&text, out)?;
-            fill(declared, out);
+            pad_binary(declared, out);
             Ok(())
         }
         Some(TypeFamily::Text | TypeFamily::Characters | TypeFamily::Enum | TypeFamily::Set | TypeFamily::Json) => {
@@ -117,33 +117,33 @@ pub(super) fn bytes_of(value: &Value<'_>, declared: Option<&DeclaredType>, conte
         Some(TypeFamily::Blob | TypeFamily::Geometry | TypeFamily::Unknown) | None if !matches!(value, Value::Number(_)) => {
             latin1(&text, out)
         }
-        _ => Err(refused(value, Refusal::Type, "binary")),
+        _ => Err(conversion_fault(value, ParseError::Type, "binary")),
     }
 }
 
-/// The zero bytes at the end of a `binary(n)` are not written, but they are there.
-fn fill(declared: Option<&DeclaredType>, out: &mut Vec<u8>) {
+/// Restores the trailing zero bytes of a `binary(n)`, which producers strip.
+fn pad_binary(declared: Option<&DeclaredType>, out: &mut Vec<u8>) {
     let length = declared.filter(|declared| declared.family == TypeFamily::Binary).and_then(DeclaredType::length);
     out.resize(out.len().max(length.unwrap_or(0).min(u8::MAX.into())), 0);
 }
 
-/// `bit(n)` as its bytes, the most significant first.
-fn bits(value: &Value<'_>, text: &str, width: Option<usize>, bare_is_one: bool, out: &mut Vec<u8>) -> Result<()> {
-    let width = width.or(bare_is_one.then_some(1)).ok_or_else(|| {
+/// Bytes of a `bit(n)`, big-endian.
+fn bit_bytes(value: &Value<'_>, text: &str, width: Option<usize>, default_is_one: bool, out: &mut Vec<u8>) -> Result<()> {
+    let width = width.or(default_is_one.then_some(1)).ok_or_else(|| {
         Fault::new(
             Kind::Type,
             "the message does not declare how long this bit column is, so its bytes are not known; ask bigint or decimal(20,0)",
         )
     })?;
-    let asked = || format!("bit({width})");
-    let number = integer(text).map_err(|refusal| refused(value, refusal, &asked()))?;
+    let target = || format!("bit({width})");
+    let number = integer(text).map_err(|error| conversion_fault(value, error, &target()))?;
     let number = u64::try_from(number).ok().filter(|number| width >= 64 || number >> width == 0);
-    let bytes = number.ok_or_else(|| refused(value, Refusal::Range, &asked()))?.to_be_bytes();
+    let bytes = number.ok_or_else(|| conversion_fault(value, ParseError::Range, &target()))?.to_be_bytes();
     out.extend_from_slice(bytes.get(8usize.saturating_sub(width.div_ceil(8))..).unwrap_or_default());
     Ok(())
 }
 
-/// Text whose characters U+0000 to U+00FF are the bytes.
+/// Bytes of text whose characters U+0000 to U+00FF are the bytes.
 fn latin1(text: &str, out: &mut Vec<u8>) -> Result<()> {
     if text.is_ascii() {
         out.extend_from_slice(text.as_bytes());
@@ -165,7 +165,7 @@ pub(super) fn is_geometry(fields: &Fields) -> bool {
         if srid.name() == "srid" && wkb.name() == "wkb" && srid.data_type() == &DataType::Int32 && wkb.data_type() == &DataType::Binary)
 }
 
-/// Geometries with their SRID.
+/// Builder of geometries with their SRID.
 pub(super) struct Geometries {
     fields: Fields,
     srids: Vec<i32>,
@@ -185,15 +185,16 @@ impl Geometries {
         if declared.is_some_and(|declared| declared.encoding == Encoding::Wkb) {
             return Err(Fault::new(Kind::Type, "the message does not carry the geometry's SRID; ask binary"));
         }
-        bytes_of(value, declared, context, &mut self.scratch)?;
-        let (srid, wkb) = self.scratch.split_first_chunk::<SRID_LENGTH>().ok_or_else(|| refused(value, Refusal::Type, "geometry"))?;
+        stored_bytes(value, declared, context, &mut self.scratch)?;
+        let (srid, wkb) =
+            self.scratch.split_first_chunk::<SRID_LENGTH>().ok_or_else(|| conversion_fault(value, ParseError::Type, "geometry"))?;
         self.wkbs.push(wkb)?;
         self.srids.push(i32::from_le_bytes(*srid));
         Ok(())
     }
 }
 
-impl Column for Geometries {
+impl ColumnBuilder for Geometries {
     fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
         None
     }
@@ -212,7 +213,7 @@ impl Column for Geometries {
         self.wkbs.push_nulls(count);
     }
 
-    fn copy(&mut self, other: &dyn Column, row: usize) {
+    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
         let other = (other as &dyn Any).downcast_ref::<Self>().filter(|other| !other.nulls.contains(row));
         match other.and_then(|other| Some((other, *other.srids.get(row)?))) {
             Some((other, srid)) => {
@@ -231,7 +232,7 @@ impl Column for Geometries {
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let srids = std::mem::take(&mut self.srids);
-        let nulls = self.nulls.finish_within(srids.len(), parent);
+        let nulls = self.nulls.finish_with_parent(srids.len(), parent);
         let arrays: Vec<ArrayRef> =
             vec![Arc::new(Int32Array::try_new(srids.into(), nulls.clone())?), self.wkbs.finish_binary(nulls.as_ref())?];
         Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, nulls)?))

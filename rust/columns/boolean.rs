@@ -1,4 +1,4 @@
-//! Booleans: 0 and 1, false and true.
+//! Builder of boolean columns: 0 and 1, false and true.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::ArrowError;
 
 use super::nulls::Nulls;
-use super::{Column, Context, refused, scalar};
+use super::{ColumnBuilder, Context, conversion_fault, scalar};
 use crate::error::Result;
-use crate::mysql::number::{Refusal, integer};
+use crate::mysql::number::{ParseError, integer};
 use crate::value::Value;
 
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Booleans {
     nulls: Nulls,
 }
 
-fn boolean(text: &str) -> Result<bool, Refusal> {
+fn boolean(text: &str) -> Result<bool, ParseError> {
     match text {
         "1" | "true" => Ok(true),
         "0" | "false" => Ok(false),
@@ -27,8 +27,8 @@ fn boolean(text: &str) -> Result<bool, Refusal> {
         other => match integer(other) {
             Ok(0) => Ok(false),
             Ok(1) => Ok(true),
-            Ok(_) => Err(Refusal::Range),
-            Err(refusal) => Err(refusal),
+            Ok(_) => Err(ParseError::Range),
+            Err(error) => Err(error),
         },
     }
 }
@@ -42,23 +42,22 @@ impl Booleans {
     }
 }
 
-impl Column for Booleans {
+impl ColumnBuilder for Booleans {
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        const FORMS: [(&[u8], Option<bool>); 5] =
+        const SPELLINGS: [(&[u8], Option<bool>); 5] =
             [(b"\"0\"", Some(false)), (b"\"1\"", Some(true)), (b"false", Some(false)), (b"true", Some(true)), (b"null", None)];
         let rest = text.get(at..)?;
-        let (form, value) = FORMS.iter().find(|(form, _)| rest.starts_with(form))?;
+        let (spelling, value) = SPELLINGS.iter().find(|(spelling, _)| rest.starts_with(spelling))?;
         self.push(*value);
-        Some(at + form.len())
+        Some(at + spelling.len())
     }
 
     fn append(&mut self, value: &Value<'_>, _: &Context<'_>) -> Result<()> {
         let parsed = match value {
             Value::Missing | Value::Null => Ok(None),
             Value::Bool(raw) => Ok(Some(*raw == "true")),
-            other => {
-                scalar(other, boolean).and_then(|parsed| parsed.map(Some).map_err(|refusal| refused(value, refusal, "boolean (0 or 1)")))
-            }
+            other => scalar(other, boolean)
+                .and_then(|parsed| parsed.map(Some).map_err(|error| conversion_fault(value, error, "boolean (0 or 1)"))),
         };
         self.push(parsed.as_ref().copied().unwrap_or_default());
         parsed.map(drop)
@@ -69,7 +68,7 @@ impl Column for Booleans {
         self.values.resize(self.values.len() + count, false);
     }
 
-    fn copy(&mut self, other: &dyn Column, row: usize) {
+    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
         let other = (other as &dyn Any).downcast_ref::<Self>().filter(|other| !other.nulls.contains(row));
         self.push(other.and_then(|other| other.values.get(row)).copied());
     }
@@ -81,7 +80,7 @@ impl Column for Booleans {
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let values = std::mem::take(&mut self.values);
-        let nulls = self.nulls.finish_within(values.len(), parent);
+        let nulls = self.nulls.finish_with_parent(values.len(), parent);
         Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)))
     }
 }

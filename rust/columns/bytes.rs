@@ -1,4 +1,4 @@
-//! Values of variable length, one behind the other.
+//! Builder of variable-length values.
 
 use std::sync::Arc;
 
@@ -11,78 +11,78 @@ use super::nulls::Nulls;
 use crate::error::{Fault, Kind, Result};
 use crate::wire::{escape, json};
 
-/// What a string or binary array is made of. Unlike Arrow's builders, it can be truncated and read.
+/// Values, offsets and nulls of a string or binary array. Unlike Arrow's builders, it can be truncated and read.
 pub(crate) struct Bytes<O: OffsetSizeTrait> {
     bytes: Vec<u8>,
-    /// Where each value ends; before the first, 0.
-    ends: Vec<O>,
+    /// Offset buffer: 0, then the end of each value.
+    offsets: Vec<O>,
     nulls: Nulls,
 }
 
 impl<O: OffsetSizeTrait> Default for Bytes<O> {
     fn default() -> Self {
-        Bytes { bytes: Vec::new(), ends: vec![O::default()], nulls: Nulls::default() }
+        Bytes { bytes: Vec::new(), offsets: vec![O::default()], nulls: Nulls::default() }
     }
 }
 
 impl<O: OffsetSizeTrait> Bytes<O> {
-    /// The most bytes that the offsets can count.
+    /// Maximum bytes that the offset type can address.
     const LIMIT: usize = if O::IS_LARGE { usize::MAX >> 1 } else { i32::MAX as usize };
 
-    /// How many values there are.
+    /// Number of values.
     #[inline]
     pub fn len(&self) -> usize {
-        self.ends.len() - 1
+        self.offsets.len() - 1
     }
 
-    /// Whether so many more bytes can be held.
+    /// Whether `more` bytes stay within the limit of the offset type.
     #[inline]
-    pub fn has_room(&self, more: usize) -> bool {
+    pub fn has_capacity(&self, more: usize) -> bool {
         self.bytes.len().saturating_add(more) <= Self::LIMIT
     }
 
-    /// Appends a value, if the offsets can count it.
+    /// Appends a value, unless the offsets overflow.
     #[inline]
     pub fn push(&mut self, value: &[u8]) -> Result<()> {
-        self.check_room(value.len())?;
+        self.check_capacity(value.len())?;
         self.bytes.extend_from_slice(value);
-        self.end();
+        self.end_value();
         Ok(())
     }
 
-    /// Appends a value so many times, if the offsets can count all of them.
+    /// Appends a value `count` times, unless the offsets overflow.
     pub fn push_repeated(&mut self, value: &[u8], count: usize) -> Result<()> {
-        self.check_room(value.len().saturating_mul(count))?;
+        self.check_capacity(value.len().saturating_mul(count))?;
         let start = self.bytes.len();
         self.bytes.reserve(value.len() * count);
         (0..count).for_each(|_| self.bytes.extend_from_slice(value));
-        self.ends.extend((1..=count).map(|copies| O::usize_as(start + copies * value.len())));
+        self.offsets.extend((1..=count).map(|copies| O::usize_as(start + copies * value.len())));
         Ok(())
     }
 
-    /// Appends several values at once, which end at these places of `values`.
+    /// Appends consecutive values at once; `ends` are their ends in `values`.
     pub fn push_all(&mut self, values: &[u8], ends: &[usize]) -> Result<()> {
-        self.check_room(values.len())?;
+        self.check_capacity(values.len())?;
         let start = self.bytes.len();
         self.bytes.extend_from_slice(values);
-        self.ends.extend(ends.iter().map(|end| O::usize_as(start + end)));
+        self.offsets.extend(ends.iter().map(|end| O::usize_as(start + end)));
         Ok(())
     }
 
-    /// Appends the text of a JSON string that has escapes.
+    /// Appends the unescaped text of a JSON string.
     pub fn push_unescaped(&mut self, raw: &str) -> Result<()> {
-        self.check_room(raw.len())?;
+        self.check_capacity(raw.len())?;
         let start = self.bytes.len();
         let unescaped = escape::unescape(raw, |piece| self.bytes.extend_from_slice(piece.as_bytes()));
         unescaped.inspect_err(|_| self.bytes.truncate(start))?;
-        self.end();
+        self.end_value();
         Ok(())
     }
 
-    /// Appends the JSON string that begins at `at`, behind its quote, if it has no escapes. Returns where its closing quote is.
+    /// Appends the JSON string whose first character is at `at`, if it has no escapes. Returns the position of its closing quote.
     ///
-    /// The first block is copied before it is known how much of it belongs to the string: a copy of fixed length is two
-    /// instructions, and most strings are short.
+    /// Copies the first block before the string's length is known: a fixed-length copy is two instructions, and most strings are
+    /// short.
     #[inline]
     pub fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let block = json::block_at(text, at)?;
@@ -91,33 +91,33 @@ impl<O: OffsetSizeTrait> Bytes<O> {
             return self.read_long(text, at);
         }
         let length = special.trailing_zeros() as usize;
-        if block.get(length) != Some(&b'"') || !self.has_room(block.len()) {
+        if block.get(length) != Some(&b'"') || !self.has_capacity(block.len()) {
             return None;
         }
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&block);
         self.bytes.truncate(start + length);
-        self.end();
+        self.end_value();
         Some(at + length)
     }
 
-    /// A string that is longer than a block.
+    /// Reads a string longer than a block.
     #[inline(never)]
     fn read_long(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let end = json::special(text, at + 16);
-        let string = text.get(at..end).filter(|string| text.get(end) == Some(&b'"') && self.has_room(string.len()))?;
+        let string = text.get(at..end).filter(|string| text.get(end) == Some(&b'"') && self.has_capacity(string.len()))?;
         self.bytes.extend_from_slice(string);
-        self.end();
+        self.end_value();
         Some(end)
     }
 
     #[inline]
-    fn end(&mut self) {
-        self.ends.push(O::usize_as(self.bytes.len()));
+    fn end_value(&mut self) {
+        self.offsets.push(O::usize_as(self.bytes.len()));
     }
 
-    fn check_room(&self, more: usize) -> Result<()> {
-        if self.has_room(more) {
+    fn check_capacity(&self, more: usize) -> Result<()> {
+        if self.has_capacity(more) {
             return Ok(());
         }
         let what = format!("the batch's values would exceed {} bytes; decode fewer messages at once, or ask a large type", Self::LIMIT);
@@ -134,63 +134,63 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     #[inline]
     pub fn pad(&mut self, count: usize) {
         let end = O::usize_as(self.bytes.len());
-        if count == 1 { self.ends.push(end) } else { self.ends.resize(self.ends.len() + count, end) }
+        if count == 1 { self.offsets.push(end) } else { self.offsets.resize(self.offsets.len() + count, end) }
     }
 
     /// Appends a value of another column, or of this one.
     #[inline]
     pub fn copy(&mut self, other: &Self, row: usize) {
         match other.get(row) {
-            Some(value) if self.has_room(value.len()) => {
+            Some(value) if self.has_capacity(value.len()) => {
                 self.bytes.extend_from_slice(value);
-                self.end();
+                self.end_value();
             }
             _ => self.push_nulls(1),
         }
     }
 
-    /// A value that is not null.
+    /// The value of a row; `None` if null.
     #[inline]
     pub fn get(&self, row: usize) -> Option<&[u8]> {
         if self.nulls.contains(row) {
             return None;
         }
-        self.bytes.get(self.ends.get(row)?.as_usize()..self.ends.get(row + 1)?.as_usize())
+        self.bytes.get(self.offsets.get(row)?.as_usize()..self.offsets.get(row + 1)?.as_usize())
     }
 
-    /// Makes room for what is to come.
+    /// Reserves capacity for the forecast values.
     pub fn reserve(&mut self, forecast: Forecast) {
         forecast.reserve(&mut self.bytes);
-        forecast.reserve(&mut self.ends);
+        forecast.reserve(&mut self.offsets);
     }
 
     #[inline]
     pub fn truncate(&mut self, rows: usize) {
-        self.ends.truncate(rows + 1);
-        self.bytes.truncate(self.ends.last().map_or(0, |end| end.as_usize()));
+        self.offsets.truncate(rows + 1);
+        self.bytes.truncate(self.offsets.last().map_or(0, |end| end.as_usize()));
         self.nulls.truncate(rows);
     }
 
     fn take(&mut self, parent: Option<&NullBuffer>) -> (OffsetBuffer<O>, Buffer, Option<NullBuffer>) {
-        let nulls = self.nulls.finish_within(self.len(), parent);
-        let Bytes { bytes, ends, .. } = std::mem::take(self);
-        (OffsetBuffer::new(ends.into()), Buffer::from_vec(bytes), nulls)
+        let nulls = self.nulls.finish_with_parent(self.len(), parent);
+        let Bytes { bytes, offsets, .. } = std::mem::take(self);
+        (OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)
     }
 
-    /// Takes the values as strings, null where the struct that they are in is null.
+    /// Finishes a string array, null where the parent struct is null.
     pub fn finish_text(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        // Nothing to check: many columns of the envelope are those of other producers.
-        if self.nulls.are_all(self.len()) {
+        // An all-null array needs no UTF-8 validation: many envelope columns belong to other producers.
+        if self.nulls.all_null(self.len()) {
             let rows = std::mem::take(self).len();
             return Ok(Arc::new(GenericStringArray::<O>::new_null(rows)));
         }
-        let (ends, bytes, nulls) = self.take(parent);
-        Ok(Arc::new(GenericStringArray::<O>::try_new(ends, bytes, nulls)?))
+        let (offsets, bytes, nulls) = self.take(parent);
+        Ok(Arc::new(GenericStringArray::<O>::try_new(offsets, bytes, nulls)?))
     }
 
-    /// Takes the values as bytes, null where the struct that they are in is null.
+    /// Finishes a binary array, null where the parent struct is null.
     pub fn finish_binary(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        let (ends, bytes, nulls) = self.take(parent);
-        Ok(Arc::new(GenericBinaryArray::<O>::try_new(ends, bytes, nulls)?))
+        let (offsets, bytes, nulls) = self.take(parent);
+        Ok(Arc::new(GenericBinaryArray::<O>::try_new(offsets, bytes, nulls)?))
     }
 }

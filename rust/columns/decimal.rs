@@ -1,22 +1,22 @@
-//! Decimals: digits go straight into the unscaled integer.
+//! Builder of decimal columns: digits are parsed directly into the unscaled integer.
 
 use arrow_array::types::DecimalType;
 
 use super::primitive::{Convert, primitives};
-use super::{Column, Context, refused, scalar};
+use super::{ColumnBuilder, Context, conversion_fault, scalar};
 use crate::error::Result;
-use crate::mysql::number::{From64, Unscaled, Window, decimal, decimal_prefix};
+use crate::mysql::number::{FromI64, Unscaled, Window, decimal, decimal_prefix};
 use crate::value::Value;
 
-/// A column of decimals.
-pub(super) fn decimals<T>(precision: u8, scale: i8) -> Result<Box<dyn Column>, String>
+/// Creates a builder of decimals.
+pub(super) fn decimals<T>(precision: u8, scale: i8) -> Result<Box<dyn ColumnBuilder>, String>
 where
     T: DecimalType,
-    T::Native: Unscaled + From64,
+    T::Native: Unscaled + FromI64,
 {
     if precision == 0 || precision > T::MAX_PRECISION || scale > precision as i8 || scale < 0 {
-        let most = T::MAX_PRECISION;
-        return Err(format!("decimal({precision},{scale}): the precision must be from 1 to {most}, the scale from 0 to the precision"));
+        let max = T::MAX_PRECISION;
+        return Err(format!("decimal({precision},{scale}): the precision must be from 1 to {max}, the scale from 0 to the precision"));
     }
     Ok(primitives::<T, _>(T::TYPE_CONSTRUCTOR(precision, scale), Decimals { precision, scale }))
 }
@@ -29,7 +29,7 @@ struct Decimals {
 impl<T> Convert<T> for Decimals
 where
     T: DecimalType,
-    T::Native: Unscaled + From64,
+    T::Native: Unscaled + FromI64,
 {
     const IS_NUMBER: bool = true;
 
@@ -45,6 +45,6 @@ where
             return Ok(Some(T::Native::from_i64(*number)));
         }
         let parsed = scalar(value, |text| decimal::<T::Native>(text, precision, scale))?;
-        parsed.map(Some).map_err(|refusal| refused(value, refusal, &format!("decimal({precision},{scale})")))
+        parsed.map(Some).map_err(|error| conversion_fault(value, error, &format!("decimal({precision},{scale})")))
     }
 }

@@ -1,8 +1,8 @@
-//! From values to Arrow arrays: one small file for each family of Arrow types.
+//! Conversion of values to Arrow arrays: one small file per family of Arrow types.
 //!
-//! A [`Column`] is filled in two ways: it reads a JSON value where it is written, or it appends a value that was read before.
-//! Both end in the same conversions. What was appended can be copied and taken back, as a row may be filled before its message
-//! is known to be right.
+//! A [`ColumnBuilder`] has two inputs: the fast path parses JSON text in place, [`ColumnBuilder::append`] takes a parsed value.
+//! Both share their conversions. Values can be copied and truncated, because a row may be appended before its message is known to
+//! be valid.
 
 mod binary;
 mod boolean;
@@ -24,14 +24,14 @@ use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Quirks, ValueFormat};
-use crate::mysql::number::Refusal;
+use crate::mysql::number::ParseError;
 use crate::mysql::types::{DeclaredType, DeclaredTypes};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
 pub(crate) use bytes::Bytes;
 pub(crate) use nulls::Nulls;
 
-/// What to make of a zero date where the column cannot hold it.
+/// Policy for zero dates where the column type cannot hold them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZeroDate {
     Null,
@@ -39,7 +39,7 @@ pub(crate) enum ZeroDate {
     Text,
 }
 
-/// What the user said about values.
+/// User options for the values of a column.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueOptions {
     pub zone: Zone,
@@ -50,7 +50,7 @@ pub(crate) struct ValueOptions {
     pub declared: Option<Arc<DeclaredType>>,
 }
 
-/// What a message says of the values of a row.
+/// What a message declares about the values of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct RowDeclaration {
     pub quirks: &'static Quirks,
@@ -63,121 +63,119 @@ impl PartialEq for RowDeclaration {
     }
 }
 
-/// What is known about one value beside itself.
+/// Context of the conversion of one value.
 pub(crate) struct Context<'c> {
     types: &'c DeclaredTypes,
     row: RowDeclaration,
     column: Option<usize>,
-    /// The type that the user names for messages that declare none.
-    named: Option<&'c DeclaredType>,
+    /// Type configured by the user, for messages that declare none.
+    configured: Option<&'c DeclaredType>,
 }
 
 impl<'c> Context<'c> {
-    /// What is known about the values of a column whose rows are alike; `named` is the type that the user names for messages that
-    /// declare none.
+    /// Context of a column whose rows share one declaration; `configured` is the user's type for messages that declare none.
     pub fn of_column(
         types: &'c DeclaredTypes,
         quirks: &'static Quirks,
         block: Option<usize>,
         column: usize,
-        named: Option<&'c DeclaredType>,
+        configured: Option<&'c DeclaredType>,
     ) -> Self {
-        Context { types, row: RowDeclaration { quirks, types: block }, column: Some(column), named }
+        Context { types, row: RowDeclaration { quirks, types: block }, column: Some(column), configured }
     }
 
     /// The declared type of the value's column.
     #[inline]
     pub fn declared(&self) -> Option<&'c DeclaredType> {
         let by_message = self.row.types.and_then(|block| self.types.of_column(block, self.column?));
-        by_message.or(self.named)
+        by_message.or(self.configured)
     }
 
-    /// Whether a type that is declared without a length has none, as in DDL: some producers leave all lengths out, and
-    /// not each of their messages tells.
+    /// Whether a declared type without a length really has none, as in DDL. Some producers omit all lengths, and single messages
+    /// cannot prove it.
     pub fn declares_lengths(&self) -> bool {
         self.row.quirks.declares_lengths && self.row.types.is_some_and(|block| self.types.has_lengths(block))
     }
 
-    /// In which form the row's values are written.
+    /// Format of the row's values.
     pub fn format(&self) -> ValueFormat {
         self.row.quirks.format
     }
 
-    /// Whether a value of an enum or set is a label, even if it looks like a number: only some producers write numbers as text.
+    /// Whether an enum or set value is a label even if it looks like a number: only some producers write numbers as text.
     pub fn is_label(&self, value: &Value<'_>) -> bool {
         self.format() != ValueFormat::Text && matches!(value, Value::Text(_) | Value::Escaped(_))
     }
 
-    /// For a value inside another one, which has no declared type.
+    /// Context of a nested value, which has no declared type.
     pub fn inner(&self) -> Context<'c> {
-        Context { types: self.types, row: self.row, column: None, named: None }
+        Context { types: self.types, row: self.row, column: None, configured: None }
     }
 }
 
-/// What is to come, as far as the messages so far tell.
+/// Expected growth, extrapolated from the messages so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forecast {
-    /// How many times as much as there is now.
-    pub times: f64,
-    /// The most that a column makes room for, in bytes: the messages so far may have been of another kind.
-    pub most: usize,
+    /// Expected additional values as a multiple of the current ones.
+    pub growth: f64,
+    /// Maximum bytes that a column reserves: the messages so far may not be representative.
+    pub max_bytes: usize,
 }
 
 impl Forecast {
-    /// Makes room in a vector.
+    /// Reserves capacity in a vector.
     pub fn reserve<T>(self, values: &mut Vec<T>) {
-        values.reserve(self.more(values.len(), size_of::<T>()));
+        values.reserve(self.additional(values.len(), size_of::<T>()));
     }
 
-    /// How many more values of a size to expect where there are so many.
-    pub fn more(self, count: usize, size: usize) -> usize {
-        ((count as f64 * self.times) as usize).min(self.most / size.max(1))
+    /// Additional values of `size` bytes to expect after `count` of them.
+    pub fn additional(self, count: usize, size: usize) -> usize {
+        ((count as f64 * self.growth) as usize).min(self.max_bytes / size.max(1))
     }
 }
 
-/// A column that is being built.
-pub(crate) trait Column: Any + Send {
-    /// Reads the JSON value at `at` and appends it, if it is written in the usual way. Returns where it ends; on `None` the column
-    /// is as it was.
+/// Array builder of one column.
+pub(crate) trait ColumnBuilder: Any + Send {
+    /// Fast path: parses the JSON value at `at` and appends it. Returns its end; on `None` the column is unchanged.
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize>;
 
-    /// Whether [`Column::read`] reads what [`Column::append`] would append in such surroundings.
-    fn reads(&self, _: &Context<'_>) -> bool {
+    /// Whether [`ColumnBuilder::read`] appends the same as [`ColumnBuilder::append`] in this context.
+    fn has_fast_path(&self, _: &Context<'_>) -> bool {
         true
     }
 
-    /// Appends text without escapes, which is known to be UTF-8, if it is written in the usual way; else the column is as it was.
-    /// For surroundings in which [`Column::reads`].
+    /// Fast path for text without escapes, known to be UTF-8. Returns false if it does not apply; the column is then unchanged.
+    /// Requires [`ColumnBuilder::has_fast_path`].
     fn push_plain(&mut self, _: &[u8]) -> bool {
         false
     }
 
-    /// Appends one value, or null and the reason why it cannot be converted.
+    /// Appends one value; on error appends null and returns the reason.
     fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()>;
 
-    /// Appends so many nulls.
+    /// Appends `count` nulls.
     fn push_nulls(&mut self, count: usize);
 
-    /// Appends values for so many rows of a struct that is null as a whole, which [`Column::finish`] is told of.
+    /// Appends placeholders for `count` rows whose parent struct is null, which [`ColumnBuilder::finish`] masks.
     fn pad(&mut self, count: usize) {
         self.push_nulls(count);
     }
 
     /// Appends a value of another column of the same type.
-    fn copy(&mut self, other: &dyn Column, row: usize);
+    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize);
 
-    /// Takes back what stands behind the first `rows` values.
+    /// Truncates to the first `rows` values.
     fn truncate(&mut self, rows: usize);
 
-    /// Makes room for what is to come.
+    /// Reserves capacity for the forecast values.
     fn reserve(&mut self, _: Forecast) {}
 
-    /// Takes what was built. Where the struct that it is in is null, `parent`, it is null too.
+    /// Finishes the array. Rows where the `parent` struct is null are null too.
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError>;
 }
 
-/// The column for a type, or which types there are.
-pub(crate) fn column(data_type: &DataType, options: &ValueOptions) -> Result<Box<dyn Column>, String> {
+/// Creates the builder of a type; the error lists the supported types.
+pub(crate) fn make_builder(data_type: &DataType, options: &ValueOptions) -> Result<Box<dyn ColumnBuilder>, String> {
     use arrow_array::types::*;
     Ok(match data_type {
         DataType::Boolean => Box::new(boolean::Booleans::default()),
@@ -219,7 +217,7 @@ pub(crate) fn column(data_type: &DataType, options: &ValueOptions) -> Result<Box
 const ALLOWED: &str = "allowed are bool, int8-int64, uint8-uint64, float32, float64, decimal128, decimal256, string, large_string, \
     binary, large_binary, date32, timestamp, duration, time64, and list, map, struct of these";
 
-/// A type's name as a Spark user writes it, or as Arrow does where Spark has none.
+/// A type's name in Spark, or in Arrow where Spark has none.
 pub(crate) fn spell(data_type: &DataType) -> String {
     match data_type {
         DataType::Boolean => "boolean".into(),
@@ -250,34 +248,34 @@ pub(crate) fn spell(data_type: &DataType) -> String {
     }
 }
 
-/// `a` or `an`, as the name asks for.
+/// `a` or `an`, by the first letter.
 fn article(name: &str) -> &'static str {
     if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
 }
 
-/// The fault of a value that is not what the column asks for.
+/// The fault of a value that does not convert to the `target` type.
 #[cold]
-pub(crate) fn refused(value: &Value<'_>, refusal: Refusal, asked: &str) -> Fault {
+pub(crate) fn conversion_fault(value: &Value<'_>, error: ParseError, target: &str) -> Fault {
     let shown = match value {
         Value::Unread(unread) => return unread.fault(),
         Value::Text(raw) | Value::Escaped(raw) => excerpt(raw),
         other => excerpt(&other.text().unwrap_or_default()).trim_matches('"').to_owned(),
     };
-    match refusal {
-        Refusal::Type => Fault::new(Kind::Type, format!("{shown} is not {} {asked}", article(asked))),
-        Refusal::Range => Fault::new(Kind::Range, format!("{shown} does not fit into {} {asked}", article(asked))),
+    match error {
+        ParseError::Type => Fault::new(Kind::Type, format!("{shown} is not {} {target}", article(target))),
+        ParseError::Range => Fault::new(Kind::Range, format!("{shown} does not fit into {} {target}", article(target))),
     }
 }
 
-/// Runs `convert` over a value's text; objects, arrays and booleans have none.
+/// Applies `convert` to a value's text; objects, arrays and booleans have none.
 #[inline(always)]
-fn scalar<T>(value: &Value<'_>, convert: impl Fn(&str) -> Result<T, Refusal>) -> Result<Result<T, Refusal>> {
+fn scalar<T>(value: &Value<'_>, convert: impl Fn(&str) -> Result<T, ParseError>) -> Result<Result<T, ParseError>> {
     match value {
         Value::Text(text) | Value::Number(text) => Ok(convert(text)),
         Value::Escaped(_) => Ok(convert(&value.text()?)),
-        // Digits that are written as bytes.
-        Value::Bytes(bytes) => Ok(std::str::from_utf8(bytes).map_err(|_| Refusal::Type).and_then(convert)),
+        // Digits in a bytes value.
+        Value::Bytes(bytes) => Ok(std::str::from_utf8(bytes).map_err(|_| ParseError::Type).and_then(convert)),
         Value::Single(_) | Value::Double(_) => Ok(convert(&value.text()?)),
-        _ => Ok(Err(Refusal::Type)),
+        _ => Ok(Err(ParseError::Type)),
     }
 }

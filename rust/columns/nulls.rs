@@ -1,4 +1,4 @@
-//! Which rows of a column are null.
+//! Null rows of a column.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub(crate) struct Nulls {
 }
 
 impl Nulls {
-    /// Marks `count` rows from `row` on, which are the column's next.
+    /// Appends `count` nulls; `row` is the column's length.
     #[inline]
     pub fn push(&mut self, row: usize, count: usize) {
         match self.runs.last_mut() {
@@ -20,7 +20,7 @@ impl Nulls {
         }
     }
 
-    /// Forgets the rows from `rows` on.
+    /// Truncates to the first `rows` rows.
     #[inline]
     pub fn truncate(&mut self, rows: usize) {
         while let Some(last) = self.runs.last_mut().filter(|last| last.end > rows) {
@@ -45,20 +45,20 @@ impl Nulls {
         }
     }
 
-    /// Whether all of so many rows are null.
-    pub fn are_all(&self, rows: usize) -> bool {
+    /// Whether the column has `rows` rows and all are null.
+    pub fn all_null(&self, rows: usize) -> bool {
         matches!(self.runs.as_slice(), [run] if *run == (0..rows))
     }
 
-    /// Takes the nulls of a column with so many rows, those of the struct that it is in among them.
-    pub fn finish_within(&mut self, rows: usize, parent: Option<&NullBuffer>) -> Option<NullBuffer> {
+    /// Finishes the null buffer of a column with `rows` rows, merged with that of the parent struct.
+    pub fn finish_with_parent(&mut self, rows: usize, parent: Option<&NullBuffer>) -> Option<NullBuffer> {
         match self.finish(rows) {
             None => parent.cloned(),
             own => NullBuffer::union(own.as_ref(), parent),
         }
     }
 
-    /// Takes the nulls of a column with so many rows.
+    /// Finishes the null buffer of a column with `rows` rows.
     pub fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
         let runs = std::mem::take(&mut self.runs);
         if runs.is_empty() {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_pushed_cut_and_finished() {
+    fn runs_are_pushed_truncated_and_finished() {
         let mut nulls = Nulls::default();
         nulls.push(1, 2);
         nulls.push(3, 1);

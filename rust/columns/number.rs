@@ -1,4 +1,4 @@
-//! Integers and floats.
+//! Builders of integer and float columns.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use arrow_array::types::{ArrowPrimitiveType, Int64Type};
 
 use super::primitive::{Convert, primitives};
-use super::{Column, Context, ValueOptions, refused, scalar, spell};
+use super::{ColumnBuilder, Context, ValueOptions, conversion_fault, scalar, spell};
 use crate::error::Result;
-use crate::mysql::number::{Refusal, Window, float, integer, integer_prefix, short_integer};
-use crate::mysql::temporal::time_of;
+use crate::mysql::number::{ParseError, Window, float, integer, integer_prefix, short_integer};
+use crate::mysql::temporal::parse_time;
 use crate::mysql::types::{DeclaredType, TypeFamily};
 use crate::value::Value;
 
-/// A column of integers of any width.
-pub(super) fn integers<T>(options: &ValueOptions) -> Box<dyn Column>
+/// Creates a builder of integers of any width.
+pub(super) fn integers<T>(options: &ValueOptions) -> Box<dyn ColumnBuilder>
 where
     T: ArrowPrimitiveType,
     T::Native: TryFrom<i128> + TryFrom<i64>,
@@ -26,7 +26,7 @@ struct Integers {
     labels: Arc<[String]>,
 }
 
-fn is_list(context: &Context<'_>) -> bool {
+fn is_enum_or_set(context: &Context<'_>) -> bool {
     context.declared().is_some_and(|declared| matches!(declared.family, TypeFamily::Enum | TypeFamily::Set))
 }
 
@@ -44,69 +44,69 @@ where
     }
 
     fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>> {
-        let is_label = context.is_label(value) && is_list(context);
-        let written = if is_label { Err(Refusal::Type) } else { scalar(value, narrowed::<T::Native>)? };
-        let parsed = match written {
-            Err(Refusal::Type) => match stands_for(value, context.declared(), &self.labels, T::DATA_TYPE == Int64Type::DATA_TYPE) {
-                Some(integer) => T::Native::try_from(integer).map_err(|_| Refusal::Range),
-                None => Err(Refusal::Type),
+        let is_label = context.is_label(value) && is_enum_or_set(context);
+        let parsed = if is_label { Err(ParseError::Type) } else { scalar(value, parse_integer::<T::Native>)? };
+        let parsed = match parsed {
+            Err(ParseError::Type) => match coerce(value, context.declared(), &self.labels, T::DATA_TYPE == Int64Type::DATA_TYPE) {
+                Some(integer) => T::Native::try_from(integer).map_err(|_| ParseError::Range),
+                None => Err(ParseError::Type),
             },
             other => other,
         };
-        parsed.map(Some).map_err(|refusal| refused(value, refusal, &spell(&T::DATA_TYPE)))
+        parsed.map(Some).map_err(|error| conversion_fault(value, error, &spell(&T::DATA_TYPE)))
     }
 
-    fn reads(&self, context: &Context<'_>) -> bool {
-        !is_list(context)
+    fn has_fast_path(&self, context: &Context<'_>) -> bool {
+        !is_enum_or_set(context)
     }
 }
 
 #[inline(always)]
-fn narrowed<N: TryFrom<i128> + TryFrom<i64>>(text: &str) -> Result<N, Refusal> {
+fn parse_integer<N: TryFrom<i128> + TryFrom<i64>>(text: &str) -> Result<N, ParseError> {
     let narrowed = match short_integer(text) {
         Some(short) => N::try_from(short).ok(),
         None => N::try_from(integer(text)?).ok(),
     };
-    narrowed.ok_or(Refusal::Range)
+    narrowed.ok_or(ParseError::Range)
 }
 
-/// What is not written as an integer but stands for one: a boolean, a label, a TIME in microseconds.
+/// Converts a value that represents an integer without being written as one: a boolean, a label, a TIME in microseconds.
 #[cold]
-fn stands_for(value: &Value<'_>, declared: Option<&DeclaredType>, named: &[String], holds_micros: bool) -> Option<i128> {
+fn coerce(value: &Value<'_>, declared: Option<&DeclaredType>, configured: &[String], holds_micros: bool) -> Option<i128> {
     if let Value::Bool(raw) = value {
         return Some(i128::from(*raw == "true"));
     }
     let text = value.text().ok()?;
     match declared.map(|declared| declared.family) {
-        Some(TypeFamily::Enum) => ordinal(&text, labels(declared, named)).map(|n| n as i128),
-        Some(TypeFamily::Set) => mask(&text, labels(declared, named)),
-        Some(TypeFamily::Time) | None if holds_micros => time_of(&text).ok().map(i128::from),
+        Some(TypeFamily::Enum) => enum_index(&text, labels(declared, configured)).map(|n| n as i128),
+        Some(TypeFamily::Set) => set_mask(&text, labels(declared, configured)),
+        Some(TypeFamily::Time) | None if holds_micros => parse_time(&text).ok().map(i128::from),
         _ => None,
     }
 }
 
-/// The members that the message declares, else those that the user named.
-pub(super) fn labels<'l>(declared: Option<&'l DeclaredType>, named: &'l [String]) -> &'l [String] {
-    declared.map(|declared| &*declared.labels).filter(|labels| !labels.is_empty()).unwrap_or(named)
+/// The labels that the message declares, else those configured by the user.
+pub(super) fn labels<'l>(declared: Option<&'l DeclaredType>, configured: &'l [String]) -> &'l [String] {
+    declared.map(|declared| &*declared.labels).filter(|labels| !labels.is_empty()).unwrap_or(configured)
 }
 
-fn ordinal(label: &str, labels: &[String]) -> Option<usize> {
+fn enum_index(label: &str, labels: &[String]) -> Option<usize> {
     if label.is_empty() {
         return Some(0);
     }
     labels.iter().position(|member| member == label).map(|at| at + 1)
 }
 
-fn mask(text: &str, labels: &[String]) -> Option<i128> {
+fn set_mask(text: &str, labels: &[String]) -> Option<i128> {
     let members = text.split(',').filter(|member| !member.is_empty());
-    members.map(|member| ordinal(member, labels)).try_fold(0, |mask, at| Some(mask | 1i128.checked_shl(u32::try_from(at? - 1).ok()?)?))
+    members.map(|member| enum_index(member, labels)).try_fold(0, |mask, at| Some(mask | 1i128.checked_shl(u32::try_from(at? - 1).ok()?)?))
 }
 
-/// A column of floats or doubles: the nearest to the text.
-pub(super) fn floats<T>() -> Box<dyn Column>
+/// Creates a builder of floats or doubles, rounded to the nearest.
+pub(super) fn floats<T>() -> Box<dyn ColumnBuilder>
 where
     T: ArrowPrimitiveType,
-    T::Native: FromStr + Into<f64> + Nearest,
+    T::Native: FromStr + Into<f64> + FromDouble,
 {
     primitives::<T, _>(T::DATA_TYPE, Floats)
 }
@@ -116,48 +116,48 @@ struct Floats;
 impl<T> Convert<T> for Floats
 where
     T: ArrowPrimitiveType,
-    T::Native: FromStr + Into<f64> + Nearest,
+    T::Native: FromStr + Into<f64> + FromDouble,
 {
     const IS_NUMBER: bool = true;
 
     fn prefix(&self, window: &Window) -> Option<(T::Native, usize)> {
         let length = window.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'))?;
-        let written = std::str::from_utf8(window.get(..length)?).ok()?;
-        // A point without digits behind it is none of JSON's numbers, which `float` does not mind.
-        if written.contains(".e") || written.contains(".E") {
+        let text = std::str::from_utf8(window.get(..length)?).ok()?;
+        // `float` accepts a decimal point without digits after it, JSON does not.
+        if text.contains(".e") || text.contains(".E") {
             return None;
         }
-        float(written).ok().map(|value| (value, length))
+        float(text).ok().map(|value| (value, length))
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<T::Native>> {
         let parsed = match value {
             Value::Single(single) => nearest(f64::from(*single)),
             Value::Double(double) => nearest(*double),
-            written => scalar(written, float::<T::Native>)?,
+            text => scalar(text, float::<T::Native>)?,
         };
-        parsed.map(Some).map_err(|refusal| refused(value, refusal, &spell(&T::DATA_TYPE)))
+        parsed.map(Some).map_err(|error| conversion_fault(value, error, &spell(&T::DATA_TYPE)))
     }
 }
 
-/// A number that is the nearest of its kind to any double.
-pub(super) trait Nearest {
-    fn nearest(double: f64) -> Self;
+/// Conversion from a double, rounded to the nearest.
+pub(super) trait FromDouble {
+    fn from_double(double: f64) -> Self;
 }
 
-impl Nearest for f32 {
-    fn nearest(double: f64) -> Self {
+impl FromDouble for f32 {
+    fn from_double(double: f64) -> Self {
         double as f32
     }
 }
 
-impl Nearest for f64 {
-    fn nearest(double: f64) -> Self {
+impl FromDouble for f64 {
+    fn from_double(double: f64) -> Self {
         double
     }
 }
 
-fn nearest<N: Nearest + Into<f64> + Copy>(double: f64) -> Result<N, Refusal> {
-    let value = N::nearest(double);
-    if value.into().is_finite() { Ok(value) } else { Err(Refusal::Range) }
+fn nearest<N: FromDouble + Into<f64> + Copy>(double: f64) -> Result<N, ParseError> {
+    let value = N::from_double(double);
+    if value.into().is_finite() { Ok(value) } else { Err(ParseError::Range) }
 }

@@ -1,4 +1,4 @@
-//! Columns of fixed-width values: numbers, decimals, dates and times.
+//! Builder of fixed-width columns: numbers, decimals, dates and times.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType};
 
 use super::nulls::Nulls;
-use super::{Column, Context, Forecast};
+use super::{ColumnBuilder, Context, Forecast};
 use crate::error::Result;
 use crate::mysql::number::{Window, window_at, window_of};
 use crate::value::Value;
 
-/// How a value that is not null becomes a number of Arrow's.
+/// Conversion of a value to the native type of an Arrow primitive.
 pub(super) trait Convert<T: ArrowPrimitiveType>: Send + 'static {
     /// Whether JSON may write the values without quotes.
     const IS_NUMBER: bool;
 
-    /// The value that a text begins with, and its length, if it is written in the usual way. What follows it is not looked at.
+    /// Fast path: parses the value at the start of the window. Returns it with its length; does not check what follows.
     fn prefix(&self, window: &Window) -> Option<(T::Native, usize)>;
 
-    /// Any value; `None` where it stands for null after all.
+    /// Converts any value; `None` if it converts to null.
     fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>>;
 
-    /// Whether [`Convert::prefix`] and [`Convert::convert`] agree here.
-    fn reads(&self, _: &Context<'_>) -> bool {
+    /// Whether [`Convert::prefix`] and [`Convert::convert`] agree in this context.
+    fn has_fast_path(&self, _: &Context<'_>) -> bool {
         true
     }
 }
@@ -38,8 +38,8 @@ struct Primitives<T: ArrowPrimitiveType, C> {
     convert: C,
 }
 
-/// A column of `data_type`, whose values `convert` makes.
-pub(super) fn primitives<T, C>(data_type: DataType, convert: C) -> Box<dyn Column>
+/// Creates a builder of `data_type` that uses `convert`.
+pub(super) fn primitives<T, C>(data_type: DataType, convert: C) -> Box<dyn ColumnBuilder>
 where
     T: ArrowPrimitiveType,
     C: Convert<T>,
@@ -56,9 +56,9 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
         self.values.push(value.unwrap_or_default());
     }
 
-    /// Reads what is not between quotes: null, or a number.
+    /// Reads an unquoted value: null, or a number.
     #[inline(never)]
-    fn read_bare(&mut self, text: &[u8], at: usize) -> Option<usize> {
+    fn read_unquoted(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let rest = text.get(at..)?;
         if rest.starts_with(b"null") {
             self.push(None);
@@ -70,7 +70,7 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
         let mut at_end = [0; 32];
         let window = window_at(rest, &mut at_end);
         let (value, length) = self.convert.prefix(window)?;
-        // JSON's numbers have no zeros before other digits; a fraction or an exponent may follow.
+        // JSON forbids leading zeros. A fraction or an exponent may follow the prefix.
         let digit = usize::from(window[0] == b'-');
         let leading_zero = window[digit] == b'0' && window[digit + 1].is_ascii_digit();
         let is_whole = matches!(rest.get(length), Some(b',' | b'}' | b']'));
@@ -82,10 +82,10 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
     }
 }
 
-impl<T: ArrowPrimitiveType, C: Convert<T>> Column for Primitives<T, C> {
+impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
     #[inline]
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        let Some((b'"', rest)) = text.get(at..)?.split_first() else { return self.read_bare(text, at) };
+        let Some((b'"', rest)) = text.get(at..)?.split_first() else { return self.read_unquoted(text, at) };
         let mut at_end = [0; 32];
         let window = window_at(rest, &mut at_end);
         let (value, length) = self.convert.prefix(window)?;
@@ -96,8 +96,8 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Column for Primitives<T, C> {
         Some(at + length + 2)
     }
 
-    fn reads(&self, context: &Context<'_>) -> bool {
-        self.convert.reads(context)
+    fn has_fast_path(&self, context: &Context<'_>) -> bool {
+        self.convert.has_fast_path(context)
     }
 
     fn push_plain(&mut self, text: &[u8]) -> bool {
@@ -122,7 +122,7 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Column for Primitives<T, C> {
     }
 
     #[inline]
-    fn copy(&mut self, other: &dyn Column, row: usize) {
+    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
         let other = (other as &dyn Any).downcast_ref::<Self>().filter(|other| !other.nulls.contains(row));
         self.push(other.and_then(|other| other.values.get(row)).copied());
     }
@@ -142,7 +142,7 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Column for Primitives<T, C> {
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let values = std::mem::take(&mut self.values);
-        let nulls = self.nulls.finish_within(values.len(), parent);
+        let nulls = self.nulls.finish_with_parent(values.len(), parent);
         Ok(Arc::new(PrimitiveArray::<T>::try_new(values.into(), nulls)?.with_data_type(self.data_type.clone())))
     }
 }

@@ -1,4 +1,4 @@
-//! Dates, timestamps and times.
+//! Builders of date, timestamp and time columns.
 
 use std::sync::Arc;
 
@@ -6,31 +6,31 @@ use arrow_array::types::{ArrowPrimitiveType, ArrowTimestampType, Date32Type};
 use arrow_schema::{DataType, TimeUnit};
 
 use super::primitive::{Convert, primitives};
-use super::{Column, Context, ValueOptions, ZeroDate, refused, scalar, spell};
+use super::{ColumnBuilder, Context, ValueOptions, ZeroDate, conversion_fault, scalar, spell};
 use crate::error::Result;
-use crate::mysql::number::{Refusal, Window};
-use crate::mysql::temporal::{DateTimeText, WrittenTime, time_of};
+use crate::mysql::number::{ParseError, Window};
+use crate::mysql::temporal::{DateTimeText, TimeText, parse_time};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
 
-const A_DAY: i64 = 86_400_000_000;
+const MICROS_PER_DAY: i64 = 86_400_000_000;
 
-/// Runs `native` over a value that is a date or time already, or `text` over the text of any other.
+/// Applies `native` to a value of a date or time type, or `text` to the text of any other.
 fn temporal<N>(
     value: &Value<'_>,
-    asked: &DataType,
-    text: impl Fn(&str) -> Result<Option<N>, Refusal>,
-    native: impl Fn(&Value<'_>) -> Result<N, Refusal>,
+    target: &DataType,
+    text: impl Fn(&str) -> Result<Option<N>, ParseError>,
+    native: impl Fn(&Value<'_>) -> Result<N, ParseError>,
 ) -> Result<Option<N>> {
     let converted = match value {
         Value::Date(_) | Value::DateTime(_) | Value::Timestamp(_) | Value::Time(_) => native(value).map(Some),
-        written => scalar(written, text)?,
+        other => scalar(other, text)?,
     };
-    converted.map_err(|refusal| refused(value, refusal, &spell(asked)))
+    converted.map_err(|error| conversion_fault(value, error, &spell(target)))
 }
 
-/// A column of dates.
-pub(super) fn dates(options: &ValueOptions) -> Box<dyn Column> {
+/// Creates a builder of dates.
+pub(super) fn dates(options: &ValueOptions) -> Box<dyn ColumnBuilder> {
     primitives::<Date32Type, _>(DataType::Date32, Dates { zero_date: options.zero_date })
 }
 
@@ -38,17 +38,17 @@ struct Dates {
     zero_date: ZeroDate,
 }
 
-/// What a zero date becomes in a column that cannot hold it.
-fn zero<N>(zero_date: ZeroDate) -> Result<Option<N>, Refusal> {
-    if zero_date == ZeroDate::Error { Err(Refusal::Range) } else { Ok(None) }
+/// Applies the policy for zero dates.
+fn zero_date_value<N>(zero_date: ZeroDate) -> Result<Option<N>, ParseError> {
+    if zero_date == ZeroDate::Error { Err(ParseError::Range) } else { Ok(None) }
 }
 
-/// Days since 1970. A time of day other than midnight would be lost, so it is refused.
+/// Days since the epoch. Rejects a time of day other than midnight, which would be lost.
 #[inline(always)]
-fn days(written: &DateTimeText) -> Result<i32, Refusal> {
-    let days = written.days()?;
-    let is_midnight = (written.hour, written.minute, written.second, written.nanos) == (0, 0, 0, 0);
-    if is_midnight && written.offset.is_none() { Ok(days) } else { Err(Refusal::Range) }
+fn days(parsed: &DateTimeText) -> Result<i32, ParseError> {
+    let days = parsed.days()?;
+    let is_midnight = (parsed.hour, parsed.minute, parsed.second, parsed.nanos) == (0, 0, 0, 0);
+    if is_midnight && parsed.offset.is_none() { Ok(days) } else { Err(ParseError::Range) }
 }
 
 impl Convert<Date32Type> for Dates {
@@ -56,41 +56,43 @@ impl Convert<Date32Type> for Dates {
 
     #[inline(always)]
     fn prefix(&self, window: &Window) -> Option<(i32, usize)> {
-        let (written, length) = DateTimeText::prefix(window).ok()?;
-        Some((days(&written).ok()?, length))
+        let (parsed, length) = DateTimeText::prefix(window).ok()?;
+        Some((days(&parsed).ok()?, length))
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i32>> {
         let text = |text: &str| {
-            let written = DateTimeText::parse(text)?;
-            if written.is_zero() { zero(self.zero_date) } else { days(&written).map(Some) }
+            let parsed = DateTimeText::parse(text)?;
+            if parsed.is_zero() { zero_date_value(self.zero_date) } else { days(&parsed).map(Some) }
         };
         temporal(value, &DataType::Date32, text, |value| match value {
             Value::Date(days) => Ok(*days),
-            Value::DateTime(micros) if micros % A_DAY == 0 => i32::try_from(micros / A_DAY).map_err(|_| Refusal::Range),
-            Value::DateTime(_) => Err(Refusal::Range),
-            _ => Err(Refusal::Type),
+            Value::DateTime(micros) if micros % MICROS_PER_DAY == 0 => {
+                i32::try_from(micros / MICROS_PER_DAY).map_err(|_| ParseError::Range)
+            }
+            Value::DateTime(_) => Err(ParseError::Range),
+            _ => Err(ParseError::Type),
         })
     }
 }
 
-/// A column of timestamps: instants if `zone` is given, else clocks.
-pub(super) fn timestamps<T: ArrowTimestampType>(zone: Option<Arc<str>>, options: &ValueOptions) -> Box<dyn Column> {
+/// Creates a builder of timestamps: instants if `zone` is given, else local date-times.
+pub(super) fn timestamps<T: ArrowTimestampType>(zone: Option<Arc<str>>, options: &ValueOptions) -> Box<dyn ColumnBuilder> {
     let (is_instant, data_type) = (zone.is_some(), DataType::Timestamp(T::UNIT, zone));
-    let convert = Timestamps { data_type: data_type.clone(), written_in: options.zone.clone(), is_instant, zero_date: options.zero_date };
+    let convert = Timestamps { data_type: data_type.clone(), default_zone: options.zone.clone(), is_instant, zero_date: options.zero_date };
     primitives::<T, _>(data_type, convert)
 }
 
 struct Timestamps {
     data_type: DataType,
-    /// The zone of text that names none.
-    written_in: Zone,
+    /// Zone of text without an offset.
+    default_zone: Zone,
     is_instant: bool,
     zero_date: ZeroDate,
 }
 
-/// How many of a unit a second has.
-const fn a_second(unit: TimeUnit) -> i64 {
+/// Units per second.
+const fn units_per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1000,
@@ -100,37 +102,37 @@ const fn a_second(unit: TimeUnit) -> i64 {
 }
 
 #[inline(always)]
-fn units<T: ArrowTimestampType>(seconds: i64, nanos: u32) -> Result<i64, Refusal> {
-    let a_second = a_second(T::UNIT);
-    let nanos_a_unit = (1_000_000_000 / a_second) as u32;
-    if !nanos.is_multiple_of(nanos_a_unit) {
-        return Err(Refusal::Range);
+fn units<T: ArrowTimestampType>(seconds: i64, nanos: u32) -> Result<i64, ParseError> {
+    let units_per_second = units_per_second(T::UNIT);
+    let nanos_per_unit = (1_000_000_000 / units_per_second) as u32;
+    if !nanos.is_multiple_of(nanos_per_unit) {
+        return Err(ParseError::Range);
     }
-    let within = i64::from(nanos / nanos_a_unit);
-    match seconds.checked_mul(a_second) {
-        Some(units) => units.checked_add(within).ok_or(Refusal::Range),
-        // The first moments that nanoseconds can hold are within a second that they cannot.
-        None => i64::try_from(i128::from(seconds) * i128::from(a_second) + i128::from(within)).map_err(|_| Refusal::Range),
+    let fraction = i64::from(nanos / nanos_per_unit);
+    match seconds.checked_mul(units_per_second) {
+        Some(units) => units.checked_add(fraction).ok_or(ParseError::Range),
+        // The earliest nanosecond timestamps: the whole second does not fit, but the sum does.
+        None => i64::try_from(i128::from(seconds) * i128::from(units_per_second) + i128::from(fraction)).map_err(|_| ParseError::Range),
     }
 }
 
 impl Timestamps {
     #[inline(always)]
-    fn written<T: ArrowTimestampType>(&self, written: &DateTimeText) -> Result<i64, Refusal> {
-        units::<T>(seconds_of(written, &self.written_in, self.is_instant)?, written.nanos)
+    fn parsed_units<T: ArrowTimestampType>(&self, parsed: &DateTimeText) -> Result<i64, ParseError> {
+        units::<T>(seconds_of(parsed, &self.default_zone, self.is_instant)?, parsed.nanos)
     }
 
-    fn native<T: ArrowTimestampType>(&self, value: &Value<'_>) -> Result<i64, Refusal> {
+    fn native<T: ArrowTimestampType>(&self, value: &Value<'_>) -> Result<i64, ParseError> {
         let (micros, was_instant) = match value {
-            Value::Date(days) => (i64::from(*days) * A_DAY, false),
+            Value::Date(days) => (i64::from(*days) * MICROS_PER_DAY, false),
             Value::DateTime(micros) => (*micros, false),
             Value::Timestamp(micros) => (*micros, true),
-            _ => return Err(Refusal::Type),
+            _ => return Err(ParseError::Type),
         };
         let seconds = micros.div_euclid(1_000_000);
         let seconds = match (was_instant, self.is_instant) {
-            (true, false) => self.written_in.clock(seconds)?,
-            (false, true) => self.written_in.instant(seconds)?,
+            (true, false) => self.default_zone.local(seconds)?,
+            (false, true) => self.default_zone.instant(seconds)?,
             _ => seconds,
         };
         units::<T>(seconds, micros.rem_euclid(1_000_000) as u32 * 1000)
@@ -142,37 +144,36 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
 
     #[inline(always)]
     fn prefix(&self, window: &Window) -> Option<(i64, usize)> {
-        let (written, length) = DateTimeText::prefix(window).ok()?;
-        if written.is_zero() {
+        let (parsed, length) = DateTimeText::prefix(window).ok()?;
+        if parsed.is_zero() {
             return None;
         }
-        Some((self.written::<T>(&written).ok()?, length))
+        Some((self.parsed_units::<T>(&parsed).ok()?, length))
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i64>> {
         let text = |text: &str| {
-            let written = DateTimeText::parse(text)?;
-            if written.is_zero() { zero(self.zero_date) } else { self.written::<T>(&written).map(Some) }
+            let parsed = DateTimeText::parse(text)?;
+            if parsed.is_zero() { zero_date_value(self.zero_date) } else { self.parsed_units::<T>(&parsed).map(Some) }
         };
         temporal(value, &self.data_type, text, |value| self.native::<T>(value))
     }
 }
 
-/// Seconds since 1970 of an instant, or of a clock.
+/// Seconds since the epoch of an instant, or of a local date-time.
 #[inline(always)]
-fn seconds_of(written: &DateTimeText, zone: &Zone, is_instant: bool) -> Result<i64, Refusal> {
-    let clock = written.seconds()?;
-    match (written.offset, is_instant) {
-        (None, true) => zone.instant(clock),
-        (None, false) => Ok(clock),
-        (Some(offset), true) => Ok(clock - i64::from(offset)),
-        (Some(offset), false) => zone.clock(clock - i64::from(offset)),
+fn seconds_of(parsed: &DateTimeText, zone: &Zone, is_instant: bool) -> Result<i64, ParseError> {
+    let local = parsed.seconds()?;
+    match (parsed.offset, is_instant) {
+        (None, true) => zone.instant(local),
+        (None, false) => Ok(local),
+        (Some(offset), true) => Ok(local - i64::from(offset)),
+        (Some(offset), false) => zone.local(local - i64::from(offset)),
     }
 }
 
-/// A column of TIMEs: as long as they may be for durations, within a day for times of day. A unit is
-/// `micros / per_micro` microseconds.
-pub(super) fn times<T>(micros: i64, per_micro: i64) -> Box<dyn Column>
+/// Creates a builder of TIMEs: durations of any length, times of day within a day. A unit is `micros / per_micro` microseconds.
+pub(super) fn times<T>(micros: i64, per_micro: i64) -> Box<dyn ColumnBuilder>
 where
     T: ArrowPrimitiveType<Native = i64>,
 {
@@ -185,10 +186,10 @@ struct Times {
 }
 
 impl Times {
-    fn units<T: ArrowPrimitiveType>(&self, time: i64) -> Result<i64, Refusal> {
+    fn units<T: ArrowPrimitiveType>(&self, time: i64) -> Result<i64, ParseError> {
         let of_day = matches!(T::DATA_TYPE, DataType::Time64(_));
-        let fits = time % self.micros == 0 && (!of_day || (0..A_DAY).contains(&time));
-        if fits { Ok(time / self.micros * self.per_micro) } else { Err(Refusal::Range) }
+        let fits = time % self.micros == 0 && (!of_day || (0..MICROS_PER_DAY).contains(&time));
+        if fits { Ok(time / self.micros * self.per_micro) } else { Err(ParseError::Range) }
     }
 }
 
@@ -196,7 +197,7 @@ impl<T: ArrowPrimitiveType<Native = i64>> Convert<T> for Times {
     const IS_NUMBER: bool = false;
 
     fn prefix(&self, window: &Window) -> Option<(i64, usize)> {
-        let (time, length) = WrittenTime::prefix(window).ok()?;
+        let (time, length) = TimeText::prefix(window).ok()?;
         Some((time.micros().and_then(|micros| self.units::<T>(micros)).ok()?, length))
     }
 
@@ -204,10 +205,10 @@ impl<T: ArrowPrimitiveType<Native = i64>> Convert<T> for Times {
         temporal(
             value,
             &T::DATA_TYPE,
-            |text| time_of(text).and_then(|time| self.units::<T>(time)).map(Some),
+            |text| parse_time(text).and_then(|time| self.units::<T>(time)).map(Some),
             |value| match value {
                 Value::Time(time) => self.units::<T>(*time),
-                _ => Err(Refusal::Type),
+                _ => Err(ParseError::Type),
             },
         )
     }

@@ -1,4 +1,4 @@
-//! Strings.
+//! Builder of string columns.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -8,10 +8,10 @@ use arrow_array::{ArrayRef, OffsetSizeTrait};
 use arrow_buffer::NullBuffer;
 use arrow_schema::ArrowError;
 
-use super::binary::bytes_of;
+use super::binary::stored_bytes;
 use super::bytes::Bytes;
 use super::number::labels;
-use super::{Column, Context, Forecast, ValueOptions, ZeroDate};
+use super::{ColumnBuilder, Context, Forecast, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
 use crate::mysql::number::integer;
@@ -36,38 +36,38 @@ impl<O: OffsetSizeTrait> Texts<O> {
         self.bytes.push(text.as_bytes())
     }
 
-    /// A value whose declared type says that it is not just text.
+    /// Appends a value whose declared type requires conversion.
     fn append_declared(&mut self, value: &Value<'_>, declared: &DeclaredType, context: &Context<'_>) -> Result<()> {
         let text = value.text()?;
-        let named = self.labels.clone();
+        let configured = self.labels.clone();
         match declared.family {
             TypeFamily::Enum | TypeFamily::Set if context.is_label(value) => self.push_text(&text),
-            TypeFamily::Set if matches!(value, Value::Nested(_)) => self.push_text(&members(&text)?),
-            TypeFamily::Enum => self.push_text(&label_of(&text, labels(Some(declared), &named))?),
-            TypeFamily::Set => self.push_text(&labels_of(&text, labels(Some(declared), &named))?),
+            TypeFamily::Set if matches!(value, Value::Nested(_)) => self.push_text(&join_members(&text)?),
+            TypeFamily::Enum => self.push_text(&enum_label(&text, labels(Some(declared), &configured))?),
+            TypeFamily::Set => self.push_text(&set_labels(&text, labels(Some(declared), &configured))?),
             TypeFamily::Binary | TypeFamily::Blob => {
                 let mut bytes = Vec::new();
-                bytes_of(value, Some(declared), context, &mut bytes)?;
+                stored_bytes(value, Some(declared), context, &mut bytes)?;
                 let text = String::from_utf8(bytes).map_err(|_| not_utf8(&text))?;
                 self.push_text(&text)
             }
-            // A string of JSON, which was taken out of its quotes.
+            // A JSON string whose quotes were removed.
             TypeFamily::Json => self.push_text(&format!("\"{}\"", value.raw())),
             _ => self.append_date(&text),
         }
     }
 
-    /// A value of an enum or set whose message does not say which of them it is. Only a number that would name other
-    /// members in the one than in the other cannot be told.
+    /// Appends an enum or set value whose message does not declare which it is. Only a number that denotes different members in
+    /// each is ambiguous.
     fn append_undeclared(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        let (text, named) = (value.text()?, self.labels.clone());
+        let (text, configured) = (value.text()?, self.labels.clone());
         if context.is_label(value) {
             return self.push_text(&text);
         }
         if let Value::Nested(_) = value {
-            return self.push_text(&members(&text)?);
+            return self.push_text(&join_members(&text)?);
         }
-        match (label_of(&text, &named), labels_of(&text, &named)) {
+        match (enum_label(&text, &configured), set_labels(&text, &configured)) {
             (Ok(label), Ok(labels)) if label != labels => {
                 let what =
                     format!("{text:?} is {label:?} of an enum but {labels:?} of a set, and the message does not declare which it is");
@@ -95,13 +95,13 @@ fn not_utf8(text: &str) -> Fault {
     Fault::new(Kind::Encoding, format!("the bytes {} are not UTF-8; ask binary", excerpt(text)))
 }
 
-/// Whether a declared type asks for more than the text itself.
-fn matters(declared: &DeclaredType) -> bool {
+/// Whether values of a declared type need conversion.
+fn needs_conversion(declared: &DeclaredType) -> bool {
     matches!(declared.family, TypeFamily::Enum | TypeFamily::Set | TypeFamily::Binary | TypeFamily::Blob) || declared.is_date()
 }
 
-/// The members of a set that is written as an array.
-fn members(array: &str) -> Result<String> {
+/// Joins the members of a set that is written as an array.
+fn join_members(array: &str) -> Result<String> {
     let mut cursor = Cursor::new(array, true);
     let mut members = Vec::new();
     let mut elements = cursor.array()?;
@@ -112,7 +112,7 @@ fn members(array: &str) -> Result<String> {
 }
 
 /// The label with this index; 0 is the empty one. Without labels, or where the producer sends labels, the text itself.
-fn label_of<'t>(text: &'t str, labels: &'t [String]) -> Result<Cow<'t, str>> {
+fn enum_label<'t>(text: &'t str, labels: &'t [String]) -> Result<Cow<'t, str>> {
     let Ok(index) = integer(text) else { return Ok(text.into()) };
     if labels.is_empty() {
         return Ok(text.into());
@@ -121,29 +121,30 @@ fn label_of<'t>(text: &'t str, labels: &'t [String]) -> Result<Cow<'t, str>> {
         return Ok("".into());
     }
     let label = usize::try_from(index - 1).ok().and_then(|at| labels.get(at));
-    label.map(|label| label.as_str().into()).ok_or_else(|| unknown(text, labels))
+    label.map(|label| label.as_str().into()).ok_or_else(|| unknown_member(text, labels))
 }
 
 /// The labels whose bits are set.
-fn labels_of<'t>(text: &'t str, labels: &[String]) -> Result<Cow<'t, str>> {
+fn set_labels<'t>(text: &'t str, labels: &[String]) -> Result<Cow<'t, str>> {
     let Ok(mask) = integer(text) else { return Ok(text.into()) };
     if labels.is_empty() {
         return Ok(text.into());
     }
     if mask < 0 || labels.len() < 64 && mask >> labels.len() != 0 || mask > i128::from(u64::MAX) {
-        return Err(unknown(text, labels));
+        return Err(unknown_member(text, labels));
     }
-    let chosen: Vec<&str> = labels.iter().take(64).enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, label)| &**label).collect();
-    Ok(chosen.join(",").into())
+    let selected: Vec<&str> =
+        labels.iter().take(64).enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, label)| &**label).collect();
+    Ok(selected.join(",").into())
 }
 
-fn unknown(text: &str, labels: &[String]) -> Fault {
+fn unknown_member(text: &str, labels: &[String]) -> Fault {
     Fault::new(Kind::Range, format!("{text:?} names none of the {} declared members", labels.len()))
 }
 
-/// Whether a value has to be looked at by its column's declared type.
-fn is_declared(declared: &DeclaredType, format: ValueFormat) -> bool {
-    matters(declared) || declared.family == TypeFamily::Json && format == ValueFormat::Base64AndJson
+/// Whether the declared type rules out the fast path.
+fn rules_out_fast_path(declared: &DeclaredType, format: ValueFormat) -> bool {
+    needs_conversion(declared) || declared.family == TypeFamily::Json && format == ValueFormat::Base64AndJson
 }
 
 impl<O: OffsetSizeTrait> Texts<O> {
@@ -154,7 +155,9 @@ impl<O: OffsetSizeTrait> Texts<O> {
             return self.push_text(std::str::from_utf8(bytes).map_err(|_| not_utf8(&value.text().unwrap_or_default()))?);
         }
         let is_json_string = || context.format() == ValueFormat::Base64AndJson && context.is_label(value);
-        if let Some(declared) = declared.filter(|declared| matters(declared) || declared.family == TypeFamily::Json && is_json_string()) {
+        if let Some(declared) =
+            declared.filter(|declared| needs_conversion(declared) || declared.family == TypeFamily::Json && is_json_string())
+        {
             return self.append_declared(value, declared, context);
         }
         match value {
@@ -166,7 +169,7 @@ impl<O: OffsetSizeTrait> Texts<O> {
     }
 }
 
-impl<O: OffsetSizeTrait> Column for Texts<O> {
+impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
     #[inline]
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
         match text.get(at)? {
@@ -179,9 +182,9 @@ impl<O: OffsetSizeTrait> Column for Texts<O> {
         }
     }
 
-    fn reads(&self, context: &Context<'_>) -> bool {
+    fn has_fast_path(&self, context: &Context<'_>) -> bool {
         match context.declared() {
-            Some(declared) => !is_declared(declared, context.format()),
+            Some(declared) => !rules_out_fast_path(declared, context.format()),
             None => self.labels.is_empty(),
         }
     }
@@ -204,7 +207,7 @@ impl<O: OffsetSizeTrait> Column for Texts<O> {
     }
 
     #[inline]
-    fn copy(&mut self, other: &dyn Column, row: usize) {
+    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
         match (other as &dyn Any).downcast_ref::<Self>() {
             Some(other) => self.bytes.copy(&other.bytes, row),
             None => self.bytes.push_nulls(1),

@@ -9,7 +9,7 @@ use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Events};
 use crate::interner::MemberNames;
 use crate::wire::json::Cursor;
-use crate::wire::json_de::{self, Context, CowStr, Part, RawNested};
+use crate::wire::json_de::{self, Context, CowStr, Part, RawNested, deserialize_part};
 
 /// Reads the record at the cursor.
 #[inline]
@@ -44,6 +44,11 @@ const TYPES: &str = "$types";
 const REPEATED: &str = "$repeated";
 const NAMES: &str = "$names";
 
+deserialize_part!(Images, IMAGES, |part| Images(part.range().unwrap_or_default()));
+deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
+deserialize_part!(Types, TYPES, |part| Types(part.index()));
+deserialize_part!(Names, NAMES, |part| Names(part.range()));
+
 impl<'a> Context<'a> for Events<'a, '_, '_> {
     #[inline(always)]
     fn members(&mut self) -> &mut MemberNames {
@@ -73,38 +78,10 @@ pub(super) fn row_image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_,
     }
 }
 
-impl<'de> Deserialize<'de> for Images {
-    #[inline(always)]
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Part::deserialize(IMAGES, deserializer).map(|part| Images(part.range().unwrap_or_default()))
-    }
-}
-
-impl<'de> Deserialize<'de> for RowImage {
-    #[inline(always)]
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Part::deserialize(ROW_IMAGE, deserializer).map(|part| RowImage(part.range()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Types {
-    #[inline(always)]
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Part::deserialize(TYPES, deserializer).map(|part| Types(part.index()))
-    }
-}
-
 impl<'de: 'a, 'a> Deserialize<'de> for Repeated<'a> {
     #[inline(always)]
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Part::deserialize(REPEATED, deserializer).map(|part| Repeated(part.raw()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Names {
-    #[inline(always)]
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Part::deserialize(NAMES, deserializer).map(|part| Names(part.range()))
     }
 }
 

@@ -14,7 +14,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::json_members::text as member_text;
 use super::{Caches, Dialect, Marks, Read, ReadContext, Variant, Wire};
@@ -24,7 +24,7 @@ use crate::interner::{MemberNames, NameId, Quoting};
 use crate::mysql::types::DeclaredType;
 use crate::value::Value;
 use crate::wire::json::Cursor;
-use crate::wire::json_de::{self, Context, CowStr, Part, RawValue};
+use crate::wire::json_de::{self, Context, CowStr, Part, RawValue, deserialize_part};
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -117,11 +117,7 @@ struct RowImage(Option<Cells>);
 
 const ROW_IMAGE: &str = "$columns";
 
-impl<'de> Deserialize<'de> for RowImage {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Part::deserialize(ROW_IMAGE, deserializer).map(|part| RowImage(part.range()))
-    }
-}
+deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
 
 /// Reads one change. Row images declare the types of their columns, and which of them are the key.
 struct Reader<'r, 'a, 's, 'k> {
@@ -281,7 +277,7 @@ impl<'a> Column<'a> {
     }
 
     fn declared(&self, spelling: &str) -> DeclaredType {
-        DeclaredType::of_number(self.number(), self.is_binary(), self.flags() & IS_UNSIGNED != 0, spelling)
+        DeclaredType::from_protocol(self.number(), self.is_binary(), self.flags() & IS_UNSIGNED != 0, spelling)
     }
 
     /// The value in MySQL's form.

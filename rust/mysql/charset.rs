@@ -1,4 +1,4 @@
-//! Text in MySQL's character sets.
+//! Decoding of text in MySQL's character sets.
 
 use std::borrow::Cow;
 
@@ -15,14 +15,14 @@ pub(crate) fn is_utf8(charset: &[u8]) -> bool {
     matches!(charset, b"utf8mb4" | b"utf8" | b"utf8mb3")
 }
 
-/// The text that bytes stand for in a character set; `None` where they are no text at all. Fails with the reason where they
-/// cannot be decoded.
+/// Decodes bytes of a character set. `None` where the bytes are not text at all; fails with the reason where they cannot be
+/// decoded.
 #[inline]
 pub(crate) fn decode<'a>(charset: &[u8], bytes: &'a [u8]) -> Result<Option<Cow<'a, str>>, String> {
     match charset {
         charset if is_utf8(charset) => utf8(bytes).map(Some),
         b"" | b"binary" => Ok(None),
-        other => foreign(&String::from_utf8_lossy(other), bytes).map(Some),
+        other => decode_non_utf8(&String::from_utf8_lossy(other), bytes).map(Some),
     }
 }
 
@@ -31,23 +31,25 @@ fn utf8(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
     wire::utf8(bytes).map(Cow::Borrowed).ok_or_else(|| invalid("UTF-8"))
 }
 
-fn foreign<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
+fn decode_non_utf8<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
     match charset {
         "ascii" if bytes.is_ascii() => utf8(bytes),
         "ascii" => Err(invalid(charset)),
-        // MySQL maps two of its characters as Unicode's own table does, and not as GBK.
-        "gb2312" => by(GBK, charset, bytes).map(|text| text.replace('\u{B7}', "\u{30FB}").replace('\u{2014}', "\u{2015}").into()),
-        "big5" if !bytes_agree(bytes) => Err(disagree(charset)),
-        "gb18030" => by(GB18030, charset, bytes).and_then(|text| if text.contains(is_moved) { Err(disagree(charset)) } else { Ok(text) }),
-        other => by(encoding(other).ok_or_else(|| format!("text in {charset:?} cannot be decoded"))?, charset, bytes),
+        // MySQL maps two characters as Unicode's own table does, unlike GBK.
+        "gb2312" => decode_with(GBK, charset, bytes).map(|text| text.replace('\u{B7}', "\u{30FB}").replace('\u{2014}', "\u{2015}").into()),
+        "big5" if !is_unambiguous_big5(bytes) => Err(ambiguous(charset)),
+        "gb18030" => {
+            decode_with(GB18030, charset, bytes).and_then(|text| if text.contains(is_moved) { Err(ambiguous(charset)) } else { Ok(text) })
+        }
+        other => decode_with(encoding(other).ok_or_else(|| format!("text in {charset:?} cannot be decoded"))?, charset, bytes),
     }
 }
 
-/// The encoding that is the same as a character set of MySQL's. Those that map some characters differently (sjis, ujis, koi8u
-/// and others) are left out: a wrong character would be a wrong value that nobody sees.
+/// The `encoding_rs` encoding identical to a MySQL character set. Sets that map some characters differently (sjis, ujis, koi8u and
+/// others) are left out: a wrong character would be a silent wrong value.
 fn encoding(charset: &str) -> Option<&'static Encoding> {
     Some(match charset {
-        // The five bytes that cp1252 leaves open are control characters in both.
+        // The five bytes that cp1252 leaves undefined are control characters in both.
         "latin1" => WINDOWS_1252,
         "gbk" => GBK,
         "big5" => BIG5,
@@ -67,36 +69,36 @@ fn encoding(charset: &str) -> Option<&'static Encoding> {
     })
 }
 
-fn by<'a>(encoding: &'static Encoding, charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
+fn decode_with<'a>(encoding: &'static Encoding, charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
     encoding.decode_without_bom_handling_and_without_replacement(bytes).ok_or_else(|| invalid(charset))
 }
 
-/// Whether all characters of Big5 text are ones for which all tables have the same: the ideographs and most signs, but not the
-/// signs that Big5's first table gave away twice, nor what ETEN and HKSCS added.
-fn bytes_agree(bytes: &[u8]) -> bool {
-    const TAKEN_TWICE: [u16; 18] = [
+/// Whether all Big5 tables map every character of the text alike: the ideographs and most symbols, but neither the symbols that
+/// Big5's first table assigned twice nor the additions of ETEN and HKSCS.
+fn is_unambiguous_big5(bytes: &[u8]) -> bool {
+    const ASSIGNED_TWICE: [u16; 18] = [
         0xA145, 0xA14E, 0xA15A, 0xA1C2, 0xA1C3, 0xA1C5, 0xA1E3, 0xA1F2, 0xA1F3, 0xA1FE, 0xA240, 0xA241, 0xA242, 0xA244, 0xA246, 0xA247,
         0xA2CC, 0xA2CE,
     ];
     let mut bytes = bytes.iter();
     while let Some(lead) = bytes.by_ref().find(|byte| !byte.is_ascii()) {
         let pair = u16::from_be_bytes([*lead, *bytes.next().unwrap_or(&0)]);
-        let is_agreed = matches!(pair, 0xA140..=0xA3BF | 0xA440..=0xC67E | 0xC940..=0xF9DC) && !TAKEN_TWICE.contains(&pair);
-        // What is no pair at all is for the decoder to refuse.
-        if !is_agreed && pair & 0xFF != 0 {
+        let is_unambiguous = matches!(pair, 0xA140..=0xA3BF | 0xA440..=0xC67E | 0xC940..=0xF9DC) && !ASSIGNED_TWICE.contains(&pair);
+        // An incomplete pair is left to the decoder, which rejects it.
+        if !is_unambiguous && pair & 0xFF != 0 {
             return false;
         }
     }
     true
 }
 
-/// Characters that GB18030 moved out of the private area between its editions.
+/// Characters that GB18030 moved out of the private use area between its editions.
 fn is_moved(c: char) -> bool {
     matches!(c, '\u{1E3F}' | '\u{9FB4}'..='\u{9FBB}' | '\u{E000}'..='\u{F8FF}' | '\u{FE10}'..='\u{FE19}')
 }
 
 #[cold]
-fn disagree(charset: &str) -> String {
+fn ambiguous(charset: &str) -> String {
     format!("the text has a character of {charset} that not all systems map to the same one")
 }
 
@@ -110,8 +112,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charsets_by_mysqls_names() {
-        // As Python's codecs decode them too; but gb2312's first two as MySQL's own table has them, tab_gb2312_uni0.
+    fn charsets_are_decoded_by_mysql_name() {
+        // As Python's codecs decode them, except gb2312's first two, which follow MySQL's own table, tab_gb2312_uni0.
         let cases: [(&str, &[u8], &str); 10] = [
             ("utf8mb4", "é中😀".as_bytes(), "é中😀"),
             ("latin1", b"caf\xe9 \x80\x81\xff", "café €\u{81}ÿ"),
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_replaced() {
+    fn undecodable_bytes_are_errors() {
         for (charset, bytes) in
             [("ascii", &b"\xe9"[..]), ("gbk", b"\xb6"), ("gb2312", b"\xff\xff"), ("big5", b"\xa4"), ("utf16", b"\xd8\x3d")]
         {
@@ -140,7 +142,7 @@ mod tests {
         }
         assert_eq!(decode(b"utf8mb4", b"\xff"), Err("the bytes are not UTF-8".into()));
         for (charset, bytes) in [("big5", b"\xa4\xa4\xa1\x45"), ("big5", b"a\xc6\xa1z"), ("gb18030", b"ab\xa6\xd9")] {
-            assert_eq!(decode(charset.as_bytes(), bytes), Err(disagree(charset)));
+            assert_eq!(decode(charset.as_bytes(), bytes), Err(ambiguous(charset)));
         }
         assert_eq!(decode(b"swe7", b"plain"), Err("text in \"swe7\" cannot be decoded".into()));
     }

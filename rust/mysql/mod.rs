@@ -1,4 +1,4 @@
-//! What MySQL declares, and how its text becomes a value. Nothing here knows a message format or Arrow's arrays.
+//! MySQL's declared types, and parsing of its text values. Independent of message formats and Arrow arrays.
 
 pub(crate) mod charset;
 pub(crate) mod number;

@@ -1,45 +1,45 @@
-//! Numbers from text, exactly or not at all.
+//! Exact parsing of numbers: a value is parsed without loss or rejected.
 
 use arrow_buffer::i256;
 
-/// Why a text is not the number that was asked for.
+/// Reason why text is not the requested number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// It is no number of this kind.
+pub(crate) enum ParseError {
+    /// The text is not a number of this kind.
     Type,
-    /// It is one that does not fit.
+    /// The number is out of range.
     Range,
 }
 
-/// An integer: an optional minus, then digits. Leading zeros (ZEROFILL) are fine.
-pub(crate) fn integer(text: &str) -> Result<i128, Refusal> {
+/// Parses an integer: an optional minus, then digits. Leading zeros (ZEROFILL) are allowed.
+pub(crate) fn integer(text: &str) -> Result<i128, ParseError> {
     let (negative, digits) = sign(text.as_bytes());
     if digits.is_empty() {
-        return Err(Refusal::Type);
+        return Err(ParseError::Type);
     }
-    let magnitude = long(digits)?;
+    let magnitude = parse_digits(digits)?;
     Ok(if negative { -magnitude } else { magnitude })
 }
 
-/// An integer that fits 64 bits, which is nearly every one; `None` for all other text.
+/// Parses an integer that fits 64 bits, which nearly every one does; `None` for all other text.
 #[inline]
 pub(crate) fn short_integer(text: &str) -> Option<i64> {
     let (value, length) = integer_prefix(&window_of(text.as_bytes())?)?;
     (length == text.len()).then_some(value)
 }
 
-/// What a number, a date or a time is read from: a fixed length, so that few reads are checked against it. Zeros stand for what is
-/// behind the end of the text.
+/// Fixed-size parse buffer for a number, date or time, so that few reads need a bounds check. Padded with zeros after the end of
+/// the text.
 pub(crate) type Window = [u8; 32];
 
-/// All of a text, with zeros behind it; `None` if it is longer than a window. Blocks of fixed length are copied, which overlap.
+/// Copies text into a window padded with zeros; `None` if the text is longer. Copies overlapping blocks of fixed length.
 #[inline(always)]
 pub(crate) fn window_of(text: &[u8]) -> Option<Window> {
     let mut window = [0; 32];
     let (low, high) = window.split_at_mut(16);
     let low: &mut [u8; 16] = low.first_chunk_mut()?;
     match text.len() {
-        0..=16 => *low = short(text).to_le_bytes(),
+        0..=16 => *low = load_up_to_16(text).to_le_bytes(),
         length @ 17..=32 => {
             *low = *text.first_chunk()?;
             high.copy_from_slice(&(u128::from_le_bytes(*text.last_chunk()?) >> (8 * (32 - length))).to_le_bytes());
@@ -49,41 +49,41 @@ pub(crate) fn window_of(text: &[u8]) -> Option<Window> {
     Some(window)
 }
 
-/// Up to 16 bytes as one number.
+/// Up to 16 bytes as one little-endian integer.
 #[inline(always)]
-fn short(text: &[u8]) -> u128 {
-    let behind = 8 * text.len();
+fn load_up_to_16(text: &[u8]) -> u128 {
+    let bits = 8 * text.len();
     if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-        u128::from(u64::from_le_bytes(*first)) | u128::from(u64::from_le_bytes(*last)) << (behind - 64)
+        u128::from(u64::from_le_bytes(*first)) | u128::from(u64::from_le_bytes(*last)) << (bits - 64)
     } else if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-        u128::from(u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (behind - 32))
+        u128::from(u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (bits - 32))
     } else {
         text.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
     }
 }
 
-/// The first bytes of a text, which are copied to `at_end` if there are not enough for a window.
+/// The first bytes of a text, copied to `at_end` if the text is shorter than a window.
 #[inline(always)]
 pub(crate) fn window_at<'t>(text: &'t [u8], at_end: &'t mut Window) -> &'t Window {
     match text.first_chunk() {
         Some(window) => window,
         None => {
-            *at_end = window_at_end(text);
+            *at_end = padded_window(text);
             at_end
         }
     }
 }
 
-/// The beginning of a text that is shorter than a window, or longer.
+/// Copies the first bytes of a text, of any length, into a window padded with zeros.
 #[cold]
 #[inline(never)]
-pub(crate) fn window_at_end(text: &[u8]) -> Window {
+pub(crate) fn padded_window(text: &[u8]) -> Window {
     let mut window = [0; 32];
     window.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
     window
 }
 
-/// The integer that a text begins with, and its length: an optional minus, then as many digits as 64 bits hold.
+/// Parses the integer at the start of the window: an optional minus, then as many digits as 64 bits hold. Returns value and length.
 #[inline(always)]
 pub(crate) fn integer_prefix(window: &Window) -> Option<(i64, usize)> {
     let minus = usize::from(window[0] == b'-');
@@ -92,15 +92,15 @@ pub(crate) fn integer_prefix(window: &Window) -> Option<(i64, usize)> {
     Some((if minus == 0 { value } else { -value }, minus + count))
 }
 
-/// The digits that bytes begin with, which may be none: their value, and how many they are. `None` for more than 19, the most that
-/// 64 bits hold, or where fewer than eight bytes follow.
+/// Parses the leading digits, possibly none. Returns their value and count; `None` for more than 19, the most that 64 bits hold, or
+/// where fewer than eight bytes follow.
 #[inline(always)]
 pub(crate) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
     let (value, count) = eight_digits(*bytes.first_chunk()?);
-    if count < 8 { Some((value, count)) } else { more_digits(value, bytes.get(8..)?) }
+    if count < 8 { Some((value, count)) } else { digits_beyond_8(value, bytes.get(8..)?) }
 }
 
-/// The digits that bytes begin with and how many they are, if they are at most 16: a time in microseconds has as many.
+/// Parses at most 16 leading digits, as many as a time in microseconds has. Returns their value and count.
 #[inline(always)]
 pub(crate) fn up_to_16_digits(bytes: &[u8; 17]) -> Option<(u64, usize)> {
     let (value, count) = eight_digits(*bytes.first_chunk()?);
@@ -111,56 +111,56 @@ pub(crate) fn up_to_16_digits(bytes: &[u8; 17]) -> Option<(u64, usize)> {
     if bytes[16].is_ascii_digit() && count == 8 {
         return None;
     }
-    Some((value * POWERS.get(count)?.unsigned_abs() + rest, 8 + count))
+    Some((value * POWERS_OF_TEN.get(count)?.unsigned_abs() + rest, 8 + count))
 }
 
-/// How many digits bytes begin with.
+/// Counts the leading digits.
 #[inline]
 pub(crate) fn count_digits(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<8>();
     for (at, block) in blocks.iter().enumerate() {
-        let others = not_digits(digit_lanes(*block));
-        if others != 0 {
-            return at * 8 + (others.trailing_zeros() / 8) as usize;
+        let non_digits = non_digit_mask(digit_lanes(*block));
+        if non_digits != 0 {
+            return at * 8 + (non_digits.trailing_zeros() / 8) as usize;
         }
     }
     let read = blocks.len() * 8;
     read + bytes.iter().skip(read).take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// The bytes as the lanes of one integer, digits as their values.
+/// Loads the bytes as the lanes of one integer, digits as their values.
 #[inline(always)]
 fn digit_lanes(bytes: [u8; 8]) -> u64 {
     u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030
 }
 
-/// The highest bit of each lane that is beyond 9; the lowest of them is right whatever the lanes above carry.
+/// Sets the highest bit of each lane above 9. The lowest set bit is exact; carries may corrupt the lanes above it.
 #[inline(always)]
-fn not_digits(lanes: u64) -> u64 {
+fn non_digit_mask(lanes: u64) -> u64 {
     (lanes.wrapping_add(0x7676_7676_7676_7676) | lanes) & 0x8080_8080_8080_8080
 }
 
-/// What follows the first eight digits.
+/// Continues after the first eight digits.
 #[inline]
-fn more_digits(first: u64, bytes: &[u8]) -> Option<(u64, usize)> {
+fn digits_beyond_8(first: u64, bytes: &[u8]) -> Option<(u64, usize)> {
     let (second, count) = eight_digits(*bytes.first_chunk()?);
-    let value = first * POWERS.get(count)?.unsigned_abs() + second;
+    let value = first * POWERS_OF_TEN.get(count)?.unsigned_abs() + second;
     if count < 8 {
         return Some((value, 8 + count));
     }
     let (third, count) = eight_digits(*bytes.get(8..)?.first_chunk()?);
-    if count <= 3 { Some((value * POWERS.get(count)?.unsigned_abs() + third, 16 + count)) } else { None }
+    if count <= 3 { Some((value * POWERS_OF_TEN.get(count)?.unsigned_abs() + third, 16 + count)) } else { None }
 }
 
-/// Up to eight digits at once: the bytes are the lanes of one integer.
+/// Parses up to eight leading digits at once (SWAR: the bytes are the lanes of one integer).
 #[inline(always)]
 fn eight_digits(bytes: [u8; 8]) -> (u64, usize) {
     let lanes = digit_lanes(bytes);
-    let count = (not_digits(lanes).trailing_zeros() / 8) as usize;
+    let count = (non_digit_mask(lanes).trailing_zeros() / 8) as usize;
     if count == 0 {
         return (0, 0);
     }
-    // The first digit goes to the lane that counts most, zeros before it; then neighbours are joined, thrice.
+    // Aligns the first digit with the most significant lane, zeros before it; then combines adjacent lanes three times.
     let lanes = lanes << (64 - 8 * count);
     let pairs = lanes.wrapping_mul(10).wrapping_add(lanes >> 8);
     let low = (pairs & 0x0000_00FF_0000_00FF).wrapping_mul(0x000F_4240_0000_0064);
@@ -176,22 +176,22 @@ fn sign(text: &[u8]) -> (bool, &[u8]) {
     }
 }
 
-fn long(digits: &[u8]) -> Result<i128, Refusal> {
+fn parse_digits(digits: &[u8]) -> Result<i128, ParseError> {
     let mut value = Some(0i128);
     for byte in digits {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
-            return Err(Refusal::Type);
+            return Err(ParseError::Type);
         }
         value = value.and_then(|v| v.checked_mul(10)?.checked_add(i128::from(digit)));
     }
-    value.ok_or(Refusal::Range)
+    value.ok_or(ParseError::Range)
 }
 
-/// What a decimal's digits are gathered in.
+/// Unscaled integer of a decimal.
 pub(crate) trait Unscaled: Copy {
     const ZERO: Self;
-    /// `self * 10 + digit`, if that can be held.
+    /// `self * 10 + digit`, if it does not overflow.
     fn push(self, digit: u8) -> Option<Self>;
     fn negate(self) -> Self;
 }
@@ -217,41 +217,41 @@ impl Unscaled for i256 {
     }
 }
 
-/// A decimal's unscaled value: the number times ten to the `scale`. Plain or scientific text; zeros past the scale are
-/// dropped, other digits there are refused.
+/// Parses a decimal's unscaled integer: the number times ten to the `scale`. Accepts plain or scientific text; zeros past the scale
+/// are dropped, other digits there are rejected.
 #[inline]
-pub(crate) fn decimal<T: Unscaled + From64>(text: &str, precision: u8, scale: i8) -> Result<T, Refusal> {
+pub(crate) fn decimal<T: Unscaled + FromI64>(text: &str, precision: u8, scale: i8) -> Result<T, ParseError> {
     match plain_decimal(text.as_bytes(), precision, scale) {
         Some(unscaled) => Ok(T::from_i64(unscaled)),
-        None => any_decimal(text, precision, scale),
+        None => decimal_fallback(text, precision, scale),
     }
 }
 
-/// Widening from what the fast path computes in.
-pub(crate) trait From64 {
+/// Conversion from the integer type of the fast path.
+pub(crate) trait FromI64 {
     fn from_i64(value: i64) -> Self;
 }
 
-impl From64 for i128 {
+impl FromI64 for i128 {
     fn from_i64(value: i64) -> Self {
         value.into()
     }
 }
 
-impl From64 for i256 {
+impl FromI64 for i256 {
     fn from_i64(value: i64) -> Self {
         i256::from_i128(value.into())
     }
 }
 
-/// The usual form: at most 18 digits in all, no exponent, not more fraction digits than the scale.
+/// Fast path: at most 18 digits in all, no exponent, no more fraction digits than the scale.
 #[inline]
 fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Option<i64> {
     let (value, length) = decimal_prefix(&window_of(text)?, precision, scale)?;
     (length == text.len()).then_some(value)
 }
 
-/// The decimal of the usual form that a text begins with, and its length.
+/// Parses the decimal of the fast path's form at the start of the window. Returns unscaled integer and length.
 #[inline(always)]
 pub(crate) fn decimal_prefix(window: &Window, precision: u8, scale: i8) -> Option<(i64, usize)> {
     let minus = usize::from(window[0] == b'-');
@@ -266,8 +266,8 @@ pub(crate) fn decimal_prefix(window: &Window, precision: u8, scale: i8) -> Optio
         return None;
     }
     let zeros = scale.checked_sub(fraction_digits)?;
-    let value = whole as i64 * POWERS.get(scale)? + fraction as i64 * POWERS.get(zeros)?;
-    if POWERS.get(usize::from(precision)).is_some_and(|limit| value >= *limit) {
+    let value = whole as i64 * POWERS_OF_TEN.get(scale)? + fraction as i64 * POWERS_OF_TEN.get(zeros)?;
+    if POWERS_OF_TEN.get(usize::from(precision)).is_some_and(|limit| value >= *limit) {
         return None;
     }
     let length = minus + whole_digits + if fraction_digits > 0 { 1 + fraction_digits } else { 0 };
@@ -276,10 +276,10 @@ pub(crate) fn decimal_prefix(window: &Window, precision: u8, scale: i8) -> Optio
 
 /// Whether a number has no more digits than the precision.
 pub(crate) fn fits(number: i64, precision: u8) -> bool {
-    POWERS.get(usize::from(precision)).is_none_or(|limit| number.unsigned_abs() < limit.unsigned_abs())
+    POWERS_OF_TEN.get(usize::from(precision)).is_none_or(|limit| number.unsigned_abs() < limit.unsigned_abs())
 }
 
-const POWERS: [i64; 19] = {
+const POWERS_OF_TEN: [i64; 19] = {
     let mut powers = [1; 19];
     let mut n = 1;
     while n < 19 {
@@ -289,7 +289,7 @@ const POWERS: [i64; 19] = {
     powers
 };
 
-fn any_decimal<T: Unscaled>(text: &str, precision: u8, scale: i8) -> Result<T, Refusal> {
+fn decimal_fallback<T: Unscaled>(text: &str, precision: u8, scale: i8) -> Result<T, ParseError> {
     let (negative, number) = sign(text.as_bytes());
     let (mantissa, exponent) = match number.iter().position(|b| matches!(b, b'e' | b'E')) {
         Some(at) => (number.get(..at).unwrap_or_default(), exponent(number.get(at + 1..).unwrap_or_default())?),
@@ -300,45 +300,45 @@ fn any_decimal<T: Unscaled>(text: &str, precision: u8, scale: i8) -> Result<T, R
     let fraction = point.map(|at| mantissa.get(at + 1..).unwrap_or_default());
     let all_digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     if !all_digits(whole) || fraction.is_some_and(|part| !all_digits(part)) {
-        return Err(Refusal::Type);
+        return Err(ParseError::Type);
     }
     let digits = || whole.iter().chain(fraction.unwrap_or_default()).map(|b| b - b'0').skip_while(|d| *d == 0);
     let count = digits().count() as i64;
-    // How many of the digits are left of the scaled number's end.
+    // Digits that remain in the unscaled integer.
     let kept = count - fraction.map_or(0, |part| part.len() as i64) + exponent + i64::from(scale);
     if count == 0 {
         return Ok(T::ZERO);
     }
     if digits().skip(usize::try_from(kept).unwrap_or(0)).any(|d| d != 0) || kept > i64::from(precision) {
-        return Err(Refusal::Range);
+        return Err(ParseError::Range);
     }
     let kept = usize::try_from(kept).unwrap_or(0);
     let mut padded = digits().chain(std::iter::repeat(0)).take(kept);
-    let unscaled = padded.try_fold(T::ZERO, T::push).ok_or(Refusal::Range)?;
+    let unscaled = padded.try_fold(T::ZERO, T::push).ok_or(ParseError::Range)?;
     Ok(if negative { unscaled.negate() } else { unscaled })
 }
 
-/// An exponent; one beyond any decimal's reach is held at a bound, where it is out of range anyway.
-fn exponent(text: &[u8]) -> Result<i64, Refusal> {
+/// Parses an exponent, clamped to a bound that is out of range for every decimal.
+fn exponent(text: &[u8]) -> Result<i64, ParseError> {
     let text = text.strip_prefix(b"+").unwrap_or(text);
     let (negative, digits) = sign(text);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(Refusal::Type);
+        return Err(ParseError::Type);
     }
-    let magnitude = long(digits).map_or(i64::MAX, |v| i64::try_from(v).unwrap_or(i64::MAX)).min(1 << 32);
+    let magnitude = parse_digits(digits).map_or(i64::MAX, |v| i64::try_from(v).unwrap_or(i64::MAX)).min(1 << 32);
     Ok(if negative { -magnitude } else { magnitude })
 }
 
-/// A decimal's text without its exponent, as MySQL prints it; none where it has no exponent, or one that no decimal can have.
-pub(crate) fn plain_text(text: &str) -> Option<String> {
-    /// Far beyond MySQL's 65 digits, and short of what would take much memory.
-    const MOST: usize = 400;
+/// A decimal's text without its exponent, as MySQL prints it; `None` where it has no exponent, or one that no decimal can have.
+pub(crate) fn without_exponent(text: &str) -> Option<String> {
+    /// Far beyond MySQL's 65 digits, and small enough to bound the allocation.
+    const MAX_ZEROS: usize = 400;
     let (number, exponent) = text.split_once(['e', 'E'])?;
     let (sign, number) = number.strip_prefix('-').map_or(("", number), |number| ("-", number));
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let is_number = !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|digit| digit.is_ascii_digit());
     let scale = fraction.len() as i64 - exponent.parse::<i64>().ok().filter(|_| is_number)?;
-    let zeros = usize::try_from(scale.unsigned_abs()).ok().filter(|zeros| *zeros <= MOST)?;
+    let zeros = usize::try_from(scale.unsigned_abs()).ok().filter(|zeros| *zeros <= MAX_ZEROS)?;
     if scale > 0 {
         let padded = format!("{:0>width$}", format!("{whole}{fraction}"), width = zeros + 1);
         let (whole, fraction) = padded.split_at_checked(padded.len() - zeros)?;
@@ -349,19 +349,19 @@ pub(crate) fn plain_text(text: &str) -> Option<String> {
     Some(format!("{sign}{}", if digits.is_empty() { "0" } else { digits }))
 }
 
-/// The shortest text that stands for a float or double, as MySQL prints it: with an exponent where it would be long.
+/// The shortest text that round-trips a float or double, as MySQL prints it: with an exponent where plain text would be long.
 pub(crate) fn print_float<T: std::fmt::Display + std::fmt::LowerExp + Into<f64> + Copy>(value: T) -> String {
     let magnitude = value.into().abs();
     if magnitude == 0.0 || (1e-5..1e15).contains(&magnitude) { format!("{value}") } else { format!("{value:e}") }
 }
 
-/// The nearest float or double. MySQL has neither infinity nor NaN, so text beyond the largest is out of range.
+/// Parses the nearest float or double. MySQL has neither infinity nor NaN, so text beyond the largest is out of range.
 #[inline]
-pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Result<T, Refusal> {
+pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Result<T, ParseError> {
     let (_, number) = sign(text.as_bytes());
-    let looks_right = number.first().is_some_and(u8::is_ascii_digit) && number.last().is_some_and(u8::is_ascii_digit);
-    let value: T = text.parse().ok().filter(|_| looks_right).ok_or(Refusal::Type)?;
-    if value.into().is_finite() { Ok(value) } else { Err(Refusal::Range) }
+    let has_digit_ends = number.first().is_some_and(u8::is_ascii_digit) && number.last().is_some_and(u8::is_ascii_digit);
+    let value: T = text.parse().ok().filter(|_| has_digit_ends).ok_or(ParseError::Type)?;
+    if value.into().is_finite() { Ok(value) } else { Err(ParseError::Range) }
 }
 
 #[cfg(test)]
@@ -369,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_the_text_and_zeros() {
+    fn window_is_text_padded_with_zeros() {
         let text: Vec<u8> = (1..=40).collect();
         for length in 0..=32 {
             let mut expected = [0; 32];
@@ -380,23 +380,23 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_exact_or_refused() {
-        let cases: [(&str, Result<i128, Refusal>); 15] = [
+    fn integers_are_exact_or_rejected() {
+        let cases: [(&str, Result<i128, ParseError>); 15] = [
             ("0", Ok(0)),
             ("-0", Ok(0)),
             ("00", Ok(0)),
             ("0000000042", Ok(42)),
             ("-9223372036854775808", Ok(i64::MIN.into())),
             ("18446744073709551615", Ok(u64::MAX.into())),
-            ("170141183460469231731687303715884105728", Err(Refusal::Range)),
-            ("+1", Err(Refusal::Type)),
-            ("1e3", Err(Refusal::Type)),
-            (" 1", Err(Refusal::Type)),
-            ("1.0", Err(Refusal::Type)),
-            ("", Err(Refusal::Type)),
-            ("-", Err(Refusal::Type)),
-            ("１", Err(Refusal::Type)),
-            ("999999999999999999999999999999999999999999x", Err(Refusal::Type)),
+            ("170141183460469231731687303715884105728", Err(ParseError::Range)),
+            ("+1", Err(ParseError::Type)),
+            ("1e3", Err(ParseError::Type)),
+            (" 1", Err(ParseError::Type)),
+            ("1.0", Err(ParseError::Type)),
+            ("", Err(ParseError::Type)),
+            ("-", Err(ParseError::Type)),
+            ("１", Err(ParseError::Type)),
+            ("999999999999999999999999999999999999999999x", Err(ParseError::Type)),
         ];
         for (text, expected) in cases {
             assert_eq!(integer(text), expected, "{text:?}");
@@ -405,58 +405,58 @@ mod tests {
     }
 
     #[test]
-    fn decimals_are_exact_or_refused() {
-        let cases: [(&str, u8, i8, Result<i128, Refusal>); 22] = [
+    fn decimals_are_exact_or_rejected() {
+        let cases: [(&str, u8, i8, Result<i128, ParseError>); 22] = [
             ("12.50", 10, 2, Ok(1250)),
             ("12.5", 10, 2, Ok(1250)),
             ("-12", 10, 2, Ok(-1200)),
             ("12.500", 10, 2, Ok(1250)),
-            ("12.505", 10, 2, Err(Refusal::Range)),
+            ("12.505", 10, 2, Err(ParseError::Range)),
             ("99999999.99", 10, 2, Ok(9_999_999_999)),
-            ("100000000.00", 10, 2, Err(Refusal::Range)),
+            ("100000000.00", 10, 2, Err(ParseError::Range)),
             ("1E+3", 10, 2, Ok(100_000)),
             ("1.25e-1", 10, 3, Ok(125)),
-            ("1.25e-1", 10, 2, Err(Refusal::Range)),
+            ("1.25e-1", 10, 2, Err(ParseError::Range)),
             ("0e999999999999999999999", 10, 2, Ok(0)),
-            ("1e999999999999999999999", 10, 2, Err(Refusal::Range)),
-            ("1e-999999999999999999999", 10, 2, Err(Refusal::Range)),
+            ("1e999999999999999999999", 10, 2, Err(ParseError::Range)),
+            ("1e-999999999999999999999", 10, 2, Err(ParseError::Range)),
             ("-0.00", 10, 2, Ok(0)),
             ("99999999999999999999999999999999999999", 38, 0, Ok(10i128.pow(38) - 1)),
-            ("100000000000000000000000000000000000000", 38, 0, Err(Refusal::Range)),
-            ("12,50", 10, 2, Err(Refusal::Type)),
-            ("1.", 10, 2, Err(Refusal::Type)),
-            (".5", 10, 2, Err(Refusal::Type)),
-            ("+1", 10, 2, Err(Refusal::Type)),
-            ("1e", 10, 2, Err(Refusal::Type)),
-            ("", 10, 2, Err(Refusal::Type)),
+            ("100000000000000000000000000000000000000", 38, 0, Err(ParseError::Range)),
+            ("12,50", 10, 2, Err(ParseError::Type)),
+            ("1.", 10, 2, Err(ParseError::Type)),
+            (".5", 10, 2, Err(ParseError::Type)),
+            ("+1", 10, 2, Err(ParseError::Type)),
+            ("1e", 10, 2, Err(ParseError::Type)),
+            ("", 10, 2, Err(ParseError::Type)),
         ];
         for (text, precision, scale, expected) in cases {
             assert_eq!(decimal::<i128>(text, precision, scale), expected, "{text:?} as decimal({precision},{scale})");
         }
         let widest = "9".repeat(76);
         assert!(decimal::<i256>(&widest, 76, 0).is_ok());
-        assert_eq!(decimal::<i256>(&format!("{widest}9"), 76, 0), Err(Refusal::Range));
+        assert_eq!(decimal::<i256>(&format!("{widest}9"), 76, 0), Err(ParseError::Range));
     }
 
     #[test]
-    fn the_fast_path_of_decimals_agrees_with_the_general_one() {
+    fn decimal_fast_path_agrees_with_fallback() {
         for text in ["0", "7.1", "-0.01", "123456789012.3456", "000.10", "5.00", "-99999999999999.9"] {
             for scale in [0, 1, 2, 4] {
                 if let Some(fast) = plain_decimal(text.as_bytes(), 18, scale) {
-                    assert_eq!(Ok(i128::from(fast)), any_decimal(text, 18, scale), "{text} {scale}");
+                    assert_eq!(Ok(i128::from(fast)), decimal_fallback(text, 18, scale), "{text} {scale}");
                 }
             }
         }
     }
 
     #[test]
-    fn decimals_lose_their_exponent() {
+    fn exponents_are_expanded() {
         let cases = [("1E+3", "1000"), ("-1.5e-7", "-0.00000015"), ("0E-10", "0.0000000000"), ("0E3", "0"), ("12.34E1", "123.4")];
         for (text, plain) in cases {
-            assert_eq!(plain_text(text).as_deref(), Some(plain), "{text}");
+            assert_eq!(without_exponent(text).as_deref(), Some(plain), "{text}");
         }
         for text in ["12.5", "1e1000", "e", "1e", "1ex"] {
-            assert_eq!(plain_text(text), None, "{text}");
+            assert_eq!(without_exponent(text), None, "{text}");
         }
     }
 
@@ -470,12 +470,12 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_the_nearest_or_refused() {
+    fn floats_are_nearest_or_rejected() {
         assert_eq!(float::<f32>("3.40282347E38"), Ok(f32::MAX));
         assert_eq!(float::<f64>("4.9E-324"), Ok(5e-324));
-        assert_eq!(float::<f32>("1e39"), Err(Refusal::Range));
+        assert_eq!(float::<f32>("1e39"), Err(ParseError::Range));
         for text in ["inf", "NaN", "+1", "1.", ".5", "", "-", "1,5", " 1", "0x10"] {
-            assert_eq!(float::<f64>(text), Err(Refusal::Type), "{text:?}");
+            assert_eq!(float::<f64>(text), Err(ParseError::Type), "{text:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Dates and times in MySQL's fixed layouts. Libraries refuse `0000-00-00` and `-838:59:59`, so these are read here.
+//! Parsing and printing of dates and times in MySQL's fixed layouts. Libraries reject `0000-00-00` and `-838:59:59`.
 
-use crate::mysql::number::{Refusal, Window, digits, window_at_end, window_of};
+use crate::mysql::number::{ParseError, Window, digits, padded_window, window_of};
 
-/// A date, with or without a time of day, as it is written.
+/// Components of a date, with or without a time of day, as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DateTimeText {
     pub year: u16,
@@ -12,40 +12,40 @@ pub(crate) struct DateTimeText {
     pub minute: u8,
     pub second: u8,
     pub nanos: u32,
-    /// Seconds east of Greenwich, where the text says so.
+    /// Offset in seconds east of UTC, if the text has one.
     pub offset: Option<i32>,
-    /// Whether there was a time of day.
+    /// Whether the text has a time of day.
     pub has_time: bool,
 }
 
-const SECONDS_A_DAY: i64 = 86_400;
+const SECONDS_PER_DAY: i64 = 86_400;
 
 impl DateTimeText {
-    /// Reads `2021-01-31`, `2021-01-31 12:00:00.123456`, and both in ISO's form with `T` and `Z` or `+08:00`.
+    /// Parses `2021-01-31`, `2021-01-31 12:00:00.123456`, and both in ISO 8601's form with `T` and `Z` or `+08:00`.
     #[inline]
-    pub fn parse(text: &str) -> Result<DateTimeText, Refusal> {
+    pub fn parse(text: &str) -> Result<DateTimeText, ParseError> {
         let bytes = text.as_bytes();
-        let window = window_of(bytes).unwrap_or_else(|| window_at_end(bytes));
-        let (mut written, length) = DateTimeText::prefix(&window)?;
-        let rest = bytes.get(length..).ok_or(Refusal::Type)?;
+        let window = window_of(bytes).unwrap_or_else(|| padded_window(bytes));
+        let (mut parsed, length) = DateTimeText::prefix(&window)?;
+        let rest = bytes.get(length..).ok_or(ParseError::Type)?;
         if !rest.is_empty() {
-            written.offset = if written.has_time && written.offset.is_none() { offset(rest)? } else { return Err(Refusal::Type) };
+            parsed.offset = if parsed.has_time && parsed.offset.is_none() { offset(rest)? } else { return Err(ParseError::Type) };
         }
-        Ok(written)
+        Ok(parsed)
     }
 
-    /// The date or date and time that a text begins with, and its length; a zone behind it other than `Z` is left.
+    /// Parses the date or date and time at the start of the window. Returns it with its length; leaves a zone other than `Z`.
     #[inline(always)]
-    pub fn prefix(window: &Window) -> Result<(DateTimeText, usize), Refusal> {
+    pub fn prefix(window: &Window) -> Result<(DateTimeText, usize), ParseError> {
         let [from_year, from_day, from_second, _] = words(window);
         let [century, _, year, _, _, month, ..] = Pairs::new(from_year, *b"0000-00-", 8).checked()?;
-        // A space stands where ISO 8601 has a `T`, and the other way round.
+        // XOR swaps the space with the `T` of ISO 8601, so one layout serves both.
         let from_day = match window[10] {
             b' ' => from_day,
             b'T' => from_day ^ u64::from(b' ' ^ b'T') << 16,
             _ => {
                 let [day, ..] = Pairs::new(from_day, *b"00      ", 2).checked()?;
-                return Ok((DateTimeText { day, ..DateTimeText::midnight(century, year, month) }, 10));
+                return Ok((DateTimeText { day, ..DateTimeText::month_start(century, year, month) }, 10));
             }
         };
         let (days, seconds) = (Pairs::new(from_day, *b"00 00:00", 8), Pairs::new(from_second, *b":00     ", 3));
@@ -57,47 +57,47 @@ impl DateTimeText {
         let length = if fraction > 0 { 20 + fraction } else { 19 };
         let is_utc = window.get(length) == Some(&b'Z');
         let offset = if is_utc { Some(0) } else { None };
-        let date = DateTimeText::midnight(century, year, month);
+        let date = DateTimeText::month_start(century, year, month);
         Ok((DateTimeText { day, hour, minute, second, nanos, offset, has_time: true, ..date }, length + usize::from(is_utc)))
     }
 
-    /// A month's beginning, but for its day.
+    /// A date of this month without its day.
     #[inline(always)]
-    fn midnight(century: u8, year: u8, month: u8) -> DateTimeText {
+    fn month_start(century: u8, year: u8, month: u8) -> DateTimeText {
         let year = u16::from(century) * 100 + u16::from(year);
         DateTimeText { year, month, day: 0, hour: 0, minute: 0, second: 0, nanos: 0, offset: None, has_time: false }
     }
 
-    /// Whether MySQL would call this a zero date, in whole or in part.
+    /// Whether MySQL considers this a zero date, in whole or in part.
     #[inline(always)]
     pub fn is_zero(&self) -> bool {
         self.year == 0 || self.month == 0 || self.day == 0
     }
 
-    /// Days since 1970. A date that the calendar lacks is out of range.
+    /// Days since the epoch. A date that the calendar lacks is out of range.
     #[inline(always)]
-    pub fn days(&self) -> Result<i32, Refusal> {
-        days_from_civil(self.year, self.month, self.day).ok_or(Refusal::Range)
+    pub fn days(&self) -> Result<i32, ParseError> {
+        days_from_civil(self.year, self.month, self.day).ok_or(ParseError::Range)
     }
 
-    /// Seconds since 1970 on the clock that was written, without its fraction.
+    /// Local seconds since the epoch, without the fraction.
     #[inline(always)]
-    pub fn seconds(&self) -> Result<i64, Refusal> {
+    pub fn seconds(&self) -> Result<i64, ParseError> {
         if self.hour > 23 || self.minute > 59 || self.second > 59 {
-            return Err(Refusal::Range);
+            return Err(ParseError::Range);
         }
         let of_day = (i64::from(self.hour) * 60 + i64::from(self.minute)) * 60 + i64::from(self.second);
-        Ok(i64::from(self.days()?) * SECONDS_A_DAY + of_day)
+        Ok(i64::from(self.days()?) * SECONDS_PER_DAY + of_day)
     }
 }
 
 #[inline(always)]
-fn pair(tens: u8, ones: u8) -> Result<u8, Refusal> {
+fn pair(tens: u8, ones: u8) -> Result<u8, ParseError> {
     let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
-    if tens > 9 || ones > 9 { Err(Refusal::Type) } else { Ok(tens * 10 + ones) }
+    if tens > 9 || ones > 9 { Err(ParseError::Type) } else { Ok(tens * 10 + ones) }
 }
 
-/// A window as four words.
+/// The window as four little-endian words.
 #[inline(always)]
 fn words(window: &Window) -> [u64; 4] {
     let (words, _) = window.as_chunks::<8>();
@@ -106,79 +106,79 @@ fn words(window: &Window) -> [u64; 4] {
     all
 }
 
-/// Eight bytes of digits with signs between them, as the lanes of one integer: all are checked and joined at once.
+/// Eight bytes of digits and separators as the lanes of one integer (SWAR): all are checked and combined at once.
 #[derive(Clone, Copy)]
 struct Pairs {
     lanes: u64,
-    /// Lanes whose highest bit is set are not what they should be.
-    wrong: u64,
+    /// Mask of invalid lanes: their highest bit is set.
+    invalid: u64,
 }
 
 impl Pairs {
-    /// `form` has a zero for each digit, and the signs in their places; only its first bytes count.
+    /// `form` has a zero for each digit, and the separators in place; only its first `count` bytes are checked.
     #[inline(always)]
     fn new(text: u64, form: [u8; 8], count: u32) -> Self {
-        // What carries a lane into its highest bit: of a digit more than 9, of a sign more than 0.
+        // Addend that carries an invalid lane into its highest bit: a digit above 9, a separator above 0.
         let carry = u64::from_le_bytes(form.map(|byte| if byte == b'0' { 0x76 } else { 0x7F }));
-        let counts = u64::MAX >> (64 - 8 * count);
-        let lanes = (text ^ u64::from_le_bytes(form)) & counts;
-        Pairs { lanes, wrong: (lanes.wrapping_add(carry) | lanes) & 0x8080_8080_8080_8080 & counts }
+        let checked = u64::MAX >> (64 - 8 * count);
+        let lanes = (text ^ u64::from_le_bytes(form)) & checked;
+        Pairs { lanes, invalid: (lanes.wrapping_add(carry) | lanes) & 0x8080_8080_8080_8080 & checked }
     }
 
-    /// The numbers of two digits that begin at each byte.
+    /// The two-digit numbers that start at each byte.
     #[inline(always)]
     fn numbers(self) -> [u8; 8] {
         self.lanes.wrapping_mul(10).wrapping_add(self.lanes >> 8).to_le_bytes()
     }
 
     #[inline(always)]
-    fn checked(self) -> Result<[u8; 8], Refusal> {
-        if self.wrong == 0 { Ok(self.numbers()) } else { Err(Refusal::Type) }
+    fn checked(self) -> Result<[u8; 8], ParseError> {
+        if self.invalid == 0 { Ok(self.numbers()) } else { Err(ParseError::Type) }
     }
 
     #[inline(always)]
-    fn checked_with(self, next: Pairs) -> Result<[[u8; 8]; 2], Refusal> {
-        if self.wrong | next.wrong == 0 { Ok([self.numbers(), next.numbers()]) } else { Err(Refusal::Type) }
+    fn checked_with(self, next: Pairs) -> Result<[[u8; 8]; 2], ParseError> {
+        if self.invalid | next.invalid == 0 { Ok([self.numbers(), next.numbers()]) } else { Err(ParseError::Type) }
     }
 }
 
-/// Nanoseconds of `.123456`, and what follows.
+/// Parses the nanoseconds of `.123456`. Returns them with the remaining text.
 #[inline]
-fn fraction(text: &[u8]) -> Result<(u32, &[u8]), Refusal> {
+fn fraction(text: &[u8]) -> Result<(u32, &[u8]), ParseError> {
     let Some(rest) = text.strip_prefix(b".") else { return Ok((0, text)) };
     let (nanos, count) = fraction_digits(rest)?;
     Ok((nanos, rest.get(count..).unwrap_or_default()))
 }
 
-/// Nanoseconds of the digits behind a point, and how many these are.
+/// Parses the digits after the decimal point. Returns nanoseconds and digit count.
 #[inline(always)]
-fn fraction_digits(bytes: &[u8]) -> Result<(u32, usize), Refusal> {
+fn fraction_digits(bytes: &[u8]) -> Result<(u32, usize), ParseError> {
     const UNITS: [u32; 10] = [0, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
-    let (value, count) = digits(bytes).ok_or(Refusal::Type)?;
+    let (value, count) = digits(bytes).ok_or(ParseError::Type)?;
     match UNITS.get(count) {
         Some(unit) if count > 0 => Ok((value as u32 * unit, count)),
-        _ => Err(Refusal::Type),
+        _ => Err(ParseError::Type),
     }
 }
 
-fn offset(text: &[u8]) -> Result<Option<i32>, Refusal> {
+fn offset(text: &[u8]) -> Result<Option<i32>, ParseError> {
     match text {
         [] => Ok(None),
         b"Z" => Ok(Some(0)),
         [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
             let (hours, minutes) = (pair(*h1, *h2)?, pair(*m1, *m2)?);
             if hours > 18 || minutes > 59 {
-                return Err(Refusal::Range);
+                return Err(ParseError::Range);
             }
             let seconds = i32::from(hours) * 3600 + i32::from(minutes) * 60;
             Ok(Some(if *sign == b'-' { -seconds } else { seconds }))
         }
-        _ => Err(Refusal::Type),
+        _ => Err(ParseError::Type),
     }
 }
 
-/// Days from 1970-01-01 in the proleptic Gregorian calendar, if it has the date. With a year that begins in March the leap day is
-/// its last: the formulas are those of Neri and Schneider, "Euclidean affine functions" (2022).
+/// Days from 1970-01-01 in the proleptic Gregorian calendar; `None` for an invalid date. Years that begin in March put the leap day
+/// last: the formulas are those of Neri and Schneider, "Euclidean affine functions" (2022).
 #[inline(always)]
 fn days_from_civil(year: u16, month: u8, day: u8) -> Option<i32> {
     let (year, month, day) = (u32::from(year), u32::from(month), u32::from(day));
@@ -202,17 +202,17 @@ fn days_in_month(year: u32, month: u32) -> u32 {
     }
 }
 
-/// Microseconds of a TIME: `12:00:00`, `-838:59:59.000000`.
+/// Parses a TIME into microseconds: `12:00:00`, `-838:59:59.000000`.
 #[inline]
-pub(crate) fn time_of(text: &str) -> Result<i64, Refusal> {
-    let window = window_of(text.as_bytes()).ok_or(Refusal::Type)?;
-    let (time, length) = WrittenTime::prefix(&window)?;
-    if length == text.len() { time.micros() } else { Err(Refusal::Type) }
+pub(crate) fn parse_time(text: &str) -> Result<i64, ParseError> {
+    let window = window_of(text.as_bytes()).ok_or(ParseError::Type)?;
+    let (time, length) = TimeText::prefix(&window)?;
+    if length == text.len() { time.micros() } else { Err(ParseError::Type) }
 }
 
-/// A TIME, as it is written.
+/// Components of a TIME, as written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WrittenTime {
+pub(crate) struct TimeText {
     negative: bool,
     hours: u64,
     minutes: u8,
@@ -220,43 +220,43 @@ pub(crate) struct WrittenTime {
     nanos: u32,
 }
 
-impl WrittenTime {
-    /// The TIME that a text begins with, and its length.
+impl TimeText {
+    /// Parses the TIME at the start of the window. Returns it with its length.
     #[inline]
-    pub fn prefix(bytes: &Window) -> Result<(WrittenTime, usize), Refusal> {
+    pub fn prefix(bytes: &Window) -> Result<(TimeText, usize), ParseError> {
         let negative = bytes.first() == Some(&b'-');
-        let clock = bytes.get(usize::from(negative)..).unwrap_or_default();
-        let (hours, count) = digits(clock).filter(|(_, count)| matches!(count, 2 | 3)).ok_or(Refusal::Type)?;
-        let rest = clock.get(count..).unwrap_or_default();
-        let [c0, m0, m1, c1, s0, s1]: [u8; 6] = *rest.first_chunk().ok_or(Refusal::Type)?;
+        let unsigned = bytes.get(usize::from(negative)..).unwrap_or_default();
+        let (hours, count) = digits(unsigned).filter(|(_, count)| matches!(count, 2 | 3)).ok_or(ParseError::Type)?;
+        let rest = unsigned.get(count..).unwrap_or_default();
+        let [c0, m0, m1, c1, s0, s1]: [u8; 6] = *rest.first_chunk().ok_or(ParseError::Type)?;
         if (c0, c1) != (b':', b':') {
-            return Err(Refusal::Type);
+            return Err(ParseError::Type);
         }
-        let behind = rest.get(6..).unwrap_or_default();
-        let (nanos, after) = fraction(behind)?;
-        let time = WrittenTime { negative, hours, minutes: pair(m0, m1)?, seconds: pair(s0, s1)?, nanos };
+        let rest = rest.get(6..).unwrap_or_default();
+        let (nanos, after) = fraction(rest)?;
+        let time = TimeText { negative, hours, minutes: pair(m0, m1)?, seconds: pair(s0, s1)?, nanos };
         Ok((time, bytes.len() - after.len()))
     }
 
-    /// Microseconds, if MySQL has such a TIME.
+    /// Microseconds, if the TIME is in MySQL's range.
     #[inline]
-    pub fn micros(self) -> Result<i64, Refusal> {
-        let WrittenTime { negative, hours, minutes, seconds, nanos } = self;
+    pub fn micros(self) -> Result<i64, ParseError> {
+        let TimeText { negative, hours, minutes, seconds, nanos } = self;
         if hours > 838 || minutes > 59 || seconds > 59 || !nanos.is_multiple_of(1000) {
-            return Err(Refusal::Range);
+            return Err(ParseError::Range);
         }
         let micros = ((hours as i64 * 60 + i64::from(minutes)) * 60 + i64::from(seconds)) * 1_000_000 + i64::from(nanos / 1000);
         Ok(if negative { -micros } else { micros })
     }
 }
 
-/// A DATE as MySQL prints it, from days since 1970.
+/// A DATE as MySQL prints it, from days since the epoch.
 pub(crate) fn print_date(days: i32) -> String {
-    civil(i64::from(days) * SECONDS_A_DAY).map_or_else(String::new, |at| at.date().to_string())
+    civil(i64::from(days) * SECONDS_PER_DAY).map_or_else(String::new, |at| at.date().to_string())
 }
 
-/// A DATETIME as MySQL prints it, from microseconds since 1970, with as many fraction digits as it needs: none, 3 or 6.
-pub(crate) fn print_clock(micros: i64) -> String {
+/// A DATETIME as MySQL prints it, from microseconds since the epoch, with as many fraction digits as needed: none, 3 or 6.
+pub(crate) fn print_datetime(micros: i64) -> String {
     let Some(at) = civil(micros.div_euclid(1_000_000)) else { return String::new() };
     let (date, time) = (at.date(), at.time());
     format!("{date} {:02}:{:02}:{:02}{}", time.hour(), time.minute(), time.second(), print_fraction(micros.rem_euclid(1_000_000)))
@@ -266,8 +266,8 @@ pub(crate) fn print_clock(micros: i64) -> String {
 pub(crate) fn print_time(micros: i64) -> String {
     let sign = if micros < 0 { "-" } else { "" };
     let (seconds, fraction) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
-    let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{sign}{clock}{}", print_fraction(fraction as i64))
+    let time = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{sign}{time}{}", print_fraction(fraction as i64))
 }
 
 fn print_fraction(micros: i64) -> String {
@@ -278,13 +278,13 @@ fn print_fraction(micros: i64) -> String {
     }
 }
 
-/// The date and time of day so many seconds after 1970 began. Not by jiff's instants, which end a day before its dates do: the last
-/// of MySQL's is the one that means "for ever".
+/// Date and time from seconds since the epoch. Avoids jiff's timestamps, which end a day before its dates do: MySQL's last date is
+/// the one that means "for ever".
 pub(crate) fn civil(seconds: i64) -> Option<jiff::civil::DateTime> {
     jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0).checked_add(jiff::SignedDuration::from_secs(seconds)).ok()
 }
 
-/// Microseconds since 1970 of a number whose unit its length tells: seconds, milliseconds, microseconds or nanoseconds.
+/// Microseconds from an epoch of seconds, milliseconds, microseconds or nanoseconds; the digit count selects the unit.
 pub(crate) fn micros_of_epoch(number: i64) -> Option<i64> {
     match number.unsigned_abs() {
         0 => None,
@@ -312,12 +312,12 @@ mod tests {
     }
 
     #[test]
-    fn dates_that_are_none() {
+    fn invalid_and_zero_dates() {
         for text in ["2021-02-30", "2021-13-01", "1900-02-29", "2021-04-31"] {
-            assert_eq!(DateTimeText::parse(text).and_then(|w| w.days()), Err(Refusal::Range), "{text}");
+            assert_eq!(DateTimeText::parse(text).and_then(|w| w.days()), Err(ParseError::Range), "{text}");
         }
         for text in ["2021-1-01", "20210101", "", "2021/01/01", "2021-01-01 ", "2021-01-01 10:00", "2021-01-01 10:00:00.", "+021-01-01"] {
-            assert_eq!(DateTimeText::parse(text), Err(Refusal::Type), "{text:?}");
+            assert_eq!(DateTimeText::parse(text), Err(ParseError::Type), "{text:?}");
         }
         for text in ["0000-00-00", "2021-00-10", "2021-10-00", "0000-01-01", "0000-00-00 00:00:00.000"] {
             assert!(DateTimeText::parse(text).is_ok_and(|w| w.is_zero()), "{text}");
@@ -325,18 +325,18 @@ mod tests {
     }
 
     #[test]
-    fn times_of_day_and_longer() {
-        assert_eq!(time_of("-838:59:59.000000"), Ok(-3_020_399_000_000));
-        assert_eq!(time_of("00:00:00.5"), Ok(500_000));
-        assert_eq!(time_of("839:00:00"), Err(Refusal::Range));
-        assert_eq!(time_of("10:60:00"), Err(Refusal::Range));
+    fn times_up_to_838_hours() {
+        assert_eq!(parse_time("-838:59:59.000000"), Ok(-3_020_399_000_000));
+        assert_eq!(parse_time("00:00:00.5"), Ok(500_000));
+        assert_eq!(parse_time("839:00:00"), Err(ParseError::Range));
+        assert_eq!(parse_time("10:60:00"), Err(ParseError::Range));
         for text in ["1:00:00", "10:00", "10:00:00x", "+10:00:00", "", "--1:00:00"] {
-            assert_eq!(time_of(text), Err(Refusal::Type), "{text:?}");
+            assert_eq!(parse_time(text), Err(ParseError::Type), "{text:?}");
         }
     }
 
     #[test]
-    fn epochs_tell_their_unit_by_their_length() {
+    fn epoch_unit_follows_digit_count() {
         assert_eq!(micros_of_epoch(0), None);
         for number in [1_655_812_326, 1_655_812_326_000, 1_655_812_326_000_000, 1_655_812_326_000_000_000] {
             assert_eq!(micros_of_epoch(number), Some(1_655_812_326_000_000));

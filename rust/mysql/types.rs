@@ -1,4 +1,4 @@
-//! Declared types: `decimal(10,2) unsigned`, `enum('a','b')`, and which of them each column of a message has.
+//! Declared types: `decimal(10,2) unsigned`, `enum('a','b')`, and the declared type of each column of a message.
 
 use hashbrown::HashMap;
 
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::interner::{Interner, NameId};
 use crate::wire::json::{Cursor, Text};
 
-/// The families of MySQL's types.
+/// MySQL type family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TypeFamily {
     Tinyint,
@@ -24,9 +24,9 @@ pub(crate) enum TypeFamily {
     Time,
     Year,
     Text,
-    /// Text or bytes: the producer's word is the same for both, and only a value tells.
+    /// Text or bytes: the producer uses the same word for both, and only the value distinguishes them.
     Characters,
-    /// `binary(n)`: as long as declared, filled with zero bytes.
+    /// `binary(n)`: fixed length, padded with zero bytes.
     Binary,
     /// `varbinary` and the blobs.
     Blob,
@@ -38,83 +38,83 @@ pub(crate) enum TypeFamily {
     Unknown,
 }
 
-/// A declared type.
+/// Declared type of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DeclaredType {
-    /// As the message spells it.
+    /// Spelling in the message.
     pub text: Box<str>,
     pub family: TypeFamily,
     pub unsigned: bool,
-    /// The numbers in parentheses.
+    /// Numbers in parentheses.
     pub arguments: Vec<u32>,
-    /// The members of an enum or set, in order.
+    /// Members of an enum or set, in order.
     pub labels: Vec<String>,
     pub encoding: Encoding,
 }
 
-/// How the values of a declared column are written, where the producer's way with the type alone does not tell.
+/// Encoding of a declared column's values, where dialect and type alone do not determine it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// As the dialect writes values of this type.
+    /// The dialect's encoding of this type.
     #[default]
     Plain,
-    /// A number: days since 1970.
+    /// Number of days since the epoch.
     Days,
-    /// A number: so many of these a second, since 1970 on a clock.
+    /// Local epoch as a number, with so many units per second.
     DateTime(i64),
-    /// A number: so many of these a second, of a TIME.
+    /// TIME as a number, with so many units per second.
     Time(i64),
-    /// ISO text of an instant.
+    /// ISO 8601 text of an instant.
     Zoned,
-    /// ISO text of a clock, a date or a time of day.
+    /// ISO 8601 text of a local date-time, a date or a time of day.
     Iso,
-    /// Base64 of a two's complement, with this many digits behind the point.
+    /// Base64 of a two's complement unscaled integer, with this scale.
     Decimal(i32),
-    /// Base64 of a two's complement, but nobody says how many digits are behind the point.
+    /// Base64 of a two's complement unscaled integer of unknown scale.
     DecimalWithoutScale,
-    /// A struct of scale and base64.
+    /// Struct of scale and base64.
     VariableDecimal,
-    /// Base64 of the bytes, the least significant first.
+    /// Base64 of the bytes, little-endian.
     Bits,
-    /// A number that is negative where it should be beyond 2^63.
+    /// Unsigned 64-bit integer written as signed: values from 2^63 on are negative.
     Unsigned,
     /// Base64.
     Base64,
-    /// Two hexadecimal digits a byte.
+    /// Two hexadecimal digits per byte.
     Hex,
     /// Text whose characters U+0000 to U+00FF are the bytes.
     Latin1,
-    /// A struct of SRID and base64 of the WKB.
+    /// Struct of SRID and base64 of the WKB.
     Geometry,
-    /// The WKB alone.
+    /// WKB without SRID.
     Wkb,
 }
 
 impl DeclaredType {
-    /// A type that only Kafka Connect names.
+    /// A type that only Kafka Connect declares.
     pub fn connect(text: &str, family: TypeFamily, encoding: Encoding) -> Self {
         DeclaredType { text: text.into(), family, unsigned: false, arguments: Vec::new(), labels: Vec::new(), encoding }
     }
 
-    /// Reads a type as DDL, `SHOW CREATE TABLE` or `information_schema` spell it.
+    /// Parses a type as spelled by DDL, `SHOW CREATE TABLE` or `information_schema`.
     pub fn parse(text: &str) -> Self {
         let lower = text.trim_start().to_lowercase();
         let family = family_of(&lower);
-        let is_list = matches!(family, TypeFamily::Enum | TypeFamily::Set);
-        // The labels keep their case; only the words around them are compared in lower case.
-        let words = if is_list { "" } else { lower.as_str() };
+        let is_enum_or_set = matches!(family, TypeFamily::Enum | TypeFamily::Set);
+        // Labels keep their case; only keywords are compared in lower case.
+        let keywords = if is_enum_or_set { "" } else { lower.as_str() };
         DeclaredType {
             text: text.into(),
             family,
-            unsigned: words.contains("unsigned") || words.contains("zerofill") || words.starts_with("serial"),
-            arguments: if is_list { Vec::new() } else { arguments(words) },
-            labels: if is_list { labels(text) } else { Vec::new() },
+            unsigned: keywords.contains("unsigned") || keywords.contains("zerofill") || keywords.starts_with("serial"),
+            arguments: if is_enum_or_set { Vec::new() } else { arguments(keywords) },
+            labels: if is_enum_or_set { labels(text) } else { Vec::new() },
             encoding: Encoding::Plain,
         }
     }
 
-    /// The type with this number in MySQL's protocol. Of text and blobs only the flag tells which.
-    pub fn of_number(number: i64, is_binary: bool, unsigned: bool, text: &str) -> Self {
+    /// The type with this number in MySQL's protocol. Only the binary flag distinguishes text from blobs.
+    pub fn from_protocol(number: i64, is_binary: bool, unsigned: bool, text: &str) -> Self {
         let family = match number {
             1 => TypeFamily::Tinyint,
             2 => TypeFamily::Smallint,
@@ -141,7 +141,7 @@ impl DeclaredType {
         DeclaredType { text: text.into(), family, unsigned, arguments: Vec::new(), labels: Vec::new(), encoding: Encoding::Plain }
     }
 
-    /// Bytes of a `bit(n)` or `binary(n)` that says its length.
+    /// Declared length of a `bit(n)` or `binary(n)`.
     pub fn length(&self) -> Option<usize> {
         self.arguments.first().map(|&n| n as usize)
     }
@@ -150,7 +150,7 @@ impl DeclaredType {
         !self.arguments.is_empty() || !self.labels.is_empty()
     }
 
-    /// Whether a zero date may stand in such a column.
+    /// Whether such a column may hold a zero date.
     pub fn is_date(&self) -> bool {
         matches!(self.family, TypeFamily::Date | TypeFamily::Datetime | TypeFamily::Timestamp)
     }
@@ -177,7 +177,7 @@ fn family_of(lower: &str) -> TypeFamily {
         "year" => TypeFamily::Year,
         "binary" => TypeFamily::Binary,
         "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" => TypeFamily::Blob,
-        // LONG VARBINARY is MySQL's other name of MEDIUMBLOB; CHAR BYTE of BINARY.
+        // LONG VARBINARY is a synonym of MEDIUMBLOB, CHAR BYTE of BINARY.
         "long" if rest.trim_start().starts_with("varbinary") => TypeFamily::Blob,
         "char" if rest.contains(" byte") => TypeFamily::Binary,
         "char" | "character" | "nchar" | "varchar" | "nvarchar" | "varcharacter" | "national" | "tinytext" | "text" | "mediumtext"
@@ -196,7 +196,7 @@ fn arguments(lower: &str) -> Vec<u32> {
     inner.split(',').map_while(|n| n.trim().parse().ok()).collect()
 }
 
-/// The members of `enum('a','it''s')`: quotes are doubled, and a backslash escapes as in a string of MySQL.
+/// The members of `enum('a','it''s')`: quotes are doubled, and a backslash escapes as in a MySQL string.
 fn labels(text: &str) -> Vec<String> {
     let mut labels = Vec::new();
     let mut rest = text.split_once('(').map_or("", |(_, rest)| rest).chars().peekable();
@@ -232,77 +232,77 @@ fn escaped(c: char) -> char {
     }
 }
 
-/// A type's number within one call of the decoder.
+/// Index of a type within one call of the decoder.
 pub(crate) type TypeIndex = usize;
 
-/// What one message declares.
+/// Declared types of one message.
 #[derive(Debug)]
-pub(crate) struct Block {
-    /// Its characters, if they stand together in the message.
+pub(crate) struct TypeBlock {
+    /// Raw bytes, if contiguous in the message.
     raw: Box<[u8]>,
-    /// Of every column, in order; empty unless they are asked for.
+    /// Type of every column, in order; empty unless requested.
     pub entries: Vec<(NameId, TypeIndex)>,
-    /// Of the asked columns.
+    /// Type of each requested column.
     by_column: Vec<Option<TypeIndex>>,
-    /// Whether any of its types, asked for or not, has something in parentheses.
+    /// Whether any type, requested or not, has arguments in parentheses.
     has_lengths: bool,
 }
 
-/// The declared types met so far. The messages of a table repeat the same block, so a block is compared before it is read.
+/// Interner of declared types. Messages of a table repeat the same block, so a block is compared before it is parsed.
 #[derive(Debug, Default)]
 pub(crate) struct DeclaredTypes {
-    /// Whether a block's entries are asked for, or only what it says of the asked columns.
+    /// Whether all entries of a block are requested, or only the types of requested columns.
     keep_entries: bool,
     ids: HashMap<Box<str>, TypeIndex>,
     declared: Vec<DeclaredType>,
-    /// The declared types as they stand in JSON.
+    /// Declared types as JSON strings.
     quoted: Vec<Box<str>>,
-    blocks: Vec<Block>,
-    /// The block that came last with this hint.
+    blocks: Vec<TypeBlock>,
+    /// The last block seen with each hint.
     latest: HashMap<usize, usize>,
-    /// By name: the type that it was last declared with, for producers that write a block in another order each time.
-    by_key: Vec<TypeIndex>,
-    /// Of the block that is being read.
+    /// The last type seen for each name, for producers that reorder the block in every message.
+    last_by_name: Vec<TypeIndex>,
+    /// Block being read: its entries, their positions by name, and the fields of [`TypeBlock`].
     entries: Vec<(NameId, TypeIndex)>,
-    places: HashMap<NameId, usize>,
+    positions: HashMap<NameId, usize>,
     by_column: Vec<Option<TypeIndex>>,
     has_lengths: bool,
-    /// Schema parts, which are much longer than what they declare.
-    pub schemas: SchemaTexts,
+    /// Schema parts, which are much longer than the types that they declare.
+    pub schemas: SchemaCache,
 }
 
-/// The schema parts met so far, each with the block that it declares.
+/// Cache of schema parts, each with the block that it declares.
 #[derive(Debug, Default)]
-pub(crate) struct SchemaTexts {
-    parts: Vec<SchemaText>,
+pub(crate) struct SchemaCache {
+    parts: Vec<CachedSchema>,
     by_text: HashMap<Box<str>, usize>,
     last: usize,
 }
 
 #[derive(Debug)]
-struct SchemaText {
+struct CachedSchema {
     text: Box<str>,
     block: Option<usize>,
-    /// Which part came after it last time.
+    /// The part that followed it last time.
     next: usize,
 }
 
-impl SchemaTexts {
-    /// How many parts are compared before one is looked up by its whole text: those of different tables differ early.
-    const NEAR: usize = 32;
-    /// How many parts are kept between two chunks of messages.
-    const MOST: usize = 1 << 10;
+impl SchemaCache {
+    /// Parts compared one by one before a lookup by the whole text: those of different tables differ early.
+    const MAX_LINEAR: usize = 32;
+    /// Maximum parts kept between two chunks of messages.
+    const MAX_PARTS: usize = 1 << 10;
 
-    /// Steps over a part that was met before, and tells what it declares.
+    /// Skips a cached part and returns its block.
     #[inline]
-    pub fn eat(&mut self, cursor: &mut Cursor<'_>) -> Option<Option<usize>> {
+    pub fn skip_cached(&mut self, cursor: &mut Cursor<'_>) -> Option<Option<usize>> {
         let guess = self.parts.get(self.last)?.next;
-        let near = std::iter::once(guess).chain(0..Self::NEAR.min(self.parts.len()));
-        let found = near.into_iter().find(|at| self.parts.get(*at).is_some_and(|part| cursor.eat(&part.text)))?;
+        let candidates = std::iter::once(guess).chain(0..Self::MAX_LINEAR.min(self.parts.len()));
+        let found = candidates.into_iter().find(|at| self.parts.get(*at).is_some_and(|part| cursor.eat(&part.text)))?;
         Some(self.follow(found))
     }
 
-    /// What the part with this text declares, if it was met before.
+    /// The block of the part with this text, if cached.
     pub fn find(&mut self, text: &str) -> Option<Option<usize>> {
         let found = *self.by_text.get(text)?;
         Some(self.follow(found))
@@ -310,7 +310,7 @@ impl SchemaTexts {
 
     pub fn add(&mut self, text: &str, block: Option<usize>) {
         self.by_text.insert(text.into(), self.parts.len());
-        self.parts.push(SchemaText { text: text.into(), block, next: self.parts.len() });
+        self.parts.push(CachedSchema { text: text.into(), block, next: self.parts.len() });
         self.follow(self.parts.len() - 1);
     }
 
@@ -324,44 +324,44 @@ impl SchemaTexts {
 }
 
 impl DeclaredTypes {
-    /// How many blocks are kept between two chunks of messages.
-    const MOST: usize = 1 << 10;
+    /// Maximum blocks kept between two chunks of messages.
+    const MAX_BLOCKS: usize = 1 << 10;
 
     pub fn new(keep_entries: bool) -> Self {
         DeclaredTypes { keep_entries, ..DeclaredTypes::default() }
     }
 
-    /// Forgets everything if it has become too much, or if the names' numbers are no longer what they were, and tells so.
-    pub fn trim(&mut self, names_forgotten: bool) -> bool {
-        let is_forgotten = names_forgotten || self.blocks.len() > Self::MOST || self.schemas.parts.len() > SchemaTexts::MOST;
-        if is_forgotten {
+    /// Clears the cache if it is too large or the interned names were reset. Returns whether it did.
+    pub fn trim(&mut self, names_were_reset: bool) -> bool {
+        let is_reset = names_were_reset || self.blocks.len() > Self::MAX_BLOCKS || self.schemas.parts.len() > SchemaCache::MAX_PARTS;
+        if is_reset {
             *self = DeclaredTypes::new(self.keep_entries);
         }
-        is_forgotten
+        is_reset
     }
 
-    pub fn block(&self, block: usize) -> Option<&Block> {
+    pub fn block(&self, block: usize) -> Option<&TypeBlock> {
         self.blocks.get(block)
     }
 
-    /// The declared type with this number.
+    /// The declared type with this index.
     pub fn declared(&self, id: TypeIndex) -> Option<&DeclaredType> {
         self.declared.get(id)
     }
 
-    /// Whether any type of `block` has something in parentheses.
+    /// Whether any type of `block` has arguments in parentheses.
     pub fn has_lengths(&self, block: usize) -> bool {
         self.blocks.get(block).is_some_and(|block| block.has_lengths)
     }
 
-    /// What `block` declares for an asked column.
+    /// The type that `block` declares for a requested column.
     #[inline]
     pub fn of_column(&self, block: usize, column: usize) -> Option<&DeclaredType> {
         let id = (*self.blocks.get(block)?.by_column.get(column)?)?;
         self.declared.get(id)
     }
 
-    /// Reads an object of names and types. `hint` is anything that tends to go with the same block.
+    /// Reads an object of names and types. `hint` is any value that correlates with the block.
     pub fn read(&mut self, cursor: &mut Cursor<'_>, keys: &mut Interner<'_>, hint: usize) -> Result<usize> {
         if let Some(block) = self.latest(hint, |raw| cursor.eat_bytes(raw)) {
             return Ok(block);
@@ -372,50 +372,50 @@ impl DeclaredTypes {
         Ok(self.finish(cursor.since(start).as_bytes(), hint))
     }
 
-    /// The block that came last with this hint, if it is the one that `stands_here`.
-    pub fn latest(&self, hint: usize, stands_here: impl FnOnce(&[u8]) -> bool) -> Option<usize> {
+    /// The last block seen with this hint, if `matches` accepts its raw bytes.
+    pub fn latest(&self, hint: usize, matches: impl FnOnce(&[u8]) -> bool) -> Option<usize> {
         let block = *self.latest.get(&hint)?;
-        self.blocks.get(block).is_some_and(|block| !block.raw.is_empty() && stands_here(&block.raw)).then_some(block)
+        self.blocks.get(block).is_some_and(|block| !block.raw.is_empty() && matches(&block.raw)).then_some(block)
     }
 
-    /// Begins a block.
+    /// Starts a block.
     pub fn start(&mut self) {
         self.entries.clear();
-        self.places.clear();
+        self.positions.clear();
         self.by_column.clear();
         self.has_lengths = false;
     }
 
-    /// Declares a column of the block, by the type's own text.
+    /// Declares a column of the block by the type's own text.
     #[inline]
     pub fn declare(&mut self, key: NameId, column: Option<usize>, text: &str) {
-        let last = self.by_key.get(key.index()).copied().unwrap_or(usize::MAX);
+        let last = self.last_by_name.get(key.index()).copied().unwrap_or(usize::MAX);
         let id = match self.declared.get(last) {
             Some(declared) if *declared.text == *text && declared.encoding == Encoding::Plain => last,
-            _ => self.id(text, || DeclaredType::parse(text)),
+            _ => self.intern(text, || DeclaredType::parse(text)),
         };
-        self.note(key, column, id);
+        self.record(key, column, id);
     }
 
-    /// Declares a column of the block, by a type that is not spelled as in DDL. `spelling` tells it from all others.
+    /// Declares a column of the block by a type that is not spelled as in DDL. `spelling` is its unique key.
     pub fn declare_as(&mut self, key: NameId, column: Option<usize>, spelling: &str, make: impl FnOnce() -> DeclaredType) {
-        // No producer's own spelling begins like this.
-        let id = self.id(&format!("\0{spelling}"), make);
-        self.note(key, column, id);
+        // No producer's spelling begins with NUL.
+        let id = self.intern(&format!("\0{spelling}"), make);
+        self.record(key, column, id);
     }
 
-    /// Ends a block, whose characters are `raw` if they stand together in the message, and returns its number.
+    /// Ends a block and returns its index. `raw` are its bytes if contiguous in the message, else empty.
     pub fn finish(&mut self, raw: &[u8], hint: usize) -> usize {
         let same =
-            |block: &Block| block.by_column == self.by_column && block.has_lengths == self.has_lengths && block.entries == self.entries;
-        // The same types in another order, or without characters to compare: nothing new.
+            |block: &TypeBlock| block.by_column == self.by_column && block.has_lengths == self.has_lengths && block.entries == self.entries;
+        // The same types in another order, or without raw bytes to compare: reuse the block.
         if let Some(&block) = self.latest.get(&hint)
             && self.blocks.get(block).is_some_and(same)
         {
             return block;
         }
         let (entries, by_column) = (self.entries.clone(), self.by_column.clone());
-        self.blocks.push(Block { raw: raw.into(), entries, by_column, has_lengths: self.has_lengths });
+        self.blocks.push(TypeBlock { raw: raw.into(), entries, by_column, has_lengths: self.has_lengths });
         self.latest.insert(hint, self.blocks.len() - 1);
         self.blocks.len() - 1
     }
@@ -426,41 +426,41 @@ impl DeclaredTypes {
         while cursor.next_member(&mut members)? {
             key = keys.read_unordered(cursor, key)?;
             let id = self.read_type(key, cursor)?;
-            self.note(key, keys.column(key), id);
+            self.record(key, keys.column(key), id);
         }
         Ok(())
     }
 
     #[inline]
-    fn note(&mut self, key: NameId, column: Option<usize>, id: TypeIndex) {
+    fn record(&mut self, key: NameId, column: Option<usize>, id: TypeIndex) {
         self.has_lengths |= self.declared.get(id).is_some_and(DeclaredType::has_lengths);
         if self.keep_entries {
-            self.keep(key, id);
+            self.add_entry(key, id);
         }
         if let Some(column) = column {
             self.by_column.resize(self.by_column.len().max(column + 1), None);
             self.by_column.get_mut(column).into_iter().for_each(|slot| *slot = Some(id));
         }
-        if self.by_key.get(key.index()) != Some(&id) {
-            self.by_key.resize(self.by_key.len().max(key.index() + 1), usize::MAX);
-            self.by_key.get_mut(key.index()).into_iter().for_each(|slot| *slot = id);
+        if self.last_by_name.get(key.index()) != Some(&id) {
+            self.last_by_name.resize(self.last_by_name.len().max(key.index() + 1), usize::MAX);
+            self.last_by_name.get_mut(key.index()).into_iter().for_each(|slot| *slot = id);
         }
     }
 
-    /// Where a name stands twice, the later type counts.
-    fn keep(&mut self, key: NameId, id: TypeIndex) {
+    /// The last type of a duplicate name wins.
+    fn add_entry(&mut self, key: NameId, id: TypeIndex) {
         let next = self.entries.len();
-        let place = *self.places.entry(key).or_insert(next);
-        match self.entries.get_mut(place) {
+        let position = *self.positions.entry(key).or_insert(next);
+        match self.entries.get_mut(position) {
             Some(entry) => entry.1 = id,
             None => self.entries.push((key, id)),
         }
     }
 
-    /// The number of the type that is declared for `key`: usually the same as last time.
+    /// The index of the type declared for `key`: usually the same as last time.
     #[inline]
     fn read_type(&mut self, key: NameId, cursor: &mut Cursor<'_>) -> Result<TypeIndex> {
-        let last = self.by_key.get(key.index()).copied().unwrap_or(usize::MAX);
+        let last = self.last_by_name.get(key.index()).copied().unwrap_or(usize::MAX);
         if self.quoted.get(last).is_some_and(|quoted| cursor.eat(quoted)) {
             return Ok(last);
         }
@@ -468,11 +468,11 @@ impl DeclaredTypes {
         let start = cursor.at();
         let text = read_type(cursor)?;
         let text = text.decode().map_err(|fault| fault.at(start))?;
-        Ok(self.id(&text, || DeclaredType::parse(&text)))
+        Ok(self.intern(&text, || DeclaredType::parse(&text)))
     }
 
-    /// The number of the type that is spelled so.
-    fn id(&mut self, spelling: &str, make: impl FnOnce() -> DeclaredType) -> TypeIndex {
+    /// Interns the type with this spelling.
+    fn intern(&mut self, spelling: &str, make: impl FnOnce() -> DeclaredType) -> TypeIndex {
         if let Some(&id) = self.ids.get(spelling) {
             return id;
         }
@@ -483,7 +483,7 @@ impl DeclaredTypes {
     }
 }
 
-/// A type's name; null says nothing.
+/// Reads a type's name; null is no type.
 fn read_type<'a>(cursor: &mut Cursor<'a>) -> Result<Text<'a>> {
     if cursor.peek() == Some(b'n') {
         return cursor.null().map(|()| Text { raw: "", escaped: false });
@@ -496,7 +496,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_read_as_mysql_spells_them() {
+    fn parses_mysql_spellings() {
         let cases: [(&str, TypeFamily, bool, &[u32]); 14] = [
             ("int", TypeFamily::Int, false, &[]),
             ("int(8) unsigned zerofill", TypeFamily::Int, true, &[8]),
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_may_hold_quotes_commas_and_parentheses() {
+    fn labels_may_contain_quotes_commas_and_parentheses() {
         let declared = DeclaredType::parse(r#"enum('small','x,y','it''s','中',')','a\\b','Unsigned')"#);
         assert_eq!(declared.labels, ["small", "x,y", "it's", "中", ")", r"a\b", "Unsigned"]);
         assert!(!declared.unsigned);

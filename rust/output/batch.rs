@@ -273,7 +273,7 @@ impl<'p> Batch<'p> {
     pub fn reserve(&mut self, read: usize, left: usize) {
         let columns = self.plan.table.as_ref().map_or(2, |table| table.len()).max(1);
         // Rows take about as many bytes as their text, and one column may hold most of them.
-        let forecast = Forecast { times: left as f64 * 1.1 / read.max(1) as f64, most: left.saturating_mul(4) / columns };
+        let forecast = Forecast { growth: left as f64 * 1.1 / read.max(1) as f64, max_bytes: left.saturating_mul(4) / columns };
         self.images.iter_mut().for_each(|images| images.reserve(forecast));
         self.builders.iter_mut().filter_map(|(_, builder)| builder.as_mut()).for_each(|builder| builder.reserve(forecast));
     }

@@ -454,7 +454,8 @@ struct Entries {
 fn reserve_strings(builder: &mut StringBuilder, forecast: Forecast) {
     let built = builder.finish();
     let (items, bytes) = (built.len(), built.value_data().len());
-    let mut larger = StringBuilder::with_capacity(items + forecast.more(items, size_of::<i32>()), bytes + forecast.more(bytes, 1));
+    let mut larger =
+        StringBuilder::with_capacity(items + forecast.additional(items, size_of::<i32>()), bytes + forecast.additional(bytes, 1));
     // It fitted into the smaller builder.
     if larger.append_array(&built).is_ok() {
         *builder = larger;

@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, MapArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{Bytes, Column, Context, Forecast, Nulls, RowDeclaration, ValueOptions, column};
+use crate::columns::{Bytes, ColumnBuilder, Context, Forecast, Nulls, RowDeclaration, ValueOptions, make_builder};
 use crate::error::{Fault, Result};
 use crate::event::{Events, Image};
 use crate::interner::NameId;
@@ -99,7 +99,7 @@ pub(crate) struct RowContext<'c> {
     pub types: &'c DeclaredTypes,
     /// By column.
     pub options: &'c [ValueOptions],
-    /// Whether each column accepts raw text: see [`Column::push_plain`].
+    /// Whether each column accepts raw text: see [`ColumnBuilder::push_plain`].
     pub accepts_raw: &'c [bool],
 }
 
@@ -113,7 +113,7 @@ impl<'c> RowContext<'c> {
 /// Builders of the table's columns in one image.
 pub(crate) struct Table {
     fields: Fields,
-    pub columns: Vec<Box<dyn Column>>,
+    pub columns: Vec<Box<dyn ColumnBuilder>>,
     nulls: Nulls,
     rows: usize,
     /// Whether a row is partially appended.
@@ -125,8 +125,9 @@ pub(crate) struct Table {
 impl Table {
     pub fn new(fields: &Fields, options: &[ValueOptions]) -> Result<Self, String> {
         let columns = fields.iter().zip(options);
-        let columns = columns
-            .map(|(field, options)| column(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name())));
+        let columns = columns.map(|(field, options)| {
+            make_builder(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name()))
+        });
         let columns = columns.collect::<Result<_, _>>()?;
         Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, has_open_row: false, column_rows: 0 })
     }
@@ -177,7 +178,7 @@ impl Table {
 
     /// Returns whether each column accepts raw text.
     pub fn accepts_raw(&self, row: &RowContext<'_>) -> Vec<bool> {
-        self.columns.iter().enumerate().map(|(index, column)| column.reads(&row.of_column(index))).collect()
+        self.columns.iter().enumerate().map(|(index, column)| column.has_fast_path(&row.of_column(index))).collect()
     }
 
     /// Appends a row of one value for each column. A value that cannot be converted becomes null; returns the first of them.
@@ -223,7 +224,7 @@ impl Table {
 }
 
 /// Appends a value outside the fast path.
-fn append_any(column: &mut dyn Column, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+fn append_any(column: &mut dyn ColumnBuilder, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
     match value {
         Value::Plain(_) | Value::Digits(_) => column.append(&value.as_text(), context),
         other => column.append(other, context),

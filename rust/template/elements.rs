@@ -1,12 +1,12 @@
-//! A row whose columns are the elements of an array, as river-json writes it: each says its name, its type, its value, whether that
-//! is null, and what was there before an update.
+//! Rows whose columns are array elements, as river-json writes them: each has its name, type, value, NULL flag, and value before an
+//! update.
 //!
-//! A table's rows have the same columns in the same order, so that the names and types are compared in one go with what stands
-//! around them. The other members of an element may be left out, and stand in any order.
+//! All rows of a table have the same columns in the same order, so names and types are part of the literals. The varying members of
+//! an element are optional and come in any order.
 
 use std::borrow::Cow;
 
-use super::row::{Cell, Env, Exact, Literal, RowPlan, Span, Walked, note, push_value};
+use super::row::{Cell, Env, Exact, KeyLiteral, RowPlan, Span, WalkResult, push_value, record_span};
 use super::scalar::plain_string;
 use crate::dialect::Was;
 use crate::dialect::spec::MayBeEmpty;
@@ -14,83 +14,90 @@ use crate::event::Events;
 use crate::output::images::Images;
 use crate::wire::json::Cursor;
 
-/// The columns of a row, in their order.
+/// Columns of a row, in order.
 #[derive(Default)]
 pub(super) struct Elements(Vec<Element>);
 
 struct Element {
-    /// What stands between the members that differ and those of the element before.
+    /// Bytes from the varying members of the previous element to those of this one.
     literal: Exact,
-    /// Whether empty text is a value of the type, or only another way to write NULL.
+    /// Whether empty text is a value of the type, or only another spelling of NULL.
     may_be_empty: bool,
 }
 
-/// The members that differ from row to row; what else an element has stands before them.
-const MEMBERS: [&str; 4] = ["v", "null", "updated", "origin_val"];
+/// The members that vary between rows; an element's other members come first.
+const VARYING_MEMBERS: [&str; 4] = ["v", "null", "updated", "origin_val"];
 
 impl Elements {
-    /// The columns of an array, with their names.
-    pub fn learn(array: &str, may_be_empty: MayBeEmpty, events: &mut Events<'_, '_, '_>) -> Option<(Elements, Vec<(Literal, Cell)>)> {
+    /// Learns the columns of an array, with their names.
+    pub fn learn(array: &str, may_be_empty: MayBeEmpty, events: &mut Events<'_, '_, '_>) -> Option<(Elements, Vec<(KeyLiteral, Cell)>)> {
         let (mut all, mut cells) = (Vec::new(), Vec::new());
         let mut cursor = Cursor::new(array, true);
         let mut elements = cursor.array().ok()?;
         let mut start = 0;
         while cursor.next_element(&mut elements).ok()? {
-            let learnt = Learnt::read(&mut cursor)?;
-            let literal = Exact::new(array.get(start..learnt.end)?.as_bytes());
-            all.push(Element { literal, may_be_empty: may_be_empty(learnt.declared.as_deref()) });
-            let mut name = Cursor::new(learnt.name, true);
+            let sample = SampleElement::read(&mut cursor)?;
+            let literal = Exact::new(array.get(start..sample.end)?.as_bytes());
+            all.push(Element { literal, may_be_empty: may_be_empty(sample.declared.as_deref()) });
+            let mut name = Cursor::new(sample.name, true);
             let text = name.text().ok()?;
-            cells.push((Literal::new(cells.len(), learnt.name, text.raw.len()), Cell::new(text, events)?));
+            cells.push((KeyLiteral::new(cells.len(), sample.name, text.raw.len()), Cell::new(text, events)?));
             start = cursor.at();
         }
         Some((Elements(all), cells))
     }
 
-    /// Reads a row: its values, and those that were there before, where anybody wants them. Returns where the array ends.
-    pub fn read(&self, at: usize, plan: &RowPlan, env: &Env<'_, '_>, now: &mut Side<'_>, mut was: Option<&mut Side<'_>>) -> Option<Walked> {
+    /// Reads a row: its after image, and its before image if requested. Returns the end of the array.
+    pub fn read(
+        &self,
+        at: usize,
+        plan: &RowPlan,
+        env: &Env<'_, '_>,
+        after: &mut ImageWriter<'_>,
+        mut before: Option<&mut ImageWriter<'_>>,
+    ) -> Option<WalkResult> {
         let text = env.text.as_bytes();
         let mut at = at;
-        now.begin();
-        was.iter_mut().for_each(|was| was.begin());
+        after.begin_row();
+        before.iter_mut().for_each(|before| before.begin_row());
         for (index, (element, cell)) in self.0.iter().zip(plan.cells.iter()).enumerate() {
-            let (found, end) = Found::read(element.literal.eat(text, at)?, env)?;
-            now.push(plan, (index, cell), found.now(), env)?;
-            if let Some(was) = &mut was {
-                was.push(plan, (index, cell), found.was(text, element.may_be_empty), env)?;
+            let (values, end) = ElementValues::read(element.literal.eat(text, at)?, env)?;
+            after.push(plan, (index, cell), values.after(), env)?;
+            if let Some(before) = &mut before {
+                before.push(plan, (index, cell), values.before(text, element.may_be_empty), env)?;
             }
             at = end;
         }
-        now.end(plan)?;
-        was.map_or(Some(()), |was| was.end(plan))?;
-        (text.get(at) == Some(&b']')).then_some(Walked { end: at + 1, is_ordered: true, is_complete: true })
+        after.end_row(plan)?;
+        before.map_or(Some(()), |before| before.end_row(plan))?;
+        (text.get(at) == Some(&b']')).then_some(WalkResult { end: at + 1, is_ordered: true, is_complete: true })
     }
 }
 
-/// An element of the message that a template is made of.
-struct Learnt<'t> {
-    /// With its quotes.
+/// Element of the message that a template is learned from.
+struct SampleElement<'t> {
+    /// Quoted.
     name: &'t str,
     declared: Option<Cow<'t, str>>,
-    /// Where the members end that do not differ.
+    /// End of the constant members.
     end: usize,
 }
 
-impl<'t> Learnt<'t> {
+impl<'t> SampleElement<'t> {
     fn read(cursor: &mut Cursor<'t>) -> Option<Self> {
         let (mut name, mut declared, mut end) = (None, None, None);
         let mut seen = Vec::new();
         let mut last = 0;
         let mut members = cursor.object().ok()?;
         while let Some(key) = cursor.next_key(&mut members).ok()? {
-            // A name that stands twice, or is written in another way, is for the ordinary reader.
+            // Duplicate or escaped names are left to the ordinary reader.
             if key.escaped || seen.contains(&key.raw) {
                 return None;
             }
             seen.push(key.raw);
             let is_end = end.is_some();
             match key.raw {
-                member if MEMBERS.contains(&member) => {
+                member if VARYING_MEMBERS.contains(&member) => {
                     end.get_or_insert(last);
                     cursor.skip().ok()?;
                 }
@@ -106,51 +113,51 @@ impl<'t> Learnt<'t> {
             }
             last = cursor.at();
         }
-        Some(Learnt { name: name?, declared, end: end.unwrap_or(last) })
+        Some(SampleElement { name: name?, declared, end: end.unwrap_or(last) })
     }
 }
 
-/// Where a value is written, and where it ends.
-pub(super) type ValuePlace = (usize, usize);
+/// Start and end of a value in the message.
+pub(super) type ValueRange = (usize, usize);
 
-/// The members that differ, a bit each.
+/// Bit flags of the varying members.
 const VALUE: u8 = 1;
 const NULL: u8 = 2;
 const UPDATED: u8 = 4;
 const ORIGIN: u8 = 8;
 
-/// What an element says of its values. Null is none.
+/// Values of an element. JSON null is `None`.
 #[derive(Default)]
-struct Found {
-    value: Option<ValuePlace>,
-    origin: Option<ValuePlace>,
+struct ElementValues {
+    value: Option<ValueRange>,
+    origin: Option<ValueRange>,
     is_null: bool,
     updated: bool,
 }
 
-impl Found {
-    /// Reads the members from the one at `at` on, and returns where the element ends.
+impl ElementValues {
+    /// Reads the members from `at` on. Returns the values with the element's end.
     #[inline]
-    fn read(at: usize, env: &Env<'_, '_>) -> Option<(Found, usize)> {
+    fn read(at: usize, env: &Env<'_, '_>) -> Option<(ElementValues, usize)> {
         let text = env.text.as_bytes();
-        let mut found = Found::default();
+        let mut values = ElementValues::default();
         if !text.get(at..)?.starts_with(b",\"v\":") {
-            return found.others(at, 0, env);
+            return values.read_unordered(at, 0, env);
         }
-        let at = place(at + 5, &mut found.value, env)?;
+        let at = read_range(at + 5, &mut values.value, env)?;
         let rest = text.get(at..)?;
-        // Most values are followed by one of these, and in one comparison.
-        const USUAL: [&[u8]; 2] = [b",\"null\":false}", b",\"null\":false,\"updated\":false}"];
+        // One comparison covers what follows most values.
+        const COMMON: [&[u8]; 2] = [b",\"null\":false}", b",\"null\":false,\"updated\":false}"];
         match () {
-            () if rest.starts_with(USUAL[0]) => Some((found, at + USUAL[0].len())),
-            () if rest.starts_with(USUAL[1]) => Some((found, at + USUAL[1].len())),
-            () => found.others(at, VALUE, env),
+            () if rest.starts_with(COMMON[0]) => Some((values, at + COMMON[0].len())),
+            () if rest.starts_with(COMMON[1]) => Some((values, at + COMMON[1].len())),
+            () => values.read_unordered(at, VALUE, env),
         }
     }
 
-    /// Reads the members in any order, without those that were `seen`.
+    /// Reads the remaining members in any order; `seen` are those already read.
     #[inline(never)]
-    fn others(mut self, mut at: usize, mut seen: u8, env: &Env<'_, '_>) -> Option<(Found, usize)> {
+    fn read_unordered(mut self, mut at: usize, mut seen: u8, env: &Env<'_, '_>) -> Option<(ElementValues, usize)> {
         let text = env.text.as_bytes();
         loop {
             let rest = text.get(at..)?;
@@ -162,74 +169,74 @@ impl Found {
                 _ if rest.starts_with(b",\"origin_val\":") => (ORIGIN, 14),
                 _ => return None,
             };
-            // Of members that stand twice the ordinary reader knows which one counts.
+            // The ordinary reader resolves duplicate members.
             if seen & member != 0 {
                 return None;
             }
             seen |= member;
             at += length;
             at = match member {
-                VALUE => place(at, &mut self.value, env)?,
+                VALUE => read_range(at, &mut self.value, env)?,
                 NULL => boolean(text, at, &mut self.is_null)?,
                 UPDATED => boolean(text, at, &mut self.updated)?,
-                _ => place(at, &mut self.origin, env)?,
+                _ => read_range(at, &mut self.origin, env)?,
             };
         }
     }
 
     #[inline]
-    fn now(&self) -> Option<ValuePlace> {
+    fn after(&self) -> Option<ValueRange> {
         self.value.filter(|_| !self.is_null)
     }
 
     #[inline]
-    fn was(&self, text: &[u8], may_be_empty: bool) -> Option<ValuePlace> {
+    fn before(&self, text: &[u8], may_be_empty: bool) -> Option<ValueRange> {
         let is_empty = self.origin.map(|(start, end)| end - start == 2 && text.get(start) == Some(&b'"'));
         match Was::of(is_empty, self.updated, || may_be_empty) {
             Was::Null => None,
-            Was::AsNow => self.now(),
+            Was::AsNow => self.after(),
             Was::Origin => self.origin,
         }
     }
 }
 
-/// Notes where the value at `at` is, unless it is null, and returns where it ends.
+/// Stores the range of the value at `at`, unless it is null, and returns its end.
 #[inline]
-pub(super) fn place(at: usize, found: &mut Option<ValuePlace>, env: &Env<'_, '_>) -> Option<usize> {
+pub(super) fn read_range(at: usize, range: &mut Option<ValueRange>, env: &Env<'_, '_>) -> Option<usize> {
     let text = env.text.as_bytes();
     let end = match plain_string(text, at) {
         Some((_, end)) => end,
-        // Behind white space it could not be told what the value is.
+        // Behind white space, the first byte would not give the value's kind.
         None if *text.get(at)? <= b' ' => return None,
         None => env.skip(at)?,
     };
     if text.get(at) != Some(&b'n') {
-        *found = Some((at, end));
+        *range = Some((at, end));
     }
     Some(end)
 }
 
-/// Reads a flag, and returns where it ends.
+/// Reads a boolean and returns its end.
 #[inline]
-fn boolean(text: &[u8], at: usize, found: &mut bool) -> Option<usize> {
+fn boolean(text: &[u8], at: usize, flag: &mut bool) -> Option<usize> {
     let rest = text.get(at..)?;
-    *found = rest.starts_with(b"true");
-    match found {
+    *flag = rest.starts_with(b"true");
+    match flag {
         true => Some(at + 4),
         false => rest.starts_with(b"false").then_some(at + 5),
     }
 }
 
-/// The image that a row's values go to.
-pub(super) struct Side<'i> {
+/// Writer of a row's values to an image.
+pub(super) struct ImageWriter<'i> {
     pub images: &'i mut Images,
-    /// Where the values are, if anybody wants to know. Null has no bytes, and so it is like no other value.
+    /// Spans of the values, if requested. Null has an empty span, which differs from every value.
     pub spans: Option<&'i mut Vec<Span>>,
 }
 
-impl Side<'_> {
-    /// Begins a row.
-    pub fn begin(&mut self) {
+impl ImageWriter<'_> {
+    /// Starts a row.
+    pub fn begin_row(&mut self) {
         if let Images::Table(table) = self.images {
             table.begin_row();
         }
@@ -237,9 +244,9 @@ impl Side<'_> {
 
     /// Appends a value of the row, or null.
     #[inline]
-    pub fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), value: Option<ValuePlace>, env: &Env<'_, '_>) -> Option<()> {
+    pub fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), value: Option<ValueRange>, env: &Env<'_, '_>) -> Option<()> {
         let (start, end) = value.unwrap_or_default();
-        note(&mut self.spans, index, start, end);
+        record_span(&mut self.spans, index, start, end);
         match (&mut *self.images, value) {
             (Images::None, _) => {}
             (Images::Table(_), _) if cell.column.is_none() => {}
@@ -252,7 +259,7 @@ impl Side<'_> {
     }
 
     /// Ends a row that has each name of the plan.
-    pub fn end(&mut self, plan: &RowPlan) -> Option<()> {
+    pub fn end_row(&mut self, plan: &RowPlan) -> Option<()> {
         match self.images {
             Images::None => {}
             Images::Table(table) => {

@@ -1,11 +1,11 @@
-//! One message, read by a template: its rows go to the columns, what it says of itself to a source.
+//! Reads one message with a template: row values go to the column builders, metadata to the source.
 
 use std::borrow::Cow;
 
-use super::elements::{Side, ValuePlace, place};
-use super::row::{Env, Merge, Order, RowPlan, Seen, Span, Walked, by_cell};
+use super::elements::{ImageWriter, ValueRange, read_range};
+use super::row::{Env, MergeBuffers, OrderVisitor, RowPlan, SeenKeys, Span, WalkResult, spans_by_cell};
 use super::scalar::{integer, plain_text};
-use super::{Part, Template};
+use super::{Segment, Template};
 use crate::dialect::spec::{Before, Hole};
 use crate::event::{Events, Op, Source};
 use crate::interner::NameId;
@@ -17,210 +17,217 @@ use crate::output::images::Images;
 use crate::output::row::{EnvelopeRef, OutputRow};
 use crate::wire::json::same_values;
 
-/// A message that may be one of a template.
+/// Message that may match a template.
 #[derive(Clone, Copy)]
 pub(crate) struct Incoming<'a> {
     pub text: &'a str,
-    /// Its key, if the user named the column that holds it.
+    /// Message key, if the user named its column.
     pub key: Option<&'a [u8]>,
-    /// Its index in the input.
+    /// Index in the input.
     pub index: usize,
     pub lenient: bool,
 }
 
-/// Room for the rows of a message.
+/// Buffers for the rows of a message.
 #[derive(Default)]
 pub(super) struct Buffers {
-    data: RowParts,
-    before: RowParts,
-    merge: Merge,
-    /// In which order the types are declared, if it is another one than the template's.
+    data: ImageRows,
+    before: ImageRows,
+    merge: MergeBuffers,
+    /// Order of the declared types, if it differs from the template's.
     types: Vec<usize>,
-    /// Where the values are of a row that is the message itself.
-    values: Vec<Option<ValuePlace>>,
+    /// Value ranges of a flat message's row.
+    values: Vec<Option<ValueRange>>,
 }
 
 impl Buffers {
-    /// How many rows the message has.
+    /// Number of rows in the message.
     pub fn count(&self) -> usize {
         self.data.count.max(self.before.count)
     }
 }
 
-/// The rows of `data` or of `old`.
+/// Rows of `data` or of `old`.
 #[derive(Default)]
-struct RowParts {
+struct ImageRows {
     count: usize,
-    /// Whether each row has each name, and in order.
+    /// Whether every row has every name, and in order.
     are_complete: bool,
     are_ordered: bool,
-    /// Where the values of each row are, if anybody wants to know.
-    spans: Parts<Span>,
-    /// The asked columns that each row lacks, if anybody wants to know.
-    missing: Parts<usize>,
-    seen: Seen,
+    /// Value spans of each row, if requested.
+    spans: PerRow<Span>,
+    /// Requested columns that each row lacks, if requested.
+    missing: PerRow<usize>,
+    seen: SeenKeys,
 }
 
-/// The parts of several rows, one behind the other.
-struct Parts<T> {
-    all: Vec<T>,
+/// Concatenated values of several rows, with offsets.
+struct PerRow<T> {
+    values: Vec<T>,
     ends: Vec<usize>,
 }
 
-impl<T> Default for Parts<T> {
+impl<T> Default for PerRow<T> {
     fn default() -> Self {
-        Parts { all: Vec::new(), ends: Vec::new() }
+        PerRow { values: Vec::new(), ends: Vec::new() }
     }
 }
 
-impl<T> Parts<T> {
+impl<T> PerRow<T> {
     fn clear(&mut self) {
-        self.all.clear();
+        self.values.clear();
         self.ends.clear();
     }
 
     fn end_row(&mut self) {
-        self.ends.push(self.all.len());
+        self.ends.push(self.values.len());
     }
 
     fn row(&self, row: usize) -> &[T] {
         let start = row.checked_sub(1).map_or(Some(&0), |before| self.ends.get(before));
-        start.zip(self.ends.get(row)).and_then(|(start, end)| self.all.get(*start..*end)).unwrap_or_default()
+        start.zip(self.ends.get(row)).and_then(|(start, end)| self.values.get(*start..*end)).unwrap_or_default()
     }
 }
 
-impl RowParts {
+impl ImageRows {
     fn clear(&mut self) {
         (self.count, self.are_complete, self.are_ordered) = (0, true, true);
         self.spans.clear();
         self.missing.clear();
     }
 
-    fn end_row(&mut self, plan: &RowPlan, walked: Walked, wants: Wants) {
+    fn end_row(&mut self, plan: &RowPlan, walked: WalkResult, requested: Requested) {
         self.count += 1;
         self.are_complete &= walked.is_complete;
         self.are_ordered &= walked.is_ordered;
-        if wants.spans {
+        if requested.spans {
             self.spans.end_row();
         }
-        if wants.missing {
-            let start = self.missing.all.len();
-            self.missing.all.extend(plan.lacking(walked, &self.seen));
-            self.missing.all.get_mut(start..).unwrap_or_default().sort_unstable();
+        if requested.missing {
+            let start = self.missing.values.len();
+            self.missing.values.extend(plan.missing_columns(walked, &self.seen));
+            self.missing.values.get_mut(start..).unwrap_or_default().sort_unstable();
             self.missing.end_row();
         }
     }
 }
 
-/// What is asked for beside the images.
+/// Metadata requested in addition to the images.
 #[derive(Clone, Copy)]
-struct Wants {
+struct Requested {
     spans: bool,
     missing: bool,
 }
 
-/// A message while it is read.
+/// State of reading one message.
 struct MessageReader<'r, 'p, 'a> {
     template: &'r Template,
     batch: &'r mut Batch<'p>,
-    room: &'r mut Buffers,
+    buffers: &'r mut Buffers,
     env: Env<'r, 'a>,
-    wants: Wants,
-    /// As it is read, or as the message's end lets guess.
+    requested: Requested,
+    /// The operation as read, or as predicted from the message's end.
     op: Option<Op>,
-    /// The operation by which it was decided where the rows go, once there are any.
-    routed: Option<Option<Op>>,
+    /// The operation that decided the rows' target images, once there are rows.
+    routed_op: Option<Option<Op>>,
     source: &'r mut Source<'a>,
-    /// Whether the row that is the message itself is gone.
+    /// Whether a flat message's row is deleted.
     is_deleted: bool,
     has_data: bool,
-    /// Where changes are that wait for the rows that they are merged onto.
-    waiting: Option<usize>,
-    /// Whether the changes were whole rows, and read before the rows that they would have been merged onto.
-    is_unmerged: bool,
+    /// Start of the changes that wait for the rows that they are merged onto.
+    deferred: Option<usize>,
+    /// Whether the changes were full rows, read before the rows that they would have been merged onto.
+    has_full_changes: bool,
 }
 
 impl Template {
-    /// Reads a message and adds its rows, if it is one of this template. On `None` images may have been appended, which the caller
-    /// takes back; nothing else has changed.
+    /// Reads a message and adds its rows, if it matches this template. On `None` the caller truncates the images; nothing else has
+    /// changed.
     pub(super) fn read<'a>(
         &self,
         number: usize,
         message: &Incoming<'a>,
         batch: &mut Batch<'_>,
         events: &mut Events<'a, '_, '_>,
-        room: &mut Buffers,
+        buffers: &mut Buffers,
     ) -> Option<()> {
         let source = events.sources.len();
         events.sources.push(Source::default());
-        let op = self.walk(message, batch, events, room);
-        let read = op.filter(|_| self.key_names(message, events)).map(|op| Read { template: self, number, source, op, message, room });
-        let added = read.and_then(|read| read.add(batch));
+        let op = self.scan(message, batch, events, buffers);
+        let matched = op.filter(|_| self.has_same_key(message, events)).map(|op| MatchedMessage {
+            template: self,
+            number,
+            source,
+            op,
+            message,
+            buffers,
+        });
+        let added = matched.and_then(|matched| matched.add(batch));
         if added.is_none() {
             events.sources.truncate(source);
         }
         added
     }
 
-    /// Reads a message: its images are appended, and the last source is filled.
-    pub(super) fn walk<'a>(
+    /// Reads a message: appends its images and fills the last source.
+    pub(super) fn scan<'a>(
         &self,
         message: &Incoming<'a>,
         batch: &mut Batch<'_>,
         events: &mut Events<'a, '_, '_>,
-        room: &mut Buffers,
+        buffers: &mut Buffers,
     ) -> Option<Op> {
-        room.data.clear();
-        room.before.clear();
-        room.types.clear();
-        room.values.clear();
+        buffers.data.clear();
+        buffers.before.clear();
+        buffers.types.clear();
+        buffers.values.clear();
         let plan = batch.plan;
         let maps_before = plan.table.is_none() && plan.has_field(EnvelopeField::Before);
         let spans = plan.has_field(EnvelopeField::Changed) || maps_before || plan.layout == Layout::Upsert;
         let op = if self.spec.ends_with_op { self.op_at_end(message.text) } else { None };
         let may_be_update = op.is_none_or(|op| op == Op::Update);
-        let mut reading = MessageReader {
+        let mut reader = MessageReader {
             template: self,
             env: Env { text: message.text, lenient: message.lenient, plan, types: events.types, arena: events.arena },
-            wants: Wants { spans: spans && self.passes && may_be_update, missing: batch.wants_missing() && self.passes },
+            requested: Requested { spans: spans && self.passes && may_be_update, missing: batch.wants_missing() && self.passes },
             op,
             batch,
-            room,
-            routed: None,
+            buffers,
+            routed_op: None,
             source: events.sources.last_mut()?,
             is_deleted: false,
             has_data: false,
-            waiting: None,
-            is_unmerged: false,
+            deferred: None,
+            has_full_changes: false,
         };
-        reading.envelope()?;
+        reader.envelope()?;
         if self.is_flat {
-            reading.flat_row()?;
+            reader.flat_row()?;
         }
-        reading.settle()
+        reader.checked_op()
     }
 
-    /// The row change that the last bytes tell of: `..."UPDATE"}`.
+    /// The row change in the last bytes: `..."UPDATE"}`.
     fn op_at_end(&self, text: &str) -> Option<Op> {
         let word = text.strip_suffix("\"}")?;
         (self.spec.op)(word.get(word.len().checked_sub("INSERT".len())?..)?)
     }
 
-    /// Whether the message's key names the columns that the template's did.
-    fn key_names(&self, message: &Incoming<'_>, events: &mut Events<'_, '_, '_>) -> bool {
+    /// Whether the message's key has the template's primary key columns.
+    fn has_same_key(&self, message: &Incoming<'_>, events: &mut Events<'_, '_, '_>) -> bool {
         let Some(names) = self.spec.key_names else { return true };
         let found = message.key.and_then(|key| names(key, events));
         found.as_deref() == self.envelope.primary_key.as_deref()
     }
 
-    /// The declared types, in any order: each of them once, and no other.
-    fn types(&self, text: &str, at: usize, seen: &mut Seen, order: &mut Vec<usize>) -> Option<usize> {
-        let (whole, each) = &self.types;
-        if let Some(end) = whole.eat(text.as_bytes(), at) {
+    /// Compares the declared types, in any order: each exactly once.
+    fn match_types(&self, text: &str, at: usize, seen: &mut SeenKeys, order: &mut Vec<usize>) -> Option<usize> {
+        let (exact, keys) = &self.types;
+        if let Some(end) = exact.eat(text.as_bytes(), at) {
             return Some(end);
         }
-        // A type is part of its literal, so that nothing is left to step over.
-        let walked = each.walk(text.as_bytes(), at, seen, &mut Order(order))?;
+        // A type is part of its key's literal, so there is no value to skip.
+        let walked = keys.walk(text.as_bytes(), at, seen, &mut OrderVisitor(order))?;
         walked.is_complete.then_some(walked.end)
     }
 }
@@ -231,7 +238,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
         let template = self.template;
         let text = self.env.text.as_bytes();
         let mut at = 0;
-        for Part { literal, hole } in &template.parts {
+        for Segment { literal, hole } in &template.segments {
             at = self.hole(*hole, literal.eat(text, at)?)?;
         }
         at = template.tail.eat(text, at)?;
@@ -267,28 +274,28 @@ impl<'a> MessageReader<'_, '_, 'a> {
                 self.source.operation = Some(Cow::Borrowed(word));
                 Some(end)
             }
-            Hole::After => self.data(at),
-            Hole::Before => self.before(at),
-            Hole::Columns(_) => self.columns(at),
+            Hole::After => self.after_rows(at),
+            Hole::Before => self.before_rows(at),
+            Hole::Columns(_) => self.element_row(at),
             Hole::Value => {
-                let mut found = None;
-                let end = place(at, &mut found, &self.env)?;
-                self.room.values.push(found);
+                let mut range = None;
+                let end = read_range(at, &mut range, &self.env)?;
+                self.buffers.values.push(range);
                 Some(end)
             }
             Hole::Deleted => {
-                let (is_deleted, end) = deleted(text.as_bytes(), at)?;
+                let (is_deleted, end) = deletion_flag(text.as_bytes(), at)?;
                 self.is_deleted = is_deleted;
                 Some(end)
             }
-            Hole::DeclaredTypes => self.template.types(text, at, &mut self.room.merge.seen, &mut self.room.types),
+            Hole::DeclaredTypes => self.template.match_types(text, at, &mut self.buffers.merge.seen, &mut self.buffers.types),
             Hole::Object if text.as_bytes().get(at) != Some(&b'{') => None,
             Hole::Object | Hole::Any => self.env.skip(at),
         }
     }
 
-    /// The rows of a hole, each read by `row`: an array of objects, one object, or null. Returns where they end.
-    fn rows(&mut self, at: usize, mut row: impl FnMut(&mut Self, usize) -> Option<usize>) -> Option<usize> {
+    /// Reads the rows of a hole, each with `row`: an array of objects, one object, or null. Returns their end.
+    fn each_row(&mut self, at: usize, mut row: impl FnMut(&mut Self, usize) -> Option<usize>) -> Option<usize> {
         let bytes = self.env.text.as_bytes();
         match bytes.get(at)? {
             b'{' if self.template.spec.empty_is_null && bytes.get(at + 1) == Some(&b'}') => Some(at + 2),
@@ -310,15 +317,15 @@ impl<'a> MessageReader<'_, '_, 'a> {
         }
     }
 
-    /// Which images the rows before and after the change go to. Without the operation, which some write behind the rows, those
-    /// before the change are kept aside where both end in the same columns.
+    /// The target images of rows before and after the change. While the operation is unknown, because some producers write it last,
+    /// rows before the change are buffered in a pending image if both share columns.
     fn targets(&mut self) -> (usize, usize) {
-        let op = *self.routed.get_or_insert(self.op);
-        let has_before = self.room.before.count > 0;
+        let op = *self.routed_op.get_or_insert(self.op);
+        let has_before = self.buffers.before.count > 0;
         match (self.batch.plan.layout, op) {
             _ if !self.template.passes => (DISCARDED, DISCARDED),
             (_, Some(Op::Delete)) => (OUT_BEFORE, OUT_BEFORE),
-            // Changes are merged onto the rows after them, whether these are asked for or not.
+            // Changes are merged onto the after image, requested or not.
             (Layout::Change, _) if self.batch.plan.has_field(EnvelopeField::After) => (OUT_BEFORE, OUT_AFTER),
             (Layout::Change, _) => (OUT_BEFORE, PENDING_AFTER),
             (Layout::Changelog, Some(Op::Update)) => (PENDING_BEFORE, PENDING_AFTER),
@@ -328,69 +335,69 @@ impl<'a> MessageReader<'_, '_, 'a> {
         }
     }
 
-    /// Rows after the change; of a delete, those that are gone.
-    fn data(&mut self, at: usize) -> Option<usize> {
+    /// Reads rows after the change; of a delete, the deleted rows.
+    fn after_rows(&mut self, at: usize) -> Option<usize> {
         let (_, target) = self.targets();
-        let end = self.rows(at, |reading, at| reading.whole_row(at, target, true))?;
+        let end = self.each_row(at, |reader, at| reader.full_row(at, target, true))?;
         self.has_data = true;
-        match self.waiting.take() {
-            Some(waiting) => self.merge_rows(waiting).map(|_| end),
+        match self.deferred.take() {
+            Some(deferred) => self.merge_changes(deferred).map(|_| end),
             None => Some(end),
         }
     }
 
-    /// Rows before the change.
-    fn before(&mut self, at: usize) -> Option<usize> {
+    /// Reads rows before the change.
+    fn before_rows(&mut self, at: usize) -> Option<usize> {
         let (target, _) = self.targets();
-        // Some producers write what is gone here.
-        let is_delete = self.op == Some(Op::Delete) && self.has_data && self.room.data.count == 0;
+        // Some producers write deleted rows here.
+        let is_delete = self.op == Some(Op::Delete) && self.has_data && self.buffers.data.count == 0;
         if self.template.spec.before == Before::Row || is_delete {
-            return self.rows(at, |reading, at| reading.whole_row(at, target, false));
+            return self.each_row(at, |reader, at| reader.full_row(at, target, false));
         }
-        if self.has_data { self.merge_rows(at) } else { self.before_data(at, target) }
+        if self.has_data { self.merge_changes(at) } else { self.early_changes(at, target) }
     }
 
-    /// Reads a row that is whole by itself.
-    fn whole_row(&mut self, at: usize, target: usize, is_data: bool) -> Option<usize> {
-        let MessageReader { template, batch, room, env, wants, .. } = self;
-        let rows = if is_data { &mut room.data } else { &mut room.before };
-        let spans = wants.spans.then_some(&mut rows.spans.all);
+    /// Reads a full row.
+    fn full_row(&mut self, at: usize, target: usize, is_data: bool) -> Option<usize> {
+        let MessageReader { template, batch, buffers, env, requested, .. } = self;
+        let rows = if is_data { &mut buffers.data } else { &mut buffers.before };
+        let spans = requested.spans.then_some(&mut rows.spans.values);
         let walked = match batch.images.get_mut(target)? {
             Images::Table(table) => template.row.read(at, table, &mut rows.seen, env, spans),
             Images::Map(map) => template.row.read_map(at, map, &mut rows.seen, env, spans),
             Images::None => template.row.skip(at, &mut rows.seen, env, spans),
         }?;
-        rows.end_row(&template.row, walked, *wants);
+        rows.end_row(&template.row, walked, *requested);
         Some(walked.end)
     }
 
-    /// Changes that stand before the rows that they are merged onto. Most are whole rows; others wait.
-    fn before_data(&mut self, at: usize, target: usize) -> Option<usize> {
+    /// Reads changes that come before the rows that they are merged onto. Full rows need no merge, as usual; others are deferred.
+    fn early_changes(&mut self, at: usize, target: usize) -> Option<usize> {
         let first = self.batch.images.get(target)?.rows();
-        let end = self.rows(at, |reading, at| reading.whole_row(at, target, false));
-        let rows = &mut self.room.before;
-        // The names of a map stand in the order of the rows after the change.
+        let end = self.each_row(at, |reader, at| reader.full_row(at, target, false));
+        let rows = &mut self.buffers.before;
+        // Map entries must be in the order of the after image.
         if end.is_some() && rows.are_complete && (rows.are_ordered || self.batch.plan.table.is_some()) {
-            self.is_unmerged = rows.count > 0;
+            self.has_full_changes = rows.count > 0;
             return end;
         }
         rows.clear();
         self.batch.images.get_mut(target)?.truncate(first);
-        self.waiting = Some(at);
+        self.deferred = Some(at);
         self.env.skip(at)
     }
 
-    /// Changes, which are merged onto the rows that were read.
-    fn merge_rows(&mut self, at: usize) -> Option<usize> {
+    /// Reads changes and merges them onto the rows after the change.
+    fn merge_changes(&mut self, at: usize) -> Option<usize> {
         let (target, data) = self.targets();
-        let end = self.rows(at, |reading, at| reading.merged_row(at, target, data))?;
-        // A name that only the changes have would come behind the others.
-        let has_all_names = self.room.before.count == 0 || self.room.data.are_complete;
+        let end = self.each_row(at, |reader, at| reader.merge_row(at, target, data))?;
+        // A name that only the changes have would come last.
+        let has_all_names = self.buffers.before.count == 0 || self.buffers.data.are_complete;
         has_all_names.then_some(end)
     }
 
-    fn merged_row(&mut self, at: usize, target: usize, data: usize) -> Option<usize> {
-        let MessageReader { template, batch, room: Buffers { data: after, before, merge, .. }, env, wants, .. } = self;
+    fn merge_row(&mut self, at: usize, target: usize, data: usize) -> Option<usize> {
+        let MessageReader { template, batch, buffers: Buffers { data: after, before, merge, .. }, env, requested, .. } = self;
         let row = before.count;
         if row >= after.count {
             return None;
@@ -409,74 +416,74 @@ impl<'a> MessageReader<'_, '_, 'a> {
             _ => None,
         }?;
         before.count += 1;
-        if wants.spans {
-            before.spans.all.extend_from_slice(&merge.spans);
+        if requested.spans {
+            before.spans.values.extend_from_slice(&merge.spans);
             before.spans.end_row();
         }
-        // It lacks no more than the row that it was merged onto, which has every name.
-        if wants.missing {
-            before.missing.all.extend_from_slice(&template.row.absent);
+        // Only columns that the row after the change lacks too; that row has every name.
+        if requested.missing {
+            before.missing.values.extend_from_slice(&template.row.absent);
             before.missing.end_row();
         }
         Some(walked.end)
     }
 
-    /// The row that the message is itself: whether it is gone is known once all of it has been read.
+    /// Appends the row of a flat message. Its operation is known only after all members.
     fn flat_row(&mut self) -> Option<()> {
         let op = match self.source.operation {
             _ if self.is_deleted => Op::Delete,
-            // Whether it was inserted or updated is not known.
+            // Inserts and updates are indistinguishable.
             None => Op::Update,
             Some(_) => self.op?,
         };
         self.op = Some(op);
         let (before, after) = self.targets();
-        let MessageReader { template, batch, room: Buffers { data, before: old, values, .. }, env, wants, .. } = self;
+        let MessageReader { template, batch, buffers: Buffers { data, before: old, values, .. }, env, requested, .. } = self;
         let (target, rows) = if op == Op::Delete { (before, old) } else { (after, data) };
-        let mut side = Side { images: batch.images.get_mut(target)?, spans: wants.spans.then_some(&mut rows.spans.all) };
-        side.begin();
+        let mut writer = ImageWriter { images: batch.images.get_mut(target)?, spans: requested.spans.then_some(&mut rows.spans.values) };
+        writer.begin_row();
         for (cell, value) in template.row.cells.iter().enumerate().zip(&*values) {
-            side.push(&template.row, cell, *value, env)?;
+            writer.push(&template.row, cell, *value, env)?;
         }
-        side.end(&template.row)?;
-        let walked = Walked { end: env.text.len(), is_ordered: true, is_complete: true };
-        rows.end_row(&template.row, walked, *wants);
+        writer.end_row(&template.row)?;
+        let walked = WalkResult { end: env.text.len(), is_ordered: true, is_complete: true };
+        rows.end_row(&template.row, walked, *requested);
         Some(())
     }
 
-    /// A row whose columns stand side by side, with what was there before an update.
-    fn columns(&mut self, at: usize) -> Option<usize> {
+    /// Reads a row whose columns are elements, with its before image.
+    fn element_row(&mut self, at: usize) -> Option<usize> {
         let op = self.op?;
         let (before, after) = self.targets();
-        let MessageReader { template, batch, room, env, wants, .. } = self;
-        let Buffers { data, before: old, .. } = room;
-        let (images, rows, was) = match op {
+        let MessageReader { template, batch, buffers, env, requested, .. } = self;
+        let Buffers { data, before: old, .. } = buffers;
+        let (images, rows, before_row) = match op {
             Op::Delete => (batch.images.get_mut(before)?, old, None),
             Op::Update if before != after => {
-                let [was, now] = batch.images.get_disjoint_mut([before, after]).ok()?;
-                (now, data, Some((was, old)))
+                let [before_images, after_images] = batch.images.get_disjoint_mut([before, after]).ok()?;
+                (after_images, data, Some((before_images, old)))
             }
             _ => (batch.images.get_mut(after)?, data, None),
         };
-        let mut now = Side { images, spans: wants.spans.then_some(&mut rows.spans.all) };
-        let walked = match was {
+        let mut after_writer = ImageWriter { images, spans: requested.spans.then_some(&mut rows.spans.values) };
+        let walked = match before_row {
             Some((images, old)) => {
-                let mut was = Side { images, spans: wants.spans.then_some(&mut old.spans.all) };
-                let walked = template.elements.read(at, &template.row, env, &mut now, Some(&mut was))?;
-                old.end_row(&template.row, walked, *wants);
+                let mut before_writer = ImageWriter { images, spans: requested.spans.then_some(&mut old.spans.values) };
+                let walked = template.elements.read(at, &template.row, env, &mut after_writer, Some(&mut before_writer))?;
+                old.end_row(&template.row, walked, *requested);
                 walked
             }
-            None => template.elements.read(at, &template.row, env, &mut now, None)?,
+            None => template.elements.read(at, &template.row, env, &mut after_writer, None)?,
         };
-        rows.end_row(&template.row, walked, *wants);
+        rows.end_row(&template.row, walked, *requested);
         Some(walked.end)
     }
 
-    /// The operation, if the rows are those of it and have gone where they belong.
-    fn settle(&mut self) -> Option<Op> {
+    /// The operation, if it is consistent with the rows and their target images.
+    fn checked_op(&mut self) -> Option<Op> {
         let is_known = self.source.operation.is_some() || self.template.is_flat;
-        let op = self.op.filter(|_| is_known && self.waiting.is_none())?;
-        let (data, before) = (self.room.data.count, self.room.before.count);
+        let op = self.op.filter(|_| is_known && self.deferred.is_none())?;
+        let (data, before) = (self.buffers.data.count, self.buffers.before.count);
         let layout = self.batch.plan.layout;
         let fits = match op {
             Op::Delete if data > 0 => before == 0 && self.template.spec.has_deletes_in_data,
@@ -484,44 +491,45 @@ impl<'a> MessageReader<'_, '_, 'a> {
             Op::Update => data > 0 && (before == data || before == 0),
             _ => data > 0 && before == 0,
         };
-        let is_routed = match self.routed? {
-            Some(routed) => routed == op,
+        let is_routed = match self.routed_op? {
+            Some(routed_op) => routed_op == op,
             None => match op {
                 Op::Delete => data == 0,
-                // The image before has to come first.
+                // The before image has to come first.
                 Op::Update => layout != Layout::Changelog || self.batch.images.get(PENDING_AFTER)?.rows() == data,
                 _ => true,
             },
         };
-        // The names of a merged map stand in the order of the rows after the change.
+        // Entries of a merged map are in the order of the after image.
         let is_map = self.batch.plan.table.is_none();
-        let has_order = !(self.is_unmerged && is_map) || self.room.data.are_ordered && self.room.data.are_complete;
-        let lacks = self.batch.plan.missing_is_error && !(self.room.data.missing.all.is_empty() && self.room.before.missing.all.is_empty());
-        (fits && is_routed && has_order && !lacks).then_some(op)
+        let has_order = !(self.has_full_changes && is_map) || self.buffers.data.are_ordered && self.buffers.data.are_complete;
+        let is_missing = self.batch.plan.missing_is_error
+            && !(self.buffers.data.missing.values.is_empty() && self.buffers.before.missing.values.is_empty());
+        (fits && is_routed && has_order && !is_missing).then_some(op)
     }
 }
 
-/// A message that was read.
-struct Read<'r, 'a> {
+/// Message that matched a template.
+struct MatchedMessage<'r, 'a> {
     template: &'r Template,
     number: usize,
-    /// Its number in [`Events::sources`].
+    /// Index in [`Events::sources`].
     source: usize,
     op: Op,
     message: &'r Incoming<'a>,
-    room: &'r Buffers,
+    buffers: &'r Buffers,
 }
 
-impl Read<'_, '_> {
+impl MatchedMessage<'_, '_> {
     /// Adds the rows, whose images have been appended.
     fn add(&self, batch: &mut Batch<'_>) -> Option<()> {
-        let count = self.room.count();
+        let count = self.buffers.count();
         if !self.template.passes {
             batch.metrics.filtered += count as u64;
             return Some(());
         }
-        let has_before = self.op == Op::Update && self.room.before.count > 0;
-        if has_before && batch.plan.layout == Layout::Upsert && self.moves_key(count) {
+        let has_before = self.op == Op::Update && self.buffers.before.count > 0;
+        if has_before && batch.plan.layout == Layout::Upsert && self.changes_key(count) {
             return None;
         }
         let mut changed = Vec::new();
@@ -532,14 +540,14 @@ impl Read<'_, '_> {
         }
         self.complete_images(count, batch);
         let envelope = EnvelopeRef::Table { table: self.number, source: self.source };
-        let types = batch.record_types(&self.room.types);
+        let types = batch.record_types(&self.buffers.types);
         for index in 0..count {
             let start = batch.changed.len();
             let changed = changed.get(index).map(|changed| {
                 batch.changed.extend(changed);
                 start..batch.changed.len()
             });
-            for (word, with_before, with_after) in words(self.op, batch.plan.layout, self.room.before.count > 0) {
+            for (word, with_before, with_after) in output_rows(self.op, batch.plan.layout, self.buffers.before.count > 0) {
                 let missing = self.add_missing(index, with_before, with_after, batch);
                 let changed = changed.clone();
                 batch.rows.push(OutputRow {
@@ -559,14 +567,14 @@ impl Read<'_, '_> {
         Some(())
     }
 
-    /// Appends the images that the rows do not have, and those that were kept aside.
+    /// Appends null images for the missing side, and the pending images.
     fn complete_images(&self, count: usize, batch: &mut Batch<'_>) {
         let layout = batch.plan.layout;
         let [before, after, aside_before, aside_after, _] = &mut batch.images;
         if layout == Layout::Change {
             match self.op {
                 Op::Delete => after.push_nulls(count),
-                _ if self.room.before.count == 0 => before.push_nulls(count),
+                _ if self.buffers.before.count == 0 => before.push_nulls(count),
                 _ => {}
             }
         } else {
@@ -584,16 +592,16 @@ impl Read<'_, '_> {
         }
     }
 
-    /// Notes the asked columns that the images of a row lack, in the schema's order.
+    /// Appends the missing requested columns of a row's images, in schema order.
     fn add_missing(&self, row: usize, with_before: bool, with_after: bool, batch: &mut Batch<'_>) -> std::ops::Range<usize> {
         let missing = &mut batch.missing;
         let start = missing.len();
-        // The row of a delete may have been written in either place.
+        // The row of a delete may be on either side.
         if with_before {
-            missing.extend_from_slice(self.room.before.missing.row(row));
+            missing.extend_from_slice(self.buffers.before.missing.row(row));
         }
         if with_after || self.op == Op::Delete {
-            for column in self.room.data.missing.row(row) {
+            for column in self.buffers.data.missing.row(row) {
                 if let Err(at) = missing.get(start..).unwrap_or_default().binary_search(column) {
                     missing.insert(start + at, *column);
                 }
@@ -602,10 +610,10 @@ impl Read<'_, '_> {
         start..missing.len()
     }
 
-    /// Where the value of a name is, before and after the change.
-    fn values(&self, row: usize) -> impl Iterator<Item = (Option<Span>, Span)> {
-        let (before, after) = (self.room.before.spans.row(row), self.room.data.spans.row(row));
-        let by_cell = by_cell(before);
+    /// Value spans of each name, before and after the change.
+    fn value_spans(&self, row: usize) -> impl Iterator<Item = (Option<Span>, Span)> {
+        let (before, after) = (self.buffers.before.spans.row(row), self.buffers.data.spans.row(row));
+        let by_cell = spans_by_cell(before);
         after.iter().map(move |after| (by_cell.get(after.cell).copied().flatten(), *after))
     }
 
@@ -614,32 +622,33 @@ impl Read<'_, '_> {
         !same_values(value(before), value(after))
     }
 
-    /// The columns whose values differ between the images of a row, if each name is in both or does not differ.
+    /// The columns that changed in a row; `None` if names differ between the images.
     fn changed(&self, row: usize) -> Option<Vec<NameId>> {
         let is_merged = self.template.spec.before == Before::Changes;
         let mut changed = Vec::new();
-        for (before, after) in self.values(row) {
+        for (before, after) in self.value_spans(row) {
             match before {
                 Some(before) if self.differs(before, after) => changed.push(self.template.row.cells.get(after.cell)?.id),
                 None if !is_merged => return None,
                 _ => {}
             }
         }
-        let are_complete = self.room.data.are_complete && (is_merged || self.room.before.are_complete);
+        let are_complete = self.buffers.data.are_complete && (is_merged || self.buffers.before.are_complete);
         are_complete.then_some(changed)
     }
 
     /// Whether the key of any row changed.
-    fn moves_key(&self, count: usize) -> bool {
+    fn changes_key(&self, count: usize) -> bool {
         let key = self.template.envelope.primary_key.as_deref().unwrap_or_default();
         let is_key = |span: &Span| self.template.row.cells.get(span.cell).is_some_and(|cell| key.contains(&cell.id));
-        (0..count)
-            .any(|row| self.values(row).any(|(before, after)| before.is_some_and(|before| is_key(&after) && self.differs(before, after))))
+        (0..count).any(|row| {
+            self.value_spans(row).any(|(before, after)| before.is_some_and(|before| is_key(&after) && self.differs(before, after)))
+        })
     }
 }
 
-/// The rows that a change gives in a layout: the word of each, and whether it is of the image before and of the one after.
-fn words(op: Op, layout: Layout, has_before: bool) -> impl Iterator<Item = (&'static str, bool, bool)> {
+/// The output rows of a change in a layout: word, and whether with the before and after image.
+fn output_rows(op: Op, layout: Layout, has_before: bool) -> impl Iterator<Item = (&'static str, bool, bool)> {
     let [first, second] = match (layout, op) {
         (Layout::Change, Op::Delete) => [Some((op.name(), true, false)), None],
         (Layout::Change, _) => [Some((op.name(), has_before, true)), None],
@@ -651,9 +660,9 @@ fn words(op: Op, layout: Layout, has_before: bool) -> impl Iterator<Item = (&'st
     first.into_iter().chain(second)
 }
 
-/// The flag at `at`, as text or not, and where it ends.
-fn deleted(text: &[u8], at: usize) -> Option<(bool, usize)> {
+/// Reads the deletion flag at `at`, a string or a boolean. Returns it with its end.
+fn deletion_flag(text: &[u8], at: usize) -> Option<(bool, usize)> {
     let rest = text.get(at..)?;
-    let forms: [(&[u8], bool); 4] = [(b"\"false\"", false), (b"\"true\"", true), (b"false", false), (b"true", true)];
-    forms.iter().find(|(form, _)| rest.starts_with(form)).map(|(form, is_deleted)| (*is_deleted, at + form.len()))
+    let spellings: [(&[u8], bool); 4] = [(b"\"false\"", false), (b"\"true\"", true), (b"false", false), (b"true", true)];
+    spellings.iter().find(|(spelling, _)| rest.starts_with(spelling)).map(|(spelling, is_deleted)| (*is_deleted, at + spelling.len()))
 }

@@ -1,12 +1,10 @@
-//! Messages that resemble an earlier one are compared with it instead of parsed.
+//! Fast path for messages that resemble an earlier one: they are compared with a template instead of parsed.
 //!
-//! The messages of a table differ in their rows and in a few members. A [`Template`] is one message that the ordinary reader has
-//! read, cut into the bytes between what differs, and the holes. A message whose bytes are those of a template gives its
-//! rows straight to the columns, each value converted where it is written.
+//! Messages of a table differ in their rows and a few members. A [`Template`] is one message that the ordinary reader has parsed,
+//! split into literals and holes. A message that matches the literals appends its row values directly to the column builders.
 //!
-//! A template may only say yes. Whatever it does not expect (another order, white space, an escape in a name, a value that its
-//! column refuses) takes back what was written, and the ordinary reader reads the message: errors and rare forms have one
-//! place where they are understood.
+//! A template only accepts. Anything unexpected (another order, white space, an escape in a name, a value that its column rejects)
+//! rolls back the appended rows and falls back to the ordinary reader: errors and rare forms are handled in one place.
 
 mod cache;
 mod elements;
@@ -23,32 +21,32 @@ use elements::Elements;
 pub(crate) use message::Incoming;
 use row::{Exact, RowPlan};
 
-/// A message of a table, without what differs in others.
+/// Template of a table's messages.
 pub(crate) struct Template {
     spec: &'static TemplateSpec,
-    parts: Vec<Part>,
-    /// The bytes behind the last hole.
+    segments: Vec<Segment>,
+    /// Literal after the last hole.
     tail: Exact,
     row: RowPlan,
-    /// The columns of the row, where they stand side by side.
+    /// Columns of a row that is an array of elements.
     elements: Elements,
-    /// Whether the message itself is the row.
+    /// Whether the message itself is the row (flat).
     is_flat: bool,
-    /// The declared types, where they may stand in any order: all of them as they were written, and each with its name.
-    types: (Exact, row::Names<()>),
-    /// What the message says of itself, but for its source.
+    /// Declared types, in any order: the whole block as one literal, and one literal per column.
+    types: (Exact, row::ExpectedKeys<()>),
+    /// Envelope without the source.
     pub envelope: TableEnvelope,
-    /// Whether the table is asked for.
+    /// Whether the table is requested.
     passes: bool,
-    /// Whether its messages are updates, or are none, where they say so before their rows and have not the same members.
+    /// Whether the messages are updates; only if the operation precedes the rows and updates have other members.
     are_updates: Option<bool>,
-    /// Whether it has read a message, and how many it has not.
-    is_of_use: bool,
-    tries: u8,
+    /// Whether the template has matched a message, and its number of failures.
+    has_matched: bool,
+    failures: u8,
 }
 
-/// Bytes, and the hole behind them.
-struct Part {
+/// A literal and the hole after it.
+struct Segment {
     literal: Exact,
     hole: Hole,
 }

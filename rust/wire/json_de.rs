@@ -76,6 +76,20 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Implements `Deserialize` for a type that is made of the part that a token stands for.
+macro_rules! deserialize_part {
+    ($type:ident, $token:expr, $make:expr) => {
+        impl<'de> serde::Deserialize<'de> for $type {
+            #[inline(always)]
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::wire::json_de::Part::deserialize($token, deserializer).map($make)
+            }
+        }
+    };
+}
+
+pub(crate) use deserialize_part;
+
 struct PartVisitor;
 
 impl<'de> Visitor<'de> for PartVisitor {

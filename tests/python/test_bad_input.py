@@ -598,30 +598,40 @@ def test_messages_must_be_apart():
     assert unreadable(b"[" + GOOD + b" " + OTHER + b"]")["kind"] == "syntax"
 
 
-DUPLICATES = [
-    '{"type":"DELETE","type":"INSERT","data":[{"id":"1"}]}',
-    '{"type":"INSERT","data":[{"id":"1"},{"id":"2"}],"data":[{"id":"3"}]}',
-    '{"type":"INSERT","data":[{"id":"1"}],"data":[{"id":"2"},{"id":"3"}]}',
+DUPLICATE_COLUMNS = [
     '{"type":"INSERT","data":[{"id":"1","id":"2","t":"a","id":"3"}]}',
     r'{"type":"INSERT","data":[{"id":"1","\u0069d":"2"}]}',
     r'{"type":"UPDATE","data":[{"id":"1"}],"old":[{"\u0069d":"2"}],"pkNames":["i\u0064"]}',
     '{"type":"UPDATE","data":[{"id":"1","t":"x"}],"old":[{"id":"2","id":"3"}]}',
-    '{"type":"UPDATE","data":[{"id":"1"}],"old":[{"id":"2"}],"old":null}',
-    '{"type":"INSERT","data":[{"id":"1"}],"table":"a","table":null,"database":null,"database":"b"}',
     '{"type":"INSERT","data":[{"id":"1"}],"mysqlType":{"id":"int","id":"bigint"},"sqlType":{"id":4,"id":-5}}',
-    '{"type":"INSERT","data":[{"id":"1"}],"pkNames":["a"],"pkNames":["id"]}',
-    '{"type":"INSERT","data":[{"id":"1"}],"_tidb":{"commitTs":1,"commitTs":2},"_tidb":{"commitTs":3}}',
-    '{"type":"INSERT","data":[{"id":"1"}],"_tidb":{"commitTs":1,"onlyHandleKey":true},"_tidb":{"commitTs":3}}',
     r'{"\u0074ype":"INSERT","dat\u0061":[{"id":"1"}]}',
 ]
 
 
-@pytest.mark.parametrize("text", DUPLICATES)
+@pytest.mark.parametrize("text", DUPLICATE_COLUMNS)
 @pytest.mark.parametrize("schema", [None, "id int, t string"])
-def test_where_a_key_stands_twice_the_last_one_counts(text, schema):
+def test_of_duplicate_columns_the_last_one_counts(text, schema):
     """As in Python's reader, and nearly every other."""
     plain = json.dumps(json.loads(text))
     assert decode(text.encode(), schema=schema) == decode(plain.encode(), schema=schema)
+
+
+DUPLICATE_MEMBERS = {
+    '{"type":"DELETE","type":"INSERT","data":[{"id":"1"}]}': "type",
+    r'{"type":"DELETE","\u0074ype":"INSERT","data":[{"id":"1"}]}': "type",
+    '{"type":"INSERT","data":[{"id":"1"},{"id":"2"}],"data":[{"id":"3"}]}': "data",
+    '{"type":"UPDATE","data":[{"id":"1"}],"old":[{"id":"2"}],"old":null}': "old",
+    '{"type":"INSERT","data":[{"id":"1"}],"database":null,"database":"b"}': "database",
+    '{"type":"INSERT","data":[{"id":"1"}],"pkNames":["a"],"pkNames":["id"]}': "pkNames",
+    '{"type":"INSERT","data":[{"id":"1"}],"_tidb":{"commitTs":1,"commitTs":2}}': "_tidb.commitTs",
+    '{"type":"INSERT","data":[{"id":"1"}],"_tidb":{"commitTs":1},"_tidb":null}': "_tidb",
+}
+
+
+@pytest.mark.parametrize("text", DUPLICATE_MEMBERS)
+def test_a_duplicate_member_of_the_envelope_is_an_error(text):
+    error = unreadable(text.encode())
+    assert (error["kind"], error["message"]) == ("envelope", f"canal-json: {DUPLICATE_MEMBERS[text]}: duplicate member")
 
 
 def test_no_order_of_keys_changes_anything():

@@ -15,7 +15,7 @@ pub(super) fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '
     if cursor.peek() == Some(b'n') {
         return cursor.null().map(|()| None);
     }
-    if let Some(block) = events.types.schemas.eat(cursor) {
+    if let Some(block) = events.types.schemas.skip_cached(cursor) {
         return Ok(block);
     }
     let start = cursor.at();

@@ -10,7 +10,7 @@ use base64::{DecodeSliceError, Engine};
 use bumpalo::Bump;
 
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::mysql::number::{Refusal, decimal, fits, integer, short_integer};
+use crate::mysql::number::{ParseError, decimal, fits, integer, short_integer};
 use crate::mysql::temporal::DateTimeText;
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::options::{Options, named};
@@ -432,7 +432,7 @@ fn decode_as<'a>(value: Value<'a>, encoding: Encoding, column: &ConnectColumn<'_
 /// Parses an integer.
 fn parse_integer(value: &Value<'_>, digits: &str) -> Result<i64> {
     short_integer(digits).or_else(|| digits.parse().ok()).ok_or_else(|| match integer(digits) {
-        Err(Refusal::Type) => type_error(value, "a whole number"),
+        Err(ParseError::Type) => type_error(value, "a whole number"),
         _ => range_error(value, "64 bits"),
     })
 }

@@ -18,8 +18,8 @@ pub(crate) mod connect_values;
 use std::borrow::Cow;
 
 use connect_schema::schema_part;
+use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer};
 
 use super::json_members::{nested, row_image, text};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
@@ -30,7 +30,7 @@ use crate::interner::{MemberNames, NameId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
 use crate::value::Value;
 use crate::wire::json::{Cursor, MAX_DEPTH};
-use crate::wire::json_de::{self, Context, CowStr, Part, RawNested, member_names};
+use crate::wire::json_de::{self, Context, CowStr, Part, RawNested, deserialize_part, member_names};
 use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -241,26 +241,9 @@ const ROW_IMAGE: &str = "$row image or {}";
 const SCHEMA: &str = "$schema";
 const PAYLOAD: &str = "$payload";
 
-impl<'de> Deserialize<'de> for RowImage {
-    #[inline(always)]
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Part::deserialize(ROW_IMAGE, deserializer).map(|part| RowImage(part.range()))
-    }
-}
-
-impl<'de> Deserialize<'de> for SchemaPart {
-    #[inline(always)]
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Part::deserialize(SCHEMA, deserializer).map(|part| SchemaPart(part.index()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Payload {
-    #[inline(always)]
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Part::deserialize(PAYLOAD, deserializer).map(|_| Payload)
-    }
-}
+deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
+deserialize_part!(SchemaPart, SCHEMA, |part| SchemaPart(part.index()));
+deserialize_part!(Payload, PAYLOAD, |_| Payload);
 
 /// A message as far as it is read.
 struct Message<'a> {

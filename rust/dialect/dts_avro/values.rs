@@ -8,7 +8,7 @@ use super::ColumnDescriptor;
 use super::parts::{ExpectedType, RecordPlan, RequestedField};
 use crate::error::{Fault, Kind, Result};
 use crate::mysql::charset;
-use crate::mysql::number::plain_text;
+use crate::mysql::number::without_exponent;
 use crate::mysql::temporal::DateTimeText;
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::mysql::zone::Zone;
@@ -225,7 +225,7 @@ impl ValueRecord {
             ValueRecord::Text => Value::Plain(value),
             // Java's BigDecimal prints some values with an exponent, MySQL none.
             ValueRecord::Decimal if value.iter().any(|byte| byte | 0x20 == b'e') => {
-                let plain = utf8(value).and_then(plain_text);
+                let plain = utf8(value).and_then(without_exponent);
                 plain.map_or(Value::Digits(value), |plain| Value::Number(arena.alloc_str(&plain)))
             }
             // The record's precision is the column's width in bytes, and is ignored.
