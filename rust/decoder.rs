@@ -25,6 +25,7 @@ use crate::output::row::{Input, Payloads};
 use crate::template::{Incoming, Templates};
 use crate::value::Value;
 use crate::wire::compression::{Compression, expand};
+use crate::wire::utf8;
 
 /// Bytes of messages that are read before their values are converted: sized for a core's own cache.
 const CHUNK_BYTES: usize = 128 << 10;
@@ -384,7 +385,7 @@ impl Decoder {
         let reading = ReadContext { variant, lenient: self.options.lenient, key, options: &self.dialect_options };
         events.set_dialect(dialect.name);
         match dialect.read {
-            Read::Text(read) => read(utf8(bytes)?, &reading, events),
+            Read::Text(read) => read(utf8::text(bytes, "the message is not UTF-8")?, &reading, events),
             Read::Bytes(read) => read(bytes, &reading, events, caches),
         }?;
         Ok(dialect)
@@ -442,10 +443,6 @@ pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
         Some(Ok(stored)) => dialect::detect(&stored.value),
         _ => dialect::detect(&expanded),
     }
-}
-
-fn utf8(bytes: &[u8]) -> Result<&str> {
-    simdutf8::compat::from_utf8(bytes).map_err(|error| Fault::new(Kind::Encoding, "the message is not UTF-8").at(error.valid_up_to()))
 }
 
 fn check_column_options(options: &Options, columns: &ColumnNames) -> Result<(), String> {

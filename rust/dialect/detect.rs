@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 use super::{DIALECTS, Dialect, Marks, begins_like_json};
 use crate::error::{Fault, Kind};
 use crate::wire::json::Cursor;
+use crate::wire::utf8;
 
 /// A member that identifies a dialect.
 #[derive(Clone, Copy)]
@@ -92,11 +93,8 @@ pub(crate) fn undetected(message: &[u8]) -> Fault {
     }
     if begins_like_json(message) {
         // Invalid UTF-8 or JSON has an error of its own.
-        let text = match simdutf8::compat::from_utf8(message) {
-            Ok(text) => text,
-            Err(error) => return Fault::new(Kind::Encoding, "the message is not UTF-8").at(error.valid_up_to()),
-        };
-        if let Err(fault) = Cursor::new(text, true).skip() {
+        let text = utf8::text(message, "the message is not UTF-8");
+        if let Err(fault) = text.and_then(|text| Cursor::new(text, true).skip()) {
             return fault;
         }
     }

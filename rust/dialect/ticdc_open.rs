@@ -25,6 +25,7 @@ use crate::mysql::types::DeclaredType;
 use crate::value::Value;
 use crate::wire::json::Cursor;
 use crate::wire::json_de::{self, Context, CowStr, Part, RawValue, deserialize_part};
+use crate::wire::utf8;
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -165,7 +166,7 @@ fn heads(key: &[u8]) -> Result<&[u8]> {
 }
 
 fn text(bytes: &[u8]) -> Result<&str> {
-    simdutf8::compat::from_utf8(bytes).map_err(|error| Fault::new(Kind::Encoding, "a change is not UTF-8").at(error.valid_up_to()))
+    utf8::text(bytes, "a change is not UTF-8")
 }
 
 fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {

@@ -337,7 +337,7 @@ pub(crate) fn without_exponent(text: &str) -> Option<String> {
     let (sign, number) = number.strip_prefix('-').map_or(("", number), |number| ("-", number));
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let is_number = !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|digit| digit.is_ascii_digit());
-    let scale = fraction.len() as i64 - exponent.parse::<i64>().ok().filter(|_| is_number)?;
+    let scale = (fraction.len() as i64).checked_sub(exponent.parse::<i64>().ok().filter(|_| is_number)?)?;
     let zeros = usize::try_from(scale.unsigned_abs()).ok().filter(|zeros| *zeros <= MAX_ZEROS)?;
     if scale > 0 {
         let padded = format!("{:0>width$}", format!("{whole}{fraction}"), width = zeros + 1);
@@ -367,6 +367,15 @@ pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exponents_of_any_size() {
+        assert_eq!(without_exponent("1.5e3").as_deref(), Some("1500"));
+        assert_eq!(without_exponent("-15E-3").as_deref(), Some("-0.015"));
+        for beyond in ["1e401", "1e-402", "1e-9223372036854775808", "1e9223372036854775807", "1e99999999999999999999"] {
+            assert_eq!(without_exponent(beyond), None, "{beyond}");
+        }
+    }
 
     #[test]
     fn window_is_text_padded_with_zeros() {

@@ -20,7 +20,11 @@ impl Zone {
             "UTC" | "Z" | "Etc/UTC" | "GMT" => Some(Zone::Utc),
             name if name.starts_with(['+', '-']) => {
                 let (hours, minutes) = name.get(1..)?.split_once(':')?;
-                let seconds = hours.parse::<i32>().ok()? * 3600 + minutes.parse::<i32>().ok()? * 60;
+                let part = |text: &str, limit: i32| {
+                    let is_part = matches!(text.len(), 1..=2) && text.bytes().all(|digit| digit.is_ascii_digit());
+                    text.parse::<i32>().ok().filter(|part| is_part && *part < limit)
+                };
+                let seconds = part(hours, 24)? * 3600 + part(minutes, 60)? * 60;
                 let seconds = if name.starts_with('-') { -seconds } else { seconds };
                 Some(Zone::Other(TimeZone::fixed(Offset::from_seconds(seconds).ok()?)))
             }
@@ -65,7 +69,9 @@ mod tests {
         assert_eq!(shanghai.instant(8 * 3600), Ok(0));
         assert_eq!(shanghai.local(0), Ok(8 * 3600));
         assert_eq!(Zone::parse("-03:30").unwrap().instant(0), Ok(12_600));
-        assert!(Zone::parse("Mars/Olympus").is_none() && Zone::parse("+8").is_none());
+        for invalid in ["Mars/Olympus", "+8", "+08:99", "+24:00", "+08:-30", "+-8:00", "+8:"] {
+            assert!(Zone::parse(invalid).is_none(), "{invalid}");
+        }
     }
 
     #[test]

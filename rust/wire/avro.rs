@@ -3,6 +3,7 @@
 //! A [`Reader`] borrows everything from the message, and checks every length and count against the remaining bytes.
 
 use super::utf8::utf8;
+use super::varint::{Invalid, varint};
 use crate::error::{Fault, Kind, Result};
 
 /// Reader of binary data.
@@ -93,19 +94,12 @@ impl<'a> Reader<'a> {
 
     /// Reads a varint of more than one byte.
     fn long_varint(&mut self) -> Result<i64> {
-        let mut number = 0;
-        for (index, byte) in self.rest().iter().take(MAX_VARINT_LEN).enumerate() {
-            number |= u64::from(byte & 0x7F) << (7 * index);
-            if *byte < 0x80 && (index + 1 < MAX_VARINT_LEN || *byte <= 1) {
-                self.at += index + 1;
-                return Ok(unzigzag(number));
-            }
-        }
-        Err(if self.rest().len() < MAX_VARINT_LEN {
-            self.unexpected_end("a number")
-        } else {
-            self.invalid("a number of more than 64 bits".into())
-        })
+        let (number, length) = varint(self.rest()).map_err(|invalid| match invalid {
+            Invalid::Incomplete => self.unexpected_end("a number"),
+            Invalid::TooLong => self.invalid("a number of more than 64 bits".into()),
+        })?;
+        self.at += length;
+        Ok(unzigzag(number))
     }
 
     /// Reads an integer of up to 32 bits.
@@ -256,9 +250,6 @@ impl<'a> Reader<'a> {
         Fault::new(Kind::Encoding, "the text is not UTF-8").at(self.offset_of(bytes) + valid)
     }
 }
-
-/// Maximum length of a varint.
-const MAX_VARINT_LEN: usize = 10;
 
 #[inline]
 fn unzigzag(number: u64) -> i64 {

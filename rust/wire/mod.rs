@@ -10,3 +10,4 @@ pub(crate) mod json_de;
 pub(crate) mod protobuf;
 pub(crate) mod records;
 pub(crate) mod utf8;
+pub(crate) mod varint;

@@ -5,6 +5,7 @@
 //! bytes of a field are a [`Reader`], which may be read as a message or not.
 
 use super::utf8::{is_utf8, utf8};
+use super::varint::{Invalid, varint};
 use crate::error::{Fault, Kind, Result};
 
 /// Tag of a field: its number and wire type.
@@ -248,18 +249,15 @@ impl<'a> Reader<'a> {
 
     #[inline(never)]
     fn long_varint(&mut self) -> Result<u64> {
-        /// 64 bits take ten bytes, of which the last has one bit.
-        const MAX_LEN: usize = 10;
-        let mut number = 0;
-        for (index, &byte) in self.rest.iter().take(MAX_LEN).enumerate() {
-            number |= u64::from(byte & 0x7F) << (7 * index);
-            if byte < 0x80 && (index + 1 < MAX_LEN || byte <= 1) {
-                self.rest = self.rest.get(index + 1..).unwrap_or_default();
-                return Ok(number);
-            }
-        }
-        let what = if self.rest.len() < MAX_LEN { "the message ends inside a number" } else { "a number of more than 64 bits" };
-        Err(syntax(what).at(self.at()))
+        let (number, length) = varint(self.rest).map_err(|invalid| {
+            let what = match invalid {
+                Invalid::Incomplete => "the message ends inside a number",
+                Invalid::TooLong => "a number of more than 64 bits",
+            };
+            syntax(what).at(self.at())
+        })?;
+        self.rest = self.rest.get(length..).unwrap_or_default();
+        Ok(number)
     }
 }
 

@@ -1,9 +1,16 @@
 //! UTF-8 validation.
 
+use crate::error::{Fault, Kind, Result};
+
 /// Returns the bytes as text, if they are valid UTF-8. simdutf8 is only for long texts.
 #[inline]
 pub(crate) fn utf8(bytes: &[u8]) -> Option<&str> {
     if bytes.len() < SIMD_MIN_LEN { std::str::from_utf8(bytes).ok() } else { simdutf8::basic::from_utf8(bytes).ok() }
+}
+
+/// Returns the bytes as text; the fault of others says `what` and names the first invalid byte.
+pub(crate) fn text<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str> {
+    simdutf8::compat::from_utf8(bytes).map_err(|error| Fault::new(Kind::Encoding, what).at(error.valid_up_to()))
 }
 
 /// Length from which simdutf8 is faster.
