@@ -329,7 +329,12 @@ impl Decoder {
         let mut payloads = Vec::new();
         let mut bytes = 0;
         for message in input.messages.get(at..).unwrap_or_default() {
-            let payload = message.map_or(Payload::Tombstone, |message| self.expand(message));
+            let payload = match message {
+                // A message without bytes says as much as null.
+                None => Payload::Tombstone,
+                Some([]) if !self.is_keyed() => Payload::Tombstone,
+                Some(message) => self.expand(message),
+            };
             bytes += payload.bytes().len();
             payloads.push(payload);
             if bytes >= CHUNK_BYTES {
@@ -337,6 +342,10 @@ impl Decoder {
             }
         }
         payloads
+    }
+
+    fn is_keyed(&self) -> bool {
+        self.dialect.is_some_and(|dialect| matches!(dialect.read, Read::Keyed(_)))
     }
 
     fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
@@ -387,6 +396,7 @@ impl Decoder {
         match dialect.read {
             Read::Text(read) => read(utf8::text(bytes, "the message is not UTF-8")?, &reading, events),
             Read::Bytes(read) => read(bytes, &reading, events, caches),
+            Read::Keyed(read) => read(bytes, &reading, events),
         }?;
         Ok(dialect)
     }

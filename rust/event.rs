@@ -246,6 +246,8 @@ pub(crate) struct Wants {
     pub jdbc_types: bool,
     /// The encodings of values, where a message declares them.
     pub encodings: bool,
+    /// The column `source`.
+    pub source: bool,
 }
 
 /// How many tables can alternate before repeated blocks are parsed again.

@@ -570,7 +570,8 @@ fn is_error(batch: &RecordBatch) -> Vec<bool> {
 fn a_record_that_is_cut_is_an_error_and_disturbs_no_other() {
     let (whole, older) = (update().bytes(), update().older());
     let good = decode(options(Mode::FailFast), std::slice::from_ref(&whole));
-    for end in 0..older.len() {
+    // Without any byte it is a tombstone.
+    for end in 1..older.len() {
         let batch = decode(options(Mode::Permissive), &[whole.clone(), whole[..end].to_vec(), whole.clone()]);
         assert_eq!(is_error(&batch), [false, true, false], "{end}");
         assert_eq!(batch["after"].slice(2, 1).as_ref(), good["after"].as_ref());

@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::json_members::{Images, Names, Repeated, Types, nested, read_record, text};
+use super::operations::{any_case, unknown_operation};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
@@ -23,13 +24,13 @@ use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueForm
 use crate::interner::Quoting;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::json::Cursor;
-use crate::wire::json_de::{CowStr, RawNested, member_names};
+use crate::wire::json_de::{CowStr, Flag, RawNested, member_names};
 use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
     aliases: &[TICDC, "cloudcanal-canal-json", "tencent-canal-json"],
-    producer: "Alibaba canal, TiCDC, CloudCanal, Tencent data access platform, Flink, Paimon, SeaTunnel",
+    producer: "Alibaba canal, TiCDC, CloudCanal, Tencent data access platform, Flink, Paimon, SeaTunnel, Aliyun DTS, Huawei DRS",
     wire: Wire::Json,
     description: "Alibaba canal's FlatMessage, and every producer of that envelope",
     marks: Marks::Members(&[
@@ -46,11 +47,13 @@ pub(super) const DIALECT: Dialect = Dialect {
 };
 
 /// The words of `type`, as they stand in JSON.
-const TYPES: [&str; 17] = [
+const TYPES: [&str; 19] = [
     "\"INSERT\"",
     "\"UPDATE\"",
     "\"DELETE\"",
     "\"ROW\"",
+    "\"INIT\"",
+    "\"INIT_DDL\"",
     "\"CREATE\"",
     "\"ALTER\"",
     "\"ERASE\"",
@@ -128,7 +131,7 @@ struct Message<'a> {
     gtid: Option<CowStr<'a>>,
     /// canal's batch, shared by many messages.
     id: Option<i64>,
-    is_ddl: Option<bool>,
+    is_ddl: Option<Flag>,
     /// Declared type of each column.
     #[serde(default)]
     mysql_type: Types,
@@ -174,6 +177,9 @@ impl<'a> Message<'a> {
     fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op()?;
         let (data, old) = (self.data.0.clone(), self.old.0.clone());
+        if op == Op::Other && !(data.is_empty() && old.is_empty()) {
+            return Err(unknown_operation(self.operation.as_ref()).within("type"));
+        }
         let envelope = self.envelope(reading);
         if !op.is_row_change() {
             let envelope = events.envelope(envelope);
@@ -203,7 +209,7 @@ impl<'a> Message<'a> {
     }
 
     fn op(&self) -> Result<Op> {
-        let is_ddl = self.is_ddl.unwrap_or(false);
+        let is_ddl = self.is_ddl.is_some_and(|flag| flag.0);
         match &self.operation {
             Some(operation) => Ok(op_of(&operation.0, is_ddl)),
             None if is_ddl => Ok(Op::Ddl),
@@ -212,7 +218,7 @@ impl<'a> Message<'a> {
     }
 
     fn envelope(self, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
-        let is_ddl = self.is_ddl.unwrap_or(false);
+        let is_ddl = self.is_ddl.is_some_and(|flag| flag.0);
         let (quirks, quoting) =
             if self.tidb.is_some() { (&TIDB, Quoting::None) } else { (reading.variant.quirks, reading.variant.quoting) };
         let mut envelope = Envelope {
@@ -247,25 +253,38 @@ fn unquoted<'a>(name: Option<CowStr<'a>>, quoting: Quoting) -> Option<Cow<'a, st
     text(name).map(|name| if name.contains('`') { Cow::Owned(quoting.undo(&name).into_owned()) } else { name })
 }
 
-/// What canal's word for an event stands for.
+/// The operation of canal's word for an event.
 pub(super) fn op_of(operation: &str, is_ddl: bool) -> Op {
-    match operation {
-        "TRUNCATE" => Op::Truncate,
+    match any_case(operation, &OPERATIONS) {
+        Some(Op::Truncate) => Op::Truncate,
         _ if is_ddl => Op::Ddl,
-        // ROW is what Paimon reads as an insert.
-        "INSERT" | "ROW" => Op::Insert,
-        "UPDATE" => Op::Update,
-        "DELETE" => Op::Delete,
-        "CREATE" | "ALTER" | "ERASE" | "RENAME" | "CINDEX" | "DINDEX" => Op::Ddl,
-        "QUERY" => Op::Query,
-        "GTID" => Op::Gtid,
-        "XACOMMIT" => Op::Commit,
-        "XAROLLBACK" => Op::Rollback,
-        "MHEARTBEAT" => Op::Heartbeat,
-        "TIDB_WATERMARK" => Op::Watermark,
-        _ => Op::Other,
+        op => op.unwrap_or(Op::Other),
     }
 }
+
+const OPERATIONS: [(&str, Op); 19] = [
+    ("INSERT", Op::Insert),
+    ("UPDATE", Op::Update),
+    ("DELETE", Op::Delete),
+    // Paimon reads it as an insert.
+    ("ROW", Op::Insert),
+    // Full synchronization by Aliyun DTS and Huawei DRS.
+    ("INIT", Op::Snapshot),
+    ("INIT_DDL", Op::Ddl),
+    ("TRUNCATE", Op::Truncate),
+    ("CREATE", Op::Ddl),
+    ("ALTER", Op::Ddl),
+    ("ERASE", Op::Ddl),
+    ("RENAME", Op::Ddl),
+    ("CINDEX", Op::Ddl),
+    ("DINDEX", Op::Ddl),
+    ("QUERY", Op::Query),
+    ("GTID", Op::Gtid),
+    ("XACOMMIT", Op::Commit),
+    ("XAROLLBACK", Op::Rollback),
+    ("MHEARTBEAT", Op::Heartbeat),
+    ("TIDB_WATERMARK", Op::Watermark),
+];
 
 /// Before and after of one row. A DELETE's row is wherever its producer put it: in `data`, in `old`, or in both.
 fn row_images(op: Op, data: Option<Cells>, old: Option<Cells>) -> Result<(Option<Image>, Option<Image>)> {

@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::json_members::{Images, Names, Repeated, Types, nested, read_record, text};
+use super::operations::{any_case, unknown_operation};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
@@ -20,7 +21,7 @@ use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueForm
 use crate::interner::Quoting;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::json::Cursor;
-use crate::wire::json_de::{CowStr, RawNested, member_names};
+use crate::wire::json_de::{CowStr, Flag, RawNested, member_names};
 use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -75,13 +76,23 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
 };
 
 fn row_op(word: &str) -> Option<Op> {
-    match word {
-        "INSERT" => Some(Op::Insert),
-        "UPDATE" => Some(Op::Update),
-        "DELETE" => Some(Op::Delete),
-        _ => None,
-    }
+    any_case(word, &OPERATIONS).filter(|op| op.is_row_change())
 }
+
+const OPERATIONS: [(&str, Op); 12] = [
+    ("INSERT", Op::Insert),
+    ("UPDATE", Op::Update),
+    ("DELETE", Op::Delete),
+    ("TRUNCATE", Op::Truncate),
+    ("CREATE", Op::Ddl),
+    ("ALTER", Op::Ddl),
+    ("ERASE", Op::Ddl),
+    ("DROP", Op::Ddl),
+    ("RENAME", Op::Ddl),
+    ("CINDEX", Op::Ddl),
+    ("DINDEX", Op::Ddl),
+    ("QUERY", Op::Query),
+];
 
 /// A message.
 #[derive(Deserialize)]
@@ -101,9 +112,9 @@ struct Message<'a> {
     /// Declared type of each column.
     #[serde(default)]
     db_val_type: Types,
-    is_ddl: Option<bool>,
+    is_ddl: Option<Flag>,
     /// `isDdl` in older messages.
-    ddl: Option<bool>,
+    ddl: Option<Flag>,
     /// `ROWDATA` or `TRANSACTIONEND`.
     entry_type: Option<CowStr<'a>>,
     /// When the source executed the change: milliseconds.
@@ -132,6 +143,9 @@ impl<'a> Message<'a> {
     fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op()?;
         let (data, before) = (self.data.0.clone(), self.before.0.clone());
+        if op == Op::Other && !(data.is_empty() && before.is_empty()) {
+            return Err(unknown_operation(self.action.as_ref()).within("action"));
+        }
         let envelope = self.envelope(reading);
         if !op.is_row_change() {
             let envelope = events.envelope(envelope);
@@ -155,7 +169,7 @@ impl<'a> Message<'a> {
     }
 
     fn is_ddl(&self) -> bool {
-        self.is_ddl.unwrap_or(false) || self.ddl.unwrap_or(false)
+        self.is_ddl.is_some_and(|flag| flag.0) || self.ddl.is_some_and(|flag| flag.0)
     }
 
     fn envelope(self, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
@@ -190,15 +204,10 @@ impl<'a> Message<'a> {
         let Some(CowStr(action)) = &self.action else {
             return if self.is_ddl() { Ok(Op::Ddl) } else { Err(Fault::new(Kind::Envelope, "is missing").within("action")) };
         };
-        Ok(match &**action {
-            "TRUNCATE" => Op::Truncate,
+        Ok(match any_case(action, &OPERATIONS) {
+            Some(Op::Truncate) => Op::Truncate,
             _ if self.is_ddl() => Op::Ddl,
-            "INSERT" => Op::Insert,
-            "UPDATE" => Op::Update,
-            "DELETE" => Op::Delete,
-            "CREATE" | "ALTER" | "ERASE" | "DROP" | "RENAME" | "CINDEX" | "DINDEX" => Op::Ddl,
-            "QUERY" => Op::Query,
-            _ => Op::Other,
+            op => op.unwrap_or(Op::Other),
         })
     }
 }

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 
 use super::{DIALECTS, Dialect, Marks, begins_like_json};
 use crate::error::{Fault, Kind};
-use crate::wire::json::Cursor;
+use crate::wire::json::{BYTE_ORDER_MARK, Cursor};
 use crate::wire::utf8;
 
 /// A member that identifies a dialect.
@@ -71,6 +71,7 @@ pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
 /// Detects by the members of the first object.
 fn by_members(text: &str) -> Option<&'static Dialect> {
     let mut cursor = Cursor::new(text, true);
+    cursor.eat(BYTE_ORDER_MARK);
     if cursor.peek() == Some(b'[') {
         let mut elements = cursor.array().ok()?;
         cursor.next_element(&mut elements).ok()?;
@@ -94,7 +95,12 @@ pub(crate) fn undetected(message: &[u8]) -> Fault {
     if begins_like_json(message) {
         // Invalid UTF-8 or JSON has an error of its own.
         let text = utf8::text(message, "the message is not UTF-8");
-        if let Err(fault) = text.and_then(|text| Cursor::new(text, true).skip()) {
+        let is_json = |text| {
+            let mut cursor = Cursor::new(text, true);
+            cursor.eat(BYTE_ORDER_MARK);
+            cursor.skip()
+        };
+        if let Err(fault) = text.and_then(is_json) {
             return fault;
         }
     }

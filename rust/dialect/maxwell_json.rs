@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::json_members::{Names, RowImage, nested, read_record, text};
+use super::operations::{any_case, unknown_operation};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
@@ -105,13 +106,23 @@ fn place<'a>(source: &mut Source<'a>, text: &'a str) -> bool {
 }
 
 fn row_op(word: &str) -> Option<Op> {
-    match word {
-        "insert" => Some(Op::Insert),
-        "update" => Some(Op::Update),
-        "delete" => Some(Op::Delete),
-        _ => None,
-    }
+    any_case(word, &OPERATIONS).filter(|op| matches!(op, Op::Insert | Op::Update | Op::Delete))
 }
+
+const OPERATIONS: [(&str, Op); 12] = [
+    ("insert", Op::Insert),
+    ("update", Op::Update),
+    ("delete", Op::Delete),
+    ("bootstrap-insert", Op::Snapshot),
+    ("bootstrap-start", Op::Other),
+    ("bootstrap-complete", Op::Other),
+    ("heartbeat", Op::Heartbeat),
+    ("table-create", Op::Ddl),
+    ("table-alter", Op::Ddl),
+    ("table-drop", Op::Ddl),
+    ("database-create", Op::Ddl),
+    ("database-drop", Op::Ddl),
+];
 
 /// A message.
 #[derive(Deserialize)]
@@ -191,21 +202,12 @@ impl<'a> Message<'a> {
         let Some(CowStr(kind)) = &self.operation else {
             return Err(Fault::new(Kind::Envelope, "is missing").within("type"));
         };
-        Ok(match &**kind {
-            "insert" => Op::Insert,
-            "update" => Op::Update,
-            "delete" => Op::Delete,
-            "bootstrap-insert" => Op::Snapshot,
-            "heartbeat" => Op::Heartbeat,
-            kind => self.statement(kind),
-        })
-    }
-
-    fn statement(&self, kind: &str) -> Op {
-        match &self.sql {
-            Some(sql) => Op::of_statement(&sql.0),
-            None if kind.starts_with("table-") || kind.starts_with("database-") => Op::Ddl,
-            None => Op::Other,
+        match (any_case(kind, &OPERATIONS), &self.sql) {
+            (Some(Op::Ddl) | None, Some(sql)) => Ok(Op::of_statement(&sql.0)),
+            (Some(op), _) => Ok(op),
+            (None, None) if kind.starts_with("table-") || kind.starts_with("database-") => Ok(Op::Ddl),
+            (None, None) if self.data.0.is_some() => Err(unknown_operation(self.operation.as_ref()).within("type")),
+            (None, None) => Ok(Op::Other),
         }
     }
 

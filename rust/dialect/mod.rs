@@ -9,6 +9,7 @@ mod detect;
 mod dts_avro;
 mod json_members;
 mod maxwell_json;
+mod operations;
 mod river_json;
 pub(crate) mod spec;
 mod ticdc_open;
@@ -17,6 +18,7 @@ use crate::error::Result;
 use crate::event::{Events, Quirks, ValueFormat};
 use crate::interner::Quoting;
 use crate::options::Options;
+use crate::wire::json::BYTE_ORDER_MARK;
 
 pub(crate) use debezium::connect_values;
 pub(crate) use detect::{Mark, detect, is_mark_of_other, undetected};
@@ -48,6 +50,7 @@ impl Wire {
 
 /// Whether bytes begin as JSON messages do.
 pub(crate) fn begins_like_json(bytes: &[u8]) -> bool {
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(bytes);
     bytes.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| matches!(b, b'{' | b'[' | b'"' | b'n'))
 }
 
@@ -121,6 +124,8 @@ pub(crate) struct ReadContext<'r, 'a> {
 pub(crate) enum Read {
     Text(for<'a> fn(&'a str, &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
     Bytes(for<'a> fn(&'a [u8], &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>, &mut Caches<'a>) -> Result<()>),
+    /// Of a message that is divided between key and value, which may be empty.
+    Keyed(for<'a> fn(&'a [u8], &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
 }
 
 /// What single dialects keep of the earlier messages of a chunk, as later ones repeat it.

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::json_members::{Names, read_record, text};
+use super::operations::{any_case, unknown_operation};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
@@ -73,12 +74,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
 };
 
 fn row_op(word: &str) -> Option<Op> {
-    match word {
-        "i" => Some(Op::Insert),
-        "u" => Some(Op::Update),
-        "d" => Some(Op::Delete),
-        _ => None,
-    }
+    any_case(word, &[("i", Op::Insert), ("u", Op::Update), ("d", Op::Delete)])
 }
 
 /// `offset@file`; what is not of that form is no place.
@@ -139,8 +135,10 @@ impl<'a> Message<'a> {
             Some(CowStr(word)) => row_op(word).unwrap_or(Op::Other),
             None => return Err(Fault::new(Kind::Envelope, "is missing").within("event")),
         };
-        if op != Op::Other && self.columns.is_empty() {
-            return Err(Fault::new(Kind::Envelope, format!("{} without a column", op.name())).within("columns"));
+        match (op, self.columns.is_empty()) {
+            (Op::Other, false) => return Err(unknown_operation(self.event.as_ref()).within("event")),
+            (Op::Other, true) | (_, false) => {}
+            (_, true) => return Err(Fault::new(Kind::Envelope, format!("{} without a column", op.name())).within("columns")),
         }
         let (types, values, origins) = self.cells(op, events);
         let image = |cells: Cells| Some(Image::whole(cells));

@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use super::json_members::text as member_text;
-use super::{Caches, Dialect, Marks, Read, ReadContext, Variant, Wire};
+use super::{Dialect, Marks, Read, ReadContext, Variant, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, ValueFormat};
 use crate::interner::{MemberNames, NameId, Quoting};
@@ -35,7 +35,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     description: "TiCDC's open protocol: many changes in one record, with the tables in its key",
     marks: Marks::Bytes(detect),
     variant,
-    read: Read::Bytes(read),
+    read: Read::Keyed(read),
     template: None,
 };
 
@@ -124,7 +124,9 @@ deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
 struct Reader<'r, 'a, 's, 'k> {
     events: &'r mut Events<'a, 's, 'k>,
     primary_key: Vec<NameId>,
+    /// The declared types of the image with most columns, and how many these are: `p` may have few.
     types: Option<usize>,
+    columns: usize,
 }
 
 impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
@@ -140,7 +142,7 @@ impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
     }
 }
 
-fn read<'a>(value: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, _: &mut Caches<'a>) -> Result<()> {
+fn read<'a>(value: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let missing = || Fault::new(Kind::Envelope, "is missing: name its column with the argument key").within("key");
     let mut heads = heads(reading.key.ok_or_else(missing)?).map_err(|fault| fault.within("key"))?;
     let mut rest = value;
@@ -176,13 +178,17 @@ fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &ReadContext<'_, 'a>, event
     envelope.table = member_text(head.table);
     envelope.handle_key_only = head.keys_only;
     envelope.claim_check = member_text(head.claim_check);
-    let mut reader = Reader { events, primary_key: Vec::new(), types: None };
+    let mut reader = Reader { events, primary_key: Vec::new(), types: None, columns: 0 };
     let body = if body.is_empty() { Payload::default() } else { reader.payload(text(body)?, reading.lenient)? };
-    let Reader { events, primary_key, types } = reader;
+    let Reader { events, primary_key, types, .. } = reader;
     let sql = member_text(body.sql);
     let image = |cells: Option<Cells>| cells.map(Image::whole);
     let (op, before, after) = match (head.kind, body.update.0, body.delete.0) {
-        (Some(1), Some(update), _) if body.previous.0.is_some() => (Op::Update, image(body.previous.0), image(Some(update))),
+        (Some(1), Some(update), _) if body.previous.0.is_some() => {
+            // With `only-output-updated-columns`, `p` has only the columns that changed.
+            let before = body.previous.0.map(|previous| Image::merged(update.clone(), previous));
+            (Op::Update, before, image(Some(update)))
+        }
         (Some(1), Some(update), _) => (Op::Insert, None, image(Some(update))),
         (Some(1), None, Some(delete)) => (Op::Delete, image(Some(delete)), None),
         (Some(1), None, None) => return Err(Fault::new(Kind::Envelope, "a row change without u and d")),
@@ -231,16 +237,16 @@ impl<'a> Reader<'_, 'a, '_, '_> {
             return cursor.null().map(|()| None);
         }
         let start = self.events.cells.len();
-        let mut key = NameId::START;
-        self.primary_key.clear();
+        let (mut key, mut columns) = (NameId::START, 0);
         self.events.types.start();
         let mut members = cursor.object()?;
         while cursor.next_member(&mut members)? {
+            columns += 1;
             key = self.events.keys.read(cursor, key)?;
             self.column(key, cursor).map_err(|fault| fault.within(self.events.keys.name(key)))?;
         }
-        if self.events.wants.types {
-            self.types = Some(self.events.types.finish(&[], key.index()));
+        if self.events.wants.types && columns >= self.columns {
+            (self.types, self.columns) = (Some(self.events.types.finish(&[], key.index())), columns);
         }
         Ok(Some(start..self.events.cells.len()))
     }
@@ -248,7 +254,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
     fn column(&mut self, key: NameId, cursor: &mut Cursor<'a>) -> Result<()> {
         let events = &mut *self.events;
         let column: Column<'a> = json_de::read(cursor, events)?;
-        if column.flags() & IS_PRIMARY_KEY != 0 {
+        if column.flags() & IS_PRIMARY_KEY != 0 && !self.primary_key.contains(&key) {
             self.primary_key.push(key);
         }
         if events.wants.types {

@@ -71,7 +71,7 @@ impl DateTimeText {
     /// Whether MySQL considers this a zero date, in whole or in part.
     #[inline(always)]
     pub fn is_zero(&self) -> bool {
-        self.year == 0 || self.month == 0 || self.day == 0
+        (self.year == 0 || self.month == 0 || self.day == 0) && self.month <= 12 && self.day <= 31
     }
 
     /// Days since the epoch. A date that the calendar lacks is out of range.
@@ -162,7 +162,8 @@ fn fraction_digits(bytes: &[u8]) -> Result<(u32, usize), ParseError> {
 }
 
 fn offset(text: &[u8]) -> Result<Option<i32>, ParseError> {
-    match text {
+    // Tencent's DTS writes a blank before the offset.
+    match text.strip_prefix(b" ").unwrap_or(text) {
         [] => Ok(None),
         b"Z" => Ok(Some(0)),
         [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {

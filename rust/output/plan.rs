@@ -43,7 +43,7 @@ impl Plan {
             mode: options.mode,
             value_options: value_options(options, table.as_ref())?,
             modes: Modes::new(options)?,
-            wants: Wants { every_cell: false, images: false, types: false, jdbc_types: false, encodings: false },
+            wants: Wants { every_cell: false, images: false, types: false, jdbc_types: false, encodings: false, source: false },
             filter: Filter::new(options)?,
             field_bits: fields.iter().fold(0, |bits, field| bits | 1 << *field as u32),
             missing_is_error: options.missing_is_error,
@@ -67,6 +67,7 @@ impl Plan {
             types: any(&[F::ColumnTypes]) || images && typed,
             jdbc_types: any(&[F::JdbcTypes]),
             encodings: images && self.table.is_some(),
+            source: any(&[F::Source]),
         }
     }
 

@@ -13,6 +13,9 @@ use crate::mysql::number::count_digits;
 use crate::value::Value;
 use crate::wire::escape::unescaped;
 
+/// What some editors and producers write before JSON. It is skipped.
+pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
+
 /// How deep objects and arrays may be nested.
 pub(crate) const MAX_DEPTH: u32 = 128;
 

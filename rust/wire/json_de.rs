@@ -213,6 +213,21 @@ impl<'de> Visitor<'de> for RawValueVisitor {
     }
 }
 
+/// A boolean or its text, as some producers write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flag(pub bool);
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let RawValue(value) = RawValue::deserialize(deserializer)?;
+        match value {
+            Value::Bool(word) | Value::Text(word) if word.eq_ignore_ascii_case("true") => Ok(Flag(true)),
+            Value::Bool(word) | Value::Text(word) if word.eq_ignore_ascii_case("false") => Ok(Flag(false)),
+            _ => Err(serde::de::Error::custom("expected a boolean")),
+        }
+    }
+}
+
 /// Whether a member is there, whatever its value is: for `deserialize_with`.
 pub(crate) fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     serde::de::IgnoredAny::deserialize(deserializer).map(|_| true)

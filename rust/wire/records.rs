@@ -1,12 +1,13 @@
 //! Kafka values with several JSON messages: an array, or concatenated objects.
 
-use super::json::Cursor;
+use super::json::{BYTE_ORDER_MARK, Cursor};
 use crate::error::{Fault, Kind, Result};
 
 /// Calls `record` at the start of each object of a text: an object, an array of objects, or several of these separated by
 /// whitespace (in practice LF or CR LF).
 pub(crate) fn records<'a>(cursor: &mut Cursor<'a>, mut record: impl FnMut(&mut Cursor<'a>) -> Result<()>) -> Result<()> {
     let mut seen = false;
+    cursor.eat(BYTE_ORDER_MARK);
     while let Some(byte) = cursor.peek() {
         let start = cursor.at();
         match byte {

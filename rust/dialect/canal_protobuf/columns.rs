@@ -8,6 +8,7 @@ use super::column_cache::{CachedColumn, ColumnId, RowMetadata};
 use super::proto::{EVENT_TYPES, UPDATE, column, enum_name, row_change, row_data};
 use super::{Context, Header, Xa, event_type};
 use crate::dialect::canal_json;
+use crate::dialect::operations::unknown_word;
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Events, Image, Op};
 use crate::interner::NameId;
@@ -89,6 +90,9 @@ impl<'a> Change<'a> {
         let operation = enum_name(&EVENT_TYPES, self.event_type.or(self.header.event_type).unwrap_or(UPDATE));
         let op = canal_json::op_of(&operation, self.is_ddl);
         let images = self.first_image..context.events.images.len();
+        if op == Op::Other && !images.is_empty() {
+            return Err(unknown_word(&operation).within("eventType"));
+        }
         // A statement logged as text has the type of a row change, but no rows.
         let is_statement = op.is_row_change() && images.is_empty() && !self.sql.is_empty();
         if op.is_row_change() && images.is_empty() && !is_statement {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
+use super::added;
 use crate::error::{Fault, Kind, Result};
 use crate::event::Events;
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
@@ -35,12 +36,20 @@ pub(super) fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '
 fn declare(text: &str, events: &mut Events<'_, '_, '_>) -> Result<Option<usize>, serde_json::Error> {
     let Some(fields) = serde_json::from_str::<Schema>(text)?.fields else { return Ok(None) };
     let row = |name: &str| fields.iter().find(|field| field.field.as_deref() == Some(name)).and_then(|field| field.fields.as_ref());
-    let columns = row("after").or_else(|| row("before")).unwrap_or(&fields);
+    let envelope_row = row("after").or_else(|| row("before"));
+    let columns = envelope_row.unwrap_or(&fields);
+    // Flink CDC declares no `source`, or one without a connector, and its Bits are bytes.
+    let has_connector = |source: &Vec<Schema>| source.iter().any(|field| field.field.as_deref() == Some("connector"));
+    let is_flink = envelope_row.is_some() && !row("source").is_some_and(has_connector);
     events.types.start();
-    for column in columns {
+    // A flat row has fields that the flattening added.
+    let is_column = |column: &&Schema| envelope_row.is_some() || added(column.field.as_deref().unwrap_or_default()).is_none();
+    for column in columns.iter().filter(is_column) {
         let key = events.keys.intern_plain(column.field.as_deref().unwrap_or_default());
         let spelling = column.spelling();
-        events.types.declare_as(key, events.keys.column(key), &column.cache_key(&spelling), || column.declared(&spelling));
+        events
+            .types
+            .declare_as(key, events.keys.column(key), &column.cache_key(&spelling, is_flink), || column.declared(&spelling, is_flink));
     }
     Ok(Some(events.types.finish(&[], SCHEMA_HINT)))
 }
@@ -102,13 +111,19 @@ impl Schema {
     }
 
     /// Returns the cache key of the declared type: the spelling and everything else that determines it.
-    fn cache_key(&self, spelling: &str) -> String {
+    fn cache_key(&self, spelling: &str, is_flink: bool) -> String {
         let parameters = ["scale", "connect.decimal.precision", "length", "allowed"].map(|name| self.parameter(name));
-        format!("{spelling}\0{}\0{}\0{parameters:?}", self.kind(), self.name())
+        format!("{spelling}\0{}\0{}\0{parameters:?}\0{is_flink}", self.kind(), self.name())
     }
 
-    fn declared(&self, spelling: &str) -> DeclaredType {
-        let (family, encoding) = self.encoding();
+    /// Whether Bits are the bytes of a binary column, with a length in bytes: Flink CDC names BINARY and VARBINARY so. No `bit(n)` is
+    /// longer than 64.
+    fn is_binary_as_bits(&self, is_flink: bool) -> bool {
+        self.name() == "io.debezium.data.Bits" && (is_flink || self.number::<u64>("length").is_some_and(|length| length > 64))
+    }
+
+    fn declared(&self, spelling: &str, is_flink: bool) -> DeclaredType {
+        let (family, encoding) = if self.is_binary_as_bits(is_flink) { (TypeFamily::Blob, Encoding::Base64) } else { self.encoding() };
         let source_type = self.source_type().map(|word| DeclaredType::parse(&word.to_lowercase()));
         let mut declared = DeclaredType::connect(spelling, family, encoding);
         match (family, encoding) {

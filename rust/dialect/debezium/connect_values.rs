@@ -152,7 +152,8 @@ impl ConnectColumn<'_> {
     pub fn is_plain(&self) -> bool {
         match (self.declared, self.configured) {
             (Some(declared), _) => {
-                declared.encoding == Encoding::Plain && (declared.family != TypeFamily::Unknown || !self.requests_bytes())
+                let is_text = declared.family != TypeFamily::Unknown || !self.requests_bytes();
+                declared.encoding == Encoding::Plain && is_text && !self.is_said_to_be_unsigned(declared)
             }
             (None, Some(_)) => false,
             (None, None) => matches!(self.requested, DataType::Utf8 | DataType::LargeUtf8 | DataType::Boolean),
@@ -181,10 +182,21 @@ impl ConnectColumn<'_> {
     fn encoding(&self, value: &Value<'_>) -> Result<Encoding> {
         match (self.declared, self.configured) {
             (Some(declared), _) if declared.family == TypeFamily::Unknown && self.requests_bytes() => self.binary_in_text(value),
+            (Some(declared), _) if self.is_said_to_be_unsigned(declared) && is_number(value) => Ok(Encoding::Unsigned),
             (Some(declared), _) => Ok(declared.encoding),
             (None, Some(configured)) => self.encoding_of_configured(configured, value),
             (None, None) => self.encoding_of_requested(value),
         }
+    }
+
+    /// Whether the user says that an `int64` of the schema part is a `bigint unsigned`: TiCDC's schema part does not.
+    fn is_said_to_be_unsigned(&self, declared: &DeclaredType) -> bool {
+        let by_type = || self.configured.is_some_and(|configured| configured.family == TypeFamily::Bigint && configured.unsigned);
+        let by_mode = || {
+            let is_requested = matches!(self.requested, DataType::Decimal128(20, 0) | DataType::UInt64);
+            self.modes.unsigned == Some(UnsignedMode::Long) && is_requested
+        };
+        declared.family == TypeFamily::Bigint && declared.encoding == Encoding::Plain && (by_type() || by_mode())
     }
 
     fn requests_bytes(&self) -> bool {

@@ -22,6 +22,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::json_members::{nested, row_image, text};
+use super::operations::{any_case, unknown_word};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
 use crate::dialect::spec::{Before, FlatMember, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
@@ -90,6 +91,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         ("source.gtid", Hole::Text(gtid)),
         ("source.file", Hole::Text(file)),
         ("source.pos", Hole::Integer(|source, number| source.position = Some(number))),
+        ("source.commit_ts", Hole::Integer(|source, number| source.commit_ts = Some(number))),
         ("payload.before", Hole::Before),
         ("payload.after", Hole::After),
         ("payload.op", Hole::Operation),
@@ -110,6 +112,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         ("payload.source.gtid", Hole::Text(gtid)),
         ("payload.source.file", Hole::Text(file)),
         ("payload.source.pos", Hole::Integer(|source, number| source.position = Some(number))),
+        ("payload.source.commit_ts", Hole::Integer(|source, number| source.commit_ts = Some(number))),
     ],
     table: Place::Tail(640),
     op: row_op,
@@ -144,14 +147,20 @@ fn flat_member(name: &str) -> FlatMember {
 }
 
 fn row_op(word: &str) -> Option<Op> {
-    match word {
-        "c" | "i" => Some(Op::Insert),
-        "u" => Some(Op::Update),
-        "d" => Some(Op::Delete),
-        "r" => Some(Op::Snapshot),
-        _ => None,
-    }
+    any_case(word, &OPERATIONS).filter(|op| op.is_row_change())
 }
+
+const OPERATIONS: [(&str, Op); 7] = [
+    ("c", Op::Insert),
+    // CloudCanal.
+    ("i", Op::Insert),
+    ("u", Op::Update),
+    ("d", Op::Delete),
+    ("r", Op::Snapshot),
+    ("t", Op::Truncate),
+    // CloudCanal.
+    ("a", Op::Ddl),
+];
 
 fn transaction<'a>(source: &mut Source<'a>, id: &'a str) -> bool {
     source.transaction_id = Some(Cow::Borrowed(id));
@@ -183,7 +192,8 @@ struct Members<'a> {
     ts_ms: Option<i64>,
     ts_us: Option<i64>,
     ts_ns: Option<IgnoredAny>,
-    transaction: Option<Transaction<'a>>,
+    #[serde(default)]
+    transaction: TransactionPart,
     #[serde(default)]
     schema: SchemaPart,
     #[serde(default, rename = "payload")]
@@ -217,13 +227,20 @@ struct SourceMembers<'a> {
     gtid: Option<CowStr<'a>>,
     file: Option<CowStr<'a>>,
     pos: Option<i64>,
+    /// TiCDC's commit time.
+    commit_ts: Option<i64>,
 }
 
+/// `transaction`.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Transaction<'a> {
     id: Option<CowStr<'a>>,
 }
+
+/// Whether there is a transaction, whose id the [`Reader`] keeps.
+#[derive(Default)]
+struct TransactionPart(bool);
 
 /// `before` or `after`: an object, or null. CloudCanal writes an empty object where there is no image.
 #[derive(Default)]
@@ -240,10 +257,12 @@ struct Payload;
 const ROW_IMAGE: &str = "$row image or {}";
 const SCHEMA: &str = "$schema";
 const PAYLOAD: &str = "$payload";
+const TRANSACTION: &str = "$transaction";
 
 deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
 deserialize_part!(SchemaPart, SCHEMA, |part| SchemaPart(part.index()));
 deserialize_part!(Payload, PAYLOAD, |_| Payload);
+deserialize_part!(TransactionPart, TRANSACTION, |part| TransactionPart(part.index().is_some()));
 
 /// A message as far as it is read.
 struct Message<'a> {
@@ -275,7 +294,7 @@ enum Shape {
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
-        let mut reader = Reader { events, reading, payload: None, others: false, depth: 0 };
+        let mut reader = Reader { events, reading, payload: None, transaction_id: None, others: false, depth: 0 };
         reader.read(cursor)?.emit(reading, events)
     })
 }
@@ -334,6 +353,7 @@ struct Reader<'r, 'a, 's, 'k> {
     reading: &'r ReadContext<'r, 'a>,
     /// The payload, behind a wrapper's member.
     payload: Option<Message<'a>>,
+    transaction_id: Option<Cow<'a, str>>,
     /// Whether there are members that are not the envelope's.
     others: bool,
     /// How many wrappers there are around what is read.
@@ -356,6 +376,7 @@ impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
             }
             SCHEMA => Ok(schema_part(cursor, self.events)?.map_or(Part::None, Part::Index)),
             PAYLOAD => self.read_payload(cursor).map(|()| Part::None),
+            TRANSACTION => self.read_transaction(cursor),
             token => self.events.read_part(token, cursor),
         }
     }
@@ -383,7 +404,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
                 message.envelope.types = message.envelope.types.or(members.schema.0);
                 message
             }
-            None => members.message(self.others, self.reading),
+            None => members.message(self.others, self.transaction_id.take(), self.reading),
         })
     }
 
@@ -406,7 +427,21 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         Ok(())
     }
 
-    /// A row whose envelope was taken off, but for the fields that the flattening added with two underscores.
+    /// An object or null. LakeSoul writes a number, which is an error only where the id is requested.
+    fn read_transaction(&mut self, cursor: &mut Cursor<'a>) -> Result<Part<'a>> {
+        match cursor.peek() {
+            Some(b'{') => {
+                let transaction: Transaction<'a> = json_de::read(cursor, self.events)?;
+                self.transaction_id = text(transaction.id);
+                Ok(Part::Index(0))
+            }
+            Some(b'n') => cursor.null().map(|()| Part::None),
+            _ if self.events.wants.source => Err(cursor.wrong_type("an object or null")),
+            _ => cursor.skip().map(|()| Part::None),
+        }
+    }
+
+    /// A row without an envelope, but for the fields that the flattening added with two underscores.
     fn read_flat(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
         let mut message = Message { shape: Shape::Flat, ..Message::empty(self.reading) };
         let events = &mut *self.events;
@@ -432,12 +467,12 @@ impl<'a> Members<'a> {
     fn has_any(&self) -> bool {
         let has_event = self.op.is_some() || self.before.0.is_some() || self.after.0.is_some() || self.source.is_some();
         let has_time = self.ts_ms.is_some() || self.ts_us.is_some() || self.ts_ns.is_some();
-        let has_transaction = self.transaction.is_some() || self.status.is_some() || self.id.is_some();
+        let has_transaction = self.transaction.0 || self.status.is_some() || self.id.is_some();
         let has_statement = self.ddl.is_some() || self.table_changes.is_some();
         has_event || has_time || has_transaction || has_statement || self.database_name.is_some() || self.schema_name.is_some()
     }
 
-    fn message(self, others: bool, reading: &ReadContext<'_, 'a>) -> Message<'a> {
+    fn message(self, others: bool, transaction_id: Option<Cow<'a, str>>, reading: &ReadContext<'_, 'a>) -> Message<'a> {
         let shape = if self.has_any() { Shape::Envelope } else { Shape::Unknown };
         let mut envelope = Envelope {
             sql: text(self.ddl),
@@ -452,7 +487,7 @@ impl<'a> Members<'a> {
         envelope.schema = envelope.schema.or(text(self.schema_name));
         envelope.source.operation = text(self.op);
         envelope.source.produced_time = finest_of(self.ts_ms, self.ts_us);
-        envelope.source.transaction_id = text(self.transaction.and_then(|transaction| transaction.id).or(self.id));
+        envelope.source.transaction_id = transaction_id.or(text(self.id));
         Message { envelope, before: self.before.0, after: self.after.0, status: text(self.status), shape, others, deleted: false }
     }
 }
@@ -470,6 +505,7 @@ impl<'a> SourceMembers<'a> {
         envelope.source.gtid = text(self.gtid);
         envelope.source.file = text(self.file);
         envelope.source.position = self.pos;
+        envelope.source.commit_ts = self.commit_ts;
     }
 }
 
@@ -510,6 +546,11 @@ impl<'a> Message<'a> {
             self.envelope.source.operation = self.status.take();
         }
         let (mut before, mut after) = (None, None);
+        if op == Op::Watermark {
+            // It is of all tables, which TiCDC writes as empty names.
+            (self.envelope.database, self.envelope.table) = (None, None);
+            self.envelope.source.watermark_ts = self.envelope.source.commit_ts.take();
+        }
         if op.is_row_change() {
             (before, after) = self.images(op)?;
             self.envelope.primary_key = reading.key.and_then(|key| key_names(key, events));
@@ -525,18 +566,26 @@ impl<'a> Message<'a> {
             (Shape::Flat, _) if self.deleted => Op::Delete,
             // Whether a row that says no more was inserted or updated is not known; it is there.
             (Shape::Flat, None) => Op::Update,
-            (_, Some("c" | "i")) => Op::Insert,
-            (_, Some("u")) => Op::Update,
-            (_, Some("d")) => Op::Delete,
-            (_, Some("r")) => Op::Snapshot,
-            (_, Some("t")) => Op::Truncate,
-            (_, Some("a")) => Op::Ddl,
-            (_, Some(_)) => Op::Other,
+            (_, Some(word)) => self.op_of(word)?,
             (Shape::Unknown, None) => {
                 return Err(Fault::new(Kind::Envelope, "is missing, and so is all else that Debezium writes").within("op"));
             }
             (_, None) => self.without_op()?,
         })
+    }
+
+    fn op_of(&self, word: &str) -> Result<Op> {
+        match any_case(word, &OPERATIONS) {
+            Some(op) => Ok(op),
+            // A message that an application wrote into the log of the database; of TiCDC, a watermark.
+            None if word.eq_ignore_ascii_case("m") => Ok(if self.is_ticdc() { Op::Watermark } else { Op::Other }),
+            None if self.before.is_some() || self.after.is_some() => Err(unknown_word(word).within("op")),
+            None => Ok(Op::Other),
+        }
+    }
+
+    fn is_ticdc(&self) -> bool {
+        self.envelope.connector.as_deref() == Some("TiCDC")
     }
 
     /// DDL, transactions and heartbeats have no `op`.

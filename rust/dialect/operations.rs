@@ -1,0 +1,36 @@
+//! Words of operations, which all dialects compare without case.
+
+use crate::error::{Fault, Kind, excerpt};
+use crate::event::Op;
+use crate::wire::json_de::CowStr;
+
+/// The operation of a word.
+#[inline]
+pub(super) fn any_case(word: &str, operations: &[(&str, Op)]) -> Option<Op> {
+    operations.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, op)| *op)
+}
+
+/// The fault of rows under a word that is not known: what happened to them cannot be guessed, and they must not be lost.
+#[cold]
+pub(super) fn unknown_operation(word: Option<&CowStr<'_>>) -> Fault {
+    unknown_word(word.map_or("", |word| &word.0))
+}
+
+/// The same for a word that is not a JSON string.
+#[cold]
+pub(super) fn unknown_word(word: &str) -> Fault {
+    Fault::new(Kind::Envelope, format!("rows under the unknown operation {}", excerpt(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_compared_without_case() {
+        let words = [("INSERT", Op::Insert), ("u", Op::Update)];
+        assert_eq!(any_case("Insert", &words), Some(Op::Insert));
+        assert_eq!(any_case("U", &words), Some(Op::Update));
+        assert_eq!(any_case("upsert", &words), None);
+    }
+}
