@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+
 import towpath
 
 
@@ -84,14 +85,14 @@ def debezium(columns, after, source=("version", "connector"), **members):
         {"type": "struct", "fields": columns, "field": "after"},
         {"type": "struct", "fields": sources, "field": "source"},
     ]
-    where = {**{name: "x" for name in source}, "db": "s", "table": "t"}
+    where = {**dict.fromkeys(source, "x"), "db": "s", "table": "t"}
     return {
         "schema": {"type": "struct", "fields": fields},
         "payload": {"before": None, "after": after, "source": where, "op": "c", **members},
     }
 
 
-# Flink CDC's DebeziumJsonSerializationSchema labels BINARY and VARBINARY as Bits, with a length in bytes and no connector.
+# Flink CDC's DebeziumJsonSerializationSchema labels BINARY and VARBINARY as Bits, with a length in bytes.
 @pytest.mark.parametrize("has_source", [False, True])
 def test_flink_cdc_writes_binary_columns_as_bits(has_source):
     bits = {"name": "io.debezium.data.Bits", "version": 1}

@@ -30,7 +30,7 @@ def connected():
         "SPARK_TESTING": "1",  # the server chooses a free port, and the client asks for it
     }
     ran = subprocess.run(
-        [sys.executable, program], env=environment, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, program], env=environment, capture_output=True, text=True, timeout=900, check=False
     )
     assert ran.returncode == 0, ran.stderr[-4000:]
     return json.loads(ran.stdout.splitlines()[-1])
