@@ -554,7 +554,7 @@ fn bytes_that_are_no_record() {
     }
 }
 
-static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse_str(include_str!("golden/dts-avro/Record.v1_sdk.avsc")).unwrap());
+static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse_str(include_str!("../golden/dts-avro/Record.v1_sdk.avsc")).unwrap());
 
 /// Whether Apache's avro can read a record of the older schema.
 fn peer_reads(mut record: &[u8]) -> Result<(), String> {
@@ -616,7 +616,7 @@ fn other_bytes_are_not_taken_for_a_record() {
 
 // ---- another writer's schema
 
-const PUBLISHED: &str = include_str!("golden/dts-avro/Record.v2_born.avsc");
+const PUBLISHED: &str = include_str!("../golden/dts-avro/Record.v2_born.avsc");
 
 /// The published schema with a text in it replaced.
 fn schema(from: &str, to: &str) -> String {
@@ -631,7 +631,7 @@ fn refusal(schema: String) -> String {
 
 #[test]
 fn the_published_schemas_may_be_named() {
-    for (schema, record) in [(PUBLISHED, update().bytes()), (include_str!("golden/dts-avro/Record.v1_sdk.avsc"), update().older())] {
+    for (schema, record) in [(PUBLISHED, update().bytes()), (include_str!("../golden/dts-avro/Record.v1_sdk.avsc"), update().older())] {
         let named = Options { writer_schema: Some(schema.into()), ..options(Mode::FailFast) };
         assert_eq!(decode(named, std::slice::from_ref(&record)), decode(options(Mode::FailFast), &[record]));
     }
