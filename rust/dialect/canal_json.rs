@@ -24,7 +24,7 @@ use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueForm
 use crate::interner::Quoting;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::json::Cursor;
-use crate::wire::json_de::{CowStr, Flag, RawNested, member_names};
+use crate::wire::json_de::{CowStr, RawNested, member_names};
 use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -131,7 +131,7 @@ struct Message<'a> {
     gtid: Option<CowStr<'a>>,
     /// canal's batch, shared by many messages.
     id: Option<i64>,
-    is_ddl: Option<Flag>,
+    is_ddl: Option<bool>,
     /// Declared type of each column.
     #[serde(default)]
     mysql_type: Types,
@@ -209,7 +209,7 @@ impl<'a> Message<'a> {
     }
 
     fn op(&self) -> Result<Op> {
-        let is_ddl = self.is_ddl.is_some_and(|flag| flag.0);
+        let is_ddl = self.is_ddl.unwrap_or(false);
         match &self.operation {
             Some(operation) => Ok(op_of(&operation.0, is_ddl)),
             None if is_ddl => Ok(Op::Ddl),
@@ -218,7 +218,7 @@ impl<'a> Message<'a> {
     }
 
     fn envelope(self, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
-        let is_ddl = self.is_ddl.is_some_and(|flag| flag.0);
+        let is_ddl = self.is_ddl.unwrap_or(false);
         let (quirks, quoting) =
             if self.tidb.is_some() { (&TIDB, Quoting::None) } else { (reading.variant.quirks, reading.variant.quoting) };
         let mut envelope = Envelope {

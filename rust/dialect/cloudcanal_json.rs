@@ -21,7 +21,7 @@ use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueForm
 use crate::interner::Quoting;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::json::Cursor;
-use crate::wire::json_de::{CowStr, Flag, RawNested, member_names};
+use crate::wire::json_de::{CowStr, RawNested, member_names};
 use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -112,9 +112,9 @@ struct Message<'a> {
     /// Declared type of each column.
     #[serde(default)]
     db_val_type: Types,
-    is_ddl: Option<Flag>,
+    is_ddl: Option<bool>,
     /// `isDdl` in older messages.
-    ddl: Option<Flag>,
+    ddl: Option<bool>,
     /// `ROWDATA` or `TRANSACTIONEND`.
     entry_type: Option<CowStr<'a>>,
     /// When the source executed the change: milliseconds.
@@ -169,7 +169,7 @@ impl<'a> Message<'a> {
     }
 
     fn is_ddl(&self) -> bool {
-        self.is_ddl.is_some_and(|flag| flag.0) || self.ddl.is_some_and(|flag| flag.0)
+        self.is_ddl.unwrap_or(false) || self.ddl.unwrap_or(false)
     }
 
     fn envelope(self, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {

@@ -7,7 +7,9 @@ use crate::wire::json_de::CowStr;
 /// The operation of a word.
 #[inline]
 pub(super) fn any_case(word: &str, operations: &[(&str, Op)]) -> Option<Op> {
-    operations.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, op)| *op)
+    // Nearly all producers write the usual case, which is cheaper to compare.
+    let exact = operations.iter().find(|(known, _)| *known == word);
+    exact.or_else(|| operations.iter().find(|(known, _)| known.eq_ignore_ascii_case(word))).map(|(_, op)| *op)
 }
 
 /// The fault of rows under a word that is not known: what happened to them cannot be guessed, and they must not be lost.

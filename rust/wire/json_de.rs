@@ -213,21 +213,6 @@ impl<'de> Visitor<'de> for RawValueVisitor {
     }
 }
 
-/// A boolean or its text, as some producers write it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flag(pub bool);
-
-impl<'de> Deserialize<'de> for Flag {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let RawValue(value) = RawValue::deserialize(deserializer)?;
-        match value {
-            Value::Bool(word) | Value::Text(word) if word.eq_ignore_ascii_case("true") => Ok(Flag(true)),
-            Value::Bool(word) | Value::Text(word) if word.eq_ignore_ascii_case("false") => Ok(Flag(false)),
-            _ => Err(serde::de::Error::custom("expected a boolean")),
-        }
-    }
-}
-
 /// Whether a member is there, whatever its value is: for `deserialize_with`.
 pub(crate) fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     serde::de::IgnoredAny::deserialize(deserializer).map(|_| true)
@@ -334,6 +319,9 @@ impl<'a, C: Context<'a>> Deserializer<'a> for JsonValue<'_, 'a, C> {
     fn deserialize_bool<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value> {
         match self.first() {
             Some(b't' | b'f') => visitor.visit_bool(self.cursor.boolean()?),
+            // Some producers write it as text.
+            Some(b'"') if self.cursor.eat("\"true\"") => visitor.visit_bool(true),
+            Some(b'"') if self.cursor.eat("\"false\"") => visitor.visit_bool(false),
             _ => Err(self.wrong_type("a boolean")),
         }
     }
