@@ -46,7 +46,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     template: Some(&TEMPLATE),
 };
 
-/// The words of `type`, as they stand in JSON.
+/// The words of `type`, with their quotes in JSON.
 const TYPES: [&str; 19] = [
     "\"INSERT\"",
     "\"UPDATE\"",

@@ -46,7 +46,7 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "maxwell-json";
 
-/// The words of `type`, as they stand in JSON.
+/// The words of `type`, with their quotes in JSON.
 const TYPES: [&str; 12] = [
     "\"insert\"",
     "\"update\"",
@@ -146,10 +146,10 @@ struct Message<'a> {
     server_id: Option<i64>,
     #[serde(default)]
     primary_key_columns: Names,
-    /// The row after the change; of a DELETE, the row that is gone.
+    /// The row after the change; of a DELETE, the deleted row.
     #[serde(default)]
     data: RowImage,
-    /// Columns that an update changed, as they were; of TiCDC's DELETE, the row that is gone; of a DDL, the table before it.
+    /// Columns that an update changed, as they were; of TiCDC's DELETE, the deleted row; of a DDL, the table before it.
     #[serde(default)]
     old: RowImage,
     /// The statement of a DDL.

@@ -66,7 +66,7 @@ pub struct Dialect {
     pub wire: Wire,
     /// What it is, in a sentence.
     pub description: &'static str,
-    /// How its messages are told from others.
+    /// How its messages are distinguished from others.
     pub(crate) marks: Marks,
     /// How the dialect of this name or alias writes values.
     pub(crate) variant: fn(&str) -> Variant,

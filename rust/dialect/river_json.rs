@@ -6,7 +6,7 @@
 //!   {"n":"total","t":"decimal(10,2)","v":"12.50","origin_val":"9.00","null":false,"updated":true}],"keys":["id"]}
 //! ```
 //!
-//! Gson leaves out members that are null, unless it was told to write them; `null` tells whether `v` is one. Nothing tells
+//! Gson leaves out members that are null, unless it is configured to write them; `null` says whether `v` is one. Nothing tells
 //! whether `origin_val` was NULL: where nulls are written as empty text, an empty one is delivered as it is.
 
 use std::borrow::Cow;
@@ -113,7 +113,7 @@ struct Column<'a> {
     name: CowStr<'a>,
     #[serde(rename = "t")]
     declared: Option<CowStr<'a>>,
-    /// After an insert or update; of a DELETE, what is gone.
+    /// After an insert or update; of a DELETE, the deleted value.
     #[serde(default, rename = "v")]
     value: RawValue<'a>,
     #[serde(rename = "null")]
@@ -173,7 +173,7 @@ impl<'a> Message<'a> {
         envelope
     }
 
-    /// The declared types, if they are asked for; the cells of `v`, and of an update those before it.
+    /// The declared types, if they are requested; the cells of `v`, and of an update those before it.
     fn cells(&self, op: Op, events: &mut Events<'a, '_, '_>) -> (Option<usize>, Cells, Cells) {
         let mut key = NameId::START;
         let mut keys = Vec::with_capacity(self.columns.len());
@@ -240,7 +240,7 @@ pub(crate) enum Was {
 }
 
 impl Was {
-    /// `is_empty` tells whether `origin_val` is empty text, if there is one.
+    /// `is_empty` says whether `origin_val` is empty text, if there is one.
     #[inline]
     pub fn of(is_empty: Option<bool>, updated: bool, may_be_empty: impl FnOnce() -> bool) -> Self {
         match is_empty {

@@ -310,7 +310,7 @@ impl<'a> Column<'a> {
 }
 
 /// The bytes of a text that Go quoted: letters for some control characters, `\x` for bytes, `\u` and `\U` for what Go does not
-/// call printable. A backslash before anything else stands for itself.
+/// call printable. A backslash before any other character is literal.
 fn unquoted(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -493,7 +493,7 @@ impl<'a> Cursor<'a> {
         Fault::new(Kind::Envelope, format!("expected {expected}, found {found}")).at(at)
     }
 
-    /// A syntax error here: what stands here, and what was expected.
+    /// A syntax error at this byte: what was found, and what was expected.
     #[cold]
     pub fn unexpected(&self, expected: &str) -> Fault {
         let found = match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
@@ -517,7 +517,7 @@ pub(crate) fn same_values(one: &str, other: &str) -> bool {
     matches!((value(one), value(other)), (Ok(one), Ok(other)) if one.same(&other))
 }
 
-/// A text as it stands in JSON.
+/// A text as a JSON string.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -274,7 +274,7 @@ struct Message<'a> {
     shape: Shape,
     /// Whether there are members that are not the envelope's.
     others: bool,
-    /// A flattened row says that it is gone.
+    /// A flat row says that it is deleted.
     deleted: bool,
 }
 
