@@ -26,25 +26,15 @@ macro_rules! named_enum {
             }
         }
 
-        impl $crate::named::Named for $Enum {
-            const NAMES: &'static [(&'static str, $Enum)] = $Enum::NAMES;
-        }
-
         impl<'de> serde::Deserialize<'de> for $Enum {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::named::deserialize(deserializer)
+                $crate::named::deserialize(deserializer, $Enum::NAMES)
             }
         }
     };
 }
 
 pub(crate) use named_enum;
-
-/// Values that have names.
-pub(crate) trait Named: Copy + 'static {
-    /// Every value with its name.
-    const NAMES: &'static [(&'static str, Self)];
-}
 
 /// The value of a name, or an error that lists the names.
 pub(crate) fn find<T: Copy>(name: &str, names: &[(&str, T)]) -> Result<T, String> {
@@ -56,9 +46,9 @@ pub(crate) fn find<T: Copy>(name: &str, names: &[(&str, T)]) -> Result<T, String
 }
 
 /// The value of a name that is deserialized.
-pub(crate) fn deserialize<'de, T: Named, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub(crate) fn deserialize<'de, T: Copy, D: Deserializer<'de>>(deserializer: D, names: &[(&str, T)]) -> Result<T, D::Error> {
     let name = String::deserialize(deserializer)?;
-    find(&name, T::NAMES).map_err(D::Error::custom)
+    find(&name, names).map_err(D::Error::custom)
 }
 
 /// Deserializes a sequence of names. A single text is an error: it would be read as a sequence of its characters.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use arrow_schema::Fields;
 use regex::Regex;
-use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 use crate::columns::ZeroDate;
@@ -153,8 +152,7 @@ fn by_column<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) ->
 }
 
 fn missing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    let name = String::deserialize(deserializer)?;
-    named::find(&name, &[("null", false), ("error", true)]).map_err(D::Error::custom)
+    named::deserialize(deserializer, &[("null", false), ("error", true)])
 }
 
 /// Returns the value of a name that is given for an argument.

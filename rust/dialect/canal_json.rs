@@ -97,6 +97,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         ("mysqlType", Hole::DeclaredTypes),
         ("_tidb.commitTs", Hole::Integer(|source, number| source.commit_ts = Some(number))),
     ],
+    wrapper: None,
     table: Place::Either(128),
     op: row_op,
     ends_with_op: true,

@@ -64,6 +64,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         ("sendTs", Hole::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
         ("dbValType", Hole::DeclaredTypes),
     ],
+    wrapper: None,
     table: Place::Either(128),
     op: row_op,
     ends_with_op: false,

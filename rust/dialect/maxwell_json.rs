@@ -82,6 +82,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         ("data", Hole::After),
         ("old", Hole::Before),
     ],
+    wrapper: None,
     table: Place::Head(160),
     op: row_op,
     ends_with_op: false,

@@ -62,6 +62,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
             }),
         ),
     ],
+    wrapper: None,
     table: Place::Head(256),
     op: row_op,
     ends_with_op: false,

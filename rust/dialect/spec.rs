@@ -9,6 +9,8 @@ pub(crate) struct TemplateSpec {
     pub members: fn() -> &'static [&'static str],
     /// The members with varying values, by their path.
     pub holes: &'static [(&'static str, Hole)],
+    /// The member that may contain the whole message: paths in it are those of a message without it.
+    pub wrapper: Option<&'static str>,
     /// The part of a message with the table's name, by which templates are looked up.
     pub table: Place,
     /// Parses an operation name.

@@ -148,7 +148,8 @@ impl<'t> TemplateBuilder<'t> {
     fn member(&mut self, cursor: &mut Cursor<'t>, path: &str, name: &str, depth: u32) -> Option<()> {
         let first = cursor.peek()?;
         let start = cursor.at();
-        let hole = self.spec.holes.iter().find(|(member, _)| *member == path).map(|(_, hole)| *hole);
+        let inner = self.inner_path(path);
+        let hole = self.spec.holes.iter().find(|(member, _)| *member == inner).map(|(_, hole)| *hole);
         match hole {
             Some(Hole::DeclaredTypes) if first == b'{' && self.compares_types => self.types(cursor),
             Some(Hole::DeclaredTypes | Hole::Object) if first == b'{' => self.hole(cursor, Hole::Object),
@@ -182,7 +183,15 @@ impl<'t> TemplateBuilder<'t> {
 
     /// Whether an object contains holes.
     fn has_holes(&self, path: &str) -> bool {
-        self.spec.holes.iter().any(|(member, _)| member.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+        let inner = self.inner_path(path);
+        let is_within = |member: &str| member.strip_prefix(inner).is_some_and(|rest| rest.starts_with('.'));
+        self.spec.wrapper == Some(path) || self.spec.holes.iter().any(|(member, _)| is_within(member))
+    }
+
+    /// The path of a member within the wrapper, if it is in one.
+    fn inner_path<'p>(&self, path: &'p str) -> &'p str {
+        let within = self.spec.wrapper.and_then(|wrapper| path.strip_prefix(wrapper));
+        within.and_then(|rest| rest.strip_prefix('.')).unwrap_or(path)
     }
 
     /// Ends the current literal and skips the value in the hole.
