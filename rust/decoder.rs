@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray,
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use bumpalo::Bump;
 
-use crate::dialect::{self, Caches, Dialect, DialectOptions, Read, ReadContext, Variant, Wire, begins_like_json, claim_check};
+use crate::dialect::{self, Caches, Dialect, DialectOptions, Read, ReadContext, Wire, begins_like_json, claim_check, without_schema_id};
 use crate::error::{Error, Fault, Kind, Result};
 use crate::event::{Capacity, Events, Interned, Op};
 use crate::interner::{ColumnNames, Interner, MemberNames};
@@ -193,6 +193,7 @@ impl Decoder {
             "auto" => None,
             name => Some(dialect::find(name).ok_or_else(|| unknown_dialect(name))?),
         };
+        dialect.map_or(Ok(()), |dialect| dialect::check_effects(dialect, &options))?;
         let plan = Plan::new(&options)?;
         let names = plan.table.iter().flat_map(|table| table.iter()).map(|field| field.name().as_str());
         let columns = ColumnNames::new(names, options.case_sensitive).map_err(|name| format!("schema: column {name:?} stands twice"))?;
@@ -213,6 +214,11 @@ impl Decoder {
             fields.push(Arc::new(Field::new(name, data_type, true)));
         }
         Ok(Arc::new(Schema::new(fields)))
+    }
+
+    /// Returns the names of the table's columns; none without a schema.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        self.plan.table.iter().flat_map(|table| table.iter()).map(|field| field.name().as_str())
     }
 
     /// Returns the counters over all calls so far.
@@ -266,7 +272,7 @@ impl Decoder {
 
     /// Reads the messages, chunk by chunk.
     fn read_all(&self, input: &Input<'_>, reader: &mut impl ChunkReader) -> Result<(), DecodeError> {
-        let mut keys = Interner::new(&self.columns, self.variant(self.dialect).quoting);
+        let mut keys = Interner::new(&self.columns);
         let mut members = MemberNames::default();
         let mut types = DeclaredTypes::new(self.plan.has_field(EnvelopeField::ColumnTypes));
         let mut capacity = Capacity::default();
@@ -350,7 +356,8 @@ impl Decoder {
 
     fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
         // Only JSON is distinguishable from compressed bytes: the other formats may begin with any byte.
-        let is_plain = |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_json(bytes);
+        let is_plain =
+            |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_json(without_schema_id(bytes));
         let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| match claim_check::unwrap(&bytes) {
             None => Ok(Payload::Bytes(bytes)),
             Some(stored) => {
@@ -389,12 +396,17 @@ impl Decoder {
         events: &mut Events<'a, '_, '_>,
         caches: &mut Caches<'a>,
     ) -> Result<&'static Dialect> {
-        let dialect = self.dialect.or_else(|| dialect::detect(bytes)).ok_or_else(|| dialect::undetected(bytes))?;
-        let variant = self.variant(Some(dialect));
-        let reading = ReadContext { variant, lenient: self.options.lenient, key, options: &self.dialect_options };
-        events.set_dialect(dialect.name);
+        let detect = || dialect::detect_with(&self.dialect_options, bytes);
+        let dialect = self.dialect.or_else(detect).ok_or_else(|| dialect::undetected(bytes))?;
+        let quirks = (dialect.quirks)(&self.options.dialect);
+        let reading = ReadContext { quirks, lenient: self.options.lenient, key, options: &self.dialect_options };
+        events.set_dialect(quirks);
         match dialect.read {
-            Read::Text(read) => read(utf8::text(bytes, "the message is not UTF-8")?, &reading, events),
+            Read::Text(read) => {
+                let json = without_schema_id(bytes);
+                let text = utf8::text(json, "the message is not UTF-8");
+                text.and_then(|text| read(text, &reading, events)).map_err(|fault| fault.shifted(bytes.len() - json.len()))
+            }
             Read::Bytes(read) => read(bytes, &reading, events, caches),
             Read::Keyed(read) => read(bytes, &reading, events),
         }?;
@@ -407,13 +419,8 @@ impl Decoder {
             Payload::Bytes(bytes) if self.options.templates && self.dialect.is_none_or(|dialect| dialect.template.is_some()) => bytes,
             _ => return None,
         };
-        let text = simdutf8::basic::from_utf8(bytes).ok()?;
+        let text = simdutf8::basic::from_utf8(without_schema_id(bytes)).ok()?;
         text.starts_with('{').then_some(Incoming { text, key, index, lenient: self.options.lenient })
-    }
-
-    fn variant(&self, dialect: Option<&Dialect>) -> Variant {
-        let fallback = Variant::default();
-        dialect.map_or(fallback, |dialect| (dialect.variant)(&self.options.dialect))
     }
 
     fn dialect_name(&self) -> &'static str {
@@ -448,7 +455,7 @@ fn unknown_dialect(name: &str) -> String {
 
 /// Detects the dialect of a message, which may be compressed or claim-checked by TiCDC.
 pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
-    let expanded = expand(message, Compression::Auto, begins_like_json).unwrap_or(Cow::Borrowed(message));
+    let expanded = expand(message, Compression::Auto, |bytes| begins_like_json(without_schema_id(bytes))).unwrap_or(Cow::Borrowed(message));
     match claim_check::unwrap(&expanded) {
         Some(Ok(stored)) => dialect::detect(&stored.value),
         _ => dialect::detect(&expanded),

@@ -10,7 +10,7 @@ use bumpalo::Bump;
 use hashbrown::HashSet;
 
 use crate::error::{Fault, Result};
-use crate::interner::{Interner, MemberNames, NameId};
+use crate::interner::{Interner, MemberNames, NameId, Quoting};
 use crate::mysql::types::DeclaredTypes;
 use crate::named::named_enum;
 use crate::value::Value;
@@ -83,6 +83,8 @@ pub(crate) struct Quirks {
     pub declares_lengths: bool,
     /// The format of values.
     pub format: ValueFormat,
+    /// The quoting of names.
+    pub quoting: Quoting,
 }
 
 /// The format in which a dialect writes values.
@@ -420,8 +422,16 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     }
 
     /// Sets the current message's dialect.
-    pub fn set_dialect(&mut self, name: &'static str) {
-        self.dialect = name;
+    pub fn set_dialect(&mut self, quirks: &'static Quirks) {
+        self.dialect = quirks.dialect;
+        self.set_quoting(quirks.quoting);
+    }
+
+    /// Sets the quoting of the names that are read next.
+    pub fn set_quoting(&mut self, quoting: Quoting) {
+        if self.keys.set_quoting(quoting) {
+            self.last_names = Default::default();
+        }
     }
 
     /// Begins the message with this index in the input.

@@ -51,6 +51,9 @@ pub(crate) struct Interner<'s> {
 
 const NEAR: usize = 256;
 
+/// The quoted form of a name that is never predicted: JSON does not contain it.
+const NEVER: &str = "\0";
+
 /// The names that have an index of their own.
 #[derive(Clone, Copy)]
 enum KnownNames<'s> {
@@ -141,6 +144,12 @@ impl Key {
         self.quoted.len() == raw.len() + 3 && self.quoted.as_bytes().get(1..raw.len() + 1) == Some(raw.as_bytes())
     }
 
+    /// Whether this is the name, which means the same in every quoting.
+    #[inline]
+    fn is_named(&self, name: &str) -> bool {
+        *self.name == *name && *self.quoted != *NEVER
+    }
+
     /// Skips the key if it comes next.
     #[inline(always)]
     fn eat(&self, cursor: &mut Cursor<'_>) -> bool {
@@ -159,15 +168,21 @@ impl<'s> Interner<'s> {
     /// Limit of interned names: far more than the tables of a topic have, so only generated names reach it.
     pub const MOST: usize = 1 << 16;
 
-    pub fn new(columns: &'s ColumnNames, quoting: Quoting) -> Self {
-        Self::of(KnownNames::Columns(columns), quoting)
+    pub fn new(columns: &'s ColumnNames) -> Self {
+        Self::of(KnownNames::Columns(columns))
     }
 
-    fn of(known: KnownNames<'s>, quoting: Quoting) -> Self {
-        let mut keys =
-            Interner { known, quoting, keys: Vec::new(), ids: HashMap::new(), by_name: HashMap::new(), near: [NameId::START; NEAR] };
+    fn of(known: KnownNames<'s>) -> Self {
+        let (ids, by_name) = (HashMap::new(), HashMap::new());
+        let mut keys = Interner { known, quoting: Quoting::None, keys: Vec::new(), ids, by_name, near: [NameId::START; NEAR] };
         keys.forget();
         keys
+    }
+
+    /// Sets the quoting of the names that are read next. Returns whether it is another than before.
+    #[inline]
+    pub fn set_quoting(&mut self, quoting: Quoting) -> bool {
+        std::mem::replace(&mut self.quoting, quoting) != quoting
     }
 
     /// Resets the interner if it has too many names, and returns whether it did: earlier ids are invalid then.
@@ -185,7 +200,7 @@ impl<'s> Interner<'s> {
         self.keys.clear();
         self.near = [NameId::START; NEAR];
         // `NameId::START`, which is no name.
-        self.keys.push(Key::new("".into(), "".into(), None));
+        self.keys.push(Key::new(NEVER.into(), "".into(), None));
     }
 
     pub fn len(&self) -> usize {
@@ -195,11 +210,6 @@ impl<'s> Interner<'s> {
     #[inline]
     pub fn name(&self, id: NameId) -> &str {
         self.keys.get(id.index()).map_or("", |key| &key.name)
-    }
-
-    /// Returns a name without its producer's quoting.
-    pub fn unquoted<'n>(&self, name: &'n str) -> std::borrow::Cow<'n, str> {
-        self.quoting.undo(name)
     }
 
     /// Returns the index of the requested column, or of the struct's member, with this name.
@@ -270,7 +280,7 @@ impl<'s> Interner<'s> {
     #[inline]
     pub fn plain(&mut self, name: &str, previous: NameId) -> NameId {
         let guess = self.keys.get(previous.index()).map_or(NameId::START, |key| key.next);
-        if guess != NameId::START && self.keys.get(guess.index()).is_some_and(|key| *key.name == *name) {
+        if guess != NameId::START && self.keys.get(guess.index()).is_some_and(|key| key.is_named(name)) {
             return guess;
         }
         let id = self.intern_plain(name);
@@ -284,19 +294,21 @@ impl<'s> Interner<'s> {
     pub fn intern_plain(&mut self, name: &str) -> NameId {
         let print = fingerprint(name.as_bytes());
         let near = self.near.get(print).copied().unwrap_or(NameId::START);
-        if near != NameId::START && self.keys.get(near.index()).is_some_and(|key| *key.name == *name) {
+        if near != NameId::START && self.keys.get(near.index()).is_some_and(|key| key.is_named(name)) {
             return near;
         }
-        let name = self.quoting.undo(name);
-        match self.by_name.get(&*name) {
+        let unquoted = self.quoting.undo(name);
+        match self.by_name.get(&*unquoted) {
             Some(&id) => id,
-            None => self.push(&json::quoted(&name), &name),
+            None => self.push(json::quoted(&unquoted), &unquoted),
         }
     }
 
-    fn push(&mut self, quoted: &str, name: &str) -> NameId {
+    fn push(&mut self, quoted: String, name: &str) -> NameId {
         let id = NameId(self.keys.len() as u32);
-        self.keys.push(Key::new(format!("{quoted}:"), name.into(), self.known.find(name)));
+        // What a name with a backtick means depends on the message's quoting, so it is never predicted.
+        let quoted = if name.contains('`') { NEVER.into() } else { quoted + ":" };
+        self.keys.push(Key::new(quoted, name.into(), self.known.find(name)));
         self.by_name.insert(name.into(), id);
         id
     }
@@ -304,11 +316,15 @@ impl<'s> Interner<'s> {
     fn add(&mut self, text: Text<'_>) -> Result<NameId> {
         let decoded = text.decode()?;
         let name = self.quoting.undo(&decoded);
+        let is_plain = !decoded.contains('`');
         let id = match self.by_name.get(&*name) {
             Some(&id) => id,
-            None => self.push(&format!("\"{}\"", text.raw), &name),
+            None if is_plain => self.push(format!("\"{}\"", text.raw), &name),
+            None => self.push(json::quoted(&name), &name),
         };
-        self.ids.insert(text.raw.into(), id);
+        if is_plain {
+            self.ids.insert(text.raw.into(), id);
+        }
         Ok(id)
     }
 }
@@ -331,7 +347,7 @@ impl MemberNames {
 
     #[cold]
     fn add(&mut self, members: &'static [&'static str]) -> usize {
-        self.0.push((members, Interner::of(KnownNames::Members(members), Quoting::None)));
+        self.0.push((members, Interner::of(KnownNames::Members(members))));
         self.0.len() - 1
     }
 

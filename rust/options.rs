@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use crate::columns::ZeroDate;
 use crate::mysql::zone::Zone;
 use crate::named::{self, named_enum};
+use crate::wire::binary_text::BinaryText;
 use crate::wire::compression::Compression;
 
 named_enum! {
@@ -91,17 +92,19 @@ pub struct Options {
     pub missing_is_error: bool,
     /// Whether JSON strings may contain control characters.
     pub lenient: bool,
-    /// MySQL types of columns whose messages do not declare them (Debezium without its schema part).
+    /// MySQL types of columns: they outrank those that messages declare.
     #[serde(deserialize_with = "by_column")]
     pub column_types: Vec<(String, String)>,
     /// Debezium's `decimal.handling.mode`.
     pub decimal_handling_mode: Option<String>,
     /// Debezium's `time.precision.mode`.
     pub time_precision_mode: Option<String>,
-    /// Debezium's `binary.handling.mode`.
+    /// How bytes are written as text: Debezium's `binary.handling.mode`, for every JSON dialect.
     pub binary_handling_mode: Option<String>,
     /// Debezium's `bigint.unsigned.handling.mode`.
     pub bigint_unsigned_handling_mode: Option<String>,
+    /// Whether messages are rows without an envelope, as Debezium's `ExtractNewRecordState` writes them by default.
+    pub unwrapped: bool,
     /// Writer schema of DTS's Avro records as JSON text, if it is none of the published ones.
     pub writer_schema: Option<String>,
     /// Whether messages may be decoded by templates of earlier ones. The output does not depend on it; it is turned off only to
@@ -135,6 +138,7 @@ impl Default for Options {
             time_precision_mode: None,
             binary_handling_mode: None,
             bigint_unsigned_handling_mode: None,
+            unwrapped: false,
             writer_schema: None,
             templates: true,
         }
@@ -169,6 +173,24 @@ impl Options {
 
     pub(crate) fn zero_date(&self) -> Result<ZeroDate, String> {
         named("zero_date", &self.zero_date, &[("null", ZeroDate::Null), ("error", ZeroDate::Error), ("text", ZeroDate::Text)])
+    }
+
+    pub(crate) fn binary_text(&self) -> Result<Option<BinaryText>, String> {
+        self.binary_handling_mode.as_deref().map(|name| named("binary_handling_mode", name, &BinaryText::NAMES)).transpose()
+    }
+
+    /// The options that are set and have an effect on some dialects only.
+    pub(crate) fn of_dialects(&self) -> impl Iterator<Item = &'static str> {
+        let set = [
+            ("bigint_unsigned_handling_mode", self.bigint_unsigned_handling_mode.is_some()),
+            ("binary_handling_mode", self.binary_handling_mode.is_some()),
+            ("decimal_handling_mode", self.decimal_handling_mode.is_some()),
+            ("lenient", self.lenient),
+            ("time_precision_mode", self.time_precision_mode.is_some()),
+            ("unwrapped", self.unwrapped),
+            ("writer_schema", self.writer_schema.is_some()),
+        ];
+        set.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name)
     }
 }
 

@@ -68,7 +68,13 @@ impl PyDecoder {
         dict.set_item("filtered", metrics.filtered)?;
         dict.set_item("dropped", metrics.dropped)?;
         dict.set_item("errors", metrics.errors)?;
+        dict.set_item("missing_columns", metrics.missing)?;
         Ok(dict)
+    }
+
+    #[getter]
+    fn columns(&self) -> Vec<&str> {
+        self.core.columns().collect()
     }
 }
 

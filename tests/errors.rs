@@ -192,7 +192,12 @@ fn messages_of_other_dialects_that_cannot_be_read() {
         ("debezium-json", r#"{"op":"c"}"#, None, "after: a row of this insert has no image"),
         ("debezium-json", r#"{"op":"d","before":null}"#, None, "before: a row of this delete has no image"),
         ("debezium-json", r#"{"ts_ms":1,"source":{"table":"t"}}"#, None, "op: is missing"),
-        ("debezium-json", r#"{"a":1}"#, None, "op: is missing, and so is all else that Debezium writes"),
+        (
+            "debezium-json",
+            r#"{"a":1}"#,
+            None,
+            "op: is missing, and so is all else that Debezium writes; if the message is a row without an envelope, set unwrapped=True",
+        ),
         ("cloudcanal-json", r#"{"data":5}"#, Some(8), "data: expected an array of objects, an object or null, found a number"),
         ("cloudcanal-json", "{}", None, "action: is missing"),
         ("cloudcanal-json", r#"{"action":"INSERT"}"#, None, "data: insert without a row"),

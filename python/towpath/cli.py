@@ -218,8 +218,9 @@ def _print_metrics(metrics: _Metrics) -> int:
     """Print the metrics to standard error, where they do not mix with rows, and return the exit status."""
     errors = metrics["errors"]
     kinds = "".join(f"{', ' if at else ': '}{count} {kind}" for at, (kind, count) in enumerate(sorted(errors.items())))
-    counts = [f"{count} {name}" for name, count in metrics.items() if name != "errors"]
-    print("\n".join([*counts, f"{sum(errors.values())} errors{kinds}"]), file=sys.stderr)
+    counts = [f"{count} {name}" for name, count in metrics.items() if isinstance(count, int)]
+    missing = [f"{count} rows without column {name!r}" for name, count in metrics["missing_columns"].items()]
+    print("\n".join([*counts, f"{sum(errors.values())} errors{kinds}", *missing]), file=sys.stderr)
     return DECODE_ERRORS if any(errors.values()) else SUCCESS
 
 

@@ -6,14 +6,11 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int32Array, OffsetSizeTrait, StructArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Fields};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 
 use super::bytes::Bytes;
 use super::nulls::Nulls;
 use super::{ColumnBuilder, Context, Forecast, conversion_fault};
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::ValueFormat;
 use crate::mysql::number::{ParseError, integer};
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::value::{Unread, Value};
@@ -97,8 +94,8 @@ pub(super) fn stored_bytes(value: &Value<'_>, declared: Option<&DeclaredType>, c
         Value::Text(_) | Value::Escaped(_) | Value::Number(_) => value.text()?,
         _ => return Err(conversion_fault(value, ParseError::Type, "binary")),
     };
-    if matches!(context.format(), ValueFormat::Base64 | ValueFormat::Base64AndJson) && !matches!(value, Value::Number(_)) {
-        let bytes = STANDARD.decode(&*text).map_err(|_| conversion_fault(value, ParseError::Type, "base64 text"))?;
+    if let Some(form) = context.binary_text().filter(|_| !matches!(value, Value::Number(_)) && !has_characters(declared)) {
+        let bytes = form.decode(&text).ok_or_else(|| Fault::new(Kind::Type, format!("{} is not {}", excerpt(&text), form.describe())))?;
         out.extend_from_slice(&bytes);
         pad_binary(declared, out);
         return Ok(());
@@ -119,6 +116,12 @@ pub(super) fn stored_bytes(value: &Value<'_>, declared: Option<&DeclaredType>, c
         }
         _ => Err(conversion_fault(value, ParseError::Type, "binary")),
     }
+}
+
+/// Whether a column has text or digits, which are not encoded as bytes are.
+fn has_characters(declared: Option<&DeclaredType>) -> bool {
+    use TypeFamily::{Binary, Blob, Geometry, Unknown};
+    declared.is_some_and(|declared| !matches!(declared.family, Binary | Blob | Geometry | Unknown))
 }
 
 /// Restores the trailing zero bytes of a `binary(n)`, which producers strip.
@@ -182,7 +185,7 @@ impl Geometries {
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         self.scratch.clear();
         let declared = context.declared();
-        if declared.is_some_and(|declared| declared.encoding == Encoding::Wkb) {
+        if context.declared_by_message().is_some_and(|declared| declared.encoding == Encoding::Wkb) {
             return Err(Fault::new(Kind::Type, "the message does not carry the geometry's SRID; ask binary"));
         }
         stored_bytes(value, declared, context, &mut self.scratch)?;

@@ -28,6 +28,7 @@ use crate::mysql::number::ParseError;
 use crate::mysql::types::{DeclaredType, DeclaredTypes};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
+use crate::wire::binary_text::BinaryText;
 pub(crate) use bytes::Bytes;
 pub(crate) use nulls::Nulls;
 
@@ -46,8 +47,10 @@ pub(crate) struct ValueOptions {
     pub zero_date: ZeroDate,
     /// Members of this column's enum or set, for messages that do not declare them.
     pub labels: Arc<[String]>,
-    /// This column's type, for messages that do not declare it.
+    /// This column's type by the user, which outranks what messages declare.
     pub declared: Option<Arc<DeclaredType>>,
+    /// How bytes are written as text, if the user says so.
+    pub binary: Option<BinaryText>,
 }
 
 /// What a message declares about the values of a row.
@@ -68,27 +71,31 @@ pub(crate) struct Context<'c> {
     types: &'c DeclaredTypes,
     row: RowDeclaration,
     column: Option<usize>,
-    /// Type configured by the user, for messages that declare none.
-    configured: Option<&'c DeclaredType>,
+    options: Option<&'c ValueOptions>,
 }
 
 impl<'c> Context<'c> {
-    /// Context of a column whose rows share one declaration; `configured` is the user's type for messages that declare none.
-    pub fn of_column(
-        types: &'c DeclaredTypes,
-        quirks: &'static Quirks,
-        block: Option<usize>,
-        column: usize,
-        configured: Option<&'c DeclaredType>,
-    ) -> Self {
-        Context { types, row: RowDeclaration { quirks, types: block }, column: Some(column), configured }
+    /// Context of a column whose rows share one declaration.
+    pub fn of_column(types: &'c DeclaredTypes, row: RowDeclaration, column: usize, options: Option<&'c ValueOptions>) -> Self {
+        Context { types, row, column: Some(column), options }
     }
 
-    /// The declared type of the value's column.
+    /// The type of the value's column: by the user, else by the message.
     #[inline]
     pub fn declared(&self) -> Option<&'c DeclaredType> {
-        let by_message = self.row.types.and_then(|block| self.types.of_column(block, self.column?));
-        by_message.or(self.configured)
+        self.options.and_then(|options| options.declared.as_deref()).or_else(|| self.declared_by_message())
+    }
+
+    /// The type of the value's column that the message declares.
+    #[inline]
+    pub fn declared_by_message(&self) -> Option<&'c DeclaredType> {
+        self.row.types.and_then(|block| self.types.of_column(block, self.column?))
+    }
+
+    /// How bytes are written as text: by the user, else by the dialect. `None`: each character is a byte.
+    pub fn binary_text(&self) -> Option<BinaryText> {
+        let by_dialect = || matches!(self.format(), ValueFormat::Base64 | ValueFormat::Base64AndJson).then_some(BinaryText::Base64);
+        self.options.and_then(|options| options.binary).or_else(by_dialect)
     }
 
     /// Whether a declared type without a length really has none, as in DDL. Some producers omit all lengths, and single messages
@@ -109,7 +116,7 @@ impl<'c> Context<'c> {
 
     /// Context of a nested value, which has no declared type.
     pub fn inner(&self) -> Context<'c> {
-        Context { types: self.types, row: self.row, column: None, configured: None }
+        Context { types: self.types, row: self.row, column: None, options: None }
     }
 }
 

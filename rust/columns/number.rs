@@ -85,9 +85,9 @@ fn coerce(value: &Value<'_>, declared: Option<&DeclaredType>, configured: &[Stri
     }
 }
 
-/// The labels that the message declares, else those configured by the user.
+/// The labels that the user configured, else those that the message declares.
 pub(super) fn labels<'l>(declared: Option<&'l DeclaredType>, configured: &'l [String]) -> &'l [String] {
-    declared.map(|declared| &*declared.labels).filter(|labels| !labels.is_empty()).unwrap_or(configured)
+    if configured.is_empty() { declared.map_or(&[], |declared| &*declared.labels) } else { configured }
 }
 
 fn enum_index(label: &str, labels: &[String]) -> Option<usize> {

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::json_members::{Images, Names, Repeated, Types, nested, read_record, text};
 use super::operations::{any_case, unknown_operation};
-use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
+use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
@@ -41,8 +41,9 @@ pub(super) const DIALECT: Dialect = Dialect {
         Mark::Name("_tidb"),
         Mark::Texts("type", &TYPES),
     ]),
-    variant,
+    quirks,
     read: Read::Text(read),
+    options: JSON_OPTIONS,
     template: Some(&TEMPLATE),
 };
 
@@ -73,15 +74,12 @@ const NAME: &str = "canal-json";
 const TICDC: &str = "ticdc-canal-json";
 
 /// Alibaba canal: declared types are the DDL's own text.
-static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text };
+static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text, quoting: Quoting::Backticks };
 /// TiCDC leaves the parameters of types out.
-static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text };
+static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
 
-fn variant(name: &str) -> Variant {
-    match name {
-        TICDC => Variant { quirks: &TIDB, quoting: Quoting::None },
-        _ => Variant { quirks: &CANAL, quoting: Quoting::Backticks },
-    }
+fn quirks(name: &str) -> &'static Quirks {
+    if name == TICDC { &TIDB } else { &CANAL }
 }
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
@@ -220,11 +218,10 @@ impl<'a> Message<'a> {
 
     fn envelope(self, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
         let is_ddl = self.is_ddl.unwrap_or(false);
-        let (quirks, quoting) =
-            if self.tidb.is_some() { (&TIDB, Quoting::None) } else { (reading.variant.quirks, reading.variant.quoting) };
+        let quirks = if self.tidb.is_some() { &TIDB } else { reading.quirks };
         let mut envelope = Envelope {
-            database: unquoted(self.database, quoting),
-            table: unquoted(self.table, quoting),
+            database: unquoted(self.database, quirks.quoting),
+            table: unquoted(self.table, quirks.quoting),
             primary_key: self.pk_names.0,
             sql: text(self.sql).filter(|sql| is_ddl || !sql.is_empty()),
             table_changes: nested(self.table_changes),

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::json_members::{Images, Names, Repeated, Types, nested, read_record, text};
 use super::operations::{any_case, unknown_operation};
-use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
+use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
@@ -40,18 +40,15 @@ pub(super) const DIALECT: Dialect = Dialect {
         Mark::Name("pks"),
         Mark::Name("bid"),
     ]),
-    variant,
+    quirks: |_| &CLOUDCANAL,
     read: Read::Text(read),
+    options: JSON_OPTIONS,
     template: Some(&TEMPLATE),
 };
 
 const NAME: &str = "cloudcanal-json";
 
-static CLOUDCANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text };
-
-fn variant(_: &str) -> Variant {
-    Variant { quirks: &CLOUDCANAL, quoting: Quoting::None }
-}
+static CLOUDCANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text, quoting: Quoting::None };
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
@@ -191,7 +188,7 @@ impl<'a> Message<'a> {
                 message_id: self.bid,
                 ..Source::default()
             },
-            ..Envelope::empty(reading.variant.quirks)
+            ..Envelope::empty(reading.quirks)
         }
     }
 

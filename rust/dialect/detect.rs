@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use hashbrown::HashMap;
 
-use super::{DIALECTS, Dialect, Marks, begins_like_json};
+use super::{DIALECTS, Dialect, Marks, begins_like_json, without_schema_id};
 use crate::error::{Fault, Kind};
 use crate::wire::json::{BYTE_ORDER_MARK, Cursor};
 use crate::wire::utf8;
@@ -59,7 +59,8 @@ pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
 
 /// Detects the dialect of a message.
 pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
-    let by_members = if begins_like_json(message) { simdutf8::basic::from_utf8(message).ok().and_then(by_members) } else { None };
+    let json = Some(without_schema_id(message)).filter(|json| begins_like_json(json));
+    let by_members = json.and_then(|json| simdutf8::basic::from_utf8(json).ok()).and_then(by_members);
     by_members.or_else(|| {
         DIALECTS.iter().find(|dialect| match dialect.marks {
             Marks::Bytes(begins) => begins(message),

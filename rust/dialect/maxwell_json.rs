@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::json_members::{Names, RowImage, nested, read_record, text};
 use super::operations::{any_case, unknown_operation};
-use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
+use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
@@ -39,8 +39,9 @@ pub(super) const DIALECT: Dialect = Dialect {
         Mark::Name("primary_key_columns"),
         Mark::Texts("type", &TYPES),
     ]),
-    variant,
+    quirks: |_| &MAXWELL,
     read: Read::Text(read),
+    options: JSON_OPTIONS,
     template: Some(&TEMPLATE),
 };
 
@@ -62,13 +63,9 @@ const TYPES: [&str; 12] = [
     "\"database-drop\"",
 ];
 
-static MAXWELL: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Base64AndJson };
+static MAXWELL: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Base64AndJson, quoting: Quoting::None };
 /// TiCDC writes JSON columns as text.
-static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Base64 };
-
-fn variant(_: &str) -> Variant {
-    Variant { quirks: &MAXWELL, quoting: Quoting::None }
-}
+static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Base64, quoting: Quoting::None };
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
@@ -188,7 +185,7 @@ impl<'a> Message<'a> {
                 transaction_id: self.xid.map(|xid| Cow::Owned(xid.to_string())),
                 ..Source::default()
             },
-            ..Envelope::empty(reading.variant.quirks)
+            ..Envelope::empty(reading.quirks)
         };
         if let Some(CowStr(Cow::Borrowed(text))) = self.position {
             place(&mut envelope.source, text);

@@ -15,9 +15,9 @@ pub(crate) mod spec;
 mod ticdc_open;
 
 use crate::error::Result;
-use crate::event::{Events, Quirks, ValueFormat};
-use crate::interner::Quoting;
+use crate::event::{Events, Quirks};
 use crate::options::Options;
+use crate::wire::binary_text::BinaryText;
 use crate::wire::json::BYTE_ORDER_MARK;
 
 pub(crate) use debezium::connect_values;
@@ -54,6 +54,14 @@ pub(crate) fn begins_like_json(bytes: &[u8]) -> bool {
     bytes.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| matches!(b, b'{' | b'[' | b'"' | b'n'))
 }
 
+/// The JSON of a message: Confluent's converters write a zero byte and the id of a schema before it.
+pub(crate) fn without_schema_id(message: &[u8]) -> &[u8] {
+    match message {
+        [0, _, _, _, _, json @ ..] if begins_like_json(json) => json,
+        _ => message,
+    }
+}
+
 /// One line of the table of dialects.
 pub struct Dialect {
     /// The name by which users ask for it.
@@ -68,9 +76,11 @@ pub struct Dialect {
     pub description: &'static str,
     /// How its messages are distinguished from others.
     pub(crate) marks: Marks,
-    /// How the dialect of this name or alias writes values.
-    pub(crate) variant: fn(&str) -> Variant,
+    /// How the dialect of this name or alias writes values and names.
+    pub(crate) quirks: fn(&str) -> &'static Quirks,
     pub(crate) read: Read,
+    /// The options that have an effect on it, of those that only some dialects have.
+    pub(crate) options: &'static [&'static str],
     /// What differs from message to message of a table, where messages may be read by templates.
     pub(crate) template: Option<&'static TemplateSpec>,
 }
@@ -83,22 +93,12 @@ pub(crate) enum Marks {
     Bytes(fn(&[u8]) -> bool),
 }
 
-/// What a dialect's name says that its messages do not.
-#[derive(Clone, Copy)]
-pub(crate) struct Variant {
-    pub quirks: &'static Quirks,
-    pub quoting: Quoting,
-}
-
-impl Default for Variant {
-    fn default() -> Self {
-        static UNKNOWN: Quirks = Quirks { dialect: "auto", declares_lengths: false, format: ValueFormat::Text };
-        Variant { quirks: &UNKNOWN, quoting: Quoting::Backticks }
-    }
-}
-
 /// What only some dialects ask for, checked.
 pub(crate) struct DialectOptions {
+    /// How bytes are written as text, if the user says so.
+    pub binary: Option<BinaryText>,
+    /// Whether Debezium's messages are rows without an envelope.
+    pub unwrapped: bool,
     /// DTS's writer's schema, if it is none of the published ones.
     pub dts: Option<SchemaPlan>,
 }
@@ -106,14 +106,15 @@ pub(crate) struct DialectOptions {
 impl DialectOptions {
     pub fn new(options: &Options) -> Result<Self, String> {
         let schema = options.writer_schema.as_deref().map(SchemaPlan::compile).transpose();
-        Ok(DialectOptions { dts: schema.map_err(|what| format!("writer_schema: {what}"))? })
+        let dts = schema.map_err(|what| format!("writer_schema: {what}"))?;
+        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, dts })
     }
 }
 
 /// What is known before a message is read.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadContext<'r, 'a> {
-    pub variant: Variant,
+    pub quirks: &'static Quirks,
     pub lenient: bool,
     /// The message's key, if the user named its column.
     pub key: Option<&'a [u8]>,
@@ -135,6 +136,9 @@ pub(crate) struct Caches<'a> {
     dts_avro: dts_avro::RecordCache<'a>,
 }
 
+/// The options of JSON dialects.
+const JSON_OPTIONS: &[&str] = &["binary_handling_mode", "lenient"];
+
 /// Every dialect. Names, detection, documentation and tests go by this table.
 pub static DIALECTS: &[Dialect] = &[
     canal_json::DIALECT,
@@ -150,4 +154,17 @@ pub static DIALECTS: &[Dialect] = &[
 /// The dialect with this name or alias.
 pub fn find(name: &str) -> Option<&'static Dialect> {
     DIALECTS.iter().find(|dialect| dialect.name == name || dialect.aliases.contains(&name))
+}
+
+/// Checks that every option has an effect on the dialect that the user names.
+pub(crate) fn check_effects(dialect: &Dialect, options: &Options) -> Result<(), String> {
+    let Some(option) = options.of_dialects().find(|option| !dialect.options.contains(option)) else { return Ok(()) };
+    let others: Vec<_> = DIALECTS.iter().filter(|other| other.options.contains(&option)).map(|other| other.name).collect();
+    Err(format!("{option}: has no effect on {}; it is an option of {}", dialect.name, others.join(", ")))
+}
+
+/// Detects the dialect of a message. With the option `unwrapped`, other JSON objects are Debezium's rows.
+pub(crate) fn detect_with(options: &DialectOptions, message: &[u8]) -> Option<&'static Dialect> {
+    let row = || (options.unwrapped && begins_like_json(without_schema_id(message))).then_some(&debezium::DIALECT);
+    detect(message).or_else(row)
 }

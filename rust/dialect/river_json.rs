@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::json_members::{Names, read_record, text};
 use super::operations::{any_case, unknown_operation};
-use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
+use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
@@ -34,18 +34,15 @@ pub(super) const DIALECT: Dialect = Dialect {
     wire: Wire::Json,
     description: "KafkaRiverCanal's message of one row with its columns side by side",
     marks: Marks::Members(&[Mark::Name("binlog"), Mark::Name("canalTime"), Mark::Begins("columns", b'['), Mark::Begins("event", b'"')]),
-    variant,
+    quirks: |_| &RIVER,
     read: Read::Text(read),
+    options: JSON_OPTIONS,
     template: Some(&TEMPLATE),
 };
 
 const NAME: &str = "river-json";
 
-static RIVER: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text };
-
-fn variant(_: &str) -> Variant {
-    Variant { quirks: &RIVER, quoting: Quoting::None }
-}
+static RIVER: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text, quoting: Quoting::None };
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
@@ -166,7 +163,7 @@ impl<'a> Message<'a> {
                 produced_time: self.canal_time.and_then(micros_of_epoch),
                 ..Source::default()
             },
-            ..Envelope::empty(reading.variant.quirks)
+            ..Envelope::empty(reading.quirks)
         };
         if let Some(CowStr(Cow::Borrowed(text))) = self.binlog {
             place(&mut envelope.source, text);

@@ -12,17 +12,16 @@
 //! `t` of a column is MySQL's number of its type. Text of blobs and of long texts is base64; binary text is quoted as Go
 //! does it (`strconv.Quote`).
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use super::json_members::text as member_text;
-use super::{Dialect, Marks, Read, ReadContext, Variant, Wire};
-use crate::error::{Fault, Kind, Result};
+use super::{Dialect, JSON_OPTIONS, Marks, Read, ReadContext, Wire};
+use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, ValueFormat};
 use crate::interner::{MemberNames, NameId, Quoting};
 use crate::mysql::types::DeclaredType;
 use crate::value::Value;
+use crate::wire::binary_text::BinaryText;
 use crate::wire::json::Cursor;
 use crate::wire::json_de::{self, Context, CowStr, Part, RawValue, deserialize_part};
 use crate::wire::utf8;
@@ -34,18 +33,15 @@ pub(super) const DIALECT: Dialect = Dialect {
     wire: Wire::Json,
     description: "TiCDC's open protocol: many changes in one record, with the tables in its key",
     marks: Marks::Bytes(detect),
-    variant,
+    quirks: |_| &OPEN,
     read: Read::Keyed(read),
+    options: JSON_OPTIONS,
     template: None,
 };
 
 const NAME: &str = "ticdc-open";
 
-static OPEN: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text };
-
-fn variant(_: &str) -> Variant {
-    Variant { quirks: &OPEN, quoting: Quoting::None }
-}
+static OPEN: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
 
 /// By the first length, which the value's own length bounds, and the object that follows. Resolved records have no object.
 fn detect(value: &[u8]) -> bool {
@@ -123,6 +119,8 @@ deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
 /// Reads one change. Row images declare the types of their columns, and which of them are the key.
 struct Reader<'r, 'a, 's, 'k> {
     events: &'r mut Events<'a, 's, 'k>,
+    /// How bytes are written as text, if the user says so.
+    binary: Option<BinaryText>,
     primary_key: Vec<NameId>,
     /// The declared types of the image with most columns, and how many these are: `p` may have few.
     types: Option<usize>,
@@ -172,13 +170,13 @@ fn text(bytes: &[u8]) -> Result<&str> {
 }
 
 fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-    let mut envelope = Envelope::empty(reading.variant.quirks);
+    let mut envelope = Envelope::empty(reading.quirks);
     envelope.source.event_time = head.ts.map(physical);
     envelope.database = member_text(head.database);
     envelope.table = member_text(head.table);
     envelope.handle_key_only = head.keys_only;
     envelope.claim_check = member_text(head.claim_check);
-    let mut reader = Reader { events, primary_key: Vec::new(), types: None, columns: 0 };
+    let mut reader = Reader { events, binary: reading.options.binary, primary_key: Vec::new(), types: None, columns: 0 };
     let body = if body.is_empty() { Payload::default() } else { reader.payload(text(body)?, reading.lenient)? };
     let Reader { events, primary_key, types, .. } = reader;
     let sql = member_text(body.sql);
@@ -263,7 +261,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
             events.types.declare_as(key, events.keys.column(key), &distinct, || column.declared(&spelling));
         }
         if events.wants_cell(key) {
-            let value = column.value(events.arena)?;
+            let value = column.value(self.binary, events.arena)?;
             events.cells.push((key, value));
         }
         Ok(())
@@ -288,17 +286,22 @@ impl<'a> Column<'a> {
     }
 
     /// The value in MySQL's form.
-    fn value(&self, arena: &'a bumpalo::Bump) -> Result<Value<'a>> {
+    fn value(&self, binary: Option<BinaryText>, arena: &'a bumpalo::Bump) -> Result<Value<'a>> {
         let RawValue(written) = self.written;
         if !matches!(written, Value::Text(_) | Value::Escaped(_)) {
             return Ok(written);
         }
         let bytes = match self.number() {
             249..=252 => {
-                let broken = |_| Fault::new(Kind::Type, "the text of a blob is not base64");
-                STANDARD.decode(&*written.text()?).map_err(broken)?
+                let form = binary.filter(|_| self.is_binary()).unwrap_or(BinaryText::Base64);
+                let broken = || Fault::new(Kind::Type, format!("the text of a blob is not {}", form.describe()));
+                form.decode(&written.text()?).ok_or_else(broken)?
             }
-            15 | 253 | 254 if self.is_binary() => unquoted(&written.text()?),
+            15 | 253 | 254 if self.is_binary() => {
+                let text = written.text()?;
+                let broken = |form: BinaryText| Fault::new(Kind::Type, format!("{} is not {}", excerpt(&text), form.describe()));
+                binary.map_or_else(|| Ok(unquoted(&text)), |form| form.decode(&text).ok_or_else(|| broken(form)))?
+            }
             _ => return Ok(written),
         };
         if self.is_binary() {

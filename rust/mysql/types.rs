@@ -279,10 +279,18 @@ pub(crate) struct SchemaCache {
     last: usize,
 }
 
+/// The name of a row's schema without an envelope, as far as it tells the table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RowName {
+    pub database: Option<Box<str>>,
+    pub table: Option<Box<str>>,
+}
+
 #[derive(Debug)]
 struct CachedSchema {
     text: Box<str>,
     block: Option<usize>,
+    row: Option<RowName>,
     /// The part that followed it last time.
     next: usize,
 }
@@ -308,10 +316,15 @@ impl SchemaCache {
         Some(self.follow(found))
     }
 
-    pub fn add(&mut self, text: &str, block: Option<usize>) {
+    pub fn add(&mut self, text: &str, block: Option<usize>, row: Option<RowName>) {
         self.by_text.insert(text.into(), self.parts.len());
-        self.parts.push(CachedSchema { text: text.into(), block, next: self.parts.len() });
+        self.parts.push(CachedSchema { text: text.into(), block, row, next: self.parts.len() });
         self.follow(self.parts.len() - 1);
+    }
+
+    /// The row that the last part describes, if that is no envelope.
+    pub fn row(&self) -> Option<&RowName> {
+        self.parts.get(self.last)?.row.as_ref()
     }
 
     fn follow(&mut self, found: usize) -> Option<usize> {

@@ -8,7 +8,7 @@ use arrow_schema::ArrowError;
 use crate::columns::{Forecast, RowDeclaration};
 use crate::error::{Error, Fault, Kind};
 use crate::event::{Envelope, Events, Image, Op, Quirks, ValueFormat};
-use crate::interner::NameId;
+use crate::interner::{NameId, Quoting};
 use crate::options::{Layout, Mode};
 use crate::output::builders::{Builder, Rows};
 use crate::output::changes::{self, KeyMoves, PREIMAGE, RowImages};
@@ -38,6 +38,8 @@ pub(crate) struct Batch<'p> {
     pub rows: Vec<OutputRow>,
     pub changed: Vec<NameId>,
     pub missing: Vec<usize>,
+    /// Number of rows that lack each column of the table.
+    missing_counts: Vec<u64>,
     types: Vec<usize>,
     /// Count of the events' rows that have been appended.
     appended: usize,
@@ -85,6 +87,7 @@ impl<'p> Batch<'p> {
             rows: Vec::new(),
             changed: Vec::new(),
             missing: Vec::new(),
+            missing_counts: vec![0; plan.width()],
             types: Vec::new(),
             appended: 0,
             origins: Vec::new(),
@@ -173,9 +176,20 @@ impl<'p> Batch<'p> {
         passes
     }
 
-    /// Whether the columns missing from a row's images are needed.
+    /// Whether the columns missing from a row's images are counted.
     pub fn wants_missing(&self) -> bool {
-        self.plan.missing_is_error || self.plan.has_field(EnvelopeField::MissingColumns)
+        self.plan.wants.images && self.plan.table.is_some()
+    }
+
+    /// Counts a row's missing columns, which are recorded from `start` on, and keeps them if they are requested.
+    pub fn end_missing(&mut self, start: usize) -> Range<usize> {
+        for column in self.missing.get(start..).unwrap_or_default() {
+            self.missing_counts.get_mut(*column).into_iter().for_each(|count| *count += 1);
+        }
+        if !self.plan.has_field(EnvelopeField::MissingColumns) {
+            self.missing.truncate(start);
+        }
+        start..self.missing.len()
     }
 
     /// Appends both images of the rows, starting at `first`.
@@ -214,10 +228,11 @@ impl<'p> Batch<'p> {
                     error = Some(Box::new(cell_error(fault, side(image_index, op_name, images), name, value, *index, events, payloads)));
                 }
             }
+            let missing_column = self.missing.get(start).copied().filter(|_| self.plan.missing_is_error);
+            let missing = self.end_missing(start);
             let Some(row) = self.rows.get_mut(first + at) else { continue };
-            row.missing = start..self.missing.len();
-            let missing_column = self.missing.get(start).filter(|_| self.plan.missing_is_error);
-            if let (Some(field), None) = (missing_column.and_then(|column| self.plan.table.as_ref()?.get(*column)), &error) {
+            row.missing = missing;
+            if let (Some(field), None) = (missing_column.and_then(|column| self.plan.table.as_ref()?.get(column)), &error) {
                 let fault = Fault::new(Kind::Missing, "the message does not carry this column");
                 let side = if images[1].is_some() { "after" } else { side(0, op_name, images) };
                 error = Some(Box::new(cell_error(fault, side, Some(field.name().clone()), None, *index, events, payloads)));
@@ -311,6 +326,8 @@ impl<'p> Batch<'p> {
             columns.extend(self.images[0].finish_columns()?);
         }
         let kept = (self.plan.mode == Mode::DropMalformed).then(|| BooleanArray::from(std::mem::take(&mut self.kept)));
+        let counts = self.plan.table.iter().flat_map(|table| table.iter()).zip(&self.missing_counts).filter(|(_, count)| **count > 0);
+        self.metrics.missing = counts.map(|(field, count)| (field.name().clone(), *count)).collect();
         self.metrics.messages = messages as u64;
         self.metrics.rows = kept.as_ref().map_or(self.origins.len(), BooleanArray::true_count) as u64;
         Ok(Finished { columns, origins: self.origins, kept, metrics: self.metrics })
@@ -323,7 +340,7 @@ fn side(at: usize, op_name: &str, images: &RowImages) -> &'static str {
 }
 
 /// Placeholder for rows without an envelope, which have no values.
-static NO_QUIRKS: Quirks = Quirks { dialect: "", declares_lengths: false, format: ValueFormat::Text };
+static NO_QUIRKS: Quirks = Quirks { dialect: "", declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
 
 fn row_declaration(row: usize, events: &Events<'_, '_, '_>) -> RowDeclaration {
     let envelope = events.rows.get(row).and_then(|row| events.envelopes.get(row.envelope?));

@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 
 use crate::columns::{Bytes, Forecast, Nulls};
 use crate::event::{Events, Op};
-use crate::interner::NameId;
+use crate::interner::{NameId, Quoting};
 use crate::output::envelope::{Content, ERROR, EnvelopeRow, Getter, Member, SOURCE, TextGetter, members, sequence_members};
 use crate::output::fields::{list_item, map_entries, map_fields};
 use crate::output::row::{Input, sequence};
@@ -542,7 +542,8 @@ impl Maps<Numbers<Int32Type>> {
             };
             if last.as_ref().is_none_or(|(cached, ..)| *cached != object) {
                 let (names, numbers): (Vec<_>, Vec<_>) = jdbc_types(object).into_iter().unzip();
-                let names = names.iter().map(|name| Some(rows.events.keys.unquoted(name))).collect();
+                let quoting = row.envelope.map_or(Quoting::None, |envelope| envelope.quirks.quoting);
+                let names = names.iter().map(|name| Some(quoting.undo(name))).collect();
                 last = Some((object, RepeatedMap::new(count, (names, numbers), |numbers| Some(numbers.repeat(BLOCK_ROWS)))));
             }
             if let Some((_, map)) = &last {

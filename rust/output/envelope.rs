@@ -129,7 +129,7 @@ envelope_columns! {
     Before "before" Content::Image, ChangeOnly;
     After "after" Content::Image, ChangeOnly;
     Changed "changed" Content::Changed, OnRequest;
-    MissingColumns "missing_columns" Content::Missing, OnRequest;
+    MissingColumns "missing_columns" Content::Missing, Always;
     EventTime "event_time" Content::Time(Getter::Row(|r| r.source?.event_time)), Always;
     ProducedTime "produced_time" Content::Time(Getter::Row(|r| r.source?.produced_time)), OnRequest;
     Sql "sql" Content::Text(TextGetter::Envelope(|e| e.sql.as_deref())), OnRequest;
@@ -192,7 +192,16 @@ impl EnvelopeField {
             Availability::ChangeOnly => layout == Layout::Change,
             Availability::UpsertOnly => layout == Layout::Upsert,
         };
-        COLUMNS.iter().filter(is_allowed).map(|spec| spec.field).collect()
+        let mut fields: Vec<EnvelopeField> = COLUMNS.iter().filter(is_allowed).map(|spec| spec.field).collect();
+        if layout != Layout::Change {
+            // There it is no part of a change: it comes behind the row's number.
+            let place = |field: &EnvelopeField| match field {
+                EnvelopeField::MissingColumns => (EnvelopeField::Row as u8, true),
+                field => (*field as u8, false),
+            };
+            fields.sort_by_key(place);
+        }
+        fields
     }
 
     /// Returns the default columns of a layout.

@@ -105,8 +105,7 @@ pub(crate) struct RowContext<'c> {
 
 impl<'c> RowContext<'c> {
     fn of_column(&self, column: usize) -> Context<'c> {
-        let named = self.options.get(column).and_then(|options| options.declared.as_deref());
-        Context::of_column(self.types, self.row.quirks, self.row.types, column, named)
+        Context::of_column(self.types, self.row, column, self.options.get(column))
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Metrics {
     pub dropped: u64,
     /// Errors of rows and messages, by kind.
     pub errors: BTreeMap<&'static str, u64>,
+    /// Output rows whose message lacks a column of the table, by column.
+    pub missing: BTreeMap<String, u64>,
     /// Input messages that a template decoded: a performance counter, independent of the output.
     pub templated: u64,
 }
@@ -28,6 +30,9 @@ impl Metrics {
         self.templated += other.templated;
         for (kind, count) in &other.errors {
             *self.errors.entry(kind).or_default() += count;
+        }
+        for (column, count) in &other.missing {
+            *self.missing.entry(column.clone()).or_default() += count;
         }
     }
 }

@@ -140,7 +140,7 @@ pub(crate) struct CellFault {
 }
 
 fn value_options(options: &Options, table: Option<&Fields>) -> Result<Vec<ValueOptions>, String> {
-    let (zone, zero_date) = (options.zone()?, options.zero_date()?);
+    let (zone, zero_date, binary) = (options.zone()?, options.zero_date()?, options.binary_text()?);
     let of_column = |field: &FieldRef| {
         let labels = options.labels.iter().find(|(name, _)| name == field.name());
         let declared = options.column_types.iter().find(|(name, _)| name == field.name());
@@ -149,6 +149,7 @@ fn value_options(options: &Options, table: Option<&Fields>) -> Result<Vec<ValueO
             zero_date,
             labels: labels.map(|(_, labels)| labels.as_slice()).unwrap_or_default().into(),
             declared: declared.map(|(_, text)| DeclaredType::parse(text).into()),
+            binary,
         }
     };
     Ok(table.into_iter().flatten().map(of_column).collect())

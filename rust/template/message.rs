@@ -216,6 +216,7 @@ impl Template {
     /// Whether the message's key has the template's primary key columns.
     fn has_same_key(&self, message: &Incoming<'_>, events: &mut Events<'_, '_, '_>) -> bool {
         let Some(names) = self.spec.key_names else { return true };
+        events.set_quoting(self.envelope.envelope.quirks.quoting);
         let found = message.key.and_then(|key| names(key, events));
         found.as_deref() == self.envelope.primary_key.as_deref()
     }
@@ -607,7 +608,7 @@ impl MatchedMessage<'_, '_> {
                 }
             }
         }
-        start..missing.len()
+        batch.end_missing(start)
     }
 
     /// Value spans of each name, before and after the change.

@@ -4,7 +4,7 @@ use bumpalo::Bump;
 use hashbrown::HashMap;
 
 use super::scalar::{integer, plain_string, plain_text};
-use crate::columns::{ColumnBuilder, Context};
+use crate::columns::{ColumnBuilder, Context, RowDeclaration};
 use crate::dialect::connect_values;
 use crate::event::{Events, Quirks};
 use crate::interner::{NameId, fingerprint};
@@ -415,8 +415,8 @@ impl RowPlan {
 
     /// The conversion context of a column.
     fn context<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Context<'c> {
-        let configured = env.plan.value_options.get(column).and_then(|options| options.declared.as_deref());
-        Context::of_column(env.types, self.quirks, self.types, column, configured)
+        let row = RowDeclaration { quirks: self.quirks, types: self.types };
+        Context::of_column(env.types, row, column, env.plan.value_options.get(column))
     }
 
     /// Determines which columns can use their fast path.

@@ -2,6 +2,7 @@
 
 pub(crate) mod avro;
 pub(crate) mod avro_schema;
+pub(crate) mod binary_text;
 pub(crate) mod compression;
 pub(crate) mod escape;
 pub(crate) mod files;

@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BinaryArray, BinaryViewArray, Int64Array, LargeBinar
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use proptest::prelude::*;
-use towpath::{DIALECTS, Layout, Mode, Options, TableSchema};
+use towpath::{DIALECTS, Layout, Mode, Options, TableSchema, Wire};
 
 use crate::batches::{Batch, Message};
 use crate::producers::Connect;
@@ -159,9 +159,15 @@ impl SettingsDraw {
         let fields = self.schema.as_ref().map(|schema| schema.fields(&columns));
         let asked = |column: &&Column| fields.iter().flat_map(|fields| fields.iter()).any(|field| field.name() == column.name);
         let asked: Vec<&Column> = columns.iter().filter(asked).collect();
+        let dialect = self.dialect(batch);
+        // An option without an effect on the dialect is refused.
+        let wire = DIALECTS.iter().find(|known| known.name == dialect || known.aliases.contains(&&*dialect)).map(|known| known.wire);
+        let is_json = wire.is_none_or(|wire| wire == Wire::Json);
+        let is_debezium = dialect == "auto" || dialect.contains("debezium");
         let [decimal, time, binary, unsigned] = self.connect(batch);
+        let of_debezium = |mode: Option<String>| mode.filter(|_| is_debezium);
         let options = Options {
-            dialect: self.dialect(batch),
+            dialect,
             schema: fields.clone().map(TableSchema::Arrow),
             database: [None, None, Some("shop"), Some("shop.?"), Some(".*"), Some("none")][usize::from(self.filter) % 6].map(str::to_owned),
             table: [None, Some("orders"), Some("orders.*"), Some("(?i)ORDERS?")][usize::from(self.filter / 6) % 4].map(str::to_owned),
@@ -175,12 +181,13 @@ impl SettingsDraw {
             labels: if self.switches.labels { labels(&asked) } else { Vec::new() },
             case_sensitive: !self.switches.any_case,
             missing_is_error: self.switches.missing_is_error,
-            lenient: self.switches.lenient,
+            lenient: self.switches.lenient && is_json,
             column_types: if self.switches.column_types { column_types(&asked) } else { Vec::new() },
-            decimal_handling_mode: decimal,
-            time_precision_mode: time,
-            binary_handling_mode: binary,
-            bigint_unsigned_handling_mode: unsigned,
+            decimal_handling_mode: of_debezium(decimal),
+            time_precision_mode: of_debezium(time),
+            // Other dialects than Debezium write bytes in one form.
+            binary_handling_mode: of_debezium(binary),
+            bigint_unsigned_handling_mode: of_debezium(unsigned),
             ..Options::default()
         };
         let needs_records = self.switches.keep || self.switches.key;

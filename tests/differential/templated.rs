@@ -10,11 +10,13 @@ const COUNT: usize = 40;
 
 /// More than half of the messages of a batch whose messages differ only in their values, with a schema.
 fn most_are_templated(producer: Producer) {
+    let dialect = producer.names()[0];
+    let mode = |name: &str| dialect.starts_with("debezium").then(|| name.to_owned());
     let options = Options {
-        dialect: producer.names()[0].into(),
+        dialect: dialect.into(),
         schema: Some(TableSchema::Ddl(DDL.into())),
-        time_precision_mode: Some("adaptive_time_microseconds".into()),
-        decimal_handling_mode: Some("precise".into()),
+        time_precision_mode: mode("adaptive_time_microseconds"),
+        decimal_handling_mode: mode("precise"),
         ..Options::default()
     };
     let decoder = Decoder::new(Options { column_types: types(), ..options }).unwrap();

@@ -228,6 +228,7 @@ def check_other_modes(schema, value, error):
         "filtered": 0,
         "dropped": 1,
         "errors": {error["kind"]: 1},
+        "missing_columns": {},
     }
     with pytest.raises(towpath.DecodeError) as caught:
         towpath.Decoder("canal-json", schema, mode="FAILFAST").decode(pa.array([None, value]))
@@ -538,7 +539,14 @@ def test_filters_come_before_conversion():
     other = change(data=[{"id": "x", "total": [], "placed_at": "中"}], table="customers")
     decoder = towpath.Decoder("canal-json", SCHEMA, table="orders", mode="FAILFAST")
     assert decoder.decode(pa.array([other, GOOD])).column("op").to_pylist() == ["insert"]
-    assert decoder.metrics == {"messages": 2, "rows": 1, "filtered": 1, "dropped": 0, "errors": {}}
+    assert decoder.metrics == {
+        "messages": 2,
+        "rows": 1,
+        "filtered": 1,
+        "dropped": 0,
+        "errors": {},
+        "missing_columns": {},
+    }
 
 
 def test_filtered_messages_must_still_be_json():
@@ -556,6 +564,7 @@ def test_metrics_count_rows_and_errors_by_kind():
         "filtered": 1,
         "dropped": 0,
         "errors": {"type": 1, "range": 1, "syntax": 1},
+        "missing_columns": {},
     }
 
 

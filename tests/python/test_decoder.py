@@ -146,6 +146,7 @@ def test_dropmalformed_drops_and_counts():
         "filtered": 1,
         "dropped": 2,
         "errors": {"type": 1, "syntax": 1},
+        "missing_columns": {},
     }
 
 

@@ -230,3 +230,296 @@ def test_only_the_updated_columns_of_the_open_protocol(previous, before, changed
     assert (row["op"], row["before"], row["changed"]) == ("update", before, changed)
     assert row["after"] == {"id": 1, "total": Decimal("12.50")}
     assert (row["primary_key"], set(dict(row["column_types"]))) == (["id"], {"id", "total"})
+
+
+BINARY = {
+    "canal-json": lambda text: canal(data=[{"b": text}]),
+    "cloudcanal-json": lambda text: {"action": "INSERT", "data": [{"b": text}], "db": "s", "table": "t"},
+    "maxwell-json": lambda text: {"type": "insert", "data": {"b": text}, "database": "s", "table": "t"},
+    "river-json": lambda text: {
+        "event": "i",
+        "columns": [{"n": "b", "t": "varbinary(8)", "v": text}],
+        "db": "s",
+        "table": "t",
+    },
+    "debezium-json": lambda text: {"op": "c", "after": {"b": text}, "source": {"db": "s", "table": "t"}},
+}
+
+
+# Flink's and SeaTunnel's canal-json serializers write bytes in base64, Tencent DTS in hexadecimal digits.
+@pytest.mark.parametrize(("mode", "text"), [
+    ("base64", "AP+A/gECAwQF"), ("bytes", "AP+A/gECAwQF"), ("base64-url-safe", "AP-A_gECAwQF"),
+    ("hex", "00ff80FE0102030405"),
+])  # fmt: skip
+@pytest.mark.parametrize("dialect", BINARY)
+def test_binary_text_is_what_the_user_says(dialect, mode, text):
+    for name in (dialect, "auto"):
+        [row] = decode(name, BINARY[dialect](text), schema="b binary", binary_handling_mode=mode)
+        assert (row["after"], row["error"]) == ({"b": b"\x00\xff\x80\xfe\1\2\3\4\5"}, None)
+    [row] = decode(dialect, BINARY[dialect]("?"), schema="b binary", binary_handling_mode=mode)
+    assert (row["error"]["kind"], row["error"]["column"]) == ("type", "b")
+
+
+def test_binary_text_concerns_bytes_only():
+    message = canal(
+        data=[{"b": "00ff", "s": "00ff", "u": "61", "n": "12"}],
+        mysqlType={"b": "varbinary(4)", "s": "varchar(4)", "u": "blob", "n": "bit(8)"},
+    )
+    schema = "b binary, s binary, u string, n binary"
+    [row] = decode("canal-json", message, schema=schema, binary_handling_mode="hex")
+    assert row["after"] == {"b": b"\x00\xff", "s": b"00ff", "u": "a", "n": b"\x0c"}
+
+
+# Of `t`, 15 is a string and 252 a blob; flag 1 says that it is binary.
+def test_binary_text_of_the_open_protocol():
+    update = {"v": {"t": 15, "f": 1, "v": "00ff"}, "b": {"t": 252, "f": 1, "v": "00ff"}}
+    record = open_protocol({"ts": 1, "scm": "s", "tbl": "t", "t": 1}, {"u": update})
+    decoder = towpath.Decoder("ticdc-open", "v binary, b binary", key="key", binary_handling_mode="hex")
+    [row] = decoder.decode(pa.record_batch(record)).to_pylist()
+    assert row["after"] == {"v": b"\x00\xff", "b": b"\x00\xff"}
+
+
+def test_the_users_types_outrank_those_of_messages():
+    # A bit column whose message says that it is text.
+    message = canal(data=[{"b": "1"}], mysqlType={"b": "varchar(1)"})
+    [row] = decode("canal-json", message, schema="b binary", column_types={"b": "bit(8)"})
+    assert row["after"] == {"b": b"\x01"}
+    # Labels in another order than the message declares.
+    message = canal(data=[{"e": "1"}], mysqlType={"e": "enum('a','b')"})
+    [row] = decode("canal-json", message, schema="e string", labels={"e": ["x", "y"]})
+    assert row["after"] == {"e": "x"}
+    # A label that the schema part calls Bits.
+    bits = column("b", "bytes", name="io.debezium.data.Bits", parameters={"length": "16"})
+    message = debezium([bits], {"b": "AQI="})
+    [row] = decode("debezium-json", message, schema="b binary")
+    assert row["after"] == {"b": b"\x02\x01"}
+    [row] = decode("debezium-json", message, schema="b binary", column_types={"b": "binary(2)"})
+    assert row["after"] == {"b": b"\x01\x02"}
+
+
+def test_the_users_modes_outrank_the_schema_part():
+    columns = [
+        column("at", "int64", name="io.debezium.time.MicroTimestamp"),
+        column("b", "bytes"),
+        column("d", "bytes", name="org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"}),
+        column("n", "bytes", name="org.apache.kafka.connect.data.Decimal", parameters={"scale": "0"}),
+    ]
+    modes = {
+        "time_precision_mode": "connect",
+        "binary_handling_mode": "hex",
+        "decimal_handling_mode": "string",
+        "bigint_unsigned_handling_mode": "precise",
+    }
+    message = debezium(columns, {"at": 1000, "b": "abcd", "d": "12.50", "n": "BQ=="})
+    schema = "at timestamp_ntz, b binary, d decimal(10,2), n decimal(20,0)"
+    [row] = decode("debezium-json", message, schema=schema, **modes)
+    assert row["after"] == {
+        "at": datetime(1970, 1, 1, 0, 0, 1),
+        "b": b"\xab\xcd",
+        "d": Decimal("12.50"),
+        "n": Decimal(5),
+    }
+
+
+# What the user says of the type keeps the unit that only the schema part knows.
+def test_a_type_of_the_user_keeps_the_unit_of_the_schema_part():
+    message = debezium([column("at", "int64", name="io.debezium.time.NanoTimestamp")], {"at": 1_000_000_000})
+    [row] = decode("debezium-json", message, schema="at timestamp_ntz", column_types={"at": "datetime(6)"})
+    assert row["after"] == {"at": datetime(1970, 1, 1, 0, 0, 1)}
+
+
+EFFECTS = {
+    "bigint_unsigned_handling_mode": ("long", {"debezium-json"}),
+    "binary_handling_mode": ("hex", {one["name"] for one in towpath.dialects() if one["wire"] == "JSON"}),
+    "decimal_handling_mode": ("string", {"debezium-json"}),
+    "lenient": (True, {one["name"] for one in towpath.dialects() if one["wire"] == "JSON"}),
+    "time_precision_mode": ("connect", {"debezium-json"}),
+    "unwrapped": (True, {"debezium-json"}),
+}
+
+
+@pytest.mark.parametrize("dialect", [one["name"] for one in towpath.dialects()])
+@pytest.mark.parametrize("option", EFFECTS)
+def test_an_option_without_effect_is_refused(option, dialect):
+    value, dialects = EFFECTS[option]
+    towpath.Decoder("auto", **{option: value})
+    if dialect in dialects:
+        towpath.Decoder(dialect, **{option: value})
+    else:
+        with pytest.raises(ValueError, match=f"^{option}: has no effect on {dialect}; it is an option of "):
+            towpath.Decoder(dialect, **{option: value})
+
+
+def test_the_writer_schema_is_for_dts():
+    with pytest.raises(ValueError, match=r"^writer_schema: has no effect on canal-json; it is an option of dts-avro$"):
+        towpath.Decoder("canal-json", writer_schema="{}")
+
+
+ROW = {"id": 1, "payload": "p", "ts_ms": 5, "op": "x"}
+
+
+# ExtractNewRecordState's documentation: without `add.fields` the value is the row, and a delete is a tombstone.
+@pytest.mark.parametrize("dialect", ["debezium-json", "auto"])
+@pytest.mark.parametrize("wrap", [
+    lambda row: row,
+    lambda row: {"payload": row},
+    lambda row: {"schema": None, "payload": row},
+    lambda row: {"schema": {"type": "struct", "fields": [column("id", "int32")], "name": "Row"}, "payload": row},
+], ids=["row", "payload", "no schema", "schema"])  # fmt: skip
+def test_rows_without_an_envelope(wrap, dialect):
+    schema = "id int, payload string, ts_ms bigint, op string"
+    [row] = decode(dialect, wrap(ROW), schema=schema, unwrapped=True)
+    assert (row["op"], row["after"], row["before"], row["error"]) == ("update", ROW, None, None)
+
+
+def test_envelopes_among_rows_are_envelopes():
+    message = debezium([column("id", "int32")], {"id": 7})
+    for value in (message, message["payload"]):
+        [row] = decode("debezium-json", value, schema="id int", unwrapped=True)
+        assert (row["op"], row["table"], row["after"]) == ("insert", "t", {"id": 7})
+    [row] = decode("debezium-json", {"schema": None, "payload": None}, unwrapped=True)
+    assert row["op"] == "tombstone"
+
+
+# Debezium names the schema of a row `topic.prefix.database.table.Value`.
+@pytest.mark.parametrize(("name", "database", "table"), [
+    ("srv.shop.orders.Value", "shop", "orders"), ("srv.a.b.c.Value", None, None), ("orders.Value", None, None),
+])  # fmt: skip
+@pytest.mark.parametrize("dialect", ["debezium-json", "auto"])
+def test_the_schema_part_tells_a_row(dialect, name, database, table):
+    fields = [column("id", "int32"), column("at", "int64", name="io.debezium.time.Timestamp")]
+    message = {"schema": {"type": "struct", "fields": fields, "name": name}, "payload": {"id": 1, "at": 1000}}
+    values = pa.array([json.dumps(message)] * 3)
+    rows = towpath.Decoder(dialect, "id int, at timestamp_ntz").decode(values).to_pylist()
+    for row in rows:
+        assert (row["op"], row["database"], row["table"], row["error"]) == ("update", database, table, None)
+        assert row["after"] == {"id": 1, "at": datetime(1970, 1, 1, 0, 0, 1)}
+    assert towpath.infer_schema(values, dialect).names == ["id", "at"]
+
+
+def test_a_row_without_an_envelope_says_what_to_set():
+    [row] = decode("debezium-json", {"id": 1, "name": "x"})
+    assert row["error"]["message"].endswith("if the message is a row without an envelope, set unwrapped=True")
+    [row] = decode("debezium-json", {"id": 1, "ts_ms": 5})
+    assert row["error"]["message"].endswith("if the message is a row without an envelope, set unwrapped=True")
+
+
+def cloud_event(data, **attributes):
+    """A CloudEvent, as the page "Exporting CloudEvents" of Debezium's documentation describes it."""
+    return {
+        "id": "name:srv;file:binlog.000007;pos:1", "source": "/debezium/mysql/srv", "specversion": "1.0",
+        "type": "io.debezium.connector.mysql.DataChangeEvent", "time": "2024-03-01T10:00:00.123Z",
+        "datacontenttype": "application/json", "iodebeziumop": "u", "iodebeziumversion": "2.7.3.Final",
+        "iodebeziumconnector": "mysql", "iodebeziumname": "srv", "iodebeziumtsms": "1709287200123",
+        "iodebeziumsnapshot": "false", "iodebeziumdb": "shop", "iodebeziumtable": "orders",
+        "iodebeziumserverid": "223344", "iodebeziumgtid": None, "iodebeziumfile": "binlog.000007",
+        "iodebeziumpos": "1", "iodebeziumrow": "0", "iodebeziumtxid": "file=binlog.000007,pos=1", **attributes,
+        "data": data,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", ["debezium-json", "auto"])
+def test_cloud_events(dialect):
+    images = {"before": {"id": 1, "n": 1}, "after": {"id": 1, "n": 2}}
+    fields = [{"type": "struct", "fields": [column("id", "int32"), column("n", "int32")], "field": "after"}]
+    data = {"schema": {"type": "struct", "fields": fields}, "payload": images}
+    for value in (cloud_event(images), cloud_event(data), {"schema": None, "payload": cloud_event(images)}):
+        [row] = decode(dialect, value, schema="id int, n int")
+        assert (row["op"], row["before"], row["after"]) == ("update", images["before"], images["after"])
+        assert (row["database"], row["table"], row["changed"]) == ("shop", "orders", ["n"])
+        assert row["event_time"] == datetime(2024, 3, 1, 10, 0, 0, 123000, tzinfo=timezone.utc)
+        source = {name: value for name, value in row["source"].items() if value is not None}
+        assert source == {
+            "dialect": "debezium-json", "operation": "u", "connector": "mysql", "version": "2.7.3.Final",
+            "server_id": 223344, "file": "binlog.000007", "position": 1, "transaction_id": "file=binlog.000007,pos=1",
+        }  # fmt: skip
+    [row] = decode(dialect, cloud_event("AAAA"))
+    assert row["error"]["message"] == "debezium-json: data: expected an object or null, found text"
+
+
+# Confluent's JSON Schema converter writes a zero byte and the id of the schema before the JSON.
+@pytest.mark.parametrize("dialect", ["debezium-json", "auto"])
+def test_confluents_five_bytes_before_json(dialect):
+    head = b"\x00\x00\x00\x00\x2a"
+    messages = [debezium([column("id", "int32")], {"id": n})["payload"] for n in range(5)]
+    batch = pa.record_batch({
+        "key": [head + json.dumps({"id": n}).encode() for n in range(5)],
+        "value": [head + json.dumps(message).encode() for message in messages],
+    })  # fmt: skip
+    rows = towpath.Decoder(dialect, "id int", key="key").decode(batch).to_pylist()
+    assert [(row["op"], row["after"], row["primary_key"]) for row in rows] == [
+        ("insert", {"id": n}, ["id"]) for n in range(5)
+    ]
+    assert towpath.detect(batch["value"][0].as_py()) == "debezium-json"
+    [row] = decode(dialect, head + json.dumps({**messages[0], "after": {"id": "x"}}).encode(), schema="id int")
+    assert row["error"]["byte"] == 5 + json.dumps({**messages[0], "after": {"id": "x"}}).index('"x"') + 1
+    [row] = decode("debezium-json", head + b'{"op":"c",}')
+    assert row["error"]["byte"] == 15
+
+
+NAMES = ["id", "`id`", "``", "`a``b`", "a``b", "`", "`x", "x`", "a b", "\u00e9`"]
+
+
+# Only canal quotes names; the others' backticks belong to the name.
+@pytest.mark.parametrize("name", NAMES)
+def test_auto_reads_names_as_the_named_dialect_does(name):
+    messages = {
+        "canal-json": canal(
+            data=[{name: "1"}], mysqlType={name: "int"}, sqlType={name: 4}, pkNames=[name], database=name, table=name
+        ),
+        "debezium-json": {"op": "c", "after": {name: 1}, "source": {"db": name, "table": name}},
+        "maxwell-json": {
+            "type": "insert",
+            "data": {name: 1},
+            "database": name,
+            "table": name,
+            "primary_key_columns": [name],
+        },
+        "cloudcanal-json": {
+            "action": "INSERT",
+            "data": [{name: "1"}],
+            "pks": [name],
+            "dbValType": {name: "int"},
+            "db": name,
+            "table": name,
+        },
+        "river-json": {"event": "i", "columns": [{"n": name, "t": "int", "v": "1"}], "db": name, "table": name},
+    }
+    values = [json.dumps(message).encode() for message in messages.values()]
+    # In every order, and several times, as names are cached.
+    mixed = (values + values[::-1]) * 3
+    named = {value: decode(dialect, value)[0] for dialect, value in zip(messages, values, strict=True)}
+    rows = towpath.Decoder("auto").decode(pa.array(mixed)).to_pylist()
+    assert rows == [named[value] for value in mixed]
+    for dialect, value in zip(messages, values, strict=True):
+        expected = name if dialect != "canal-json" else unquoted(name)
+        assert (named[value]["table"], dict(named[value]["after"])) == (expected, {expected: "1"})
+
+
+def unquoted(name):
+    """The name without MySQL's quoting, if it is quoted."""
+    inner = name[1:-1] if len(name) > 1 and name[0] == name[-1] == "`" else name
+    return inner.replace("``", "`")
+
+
+def test_missing_columns_are_counted_and_named_in_every_layout():
+    messages = [canal(data=[{"id": "1"}, {"id": "2", "a": "x"}]), canal(data=[{"a": "y"}], type="DELETE")]
+    values = pa.array([json.dumps(message) for message in messages])
+    for layout, name in (
+        ("change", "missing_columns"),
+        ("changelog", "_missing_columns"),
+        ("upsert", "_missing_columns"),
+    ):
+        decoder = towpath.Decoder("canal-json", "id int, a string, b string", layout=layout)
+        assert [row[name] for row in decoder.decode(values).to_pylist()] == [["a", "b"], ["b"], ["id", "b"]]
+        assert decoder.metrics["missing_columns"] == {"id": 1, "a": 1, "b": 3}
+        assert decoder.columns == ["id", "a", "b"]
+        assert decoder.schema.names[-3:] == [
+            name if layout != "change" else "row",
+            "error" if layout == "change" else "_error",
+            "_corrupt_record",
+        ]
+    lean = towpath.Decoder("canal-json", "id int, b string", fields=["after"])
+    lean.decode(values)
+    assert lean.metrics["missing_columns"] == {"id": 1, "b": 3}
+    assert towpath.Decoder("canal-json").columns == []

@@ -24,15 +24,21 @@ ERROR_KINDS = _towpath.ERROR_KINDS
 """Every `error.kind`, in the order of `docs/errors.md`."""
 
 TOTALS = ("messages", "rows", "filtered", "dropped")
-"""The metrics that are single numbers; `errors` are counted by kind."""
+"""The metrics that are single numbers; `errors` are counted by kind, `missing_columns` by column."""
 
-_METRICS = (*TOTALS, "errors", *(f"errors_{kind}" for kind in ERROR_KINDS))
+MISSING = "missing_columns_"
+"""The prefix of a metric that counts the rows without a column of the schema."""
+
+_ERRORS = ("errors", *(f"errors_{kind}" for kind in ERROR_KINDS))
 _METRICS_COLUMN = "_towpath_counts"
-_METRICS_TYPE = pa.struct([(name, pa.int64()) for name in _METRICS])
 
 
 class BatchDecoder(Protocol):
     """What decodes batches and counts: `towpath.Decoder`, or a wrapper of one."""
+
+    @property
+    def columns(self) -> list[str]:
+        """As `towpath.Decoder.columns`."""
 
     @property
     def metrics(self) -> Any:
@@ -46,7 +52,9 @@ def count_and_observe(
     messages: DataFrame, decoder: BatchDecoder, output: StructType, metrics: str | Observation
 ) -> DataFrame:
     """The decoded rows of a DataFrame of messages; their metrics go to the observation."""
-    return _observe(messages.mapInArrow(CountingDecoder(decoder), _with_metrics_column(output)), metrics)
+    counting = CountingDecoder(decoder)
+    counted = messages.mapInArrow(counting, _with_metrics_column(output, counting.metrics_type))
+    return _observe(counted, counting.metrics_type, metrics)
 
 
 class CountingDecoder:
@@ -54,6 +62,8 @@ class CountingDecoder:
 
     def __init__(self, decoder: BatchDecoder) -> None:
         self._decoder = decoder
+        names = [*TOTALS, *_ERRORS, *(MISSING + column for column in decoder.columns)]
+        self.metrics_type = pa.struct([(name, pa.int64()) for name in names])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
@@ -61,42 +71,45 @@ class CountingDecoder:
         before = _values(self._decoder)
         for batch in batches:
             rows = self._decoder.decode(batch)
-            yield _with_metrics(rows.columns, rows.schema, pa.nulls(len(rows), _METRICS_TYPE))
+            yield _with_metrics(rows.columns, rows.schema, pa.nulls(len(rows), self.metrics_type))
             after = _values(self._decoder)
-            values = [integers([after[name] - before[name]]) for name in _METRICS]
+            values = [integers([after[name] - before[name]]) for name in after]
             nulls = [pa.nulls(1, field.type) for field in rows.schema]
-            yield _with_metrics(nulls, rows.schema, pa.StructArray.from_arrays(values, fields=list(_METRICS_TYPE)))
+            yield _with_metrics(nulls, rows.schema, pa.StructArray.from_arrays(values, fields=list(self.metrics_type)))
             before = after
 
 
 def _values(decoder: BatchDecoder) -> dict[str, int]:
+    """The metrics of a decoder so far, in the order of `CountingDecoder.metrics_type`."""
     metrics = decoder.metrics
-    errors = metrics["errors"]
+    errors, missing = metrics["errors"], metrics["missing_columns"]
     kinds = {f"errors_{kind}": errors.get(kind, 0) for kind in ERROR_KINDS}
-    return {**{name: metrics[name] for name in TOTALS}, "errors": sum(errors.values()), **kinds}
+    columns = {MISSING + column: missing.get(column, 0) for column in decoder.columns}
+    return {**{name: metrics[name] for name in TOTALS}, "errors": sum(errors.values()), **kinds, **columns}
 
 
 def _with_metrics(columns: Sequence[pa.Array], schema: pa.Schema, metrics: pa.Array) -> pa.RecordBatch:
     """A batch of rows or of metrics; both have the same schema, as an Arrow stream requires."""
     fields = [field.with_nullable(True) for field in schema]
-    return pa.record_batch([*columns, metrics], schema=pa.schema([*fields, (_METRICS_COLUMN, _METRICS_TYPE)]))
+    return pa.record_batch([*columns, metrics], schema=pa.schema([*fields, (_METRICS_COLUMN, metrics.type)]))
 
 
-def _with_metrics_column(output: StructType) -> StructType:
+def _with_metrics_column(output: StructType, metrics: pa.StructType) -> StructType:
     """The output with the column of metrics. Every column is nullable, as a row of metrics has nothing else."""
     from pyspark.sql.types import StructField, StructType
 
     columns = [StructField(field.name, field.dataType, True, field.metadata) for field in output.fields]
-    metrics_type = struct_type(pa.schema([("", _METRICS_TYPE)]))[0].dataType
+    metrics_type = struct_type(pa.schema([("", metrics)]))[0].dataType
     return StructType([*columns, StructField(_METRICS_COLUMN, metrics_type)])
 
 
-def _observe(df: DataFrame, metrics: str | Observation) -> DataFrame:
+def _observe(df: DataFrame, metrics_type: pa.StructType, metrics: str | Observation) -> DataFrame:
     """The DataFrame without its rows of metrics, which are summed by the observation."""
     from pyspark.sql import functions
 
     def total(name: str) -> Column:
-        return functions.coalesce(functions.sum(f"{_METRICS_COLUMN}.{name}"), functions.lit(0)).alias(name)
+        column = functions.col(_METRICS_COLUMN).getField(name)
+        return functions.coalesce(functions.sum(column), functions.lit(0)).alias(name)
 
-    observed = df.observe(metrics, *map(total, _METRICS))
+    observed = df.observe(metrics, *(total(field.name) for field in metrics_type))
     return observed.filter(functions.col(_METRICS_COLUMN).isNull()).drop(_METRICS_COLUMN)

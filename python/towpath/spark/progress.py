@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from towpath.spark.metrics import ERROR_KINDS, TOTALS
+from towpath.spark.metrics import ERROR_KINDS, MISSING, TOTALS
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -42,14 +42,17 @@ class BatchCounts:
     dropped: int
     errors: dict[str, int]
     """Counts by kind; kinds that did not occur are left out."""
+    missing_columns: dict[str, int]
+    """Counts of rows whose message lacks a column of the schema, by column; columns that no row lacks are left out."""
     messages_per_second: float
     """Spark's `processedRowsPerSecond`: input rows of the whole query per second of the batch's duration."""
 
     def __str__(self) -> str:
         counts = ", ".join(f"{getattr(self, name)} {name}" for name in TOTALS)
         errors = ", ".join(f"{count} {kind}" for kind, count in self.errors.items()) or "none"
+        missing = "".join(f", {count} rows without {name}" for name, count in self.missing_columns.items())
         speed = f"{self.messages_per_second:.0f} messages/s"
-        return f"{self.query}: batch {self.batch}: {counts}, errors: {errors} ({speed})"
+        return f"{self.query}: batch {self.batch}: {counts}, errors: {errors}{missing} ({speed})"
 
 
 def progress_listener(report: Callable[[BatchCounts], object] | None = None) -> StreamingQueryListener:
@@ -94,12 +97,15 @@ def batch_counts(progress: StreamingQueryProgress) -> list[BatchCounts]:
 
 def _counts(progress: StreamingQueryProgress, name: str, row: Row) -> BatchCounts:
     errors = {kind: row[f"errors_{kind}"] for kind in ERROR_KINDS}
+    counts = row.asDict().items()
+    missing = {name.removeprefix(MISSING): count for name, count in counts if name.startswith(MISSING) and count}
     return BatchCounts(
         query=progress.name or str(progress.id),
         metrics=name,
         batch=progress.batchId,
         **{total: row[total] for total in TOTALS},
         errors={kind: count for kind, count in errors.items() if count},
+        missing_columns=missing,
         messages_per_second=progress.processedRowsPerSecond,
     )
 

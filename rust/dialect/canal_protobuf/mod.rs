@@ -28,7 +28,7 @@ use proto::{
     TRANSACTION_BEGIN, TRANSACTION_END, ack, batch, entry, enum_name, header, is_canal, packet, pair, transaction,
 };
 
-use super::{Caches, Dialect, Marks, Read, ReadContext, Variant, Wire};
+use super::{Caches, Dialect, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Envelope, Events, Op, Quirks, Source, ValueFormat};
 use crate::interner::Quoting;
@@ -41,21 +41,18 @@ pub(super) const DIALECT: Dialect = Dialect {
     wire: Wire::Protobuf,
     description: "Alibaba canal's Message in protobuf: packets of entries",
     marks: Marks::Bytes(is_canal),
-    variant,
+    quirks: |_| &CANAL,
     read: Read::Bytes(read),
+    options: &[],
     template: None,
 };
 
 const NAME: &str = "canal-protobuf";
 
 /// Alibaba canal: declared types are the DDL's text.
-static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text };
+static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text, quoting: Quoting::Backticks };
 /// TiCDC omits the parameters of types.
-static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text };
-
-fn variant(_: &str) -> Variant {
-    Variant { quirks: &CANAL, quoting: Quoting::Backticks }
-}
+static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
 
 /// Limit of entries in one message: far more than canal's own buffer holds.
 const MAX_ENTRIES: usize = 1 << 18;
@@ -162,7 +159,7 @@ fn messages<'a>(message: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) 
     })?;
     if entries == 0 {
         // The remainder of a batch of only transaction marks, if canal filters these.
-        let mut envelope = Envelope::empty(context.reading.variant.quirks);
+        let mut envelope = Envelope::empty(context.reading.quirks);
         envelope.source.operation = Some("MESSAGES".into());
         let envelope = context.events.envelope(envelope);
         context.events.row(Op::Other, envelope, None, None);
@@ -324,8 +321,7 @@ impl<'a> Header<'a> {
     /// Returns the envelope of a row change, or of an event without a table.
     fn envelope(&self, operation: Cow<'a, str>, transaction: Option<&'a str>, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
         // TiCDC has no binlog file.
-        let (quirks, quoting) =
-            if self.file.is_empty() { (&TIDB, Quoting::None) } else { (reading.variant.quirks, reading.variant.quoting) };
+        let quirks = if self.file.is_empty() { &TIDB } else { reading.quirks };
         let source = Source {
             event_time: self.event_time,
             operation: Some(operation),
@@ -336,8 +332,8 @@ impl<'a> Header<'a> {
             ..Source::default()
         };
         Envelope {
-            database: Some(quoting.undo(self.database)),
-            table: Some(quoting.undo(self.table)),
+            database: Some(quirks.quoting.undo(self.database)),
+            table: Some(quirks.quoting.undo(self.table)),
             connector: Some(enum_name(&SOURCE_TYPES, self.source_type)),
             server_id: self.server_id,
             version: self.version.map(version),

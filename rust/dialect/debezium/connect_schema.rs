@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::added;
 use crate::error::{Fault, Kind, Result};
 use crate::event::Events;
-use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
+use crate::mysql::types::{DeclaredType, Encoding, RowName, TypeFamily};
 use crate::wire::json::Cursor;
 
 /// Reads the schema part, an object or null. Returns the block of types that it declares, if these are needed.
@@ -26,32 +26,13 @@ pub(super) fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '
         return Ok(block);
     }
     let is_needed = events.wants.types || events.wants.encodings;
-    let invalid = |_| Fault::new(Kind::Envelope, "is no schema of Kafka Connect").at(start);
-    let block = if is_needed { declare(text, events).map_err(invalid)? } else { None };
-    events.types.schemas.add(text, block);
-    Ok(block)
-}
-
-/// Declares the columns of a row: those of `after` or `before`, or of the schema itself for a row without an envelope.
-fn declare(text: &str, events: &mut Events<'_, '_, '_>) -> Result<Option<usize>, serde_json::Error> {
-    let Some(fields) = serde_json::from_str::<Schema>(text)?.fields else { return Ok(None) };
-    let row = |name: &str| fields.iter().find(|field| field.field.as_deref() == Some(name)).and_then(|field| field.fields.as_ref());
-    let envelope_row = row("after").or_else(|| row("before"));
-    let columns = envelope_row.unwrap_or(&fields);
-    // Flink CDC declares no `source`, or one without a connector, and its Bits are bytes.
-    let has_connector = |source: &Vec<Schema>| source.iter().any(|field| field.field.as_deref() == Some("connector"));
-    let is_flink = envelope_row.is_some() && !row("source").is_some_and(has_connector);
-    events.types.start();
-    // A flat row has fields that the flattening added.
-    let is_column = |column: &&Schema| envelope_row.is_some() || added(column.field.as_deref().unwrap_or_default()).is_none();
-    for column in columns.iter().filter(is_column) {
-        let key = events.keys.intern_plain(column.field.as_deref().unwrap_or_default());
-        let spelling = column.spelling();
-        events
-            .types
-            .declare_as(key, events.keys.column(key), &column.cache_key(&spelling, is_flink), || column.declared(&spelling, is_flink));
+    let parsed = serde_json::from_str::<Schema>(text);
+    if let (Err(_), true) = (&parsed, is_needed) {
+        return Err(Fault::new(Kind::Envelope, "is no schema of Kafka Connect").at(start));
     }
-    Ok(Some(events.types.finish(&[], SCHEMA_HINT)))
+    let block = parsed.as_ref().ok().filter(|_| is_needed).and_then(|schema| schema.declare(events));
+    events.types.schemas.add(text, block, parsed.ok().and_then(|schema| schema.row_name()));
+    Ok(block)
 }
 
 /// Blocks of schema parts are looked up by their text, so they need no hint.
@@ -74,6 +55,45 @@ struct Schema {
 }
 
 impl Schema {
+    /// Declares the columns of a row: those of `after` or `before`, or of the schema itself for a row without an envelope. The `data`
+    /// of a CloudEvent is an envelope.
+    fn declare(&self, events: &mut Events<'_, '_, '_>) -> Option<usize> {
+        let message = self.member("data").filter(|_| self.member("specversion").is_some()).unwrap_or(self);
+        let envelope_row = ["after", "before"].into_iter().find_map(|name| message.member(name).filter(|row| row.fields.is_some()));
+        let columns = envelope_row.unwrap_or(message).fields.as_ref()?;
+        // Flink CDC declares no `source`, or one without a connector, and its Bits are bytes.
+        let has_connector = |source: &Schema| source.member("connector").is_some();
+        let is_flink = envelope_row.is_some() && !self.member("source").is_some_and(has_connector);
+        // A flat row has fields that the flattening added.
+        let is_column = |column: &&Schema| envelope_row.is_some() || added(column.field.as_deref().unwrap_or_default()).is_none();
+        events.types.start();
+        for column in columns.iter().filter(is_column) {
+            let key = events.keys.intern_plain(column.field.as_deref().unwrap_or_default());
+            let spelling = column.spelling();
+            let cache_key = column.cache_key(&spelling, is_flink);
+            events.types.declare_as(key, events.keys.column(key), &cache_key, || column.declared(&spelling, is_flink));
+        }
+        Some(events.types.finish(&[], SCHEMA_HINT))
+    }
+
+    /// The member of a struct.
+    fn member(&self, name: &str) -> Option<&Schema> {
+        self.fields.as_ref()?.iter().find(|field| field.field.as_deref() == Some(name))
+    }
+
+    /// The name of a row without an envelope: Debezium calls its schema `server.database.table.Value`. More dots do not tell where the
+    /// database begins.
+    fn row_name(&self) -> Option<RowName> {
+        let path = self.name().strip_suffix(".Value")?;
+        if self.kind() != "struct" || self.member("after").is_some_and(|after| after.fields.is_some()) {
+            return None;
+        }
+        Some(match path.split('.').collect::<Vec<_>>()[..] {
+            [_, database, table] => RowName { database: Some(database.into()), table: Some(table.into()) },
+            _ => RowName::default(),
+        })
+    }
+
     fn kind(&self) -> &str {
         self.kind.as_deref().unwrap_or_default()
     }

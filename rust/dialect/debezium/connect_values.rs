@@ -5,7 +5,7 @@
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeSliceError, Engine};
 use bumpalo::Bump;
 
@@ -15,6 +15,7 @@ use crate::mysql::temporal::DateTimeText;
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::options::{Options, named};
 use crate::value::Value;
+use crate::wire::binary_text::{self, BinaryText};
 use crate::wire::json::Cursor;
 
 /// Debezium's `decimal.handling.mode`.
@@ -45,17 +46,6 @@ pub(crate) enum TimeMode {
     Nanoseconds,
 }
 
-/// Debezium's `binary.handling.mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BinaryMode {
-    /// Bytes, which JSON encodes in base64; also accepted by the name `base64`.
-    Base64,
-    /// Base64 with `-` and `_`.
-    Base64UrlSafe,
-    /// Two hexadecimal digits per byte.
-    Hex,
-}
-
 /// Debezium's `bigint.unsigned.handling.mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnsignedMode {
@@ -70,7 +60,7 @@ pub(crate) enum UnsignedMode {
 pub(crate) struct Modes {
     pub decimal: Option<DecimalMode>,
     pub time: Option<TimeMode>,
-    pub binary: Option<BinaryMode>,
+    pub binary: Option<BinaryText>,
     pub unsigned: Option<UnsignedMode>,
 }
 
@@ -83,7 +73,7 @@ impl Modes {
         Ok(Modes {
             decimal: mode("decimal_handling_mode", options.decimal_handling_mode.as_ref(), &DecimalMode::NAMES)?,
             time: mode("time_precision_mode", options.time_precision_mode.as_ref(), &TimeMode::NAMES)?,
-            binary: mode("binary_handling_mode", options.binary_handling_mode.as_ref(), &BinaryMode::NAMES)?,
+            binary: options.binary_text()?,
             unsigned: mode("bigint_unsigned_handling_mode", options.bigint_unsigned_handling_mode.as_ref(), &UnsignedMode::NAMES)?,
         })
     }
@@ -102,15 +92,6 @@ impl TimeMode {
         ("isostring", TimeMode::IsoString),
         ("microseconds", TimeMode::Microseconds),
         ("nanoseconds", TimeMode::Nanoseconds),
-    ];
-}
-
-impl BinaryMode {
-    pub(crate) const NAMES: [(&'static str, BinaryMode); 4] = [
-        ("bytes", BinaryMode::Base64),
-        ("base64", BinaryMode::Base64),
-        ("base64-url-safe", BinaryMode::Base64UrlSafe),
-        ("hex", BinaryMode::Hex),
     ];
 }
 
@@ -151,11 +132,11 @@ impl ConnectColumn<'_> {
     #[inline]
     pub fn is_plain(&self) -> bool {
         match (self.declared, self.configured) {
-            (Some(declared), _) => {
+            (_, Some(_)) => false,
+            (Some(declared), None) => {
                 let is_text = declared.family != TypeFamily::Unknown || !self.requests_bytes();
-                declared.encoding == Encoding::Plain && is_text && !self.is_said_to_be_unsigned(declared)
+                declared.encoding == Encoding::Plain && is_text && !self.is_wrapped_integer(declared)
             }
-            (None, Some(_)) => false,
             (None, None) => matches!(self.requested, DataType::Utf8 | DataType::LargeUtf8 | DataType::Boolean),
         }
     }
@@ -179,24 +160,45 @@ impl ConnectColumn<'_> {
         is_zoned && matches!(self.requested, DataType::Timestamp(..))
     }
 
+    /// Returns the encoding of a value. What the user says outranks the schema part, except the unit or scale of the user's own type,
+    /// which only the schema part knows.
     fn encoding(&self, value: &Value<'_>) -> Result<Encoding> {
         match (self.declared, self.configured) {
-            (Some(declared), _) if declared.family == TypeFamily::Unknown && self.requests_bytes() => self.binary_in_text(value),
-            (Some(declared), _) if self.is_said_to_be_unsigned(declared) && is_number(value) => Ok(Encoding::Unsigned),
-            (Some(declared), _) => Ok(declared.encoding),
-            (None, Some(configured)) => self.encoding_of_configured(configured, value),
+            (Some(declared), Some(configured)) if declared.encoding != Encoding::Plain && is_same_kind(declared, configured) => {
+                Ok(self.in_modes(declared.encoding))
+            }
+            (_, Some(configured)) => self.encoding_of_configured(configured, value),
+            (Some(declared), None) => self.encoding_of_declared(declared, value),
             (None, None) => self.encoding_of_requested(value),
         }
     }
 
-    /// Whether the user says that an `int64` of the schema part is a `bigint unsigned`: TiCDC's schema part does not.
-    fn is_said_to_be_unsigned(&self, declared: &DeclaredType) -> bool {
-        let by_type = || self.configured.is_some_and(|configured| configured.family == TypeFamily::Bigint && configured.unsigned);
-        let by_mode = || {
-            let is_requested = matches!(self.requested, DataType::Decimal128(20, 0) | DataType::UInt64);
-            self.modes.unsigned == Some(UnsignedMode::Long) && is_requested
-        };
-        declared.family == TypeFamily::Bigint && declared.encoding == Encoding::Plain && (by_type() || by_mode())
+    fn encoding_of_declared(&self, declared: &DeclaredType, value: &Value<'_>) -> Result<Encoding> {
+        match declared.family {
+            TypeFamily::Unknown if self.requests_bytes() => self.binary_in_text(value),
+            _ if self.is_wrapped_integer(declared) && is_number(value) => Ok(Encoding::Unsigned),
+            _ => Ok(self.in_modes(declared.encoding)),
+        }
+    }
+
+    /// Returns a declared encoding as the connector's settings change it, if the user gives them.
+    fn in_modes(&self, encoding: Encoding) -> Encoding {
+        // With text for decimals, only a `bigint unsigned` may be base64.
+        let may_be_base64 = |scale| scale == 0 && self.modes.unsigned == Some(UnsignedMode::Precise);
+        match encoding {
+            Encoding::DateTime(unit) => Encoding::DateTime(self.fixed_unit().unwrap_or(unit)),
+            Encoding::Time(unit) => Encoding::Time(self.fixed_unit().unwrap_or(unit)),
+            Encoding::Decimal(scale) if self.decimals_precise() == Some(false) && !may_be_base64(scale) => Encoding::Plain,
+            Encoding::Base64 if self.modes.binary == Some(BinaryText::Hex) => Encoding::Hex,
+            other => other,
+        }
+    }
+
+    /// Whether an `int64` of the schema part is a `bigint unsigned` by the user's setting: TiCDC's schema part does not say so.
+    fn is_wrapped_integer(&self, declared: &DeclaredType) -> bool {
+        let is_requested = matches!(self.requested, DataType::Decimal128(20, 0) | DataType::UInt64);
+        let is_integer = declared.family == TypeFamily::Bigint && declared.encoding == Encoding::Plain;
+        is_integer && is_requested && self.modes.unsigned == Some(UnsignedMode::Long)
     }
 
     fn requests_bytes(&self) -> bool {
@@ -323,8 +325,8 @@ impl ConnectColumn<'_> {
 
     fn binary(&self, value: &Value<'_>) -> Result<Encoding> {
         let Value::Text(text) = value else { return Ok(Encoding::Bits) };
-        match (self.modes.binary, is_base64(text), unhex(text).is_some()) {
-            (Some(BinaryMode::Hex), ..) | (None, false, true) => Ok(Encoding::Hex),
+        match (self.modes.binary, is_base64(text), is_hexadecimal(text)) {
+            (Some(BinaryText::Hex), ..) | (None, false, true) => Ok(Encoding::Hex),
             (None, true, true) if !text.is_empty() => {
                 Err(ambiguous(value, "base64 or hexadecimal", "binary_handling_mode or the schema part"))
             }
@@ -336,15 +338,27 @@ impl ConnectColumn<'_> {
     /// with charset `binary`, which the connector writes as Latin-1 text. Text that is not valid in the mode is the latter.
     fn binary_in_text(&self, value: &Value<'_>) -> Result<Encoding> {
         let Value::Text(text) = value else { return Ok(Encoding::Bits) };
-        match (self.modes.binary, is_base64(text), unhex(text).is_some()) {
-            (Some(BinaryMode::Hex), _, true) => Ok(Encoding::Hex),
-            (Some(BinaryMode::Base64 | BinaryMode::Base64UrlSafe), true, _) => Ok(Encoding::Base64),
+        match (self.modes.binary, is_base64(text), is_hexadecimal(text)) {
+            (Some(BinaryText::Hex), _, true) => Ok(Encoding::Hex),
+            (Some(BinaryText::Base64 | BinaryText::Base64UrlSafe), true, _) => Ok(Encoding::Base64),
             (None, is_base64, is_hex) if (is_base64 || is_hex) && !text.is_empty() => {
                 Err(ambiguous(value, "text, base64 or hexadecimal", "binary_handling_mode"))
             }
             _ => Ok(Encoding::Plain),
         }
     }
+}
+
+/// Whether both types have values of the same kind.
+fn is_same_kind(a: &DeclaredType, b: &DeclaredType) -> bool {
+    let kind = |declared: &DeclaredType| match declared.family {
+        TypeFamily::Timestamp => TypeFamily::Datetime,
+        TypeFamily::Binary => TypeFamily::Blob,
+        // The connector can write a `bigint unsigned` as a decimal.
+        TypeFamily::Bigint => TypeFamily::Decimal,
+        family => family,
+    };
+    kind(a) == kind(b)
 }
 
 fn is_number(value: &Value<'_>) -> bool {
@@ -372,7 +386,17 @@ fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Res
 }
 
 fn is_base64(text: &str) -> bool {
-    STANDARD.decode(text).is_ok() || URL_SAFE.decode(text).is_ok()
+    binary_text::base64(text).is_some()
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    binary_text::hexadecimal(text).is_some()
+}
+
+/// The bytes of text in this form.
+fn bytes_of(value: &Value<'_>, form: BinaryText) -> Result<Vec<u8>> {
+    let Value::Text(text) = value else { return Err(type_error(value, form.describe())) };
+    form.decode(text).ok_or_else(|| type_error(value, form.describe()))
 }
 
 /// Epoch days of the years 1 to 9999.
@@ -429,14 +453,8 @@ fn decode_as<'a>(value: Value<'a>, encoding: Encoding, column: &ConnectColumn<'_
         Encoding::VariableDecimal => variable_decimal(value, column.requested, arena),
         Encoding::Bits => bits(value, column, arena),
         Encoding::Latin1 => latin1(&value).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
-        Encoding::Base64 => match value {
-            Value::Text(text) => base64(&value, text).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
-            _ => Err(type_error(&value, "base64")),
-        },
-        Encoding::Hex => match value {
-            Value::Text(text) => Ok(Value::Bytes(arena.alloc_slice_copy(&unhex(text).ok_or_else(|| type_error(&value, "hexadecimal"))?))),
-            _ => Err(type_error(&value, "hexadecimal")),
-        },
+        Encoding::Base64 => bytes_of(&value, BinaryText::Base64).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
+        Encoding::Hex => bytes_of(&value, BinaryText::Hex).map(|bytes| Value::Bytes(arena.alloc_slice_copy(&bytes))),
         Encoding::Geometry => geometry(value, column.requests_bytes(), arena),
     }
 }
@@ -508,18 +526,6 @@ fn unsigned<'a>(value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {
         }
         _ => Ok(value),
     }
-}
-
-fn base64(value: &Value<'_>, text: &str) -> Result<Vec<u8>> {
-    let decoded = STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text));
-    decoded.map_err(|_| type_error(value, "base64"))
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let byte = |[high, low]: &[u8; 2]| Some((digit(*high)? * 16 + digit(*low)?) as u8);
-    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
 /// Decodes a decimal from the base64 of its unscaled big-endian integer.
@@ -613,7 +619,7 @@ fn bits<'a>(value: Value<'a>, column: &ConnectColumn<'_>, arena: &'a Bump) -> Re
         }
         Value::Bool(_) if !as_bytes => return Ok(value),
         Value::Bool(raw) => vec![u8::from(raw == "true")],
-        Value::Text(text) => base64(&value, text)?,
+        Value::Text(_) => bytes_of(&value, BinaryText::Base64)?,
         _ => return Ok(value),
     };
     if width.is_some_and(|width| bytes.len() > width.div_ceil(8)) {
@@ -633,7 +639,7 @@ fn bits<'a>(value: Value<'a>, column: &ConnectColumn<'_>, arena: &'a Bump) -> Re
 
 /// Whether base64 of bytes may also be that of a `bit(n)`, which has the reverse byte order.
 fn may_be_bits(value: &Value<'_>) -> bool {
-    let bytes = base64(value, value.raw()).unwrap_or_default();
+    let bytes = binary_text::base64(value.raw()).unwrap_or_default();
     (2..=8).contains(&bytes.len()) && !bytes.iter().eq(bytes.iter().rev())
 }
 
@@ -661,7 +667,7 @@ fn geometry<'a>(value: Value<'a>, wkb_only: bool, arena: &'a Bump) -> Result<Val
         _ => {}
     });
     let (Some(srid), Some(wkb)) = (srid, wkb) else { return Err(type_error(&value, "a geometry")) };
-    let wkb = base64(&value, &wkb)?;
+    let wkb = binary_text::base64(&wkb).ok_or_else(|| type_error(&value, "a geometry, whose wkb is base64"))?;
     let mut bytes = if wkb_only { Vec::new() } else { srid.to_le_bytes().to_vec() };
     bytes.extend_from_slice(&wkb);
     Ok(Value::Bytes(arena.alloc_slice_copy(&bytes)))

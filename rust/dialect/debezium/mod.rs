@@ -10,8 +10,10 @@
 //! ```
 //!
 //! Without it a message is the payload alone. Flattened rows (the `ExtractNewRecordState` transformation) are read where they
-//! carry one of the fields that it adds, `__op` or `__deleted` or another.
+//! carry one of the fields that it adds, `__op` or `__deleted` or another, where the schema part is that of a row, or where the user
+//! says that messages are rows (`unwrapped`). CloudEvents have the payload in `data`.
 
+mod cloud_events;
 mod connect_schema;
 pub(crate) mod connect_values;
 
@@ -23,12 +25,13 @@ use serde::de::IgnoredAny;
 
 use super::json_members::{nested, row_image, text};
 use super::operations::{any_case, unknown_word};
-use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
+use super::{Dialect, Mark, Marks, Read, ReadContext, Wire, without_schema_id};
 use crate::dialect::spec::{Before, FlatMember, Hole, Place, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::{MemberNames, NameId, Quoting};
 use crate::mysql::temporal::micros_of_epoch;
+use crate::mysql::types::RowName;
 use crate::value::Value;
 use crate::wire::json::{Cursor, MAX_DEPTH};
 use crate::wire::json_de::{self, Context, CowStr, Part, RawNested, deserialize_part, member_names};
@@ -49,24 +52,30 @@ pub(super) const DIALECT: Dialect = Dialect {
         Mark::Name("op"),
         Mark::Name("ts_ms"),
         Mark::Name("databaseName"),
+        Mark::Name("specversion"),
+        Mark::Name("iodebeziumop"),
         Mark::Name("__op"),
         Mark::Name("__deleted"),
         Mark::Name("__table"),
         Mark::Name("__source_table"),
         Mark::Name("__source_ts_ms"),
     ]),
-    variant,
+    quirks: |_| &DEBEZIUM,
     read: Read::Text(read),
+    options: &[
+        "bigint_unsigned_handling_mode",
+        "binary_handling_mode",
+        "decimal_handling_mode",
+        "lenient",
+        "time_precision_mode",
+        "unwrapped",
+    ],
     template: Some(&TEMPLATE),
 };
 
 const NAME: &str = "debezium-json";
 
-static DEBEZIUM: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Connect };
-
-fn variant(_: &str) -> Variant {
-    Variant { quirks: &DEBEZIUM, quoting: Quoting::None }
-}
+static DEBEZIUM: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Connect, quoting: Quoting::None };
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Members<'static>>,
@@ -258,6 +267,14 @@ struct Message<'a> {
     deleted: bool,
 }
 
+#[cold]
+fn no_envelope() -> Fault {
+    Fault::new(Kind::Envelope, format!("is missing, and so is all else that Debezium writes{UNWRAPPED}")).within("op")
+}
+
+/// What to set for messages that are rows.
+const UNWRAPPED: &str = "; if the message is a row without an envelope, set unwrapped=True";
+
 /// What a message's members show it to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
@@ -274,7 +291,7 @@ enum Shape {
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
-        let mut reader = Reader { events, reading, payload: None, transaction_id: None, others: false, depth: 0 };
+        let mut reader = Reader { events, reading, payload: None, transaction_id: None, row: None, others: false, depth: 0 };
         reader.read(cursor)?.emit(reading, events)
     })
 }
@@ -309,22 +326,43 @@ fn added(name: &str) -> Option<(&'static str, bool)> {
     ADDED.iter().find(|added| **added == name).map(|added| (*added, of_source))
 }
 
-/// Whether the object that starts here is a row without an envelope: it has one of the fields that the flattening adds, and no
-/// row image.
-fn is_flat(cursor: &Cursor<'_>) -> bool {
-    let mut cursor = cursor.clone();
+/// Whether the object at the cursor has a member like this, by its name and the first byte of its value.
+fn has_member(object: &Cursor<'_>, mut is_it: impl FnMut(&str, Option<u8>) -> bool) -> bool {
+    let mut cursor = object.clone();
     let Ok(mut members) = cursor.object() else { return false };
-    let mut found = false;
     while let Ok(Some(name)) = cursor.next_key(&mut members) {
-        if matches!(name.raw, "before" | "after") && cursor.peek() == Some(b'{') {
-            return false;
+        if is_it(name.raw, cursor.peek()) {
+            return true;
         }
-        found |= added(name.raw).is_some();
         if cursor.skip().is_err() {
             return false;
         }
     }
-    found
+    false
+}
+
+fn has_image(object: &Cursor<'_>) -> bool {
+    has_member(object, |name, first| matches!(name, "before" | "after") && first == Some(b'{'))
+}
+
+/// Whether an object is a row without an envelope: it has one of the fields that the flattening adds, and no row image.
+fn is_flat(object: &Cursor<'_>) -> bool {
+    has_member(object, |name, _| added(name).is_some()) && !has_image(object)
+}
+
+/// Whether an object is a row, as the user says that messages are rows: it is neither an envelope, which has a row image, nor the
+/// wrapper around a payload.
+fn is_unwrapped(object: &Cursor<'_>) -> bool {
+    let is_part = |name: &str, first| matches!(name, "schema" | "payload") && matches!(first, Some(b'{' | b'n'));
+    let has_columns = has_member(object, |name, first| !is_part(name, first));
+    let has_payload = || has_member(object, |name, first| name == "payload" && is_part(name, first));
+    (has_columns || !has_payload()) && !has_image(object)
+}
+
+/// Whether an object is complete and has nothing that only an envelope has.
+fn may_be_row(object: &Cursor<'_>) -> bool {
+    const OF_ENVELOPES: [&str; 9] = ["before", "after", "source", "op", "payload", "ddl", "databaseName", "tableChanges", "transaction"];
+    object.clone().skip().is_ok() && !has_member(object, |name, _| OF_ENVELOPES.contains(&name))
 }
 
 /// Reads one message.
@@ -334,6 +372,8 @@ struct Reader<'r, 'a, 's, 'k> {
     /// The payload, behind a wrapper's member.
     payload: Option<Message<'a>>,
     transaction_id: Option<Cow<'a, str>>,
+    /// The row that the schema part describes, if that is no envelope.
+    row: Option<RowName>,
     /// Whether there are members that are not the envelope's.
     others: bool,
     /// How many wrappers there are around what is read.
@@ -354,7 +394,7 @@ impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
                 let cells = row_image(cursor, self.events)?.filter(|_| !is_empty);
                 Ok(cells.map_or(Part::None, Part::Range))
             }
-            SCHEMA => Ok(schema_part(cursor, self.events)?.map_or(Part::None, Part::Index)),
+            SCHEMA => self.read_schema(cursor),
             PAYLOAD => self.read_payload(cursor).map(|()| Part::None),
             TRANSACTION => self.read_transaction(cursor),
             token => self.events.read_part(token, cursor),
@@ -372,13 +412,21 @@ impl<'a> Reader<'_, 'a, '_, '_> {
     /// cannot be an envelope is looked at twice.
     fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
         let start = cursor.clone();
-        let members = json_de::read::<Members<'a>>(cursor, self);
-        if (members.is_err() || self.others) && is_flat(&start) {
-            self.others = false;
-            *cursor = start;
+        if self.row.is_some() || self.reading.options.unwrapped && is_unwrapped(&start) {
             return self.read_flat(cursor);
         }
-        let members = members?;
+        let members = json_de::read::<Members<'a>>(cursor, self);
+        if members.is_err() || self.others {
+            if is_flat(&start) {
+                *cursor = start;
+                return self.read_flat(cursor);
+            }
+            if has_member(&start, |name, _| name == "specversion") {
+                *cursor = start;
+                return self.read_cloud_event(cursor);
+            }
+        }
+        let members = members.map_err(|fault| if may_be_row(&start) { no_envelope() } else { fault })?;
         Ok(match self.payload.take() {
             Some(mut message) => {
                 message.envelope.types = message.envelope.types.or(members.schema.0);
@@ -386,6 +434,13 @@ impl<'a> Reader<'_, 'a, '_, '_> {
             }
             None => members.message(self.others, self.transaction_id.take(), self.reading),
         })
+    }
+
+    fn read_schema(&mut self, cursor: &mut Cursor<'a>) -> Result<Part<'a>> {
+        let is_null = cursor.peek() == Some(b'n');
+        let block = schema_part(cursor, self.events)?;
+        self.row = self.events.types.schemas.row().filter(|_| !is_null).cloned();
+        Ok(block.map_or(Part::None, Part::Index))
     }
 
     fn read_payload(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
@@ -421,9 +476,32 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         }
     }
 
+    /// A CloudEvent: attributes that say what a payload's `source` does, and the payload in `data`.
+    fn read_cloud_event(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
+        self.others = false;
+        let mut attributes = Vec::new();
+        let mut members = cursor.object()?;
+        while let Some(name) = cursor.next_key(&mut members)? {
+            match cloud_events::attribute(name.raw) {
+                _ if name.raw == "data" => self.read_payload(cursor).map_err(|fault| fault.within("data"))?,
+                Some((field, of_source)) => attributes.push((field, of_source, cursor.value()?)),
+                None => cursor.skip()?,
+            }
+        }
+        let missing = || Fault::new(Kind::Envelope, "is missing").within("data");
+        let mut message = self.payload.take().ok_or_else(missing)?;
+        attributes.into_iter().try_for_each(|(field, of_source, value)| message.added(field, of_source, value))?;
+        Ok(message)
+    }
+
     /// A row without an envelope, but for the fields that the flattening added with two underscores.
     fn read_flat(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
+        self.others = false;
         let mut message = Message { shape: Shape::Flat, ..Message::empty(self.reading) };
+        if let Some(RowName { database, table }) = self.row.take() {
+            message.envelope.database = database.map(|name| Cow::Owned(name.into()));
+            message.envelope.table = table.map(|name| Cow::Owned(name.into()));
+        }
         let events = &mut *self.events;
         let start = events.cells.len();
         let mut members = cursor.object()?;
@@ -458,7 +536,7 @@ impl<'a> Members<'a> {
             sql: text(self.ddl),
             table_changes: nested(self.table_changes),
             types: self.schema.0,
-            ..Envelope::empty(reading.variant.quirks)
+            ..Envelope::empty(reading.quirks)
         };
         if let Some(source) = self.source {
             source.fill(&mut envelope);
@@ -491,7 +569,7 @@ impl<'a> SourceMembers<'a> {
 
 impl<'a> Message<'a> {
     fn empty(reading: &ReadContext<'_, 'a>) -> Self {
-        let envelope = Envelope::empty(reading.variant.quirks);
+        let envelope = Envelope::empty(reading.quirks);
         Message { envelope, before: None, after: None, status: None, shape: Shape::Unknown, others: false, deleted: false }
     }
 
@@ -502,7 +580,9 @@ impl<'a> Message<'a> {
             "op" => envelope.source.operation = text,
             "deleted" => self.deleted = text.as_deref() == Some("true"),
             "db" => envelope.database = text,
+            "schema" => envelope.schema = text,
             "table" => envelope.table = text,
+            "transaction" => envelope.source.transaction_id = text,
             "file" => envelope.source.file = text,
             "pos" => envelope.source.position = number,
             "gtid" => envelope.source.gtid = text,
@@ -548,7 +628,7 @@ impl<'a> Message<'a> {
             (Shape::Flat, None) => Op::Update,
             (_, Some(word)) => self.op_of(word)?,
             (Shape::Unknown, None) => {
-                return Err(Fault::new(Kind::Envelope, "is missing, and so is all else that Debezium writes").within("op"));
+                return Err(no_envelope());
             }
             (_, None) => self.without_op()?,
         })
@@ -585,7 +665,8 @@ impl<'a> Message<'a> {
         let says_more = self.others || self.status.is_some() || self.before.is_some() || self.after.is_some();
         let names_more = self.envelope.database.is_some() || self.envelope.table.is_some() || self.envelope.source.event_time.is_some();
         if says_more || names_more || self.envelope.source.produced_time.is_none() {
-            return Err(Fault::new(Kind::Envelope, "is missing").within("op"));
+            let hint = if self.others { UNWRAPPED } else { "" };
+            return Err(Fault::new(Kind::Envelope, format!("is missing{hint}")).within("op"));
         }
         Ok(Op::Heartbeat)
     }
@@ -622,7 +703,7 @@ fn finest(time: &mut Option<i64>, number: i64, unit: i64) {
 
 /// The names in the message's key, with or without its own schema part. A key that is no such object names nothing.
 fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<std::ops::Range<usize>> {
-    let mut cursor = Cursor::new(std::str::from_utf8(key).ok()?, true);
+    let mut cursor = Cursor::new(std::str::from_utf8(without_schema_id(key)).ok()?, true);
     let first = events.names.len();
     let mut members = cursor.object().ok()?;
     while let Some(name) = cursor.next_key(&mut members).ok()? {

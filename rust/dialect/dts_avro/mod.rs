@@ -29,7 +29,7 @@ pub(crate) use schema_plan::SchemaPlan;
 use schema_plan::{Action, ColumnsEncoding, ImageEncoding, ItemsEncoding, Scalar, Side};
 use values::{CellEncoding, count_mismatch, declared};
 
-use super::{Caches, Dialect, Marks, Read, ReadContext, Variant, Wire};
+use super::{Caches, Dialect, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{self, Cells, Envelope, Events, Op, Quirks, Source, ValueFormat};
 use crate::interner::{NameId, Quoting};
@@ -47,12 +47,13 @@ pub(super) const DIALECT: Dialect = Dialect {
     wire: Wire::Avro,
     description: "the records of Aliyun DTS's change tracking, of both published schemas",
     marks: Marks::Bytes(|bytes| PUBLISHED.as_ref().is_some_and(|plan| plan.matches_header(bytes))),
-    variant: |_| Variant { quirks: &QUIRKS, quoting: Quoting::None },
+    quirks: |_| &QUIRKS,
     read: Read::Bytes(read),
+    options: &["writer_schema"],
     template: None,
 };
 
-static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Typed };
+static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Typed, quoting: Quoting::None };
 
 /// The newer of the published schemas; the older one is a prefix of it.
 static PUBLISHED: LazyLock<Option<SchemaPlan>> = LazyLock::new(|| SchemaPlan::compile(include_str!("record.avsc")).ok());
@@ -171,7 +172,7 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
         plan,
         cache,
         reader: Reader::new(bytes),
-        envelope: Envelope::empty(reading.variant.quirks),
+        envelope: Envelope::empty(reading.quirks),
         op: Op::Error,
         list: ColumnList::default(),
         columns: ColumnListing::Null,

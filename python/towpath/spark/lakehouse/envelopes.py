@@ -86,6 +86,11 @@ class EnvelopeDecoder:
         return map(self.decode, batches)
 
     @property
+    def columns(self) -> list[str]:
+        """As `towpath.Decoder.columns`: none."""
+        return self._decoder.columns
+
+    @property
     def metrics(self) -> Any:
         """As `towpath.Decoder.metrics`."""
         return self._decoder.metrics

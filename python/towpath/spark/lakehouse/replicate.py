@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 Target = str | Mapping[str, str] | Callable[[str, str], str | None]
 
-_UPSERT_FIELDS = ["_op", "_event_time", "_sequence", "_source", "_row", "_missing_columns", "_error", "_corrupt_record"]
-
 
 def replicate(
     messages: DataFrame,
@@ -166,7 +164,7 @@ class Replicator:
             **self.table_options.get(table.name, {}),
             **_table_filter(table.database, table.table),
         }
-        decoder = Decoder(self.dialect, schema, layout="upsert", fields=_UPSERT_FIELDS, keep=kept, key="key", **options)
+        decoder = Decoder(self.dialect, schema, layout="upsert", keep=kept, key="key", **options)
         messages = events.filter((f.col("kind") == "change") & table.condition())
         # `_corrupt_record` has no message of a key-only row, which is decoded without an error: `_value` does.
         value = f.when(f.expr(is_key_only("source")), f.col("value")).alias("_value")

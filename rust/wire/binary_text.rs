@@ -1,0 +1,56 @@
+//! Bytes that are written as text: in base64 or in hexadecimal digits.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+
+/// How bytes are written as text: Debezium's `binary.handling.mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BinaryText {
+    /// Base64. JSON has no bytes, so Debezium's mode `bytes` is base64 too.
+    Base64,
+    /// Base64 with `-` and `_`.
+    Base64UrlSafe,
+    /// Two hexadecimal digits per byte.
+    Hex,
+}
+
+impl BinaryText {
+    /// The names of the option `binary_handling_mode`.
+    pub const NAMES: [(&'static str, BinaryText); 4] = [
+        ("bytes", BinaryText::Base64),
+        ("base64", BinaryText::Base64),
+        ("base64-url-safe", BinaryText::Base64UrlSafe),
+        ("hex", BinaryText::Hex),
+    ];
+
+    /// What the text is called in an error.
+    pub fn describe(self) -> &'static str {
+        match self {
+            BinaryText::Base64 | BinaryText::Base64UrlSafe => "base64 text",
+            BinaryText::Hex => "hexadecimal text",
+        }
+    }
+
+    /// The bytes, if the text is valid.
+    pub fn decode(self, text: &str) -> Option<Vec<u8>> {
+        match self {
+            // Either alphabet is unambiguous, and producers mix them up.
+            BinaryText::Base64 | BinaryText::Base64UrlSafe => base64(text),
+            // MySQL prints such literals with a prefix.
+            BinaryText::Hex => hexadecimal(text.strip_prefix("0x").unwrap_or(text)),
+        }
+    }
+}
+
+/// The bytes of base64 text, in either alphabet.
+pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text)).ok()
+}
+
+/// The bytes of hexadecimal digits.
+pub(crate) fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let byte = |[high, low]: &[u8; 2]| Some((digit(*high)? * 16 + digit(*low)?) as u8);
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+}
