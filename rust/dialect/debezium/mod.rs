@@ -640,6 +640,9 @@ fn finest(time: &mut Option<i64>, number: i64, unit: i64) {
     }
 }
 
+/// `ByLogicalTableRouter` adds it to the key, with the topic before the routing. It is no column.
+const ROUTED_FROM: &str = "__dbz__physicalTableIdentifier";
+
 /// The names in the message's key, with or without its own schema part. A key that is no such object names nothing.
 fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<std::ops::Range<usize>> {
     let mut cursor = Cursor::new(std::str::from_utf8(key).ok()?, true);
@@ -652,6 +655,7 @@ fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<std::ops::Ra
                 members = cursor.object().ok()?;
             }
             "schema" if cursor.peek() == Some(b'{') => cursor.skip().ok()?,
+            ROUTED_FROM => cursor.skip().ok()?,
             _ => {
                 let id = events.keys.intern(name).ok()?;
                 events.names.push(id);
