@@ -21,7 +21,7 @@ use connect_schema::schema_part;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::json_members::{nested, row_image, text};
+use super::json_members::{Names, nested, row_image, text};
 use super::operations::{any_case, unknown_word};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Variant, Wire};
 use crate::dialect::spec::{Before, FlatMember, Hole, Place, TemplateSpec};
@@ -205,6 +205,9 @@ struct Members<'a> {
     ddl: Option<CowStr<'a>>,
     #[serde(rename = "tableChanges")]
     table_changes: Option<RawNested<'a>>,
+    /// Key columns, as Paimon reads them. Debezium does not write them.
+    #[serde(default, rename = "pkNames")]
+    pk_names: Names,
     /// `BEGIN` or `END` of a transaction.
     status: Option<CowStr<'a>>,
     /// Of a transaction.
@@ -478,6 +481,7 @@ impl<'a> Members<'a> {
             sql: text(self.ddl),
             table_changes: nested(self.table_changes),
             types: self.schema.0,
+            primary_key: self.pk_names.0,
             ..Envelope::empty(reading.variant.quirks)
         };
         if let Some(source) = self.source {
@@ -553,7 +557,8 @@ impl<'a> Message<'a> {
         }
         if op.is_row_change() {
             (before, after) = self.images(op)?;
-            self.envelope.primary_key = reading.key.and_then(|key| key_names(key, events));
+            let in_key = || reading.key.and_then(|key| key_names(key, events));
+            self.envelope.primary_key = self.envelope.primary_key.take().or_else(in_key);
         }
         let envelope = events.envelope(self.envelope);
         events.row(op, envelope, before, after);
