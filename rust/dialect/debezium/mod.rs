@@ -205,6 +205,9 @@ struct Members<'a> {
     ddl: Option<CowStr<'a>>,
     #[serde(rename = "tableChanges")]
     table_changes: Option<RawNested<'a>>,
+    /// Flink CDC's schema change: the text of a [`History`].
+    #[serde(rename = "historyRecord")]
+    history: Option<CowStr<'a>>,
     /// Key columns, as Paimon reads them. Debezium does not write them.
     #[serde(default, rename = "pkNames")]
     pk_names: Names,
@@ -212,6 +215,16 @@ struct Members<'a> {
     status: Option<CowStr<'a>>,
     /// Of a transaction.
     id: Option<CowStr<'a>>,
+}
+
+/// A schema change as Debezium's history has it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct History<'a> {
+    database_name: Option<CowStr<'a>>,
+    schema_name: Option<CowStr<'a>>,
+    ddl: Option<CowStr<'a>>,
+    table_changes: Option<RawNested<'a>>,
 }
 
 /// `source`.
@@ -401,7 +414,8 @@ impl<'a> Reader<'_, 'a, '_, '_> {
             *cursor = start;
             return self.read_flat(cursor);
         }
-        let members = members?;
+        let mut members = members?;
+        self.read_history(&mut members)?;
         Ok(match self.payload.take() {
             Some(mut message) => {
                 message.envelope.types = message.envelope.types.or(members.schema.0);
@@ -409,6 +423,22 @@ impl<'a> Reader<'_, 'a, '_, '_> {
             }
             None => members.message(self.others, self.transaction_id.take(), self.reading),
         })
+    }
+
+    /// The schema change within the text of `historyRecord`.
+    fn read_history(&mut self, members: &mut Members<'a>) -> Result<()> {
+        let text = match members.history.take() {
+            None => return Ok(()),
+            Some(CowStr(Cow::Borrowed(text))) => text,
+            Some(CowStr(Cow::Owned(text))) => self.events.arena.alloc_str(&text),
+        };
+        let outside = |fault: Fault| fault.without_byte().within("historyRecord");
+        let history: History<'a> = json_de::read(&mut Cursor::new(text, self.reading.lenient), self.events).map_err(outside)?;
+        members.database_name = history.database_name;
+        members.schema_name = history.schema_name;
+        members.ddl = history.ddl;
+        members.table_changes = history.table_changes;
+        Ok(())
     }
 
     fn read_payload(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
