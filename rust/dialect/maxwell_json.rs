@@ -144,8 +144,13 @@ struct Message<'a> {
     /// `file:offset`.
     position: Option<CowStr<'a>>,
     server_id: Option<i64>,
+    /// `serverId` and `primaryKeyColumns` are the names with `output_naming_strategy=underscore_to_camelcase`.
+    #[serde(rename = "serverId")]
+    camel_server_id: Option<i64>,
     #[serde(default)]
     primary_key_columns: Names,
+    #[serde(default, rename = "primaryKeyColumns")]
+    camel_primary_key_columns: Names,
     /// The row after the change; of a DELETE, the deleted row.
     #[serde(default)]
     data: RowImage,
@@ -176,10 +181,10 @@ impl<'a> Message<'a> {
         let mut envelope = Envelope {
             database: text(self.database),
             table: text(self.table),
-            primary_key: self.primary_key_columns.0,
+            primary_key: self.primary_key_columns.0.or(self.camel_primary_key_columns.0),
             sql: text(self.sql),
             table_changes: nested(self.def),
-            server_id: self.server_id,
+            server_id: self.server_id.or(self.camel_server_id),
             source: Source {
                 operation: text(self.operation),
                 event_time: self.ts.and_then(micros_of_epoch),
