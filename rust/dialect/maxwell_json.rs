@@ -151,6 +151,9 @@ struct Message<'a> {
     primary_key_columns: Names,
     #[serde(default, rename = "primaryKeyColumns")]
     camel_primary_key_columns: Names,
+    /// Of a row in the dead letter topic, which has its key columns only.
+    #[serde(default, rename = "reason", deserialize_with = "is_there")]
+    has_reason: bool,
     /// The row after the change; of a DELETE, the deleted row.
     #[serde(default)]
     data: RowImage,
@@ -185,6 +188,7 @@ impl<'a> Message<'a> {
             sql: text(self.sql),
             table_changes: nested(self.def),
             server_id: self.server_id.or(self.camel_server_id),
+            handle_key_only: self.has_reason.then_some(true),
             source: Source {
                 operation: text(self.operation),
                 event_time: self.ts.and_then(micros_of_epoch),
@@ -211,7 +215,7 @@ impl<'a> Message<'a> {
             (Some(Op::Ddl) | None, Some(sql)) => Ok(Op::of_statement(&sql.0)),
             (Some(op), _) => Ok(op),
             (None, None) if kind.starts_with("table-") || kind.starts_with("database-") => Ok(Op::Ddl),
-            (None, None) if self.data.0.is_some() => Err(unknown_operation(self.operation.as_ref()).within("type")),
+            (None, None) if self.data.0.is_some() || self.old.0.is_some() => Err(unknown_operation(self.operation.as_ref()).within("type")),
             (None, None) => Ok(Op::Other),
         }
     }
