@@ -142,8 +142,16 @@ struct Message<'a> {
     /// `file:offset`.
     position: Option<CowStr<'a>>,
     server_id: Option<i64>,
+    /// `serverId` and `primaryKeyColumns` are the names with `output_naming_strategy=underscore_to_camelcase`.
+    #[serde(rename = "serverId")]
+    camel_server_id: Option<i64>,
     #[serde(default)]
     primary_key_columns: Names,
+    #[serde(default, rename = "primaryKeyColumns")]
+    camel_primary_key_columns: Names,
+    /// Of a row in the dead letter topic, which has its key columns only.
+    #[serde(default, rename = "reason", deserialize_with = "is_there")]
+    has_reason: bool,
     /// The row after the change; of a DELETE, the deleted row.
     #[serde(default)]
     data: RowImage,
@@ -174,10 +182,11 @@ impl<'a> Message<'a> {
         let mut envelope = Envelope {
             database: text(self.database),
             table: text(self.table),
-            primary_key: self.primary_key_columns.0,
+            primary_key: self.primary_key_columns.0.or(self.camel_primary_key_columns.0),
             sql: text(self.sql),
             table_changes: nested(self.def),
-            server_id: self.server_id,
+            server_id: self.server_id.or(self.camel_server_id),
+            handle_key_only: self.has_reason.then_some(true),
             source: Source {
                 operation: text(self.operation),
                 event_time: self.ts.and_then(micros_of_epoch),
@@ -204,7 +213,7 @@ impl<'a> Message<'a> {
             (Some(Op::Ddl) | None, Some(sql)) => Ok(Op::of_statement(&sql.0)),
             (Some(op), _) => Ok(op),
             (None, None) if kind.starts_with("table-") || kind.starts_with("database-") => Ok(Op::Ddl),
-            (None, None) if self.data.0.is_some() => Err(unknown_operation(self.operation.as_ref()).within("type")),
+            (None, None) if self.data.0.is_some() || self.old.0.is_some() => Err(unknown_operation(self.operation.as_ref()).within("type")),
             (None, None) => Ok(Op::Other),
         }
     }

@@ -69,6 +69,11 @@ def test_rows_under_an_unknown_word_are_an_error(dialect, layout):
     assert error["message"] == f'{dialect}: {member}: rows under the unknown operation "UPSURT"'
 
 
+def test_a_row_in_old_under_an_unknown_word_is_an_error():
+    [row] = decode("maxwell-json", {"type": "erase", "old": {"id": 1}, "database": "s", "table": "t"})
+    assert row["error"]["message"] == 'maxwell-json: type: rows under the unknown operation "erase"'
+
+
 def test_an_unknown_word_without_rows_is_other():
     [row] = decode("canal-json", canal(type="SOMETHING", data=None))
     assert (row["op"], row["error"]) == ("other", None)

@@ -23,7 +23,7 @@ use connect_schema::schema_part;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::json_members::{nested, row_image, text};
+use super::json_members::{Names, nested, row_image, text};
 use super::operations::{any_case, unknown_word};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Wire, without_schema_id};
 use crate::dialect::spec::{Before, FlatMember, Hole, Place, TemplateSpec};
@@ -194,10 +194,26 @@ struct Members<'a> {
     ddl: Option<CowStr<'a>>,
     #[serde(rename = "tableChanges")]
     table_changes: Option<RawNested<'a>>,
+    /// Flink CDC's schema change: the text of a [`History`].
+    #[serde(rename = "historyRecord")]
+    history: Option<CowStr<'a>>,
+    /// Key columns, as Paimon reads them. Debezium does not write them.
+    #[serde(default, rename = "pkNames")]
+    pk_names: Names,
     /// `BEGIN` or `END` of a transaction.
     status: Option<CowStr<'a>>,
     /// Of a transaction.
     id: Option<CowStr<'a>>,
+}
+
+/// A schema change as Debezium's history has it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct History<'a> {
+    database_name: Option<CowStr<'a>>,
+    schema_name: Option<CowStr<'a>>,
+    ddl: Option<CowStr<'a>>,
+    table_changes: Option<RawNested<'a>>,
 }
 
 /// `source`.
@@ -426,7 +442,8 @@ impl<'a> Reader<'_, 'a, '_, '_> {
                 return self.read_cloud_event(cursor);
             }
         }
-        let members = members.map_err(|fault| if may_be_row(&start) { no_envelope() } else { fault })?;
+        let mut members = members.map_err(|fault| if may_be_row(&start) { no_envelope() } else { fault })?;
+        self.read_history(&mut members)?;
         Ok(match self.payload.take() {
             Some(mut message) => {
                 message.envelope.types = message.envelope.types.or(members.schema.0);
@@ -441,6 +458,22 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         let block = schema_part(cursor, self.events)?;
         self.row = self.events.types.schemas.row().filter(|_| !is_null).cloned();
         Ok(block.map_or(Part::None, Part::Index))
+    }
+
+    /// The schema change within the text of `historyRecord`.
+    fn read_history(&mut self, members: &mut Members<'a>) -> Result<()> {
+        let text = match members.history.take() {
+            None => return Ok(()),
+            Some(CowStr(Cow::Borrowed(text))) => text,
+            Some(CowStr(Cow::Owned(text))) => self.events.arena.alloc_str(&text),
+        };
+        let outside = |fault: Fault| fault.without_byte().within("historyRecord");
+        let history: History<'a> = json_de::read(&mut Cursor::new(text, self.reading.lenient), self.events).map_err(outside)?;
+        members.database_name = history.database_name;
+        members.schema_name = history.schema_name;
+        members.ddl = history.ddl;
+        members.table_changes = history.table_changes;
+        Ok(())
     }
 
     fn read_payload(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
@@ -536,6 +569,7 @@ impl<'a> Members<'a> {
             sql: text(self.ddl),
             table_changes: nested(self.table_changes),
             types: self.schema.0,
+            primary_key: self.pk_names.0,
             ..Envelope::empty(reading.quirks)
         };
         if let Some(source) = self.source {
@@ -613,7 +647,8 @@ impl<'a> Message<'a> {
         }
         if op.is_row_change() {
             (before, after) = self.images(op)?;
-            self.envelope.primary_key = reading.key.and_then(|key| key_names(key, events));
+            let in_key = || reading.key.and_then(|key| key_names(key, events));
+            self.envelope.primary_key = self.envelope.primary_key.take().or_else(in_key);
         }
         let envelope = events.envelope(self.envelope);
         events.row(op, envelope, before, after);
@@ -701,6 +736,9 @@ fn finest(time: &mut Option<i64>, number: i64, unit: i64) {
     }
 }
 
+/// `ByLogicalTableRouter` adds it to the key, with the topic before the routing. It is no column.
+const ROUTED_FROM: &str = "__dbz__physicalTableIdentifier";
+
 /// The names in the message's key, with or without its own schema part. A key that is no such object names nothing.
 fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<std::ops::Range<usize>> {
     let mut cursor = Cursor::new(std::str::from_utf8(without_schema_id(key)).ok()?, true);
@@ -713,6 +751,7 @@ fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<std::ops::Ra
                 members = cursor.object().ok()?;
             }
             "schema" if cursor.peek() == Some(b'{') => cursor.skip().ok()?,
+            ROUTED_FROM => cursor.skip().ok()?,
             _ => {
                 let id = events.keys.intern(name).ok()?;
                 events.names.push(id);
