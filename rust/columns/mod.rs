@@ -94,8 +94,13 @@ impl<'c> Context<'c> {
 
     /// How bytes are written as text: by the user, else by the dialect. `None`: each character is a byte.
     pub fn binary_text(&self) -> Option<BinaryText> {
-        let by_dialect = || matches!(self.format(), ValueFormat::Base64 | ValueFormat::Base64AndJson).then_some(BinaryText::Base64);
-        self.options.and_then(|options| options.binary).or_else(by_dialect)
+        let by_user = self.options.and_then(|options| options.binary);
+        match self.format() {
+            ValueFormat::Text => by_user,
+            ValueFormat::Base64 | ValueFormat::Base64AndJson => by_user.or(Some(BinaryText::Base64)),
+            // Text that is left was not bytes.
+            ValueFormat::Connect | ValueFormat::Typed => None,
+        }
     }
 
     /// Whether a declared type without a length really has none, as in DDL. Some producers omit all lengths, and single messages

@@ -150,6 +150,11 @@ impl DeclaredType {
         !self.arguments.is_empty() || !self.labels.is_empty()
     }
 
+    /// Whether values are bytes.
+    pub fn is_bytes(&self) -> bool {
+        matches!(self.family, TypeFamily::Binary | TypeFamily::Blob)
+    }
+
     /// Whether such a column may hold a zero date.
     pub fn is_date(&self) -> bool {
         matches!(self.family, TypeFamily::Date | TypeFamily::Datetime | TypeFamily::Timestamp)

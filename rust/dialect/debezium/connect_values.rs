@@ -167,6 +167,12 @@ impl ConnectColumn<'_> {
             (Some(declared), Some(configured)) if declared.encoding != Encoding::Plain && is_same_kind(declared, configured) => {
                 Ok(self.in_modes(declared.encoding))
             }
+            // A string may be bytes in the connector's mode, or characters of the charset `binary`.
+            (Some(declared), Some(configured))
+                if declared.family == TypeFamily::Unknown && configured.is_bytes() && self.requests_bytes() =>
+            {
+                self.binary_in_text(value)
+            }
             (_, Some(configured)) => self.encoding_of_configured(configured, value),
             (Some(declared), None) => self.encoding_of_declared(declared, value),
             (None, None) => self.encoding_of_requested(value),
