@@ -104,6 +104,9 @@ pub struct Options {
     pub bigint_unsigned_handling_mode: Option<String>,
     /// Writer schema of DTS's Avro records as JSON text, if it is none of the published ones.
     pub writer_schema: Option<String>,
+    /// Writer schemas of Debezium's Avro messages by their ids: JSON text, and that of the schemas it refers to.
+    #[serde(deserialize_with = "triples")]
+    pub writer_schemas: Vec<(u32, String, Vec<String>)>,
     /// Whether messages may be decoded by templates of earlier ones. The output does not depend on it; it is turned off only to
     /// compare both paths.
     #[serde(skip)]
@@ -136,6 +139,7 @@ impl Default for Options {
             binary_handling_mode: None,
             bigint_unsigned_handling_mode: None,
             writer_schema: None,
+            writer_schemas: Vec::new(),
             templates: true,
         }
     }
@@ -143,6 +147,11 @@ impl Default for Options {
 
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     named::sequence(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Deserializes a list, or null.
+fn triples<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u32, String, Vec<String>)>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// Deserializes a mapping from column names, or null.
