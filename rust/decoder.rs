@@ -256,16 +256,14 @@ impl Decoder {
 
     /// Returns the ids of the schemas that messages or their keys refer to and that are not known, in their order.
     pub fn unknown_schemas(&self, values: &dyn Array) -> Result<Vec<u32>, DecodeError> {
-        let name = DEBEZIUM_AVRO;
-        if self.dialect.is_some_and(|dialect| dialect.name != name) {
+        if self.dialect.is_some_and(|dialect| dialect.name != DEBEZIUM_AVRO) {
             return Ok(Vec::new());
         }
         let schemas = SchemaSnapshot::default();
         let input = self.input(values, &schemas)?;
         let (mut seen, mut unknown) = (HashSet::new(), Vec::new());
         for (index, message) in input.messages.iter().enumerate() {
-            let is_own = |message: &&[u8]| self.dialect.is_some() || dialect::detect(message).is_some_and(|dialect| dialect.name == name);
-            let Some(id) = message.filter(|message| schema_id(message).is_some()).filter(is_own).and_then(schema_id) else { continue };
+            let Some(id) = message.and_then(|message| self.schema_id(message)) else { continue };
             for id in [Some(id), input.key(index).and_then(schema_id)].into_iter().flatten() {
                 if seen.insert(id) && !self.dialect_options.writer_schemas.is_known(id) {
                     unknown.push(id);
@@ -273,6 +271,17 @@ impl Decoder {
             }
         }
         Ok(unknown)
+    }
+
+    /// Returns the id of the schema that a message refers to, if it is one of Debezium's in Avro.
+    fn schema_id(&self, message: &[u8]) -> Option<u32> {
+        let payload = match self.options.compression {
+            Compression::Auto | Compression::None => Payload::Bytes(Cow::Borrowed(message)),
+            _ => self.expand(message),
+        };
+        let id = schema_id(payload.bytes())?;
+        let is_own = || dialect::detect(payload.bytes()).is_some_and(|dialect| dialect.name == DEBEZIUM_AVRO);
+        (self.dialect.is_some() || is_own()).then_some(id)
     }
 
     /// Adds the schema of an id, unless it is known. A schema that cannot be used is an error of the messages that refer to it.

@@ -66,9 +66,9 @@ pub(super) struct Schema {
     /// The name of a logical type.
     pub name: Option<String>,
     /// The name of the column, or of the envelope's member.
-    field: Option<String>,
+    pub field: Option<String>,
     /// The fields of a struct.
-    fields: Option<Vec<Schema>>,
+    pub fields: Option<Vec<Schema>>,
     /// Strings in Connect's converter; of other values, their text is used.
     pub parameters: Option<serde_json::Map<String, serde_json::Value>>,
 }
