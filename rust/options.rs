@@ -48,6 +48,9 @@ pub enum TableSchema {
     Arrow(Fields),
 }
 
+/// A schema's id, its JSON text, and the texts of the schemas that it refers to.
+pub type WriterSchemaText = (u32, String, Vec<String>);
+
 /// The arguments of a decoder, by the names of the public contract.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -105,8 +108,8 @@ pub struct Options {
     /// Writer schema of DTS's Avro records as JSON text, if it is none of the published ones.
     pub writer_schema: Option<String>,
     /// Writer schemas of Debezium's Avro messages by their ids: JSON text, and that of the schemas it refers to.
-    #[serde(deserialize_with = "triples")]
-    pub writer_schemas: Vec<(u32, String, Vec<String>)>,
+    #[serde(deserialize_with = "schemas")]
+    pub writer_schemas: Vec<WriterSchemaText>,
     /// Whether messages may be decoded by templates of earlier ones. The output does not depend on it; it is turned off only to
     /// compare both paths.
     #[serde(skip)]
@@ -150,7 +153,7 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
 }
 
 /// Deserializes a list, or null.
-fn triples<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u32, String, Vec<String>)>, D::Error> {
+fn schemas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WriterSchemaText>, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 

@@ -15,7 +15,7 @@ use pythonize::{Depythonizer, PythonizeError};
 
 use crate::decoder::DecodeError as CoreError;
 use crate::dialect::DIALECTS;
-use crate::options::{Options, TableSchema, named};
+use crate::options::{Options, TableSchema, WriterSchemaText, named};
 use crate::{Block, Framing, Kind, Layout, Mode};
 
 pyo3::create_exception!(towpath, DecodeError, PyValueError, "A message or value that cannot be decoded.");
@@ -202,7 +202,7 @@ fn infer_schema(
     dialect: &str,
     database: Option<String>,
     table: Option<String>,
-    writer_schemas: Option<Vec<(u32, String, Vec<String>)>>,
+    writer_schemas: Option<Vec<WriterSchemaText>>,
 ) -> PyResult<PyArrowType<Schema>> {
     let values = messages(values)?;
     let writer_schemas = writer_schemas.unwrap_or_default();

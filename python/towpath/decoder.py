@@ -214,7 +214,8 @@ def infer_schema(
     registry = _registry(schema_registry)
     if registry is not None:
         values = _readable_twice(values)
-        unknown = _towpath.Decoder(dialect, writer_schemas=given).unknown_schemas(values)
+        key = "key" if "key" in _column_names(values) else None
+        unknown = _towpath.Decoder(dialect, writer_schemas=given, key=key).unknown_schemas(values)
         found, unfetched = registry.fetch(unknown)
         for number, why in unfetched.items():
             raise ValueError(f"infer_schema: schema id {number} is not known: {why}")
@@ -222,8 +223,16 @@ def infer_schema(
     return _towpath.infer_schema(values, dialect, database, table, given)
 
 
+def _column_names(values: Any) -> list[str]:
+    """The columns of a record batch, table or struct array; an array has none."""
+    if hasattr(values, "schema"):
+        return list(values.schema.names)
+    kind: Any = getattr(values, "type", None)
+    return [field.name for field in kind] if isinstance(kind, pa.StructType) else []
+
+
 def _shown(name: str, value: Any) -> str:
-    """A value in the decoder's repr, without credentials. A schema takes many lines, so only names and types are shown."""
+    """A value in the decoder's repr, without credentials. Of a schema, which takes many lines, the names and types."""
     if name == "schema_registry":
         from towpath.schema_registry import shown
 

@@ -1,7 +1,8 @@
 """Writer schemas by their ids: fetched from a schema registry with Confluent's client, or given by the user.
 
-The schema of an id never changes, so a process fetches it once for all decoders of the same registry. A failure is kept for a short
-time only, so that neither a registry that is away nor an id that it does not know costs each batch another request.
+The schema of an id never changes, so a process fetches it once for all decoders of the same registry. A failure is kept
+for a short time only, so that neither a registry that is away nor an id that it does not know costs each batch another
+request.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ _MAX_REFUSED = 100
 
 _MAX_REFERENCES = 1000
 
-_MISSING = "schema_registry needs Confluent's client: pip install 'confluent-kafka[schemaregistry]' (the extra 'registry')"
+_MISSING = (
+    "schema_registry needs Confluent's client: pip install 'confluent-kafka[schemaregistry]' (the extra 'registry')"
+)
 
 
 class SchemaRegistry:
@@ -109,7 +112,7 @@ class SchemaRegistry:
         if number in self._refused and now < self._refused[number][0]:
             return self._refused[number][1]
         if refused >= _MAX_REFUSED:
-            return f"the schema registry knows none of {_MAX_REFUSED} other ids of these messages, so it was not asked for more"
+            return f"the schema registry knows none of {_MAX_REFUSED} other ids of these messages, and is asked for no more"
         return None
 
     def _ask(self, number: int) -> str | None:
@@ -126,7 +129,9 @@ class SchemaRegistry:
             if error.http_status_code != _NOT_FOUND:
                 self._away = time.monotonic() + AWAY_SECONDS, why
                 return why
-        except Exception as error:  # whatever the client's HTTP library raises is an error of the messages, not of the batch
+        except (
+            Exception
+        ) as error:  # whatever the client's HTTP library raises is an error of the messages, not of the batch
             why = self._hidden(f"the schema registry cannot be reached: {type(error).__name__}: {error}")
             self._away = time.monotonic() + AWAY_SECONDS, why
             return why
@@ -201,7 +206,9 @@ def _configuration(config: Any) -> dict[str, Any]:
     if isinstance(config, str):
         config = {"url": config}
     if not isinstance(config, Mapping):
-        raise TypeError(f"schema_registry: expected a URL or the configuration of Confluent's client, not {type(config)}")
+        raise TypeError(
+            f"schema_registry: expected a URL or the configuration of Confluent's client, not {type(config)}"
+        )
     if not str(config.get("url", "")).startswith("http"):
         raise ValueError("schema_registry: expected a URL that begins with http, or a configuration with such a url")
     return dict(config)

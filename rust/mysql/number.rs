@@ -382,7 +382,9 @@ mod tests {
 
     #[test]
     fn decimals_are_printed_with_their_scale() {
-        for (unscaled, scale, text) in [(1250, 2, "12.50"), (-5, 3, "-0.005"), (7, 0, "7"), (0, 1, "0.0"), (i64::MIN, 18, "-9.223372036854775808")] {
+        for (unscaled, scale, text) in
+            [(1250, 2, "12.50"), (-5, 3, "-0.005"), (7, 0, "7"), (0, 1, "0.0"), (i64::MIN, 18, "-9.223372036854775808")]
+        {
             assert_eq!(print_scaled(unscaled, scale), text);
         }
     }

@@ -269,7 +269,11 @@ impl Schemas {
             _ => {
                 let fields = required(&object.fields, "fields")?.iter().map(|field| {
                     let schema = self.resolve(&field.r#type, namespace).map_err(|what| format!("{}: {what}", field.name))?;
-                    Ok::<_, String>(Field { name: field.name.clone(), schema, parameters: field.parameters.as_ref().and_then(Value::as_object).cloned() })
+                    Ok::<_, String>(Field {
+                        name: field.name.clone(),
+                        schema,
+                        parameters: field.parameters.as_ref().and_then(Value::as_object).cloned(),
+                    })
                 });
                 NamedKind::Record(fields.collect::<Result<_, _>>()?)
             }
@@ -449,6 +453,48 @@ mod tests {
         assert_eq!(error(r#"{"type":"record","name":"R","fields":[{"name":"x","type":"y"}]}"#), r#"R: x: unknown type "y""#);
         assert!(error(r#"{"type":"fixed","name":"F","size":-1}"#).starts_with("invalid value: integer `-1`, expected usize"));
         assert!(error(&format!("{}{}", "[".repeat(1000), "]".repeat(1000))).starts_with("recursion limit exceeded"));
+    }
+
+    #[test]
+    fn attributes_are_kept_on_request() {
+        let text = r#"{"type":"record","name":"R","connect.name":"s.R","fields":[
+            {"name":"a","type":["null",{"type":"int","connect.type":"int16","connect.parameters":{"k":"v"}}]},
+            {"name":"b","type":{"type":"bytes","logicalType":"decimal","precision":4,"scale":2},"connect.parameters":{"k":"w"}},
+            {"name":"c","type":{"type":"long","logicalType":7}}]}"#;
+        let (schemas, root) = Schemas::parse_annotated(text, &[]).unwrap();
+        assert_eq!(schemas.attributes(&root).unwrap().connect_name.as_deref(), Some("s.R"));
+        let fields = schemas.fields(&root).unwrap();
+        let Schema::Union(branches) = &fields[0].schema else { panic!("no union") };
+        let small = schemas.attributes(&branches[1]).unwrap();
+        assert_eq!((small.connect_type.as_deref(), branches[1].plain()), (Some("int16"), &Schema::Int));
+        assert_eq!(small.connect_parameters.as_ref().unwrap()["k"], "v");
+        let decimal = schemas.attributes(&fields[1].schema).unwrap();
+        assert_eq!((decimal.logical_type.as_deref(), decimal.precision, decimal.scale), (Some("decimal"), Some(4), Some(2)));
+        assert_eq!(fields[1].parameters.as_ref().unwrap()["k"], "w");
+        assert_eq!((&fields[2].schema, Schemas::parse(text).unwrap().1), (&Schema::Long, Schema::Named(0)));
+    }
+
+    #[test]
+    fn types_of_references_are_known_by_their_names() {
+        let inner = r#"{"type":"record","name":"a.Inner","fields":[{"name":"id","type":"int"}]}"#.to_owned();
+        let middle = r#"{"type":"record","name":"b.Middle","fields":[{"name":"inner","type":"a.Inner"}]}"#.to_owned();
+        let text = r#"{"type":"array","items":"b.Middle"}"#;
+        let (schemas, root) = Schemas::parse_annotated(text, &[inner.clone(), middle.clone()]).unwrap();
+        assert!(schemas.skip(&root, &mut Reader::new(b"\x02\x0e\x00")).is_ok());
+        assert_eq!(Schemas::parse_annotated(text, &[middle, inner]).unwrap_err(), r#"reference 1: Middle: inner: unknown type "a.Inner""#);
+    }
+
+    #[test]
+    fn records_of_nothing_take_no_time_to_skip() {
+        let mut nothing = r#"{"type":"record","name":"N0","fields":[{"name":"n","type":"null"}]}"#.to_owned();
+        for level in 1..30 {
+            let inner = level - 1;
+            nothing = format!(
+                r#"{{"type":"record","name":"N{level}","fields":[{{"name":"a","type":{nothing}}},{{"name":"b","type":"N{inner}"}}]}}"#
+            );
+        }
+        let (schemas, root) = Schemas::parse(&nothing).unwrap();
+        assert!(schemas.skip(&root, &mut Reader::new(b"")).is_ok());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 """debezium-avro: the rows of the Debezium captures, written by Confluent's own serializer, and everything around their schemas."""
 
+import io
 import json
 import pickle
 import re
@@ -7,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta, timezone
 
+import fastavro
 import pyarrow as pa
 import pytest
 
@@ -259,7 +261,9 @@ def orders(registry, written):
     rows = towpath.Decoder("debezium-avro", fields=["op", "table"], schema_registry=registry.url).decode(
         kafka_records.batch(records)
     )
-    found = [number for number, row in enumerate(rows.to_pylist()) if (row["op"], row["table"]) == ("insert", "order_line")]
+    found = [
+        number for number, row in enumerate(rows.to_pylist()) if (row["op"], row["table"]) == ("insert", "order_line")
+    ]
     return records[found[0]]
 
 
@@ -332,7 +336,9 @@ def test_a_broken_schema_is_an_error_of_its_messages(schema, orders):
     with registry_server.running() as registry:
         number = registry.register("t", schema)
         value = b"\0" + number.to_bytes(4, "big") + b"\0"
-        rows = towpath.Decoder("debezium-avro", schema_registry=registry.url).decode(pa.array([value, None])).to_pylist()
+        rows = (
+            towpath.Decoder("debezium-avro", schema_registry=registry.url).decode(pa.array([value, None])).to_pylist()
+        )
     assert rows[0]["error"]["kind"] == "envelope"
     assert BAD_SCHEMAS[schema] in rows[0]["error"]["message"]
     assert rows[1]["op"] == "tombstone"
@@ -351,10 +357,16 @@ def record(name, fields, **more):
     return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields.items()], **more}
 
 
-def decode_with(schema, datum, **options):
+def long(number):
+    """A number in Avro, as fastavro writes it."""
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, "long", number)
+    return out.getvalue()
+
+
+def decode_with(written_with, datum, **options):
     """One message with a schema of its own."""
-    text = schema if isinstance(schema, str) else json.dumps(schema)
-    decoder = towpath.Decoder("debezium-avro", writer_schemas={7: text}, **options)
+    decoder = towpath.Decoder("debezium-avro", writer_schemas={7: json.dumps(written_with)}, **options)
     return one(decoder, b"\0\0\0\0\x07" + datum)
 
 
@@ -365,7 +377,7 @@ def test_hostile_schemas_are_bounded_in_time():
     both = record("s.d.t.Value", {"a": "s.d.t.Value", "b": "s.d.t.Value"})
     assert decode_with(both, b"")["error"]["kind"] == "depth"
     nothing = record("N0", {"n": "null"})
-    for level in range(1, 60):
+    for level in range(1, 30):
         nothing = record(f"N{level}", {"a": nothing, "b": f"N{level - 1}"})
     started = time.monotonic()
     row = decode_with(record("s.d.t.Value", {"id": "int", "n": nothing}), b"\x0e", schema="id int")
@@ -396,12 +408,22 @@ LOGICAL = [
         "decimal(4,2)",
         "-1.23",
     ),
-    ({"type": "long", "connect.name": "io.debezium.time.NanoTimestamp"}, b"\xd0\x0f", "timestamp_ntz", "1970-01-01 00:00:00.000001"),
+    (
+        {"type": "long", "connect.name": "io.debezium.time.NanoTimestamp"},
+        b"\xd0\x0f",
+        "timestamp_ntz",
+        "1970-01-01 00:00:00.000001",
+    ),
     ({"type": "string", "connect.name": "io.debezium.time.IsoTime"}, b"\x12" + b"07:08:09Z", "string", "07:08:09"),
     ({"type": "enum", "name": "E", "symbols": ["a", "b"]}, b"\x02", "string", "b"),
     ({"type": "map", "values": "int"}, b"\x02\x02a\x02\x00", "map<string,int>", {"a": 1}),
     ({"type": "array", "items": "string"}, b"\x02\x02a\x00", "array<string>", ["a"]),
-    (record("J", {"a": "int", "b": ["null", "string"]}), b"\x02\x02\x02x", "struct<a:int,b:string>", {"a": 1, "b": "x"}),
+    (
+        record("J", {"a": "int", "b": ["null", "string"]}),
+        b"\x02\x02\x02x",
+        "struct<a:int,b:string>",
+        {"a": 1, "b": "x"},
+    ),
     (["null", "int", "string"], b"\x04\x02x", "string", "x"),
     ("boolean", b"\x01", "decimal(1,0)", "1"),
     ("boolean", b"\x01", "binary", b"\x01"),
@@ -423,7 +445,12 @@ REFUSED = [
     ({"type": "long", "connect.name": "io.debezium.time.NanoTimestamp"}, b"\x02", "timestamp_ntz", "1 does not fit"),
     ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, b"\x00", "decimal(4,2)", "no bytes"),
     ({"type": "bytes", "connect.name": "org.apache.kafka.connect.data.Decimal"}, b"\x02\x01", "int", "no scale"),
-    ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, b"\x42" + b"\x01" * 33, "string", "33 bytes"),
+    (
+        {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+        b"\x42" + b"\x01" * 33,
+        "string",
+        "33 bytes",
+    ),
     ("long", b"\x80\x80\x04", "smallint", "does not fit into a smallint"),
     ("int", b"\x04", "boolean", "2 does not fit into a boolean"),
 ]
@@ -438,8 +465,14 @@ def test_a_value_that_cannot_be_converted_is_an_error_of_its_cell(schema, datum,
 
 
 def test_variable_decimals_and_geometries():
-    decimal = record("VariableScaleDecimal", {"scale": "int", "value": "bytes"}, **{"connect.name": "io.debezium.data.VariableScaleDecimal"})
-    geometry = record("Geometry", {"wkb": "bytes", "srid": ["null", "int"]}, **{"connect.name": "io.debezium.data.geometry.Geometry"})
+    decimal = record(
+        "VariableScaleDecimal",
+        {"scale": "int", "value": "bytes"},
+        **{"connect.name": "io.debezium.data.VariableScaleDecimal"},
+    )
+    geometry = record(
+        "Geometry", {"wkb": "bytes", "srid": ["null", "int"]}, **{"connect.name": "io.debezium.data.geometry.Geometry"}
+    )
     schema = record("s.d.t.Value", {"v": decimal, "g": ["null", geometry]})
     datum = b"\x04\x04\xff\x85" + b"\x02\x04\x01\x02\x02\xcc\x42"
     row = decode_with(schema, datum, schema="v decimal(10,3), g struct<srid: int, wkb: binary>")
@@ -450,7 +483,9 @@ def test_variable_decimals_and_geometries():
 
 @pytest.mark.parametrize("how", ["option", "source type"])
 def test_bigint_unsigned_in_mode_long(how):
-    attributes = {"connect.parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}} if how == "source type" else {}
+    attributes = (
+        {"connect.parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}} if how == "source type" else {}
+    )
     options = {} if attributes else {"bigint_unsigned_handling_mode": "long"}
     schema = record("s.d.t.Value", {"c": {"type": "long", **attributes}})
     assert str(decode_with(schema, b"\x01", schema="c decimal(20,0)", **options)["after"]["c"]) == str(2**64 - 1)
@@ -459,22 +494,29 @@ def test_bigint_unsigned_in_mode_long(how):
 def test_the_names_of_flat_rows_and_what_was_added_to_them():
     added = {"id": "int", "__op": "string", "__db": ["null", "string"], "__source_ts_ms": "long", "__deleted": "string"}
     schema = record("Value", added, namespace="server.more.shop.orders")
-    row = decode_with(schema, b"\x02" + b"\x02u" + b"\x00" + b"\xd0\x0f" + b"\x08true")
+    row = decode_with(schema, b"\x02" + b"\x02u" + b"\x00" + long(1_714_979_289_000) + b"\x08true")
     assert (row["op"], row["database"], row["table"], row["before"]) == ("delete", "shop", "orders", {"id": "1"})
-    assert row["event_time"].timestamp() == 1
+    assert row["event_time"].timestamp() == 1_714_979_289
     row = decode_with(schema, b"\x02" + b"\x02c" + b"\x02\x04db" + b"\x00" + b"\x0afalse")
     assert (row["op"], row["database"], row["table"], row["after"]) == ("insert", "db", "orders", {"id": "1"})
     named = record("Value", {"id": "int"}, namespace="s.d.t_", **{"connect.name": "s.d.t-1.Value"})
     assert decode_with(named, b"\x02")["table"] == "t-1"
-    row = decode_with(record("a.b.Other", {"id": "int"}), b"\x02")
+    row = decode_with(record("a.b.Other", {"other": "int"}), b"\x02")
     assert row["error"]["message"] == "debezium-avro: op: is missing, and so is all else that Debezium writes"
 
 
 # References.
 
-COLUMN = {"type": "record", "name": "s.d.t.Value", "fields": [{"name": "c", "type": {"type": "int", "logicalType": "date"}}]}
+COLUMN = {
+    "type": "record",
+    "name": "s.d.t.Value",
+    "fields": [{"name": "c", "type": {"type": "int", "logicalType": "date"}}],
+}
 INNER = {"type": "record", "name": "x.Inner", "fields": [{"name": "row", "type": ["null", "s.d.t.Value"]}]}
-OUTER = record("s.d.t.Envelope", {"before": ["null", "s.d.t.Value"], "after": ["null", "s.d.t.Value"], "inner": ["null", "x.Inner"], "op": "string"})
+OUTER = record(
+    "s.d.t.Envelope",
+    {"before": ["null", "s.d.t.Value"], "after": ["null", "s.d.t.Value"], "inner": ["null", "x.Inner"], "op": "string"},
+)
 REFERRING = b"\0\0\0\0\x07" + b"\x00\x02\x02\x00\x02c"
 
 
@@ -507,7 +549,8 @@ def test_references_in_a_circle_end():
         registry.register("a", json.dumps(COLUMN), [{"name": "b", "subject": "b", "version": 1}])
         registry.register("b", json.dumps(INNER), [{"name": "a", "subject": "a", "version": 1}])
         decoder = towpath.Decoder("debezium-avro", "c date", schema_registry=registry.url)
-        assert one(decoder, b"\0\0\0\0\x01\x02")["error"]["kind"] == "envelope"
+        assert one(decoder, b"\0\0\0\0\x01\x02")["op"] == "update"
+        assert len(registry.requests) == 3
 
 
 # The registry.
@@ -568,12 +611,16 @@ def test_a_registry_that_is_away_costs_one_attempt_for_each_call(monkeypatch):
         url = registry.url
     asked = []
     ask = schema_registry.SchemaRegistry._ask
-    monkeypatch.setattr(schema_registry.SchemaRegistry, "_ask", lambda self, number: asked.append(number) or ask(self, number))
+    monkeypatch.setattr(
+        schema_registry.SchemaRegistry, "_ask", lambda self, number: asked.append(number) or ask(self, number)
+    )
     decoder = towpath.Decoder("debezium-avro", schema_registry=url)
     given = towpath.Decoder("debezium-avro", schema_registry=url, writer_schemas={5: HEARTBEAT})
     rows = given.decode(pa.array([envelope(1), envelope(2), envelope(5)])).to_pylist()
     assert [row["op"] for row in rows] == ["error", "error", "heartbeat"]
-    assert "schema id 1 is not known: the schema registry cannot be reached: ConnectError" in rows[0]["error"]["message"]
+    assert (
+        "schema id 1 is not known: the schema registry cannot be reached: ConnectError" in rows[0]["error"]["message"]
+    )
     assert decoder.decode(pa.array([envelope(3)])).to_pylist()[0]["op"] == "error"
     assert asked == [1]
     with pytest.raises(towpath.DecodeError, match="cannot be reached"):
@@ -695,7 +742,7 @@ def test_the_command(registry, capture_file, tmp_path, capsys):
     registry_setting = f"schema_registry={registry.url}"
     common = [str(capture_file), "--dialect", "debezium-avro", "--set", registry_setting]
     assert main(["decode", *common, "-o", str(out)]) == 0
-    assert {json.loads(line)["op"] for line in out.read_text().splitlines()} >= {"snapshot", "ddl"}
+    assert {json.loads(line)["op"] for line in out.read_text().strip("\n").split("\n")} >= {"snapshot", "ddl"}
     capsys.readouterr()
     assert main(["infer", *common, "--table", "all_types"]) == 0
     assert "c_dec_10_4 decimal(10,4)" in capsys.readouterr().out
@@ -727,4 +774,7 @@ def test_what_is_not_asked_for_is_not_converted(registry, orders):
     """A damaged value of a column that nobody wants costs nothing."""
     record_ = Record("", orders.key, orders.value)
     rows = towpath.Decoder("debezium-avro", "line int", fields=["op", "after"], schema_registry=registry.url)
-    assert one(rows, record_.value) == {"op": "insert", "after": {"line": rows.decode(pa.array([record_.value]))["after"][0].as_py()["line"]}}
+    assert one(rows, record_.value) == {
+        "op": "insert",
+        "after": {"line": rows.decode(pa.array([record_.value]))["after"][0].as_py()["line"]},
+    }

@@ -42,7 +42,9 @@ class Writer:
         serializer = self._serializers.get(schema)
         if serializer is None:
             serializer = self._serializers[schema] = AvroSerializer(self._client, schema)
-        written: bytes = serializer(avro_value(message["schema"], message["payload"]), SerializationContext(topic, field))
+        written: bytes = serializer(
+            avro_value(message["schema"], message["payload"]), SerializationContext(topic, field)
+        )
         return written
 
 

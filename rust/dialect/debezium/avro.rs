@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::avro_plan::{Action, EnvelopePlan, FlatPlan, Member, MessagePlan, RowPlan, Side, Step, WriterSchema};
+use super::avro_plan::{Action, EnvelopePlan, FlatPlan, Member, MessagePlan, RowField, RowPlan, Side, Step, WriterSchema};
 use super::avro_values::{ValueContext, declared_type};
 use super::writer_schemas::SchemaSnapshot;
 use super::{Message, Shape, finest, key_names};
@@ -122,10 +122,8 @@ impl BoundSchema {
         let mut columns = |row: Option<&RowPlan>| row.map_or_else(Vec::new, |row| bound_columns(row, events));
         let (before_columns, after_columns) = (columns(before), columns(after));
         let is_needed = events.wants.types || events.wants.encodings;
-        let types = match after.zip(Some(&after_columns)).or(before.zip(Some(&before_columns))).filter(|_| is_needed) {
-            Some((row, columns)) => Some(declare(row, columns, events)),
-            None => None,
-        };
+        let declared = after.zip(Some(&after_columns)).or(before.zip(Some(&before_columns))).filter(|_| is_needed);
+        let types = declared.map(|(row, columns)| declare(row, columns, events));
         Ok(BoundSchema { before: before_columns, after: after_columns, types, schema })
     }
 }
@@ -138,7 +136,7 @@ fn row_of(steps: &[Step], side: Side) -> Option<&RowPlan> {
 }
 
 fn bound_columns(row: &RowPlan, events: &mut Events<'_, '_, '_>) -> Vec<BoundColumn> {
-    let column = |field: &super::avro_plan::RowField| {
+    let column = |field: &RowField| {
         let key = events.keys.intern_plain(&field.name);
         BoundColumn { key, is_requested: field.added.is_some() || events.wants_cell(key) }
     };
@@ -194,7 +192,8 @@ impl<'d, 'a> Datum<'d, 'a> {
     }
 
     fn read_envelope(&mut self, plan: &'d EnvelopePlan, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        self.message.shape = if plan.steps.iter().any(|step| !matches!(step.action, Action::Skip)) { Shape::Envelope } else { Shape::Unknown };
+        self.message.shape =
+            if plan.steps.iter().any(|step| !matches!(step.action, Action::Skip)) { Shape::Envelope } else { Shape::Unknown };
         self.message.others = plan.has_others;
         self.steps(&plan.steps, events)
     }
@@ -242,14 +241,22 @@ impl<'d, 'a> Datum<'d, 'a> {
         let Some(row) = image.pick(self.reader)? else { return Ok(None) };
         let (start, context) = (events.cells.len(), self.context(events));
         for (field, column) in row.fields.iter().zip(columns) {
-            if !column.is_requested {
-                context.schemas.skip(&field.schema, self.reader).map_err(|fault| fault.within(&field.name))?;
-                continue;
+            if let Some(value) = self.value(field, *column, context)? {
+                events.cells.push((column.key, value));
             }
-            let value = field.reader.pick(self.reader).and_then(|reader| reader.read(self.reader, context));
-            events.cells.push((column.key, value.map_err(|fault| fault.within(&field.name))?));
         }
         Ok(Some(start..events.cells.len()))
+    }
+
+    /// Reads the value of a column, or skips it if it is not requested.
+    #[inline(always)]
+    fn value(&mut self, field: &RowField, column: BoundColumn, context: ValueContext<'_, 'a>) -> Result<Option<Value<'a>>> {
+        let value = if column.is_requested {
+            field.reader.pick(self.reader).and_then(|reader| reader.read(self.reader, context)).map(Some)
+        } else {
+            context.schemas.skip(&field.schema, self.reader).map(|()| None)
+        };
+        value.map_err(|fault| fault.within(&field.name))
     }
 
     /// A row without an envelope, but for the fields that the flattening added.
@@ -257,12 +264,7 @@ impl<'d, 'a> Datum<'d, 'a> {
         self.message.shape = Shape::Flat;
         let (start, context) = (events.cells.len(), self.context(events));
         for (field, column) in plan.row.fields.iter().zip(&self.bound.after) {
-            if !column.is_requested {
-                context.schemas.skip(&field.schema, self.reader).map_err(|fault| fault.within(&field.name))?;
-                continue;
-            }
-            let value = field.reader.pick(self.reader).and_then(|reader| reader.read(self.reader, context));
-            let value = value.map_err(|fault| fault.within(&field.name))?;
+            let Some(value) = self.value(field, *column, context)? else { continue };
             match field.added {
                 Some((name, of_source)) => self.message.added(name, of_source, value)?,
                 None => events.cells.push((column.key, value)),

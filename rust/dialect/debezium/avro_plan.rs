@@ -94,10 +94,9 @@ pub(super) enum Member {
 }
 
 impl Member {
-    /// Whether only the column `source` shows it. The transaction's id is not among these: it also says what a message is.
+    /// Whether only the column `source` shows it. The others also say what a message is or when it was written.
     pub fn is_of_source(self) -> bool {
-        use Member::{CommitTime, Connector, File, Gtid, Position, ServerId, Version};
-        matches!(self, Version | ServerId | Gtid | File | Position) || matches!(self, Connector | CommitTime)
+        matches!(self, Member::Version | Member::ServerId | Member::Gtid | Member::File | Member::Position)
     }
 }
 
@@ -258,9 +257,8 @@ impl RowPlan {
 impl RowField {
     fn compile(schemas: &Schemas, field: &Field, is_flat: bool) -> Result<Self, String> {
         let declared = connect_schema(schemas, field);
-        let reader = Choice::compile(&field.schema, |branch| {
-            Ok(ValueReader::compile(schemas, branch, &connect_branch(schemas, field, branch)))
-        })?;
+        let reader =
+            Choice::compile(&field.schema, |branch| Ok(ValueReader::compile(schemas, branch, &connect_branch(schemas, field, branch))))?;
         let added = if is_flat { added(&field.name) } else { None };
         let (name, schema, spelling) = (field.name.clone(), field.schema.clone(), declared.spelling());
         Ok(RowField { name, schema, reader, declared, spelling, added })

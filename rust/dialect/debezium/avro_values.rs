@@ -84,9 +84,8 @@ impl ValueReader {
             (Schema::Long, _) if declared.declared("", false).encoding == Encoding::Unsigned => ValueReader::Unsigned,
             (Schema::String, Encoding::Zoned) => ValueReader::Zoned,
             (Schema::String, Encoding::Iso) => ValueReader::Iso,
-            (Schema::Named(_), Encoding::VariableDecimal) => {
-                PairReader::compile(schemas, plain, ["scale", "value"]).map_or_else(|| ValueReader::Json(plain.clone()), Self::VariableDecimal)
-            }
+            (Schema::Named(_), Encoding::VariableDecimal) => PairReader::compile(schemas, plain, ["scale", "value"])
+                .map_or_else(|| ValueReader::Json(plain.clone()), Self::VariableDecimal),
             (Schema::Named(_), Encoding::Geometry) => {
                 let pair = PairReader::compile(schemas, plain, ["srid", "wkb"]);
                 pair.map_or_else(|| ValueReader::Json(plain.clone()), |pair| ValueReader::Geometry(pair, plain.clone()))

@@ -239,7 +239,9 @@ class _Table:
             "key": pa.array([row.key and bytes(row.key) for row in examples], pa.binary()),
         }
         schemas = {name: options[name] for name in ("schema_registry", "writer_schemas") if name in options}
-        inferred = infer_schema(pa.record_batch(columns), dialect, **_table_filter(self.database, self.table), **schemas)
+        inferred = infer_schema(
+            pa.record_batch(columns), dialect, **_table_filter(self.database, self.table), **schemas
+        )
         return struct_type(pa.schema([_storable(field) for field in inferred]))
 
 
