@@ -5,10 +5,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroSerializer
-from confluent_kafka.serialization import MessageField, SerializationContext
-
 import kafka_records
 from connect_avro import avro_schema, avro_value, flattened
 from fidelity import ROOT
@@ -22,12 +18,17 @@ class Writer:
     """Writes messages of Connect's JSON converter, with their schema part, as Confluent's Avro converter does."""
 
     def __init__(self, registry: Registry) -> None:
+        from confluent_kafka.schema_registry import SchemaRegistryClient  # fastavro is not there for every Python
+
         self._client = SchemaRegistryClient({"url": registry.url})
-        self._serializers: dict[str, AvroSerializer] = {}
+        self._serializers: dict[str, Any] = {}
         self._schemas: dict[str, str] = {}
 
     def write(self, topic: str, field: str, text: bytes | None, *, flat: bool = False) -> bytes | None:
-        """A key or value in Avro; null stays null."""
+        """A key or value in Avro, `field` says which; null stays null."""
+        from confluent_kafka.schema_registry.avro import AvroSerializer
+        from confluent_kafka.serialization import SerializationContext
+
         if text is None:
             return None
         message: dict[str, Any] = json.loads(text)
@@ -54,8 +55,8 @@ def records(registry: Registry, folder: str, file: str, *, flat: bool = False) -
     return [
         Record(
             record.topic,
-            writer.write(record.topic, MessageField.KEY, record.key),
-            writer.write(record.topic, MessageField.VALUE, record.value, flat=flat),
+            writer.write(record.topic, "key", record.key),
+            writer.write(record.topic, "value", record.value, flat=flat),
         )
         for record in json_records(folder, file)
     ]

@@ -1,8 +1,8 @@
 """Kafka Connect's schemas and values in Avro, by the rules of Confluent's converter.
 
 The rules are those of `io.confluent.connect.avro.AvroData` with its defaults and `scrub.invalid.names=true`: attributes
-`connect.name`, `connect.version`, `connect.parameters`, `connect.default` and `connect.type`, Avro's own logical types for Connect's,
-unions of null and the type, null second where there is a default.
+`connect.name`, `connect.version`, `connect.parameters`, `connect.default` and `connect.type`, Avro's own logical types
+for Connect's, unions of null and the type, null second where there is a default.
 """
 
 import base64
@@ -134,9 +134,9 @@ def avro_value(schema: JsonSchema, value: Any) -> Any:
 
 
 def flattened(message: JsonSchema) -> JsonSchema:
-    """The row of an envelope, schema and payload, as `ExtractNewRecordState` leaves it with `add.fields=op,source.ts_ms`.
+    """The row of an envelope, schema and payload, as `ExtractNewRecordState` leaves it.
 
-    A delete is rewritten (`delete.tombstone.handling.mode=rewrite`), so it has the row and says so.
+    With `add.fields=op,source.ts_ms` and `delete.tombstone.handling.mode=rewrite`: a delete has the row and says so.
     """
     schema, payload = message["schema"], message["payload"]
     fields = {field["field"]: field for field in schema["fields"]}

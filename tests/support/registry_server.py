@@ -1,4 +1,4 @@
-"""A schema registry for tests: the part of Confluent's documented REST interface that writers and readers of messages use."""
+"""A schema registry for tests: the part of Confluent's documented REST interface that writers and readers use."""
 
 import base64
 import json
@@ -79,10 +79,10 @@ def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             self._answer("GET")
 
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             self._answer("POST")
 
         def _answer(self, method: str) -> None:

@@ -238,9 +238,12 @@ class _Table:
             "value": pa.array([bytes(row.value) for row in examples], pa.binary()),
             "key": pa.array([row.key and bytes(row.key) for row in examples], pa.binary()),
         }
-        schemas = {name: options[name] for name in ("schema_registry", "writer_schemas") if name in options}
         inferred = infer_schema(
-            pa.record_batch(columns), dialect, **_table_filter(self.database, self.table), **schemas
+            pa.record_batch(columns),
+            dialect,
+            **_table_filter(self.database, self.table),
+            schema_registry=options.get("schema_registry"),
+            writer_schemas=options.get("writer_schemas"),
         )
         return struct_type(pa.schema([_storable(field) for field in inferred]))
 
