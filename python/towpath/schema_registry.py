@@ -112,7 +112,7 @@ class SchemaRegistry:
         if number in self._refused and now < self._refused[number][0]:
             return self._refused[number][1]
         if refused >= _MAX_REFUSED:
-            return f"the schema registry knows none of {_MAX_REFUSED} other ids of these messages; no more are asked for"
+            return f"the schema registry knows none of {_MAX_REFUSED} ids of these messages; no more are asked for"
         return None
 
     def _ask(self, number: int) -> str | None:

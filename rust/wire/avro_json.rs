@@ -134,7 +134,7 @@ mod tests {
             {"name":"e","type":{"type":"enum","name":"E","symbols":["X","Y"]}},{"name":"f","type":{"type":"fixed","name":"F","size":2}},
             {"name":"d","type":"double"},{"name":"n","type":"null"}]}"#;
         let bytes = b"\x02\x04\x01\x02\x00\x02\x02k\x01\x00\x04\x00\xff\x04\"\n\x02ab\x00\x00\x00\x00\x00\x00\xf0\x7f";
-        let expected = r#"{"a":[-1,1],"m":{"k":true},"b":"AP8=","s":"\"\n","e":"Y","f":"YWI=","d":"inf","n":null} 29"#;
+        let expected = r#"{"a":[-1,1],"m":{"k":true},"b":"AP8=","s":"\"\u000a","e":"Y","f":"YWI=","d":"inf","n":null} 27"#;
         assert_eq!(json(schema, bytes), expected);
     }
 
