@@ -9,8 +9,12 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use bumpalo::Bump;
+use hashbrown::{HashMap, HashSet};
 
-use crate::dialect::{self, Caches, Dialect, DialectOptions, Read, ReadContext, Wire, begins_like_json, claim_check, without_schema_id};
+use crate::dialect::{
+    self, Caches, DEBEZIUM_AVRO, Dialect, DialectOptions, Read, ReadContext, SchemaSnapshot, Wire, begins_like_json, claim_check,
+    schema_id, without_schema_id,
+};
 use crate::error::{Error, Fault, Kind, Result};
 use crate::event::{Capacity, Events, Interned, Op};
 use crate::interner::{ColumnNames, Interner, MemberNames};
@@ -128,7 +132,7 @@ impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ChunkReader f
         events: &mut Events<'a, '_, '_>,
         payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
-        let mut caches = Caches::default();
+        let mut caches = Caches::new(input.schemas);
         for (index, payload) in messages.iter().enumerate() {
             events.begin(payloads.first + index);
             self.decoder.read(payload, input.key(payloads.first + index), events, &mut caches);
@@ -156,7 +160,7 @@ impl ChunkReader for BatchReader<'_> {
         events: &mut Events<'a, '_, '_>,
         payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
-        let (mut scratch, mut caches) = (Scratch::default(), Caches::default());
+        let (mut scratch, mut caches) = (Scratch::default(), Caches::new(input.schemas));
         for (index, payload) in messages.iter().enumerate() {
             let index = payloads.first + index;
             let key = input.key(index);
@@ -228,7 +232,13 @@ impl Decoder {
 
     /// Decodes an array of messages, or a struct array (a record batch) with a column of messages.
     pub fn decode(&self, values: &dyn Array) -> Result<RecordBatch, DecodeError> {
-        let finished = self.run(&self.input(values)?)?;
+        self.decode_without(values, HashMap::new())
+    }
+
+    /// Decodes messages of which some schemas could not be fetched: the reason by the schema's id, for the errors of these messages.
+    pub fn decode_without(&self, values: &dyn Array, unfetched: HashMap<u32, String>) -> Result<RecordBatch, DecodeError> {
+        let schemas = self.dialect_options.writer_schemas.snapshot(unfetched);
+        let finished = self.run(&self.input(values, &schemas)?)?;
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&finished.metrics);
         self.assemble(finished, values.as_any().downcast_ref())
     }
@@ -237,7 +247,8 @@ impl Decoder {
     /// the stored one.
     pub fn claim_checks(&self, values: &dyn Array) -> Result<Vec<(usize, String)>, DecodeError> {
         let mut found = Vec::new();
-        self.each_chunk(&self.input(values)?, |events| {
+        let schemas = SchemaSnapshot::default();
+        self.each_chunk(&self.input(values, &schemas)?, |events| {
             for row in &events.rows {
                 let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
                 if let Some(location) = envelope.and_then(|envelope| envelope.claim_check.as_deref()) {
@@ -249,10 +260,46 @@ impl Decoder {
         Ok(found)
     }
 
+    /// Returns the ids of the schemas that messages or their keys refer to and that are not known, in their order.
+    pub fn unknown_schemas(&self, values: &dyn Array) -> Result<Vec<u32>, DecodeError> {
+        if self.dialect.is_some_and(|dialect| dialect.name != DEBEZIUM_AVRO) {
+            return Ok(Vec::new());
+        }
+        let schemas = SchemaSnapshot::default();
+        let input = self.input(values, &schemas)?;
+        let (mut seen, mut unknown) = (HashSet::new(), Vec::new());
+        for (index, message) in input.messages.iter().enumerate() {
+            let Some(id) = message.and_then(|message| self.schema_id(message)) else { continue };
+            for id in [Some(id), input.key(index).and_then(schema_id)].into_iter().flatten() {
+                if seen.insert(id) && !self.dialect_options.writer_schemas.is_known(id) {
+                    unknown.push(id);
+                }
+            }
+        }
+        Ok(unknown)
+    }
+
+    /// Returns the id of the schema that a message refers to, if it is one of Debezium's in Avro.
+    fn schema_id(&self, message: &[u8]) -> Option<u32> {
+        let payload = match self.options.compression {
+            Compression::Auto | Compression::None => Payload::Bytes(Cow::Borrowed(message)),
+            _ => self.expand(message),
+        };
+        let id = schema_id(payload.bytes())?;
+        let is_own = || dialect::detect(payload.bytes()).is_some_and(|dialect| dialect.name == DEBEZIUM_AVRO);
+        (self.dialect.is_some() || is_own()).then_some(id)
+    }
+
+    /// Adds the schema of an id, unless it is known. A schema that cannot be used is an error of the messages that refer to it.
+    pub fn add_schema(&self, id: u32, text: &str, references: &[String]) {
+        // The reason is kept with the id.
+        let _ = self.dialect_options.writer_schemas.add(id, text, references);
+    }
+
     /// Returns the messages, with the keys and offsets of a struct array.
-    fn input<'v>(&self, values: &'v dyn Array) -> Result<Input<'v>, DecodeError> {
+    fn input<'v>(&self, values: &'v dyn Array, schemas: &'v SchemaSnapshot) -> Result<Input<'v>, DecodeError> {
         let Some(columns) = values.as_any().downcast_ref::<StructArray>() else {
-            return Ok(Input { messages: bytes_of(values)?, keys: None, offsets: None });
+            return Ok(Input { messages: bytes_of(values)?, keys: None, offsets: None, schemas });
         };
         let keys =
             self.options.key.as_ref().map(|key| bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}"))).transpose()?;
@@ -261,7 +308,7 @@ impl Decoder {
         if let Some(nulls) = columns.nulls() {
             messages.iter_mut().zip(nulls).filter(|(_, valid)| !valid).for_each(|(message, _)| *message = None);
         }
-        Ok(Input { messages, keys, offsets })
+        Ok(Input { messages, keys, offsets, schemas })
     }
 
     fn run(&self, input: &Input<'_>) -> Result<Finished, DecodeError> {
@@ -301,7 +348,8 @@ impl Decoder {
         values: &dyn Array,
         mut found: impl FnMut(&str, &DeclaredType, &Value<'_>) -> Result<(), String>,
     ) -> Result<(), DecodeError> {
-        self.each_chunk(&self.input(values)?, |events| {
+        let schemas = self.dialect_options.writer_schemas.snapshot(HashMap::new());
+        self.each_chunk(&self.input(values, &schemas)?, |events| {
             let mut image_by_name = ImageByName::default();
             for row in events.rows.iter().filter(|row| row.op.is_row_change()) {
                 let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
@@ -483,7 +531,7 @@ fn output_fields(plan: &Plan) -> Fields {
 }
 
 fn check_names(fields: &Fields, keep: &[String]) -> Result<(), String> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let names = fields.iter().map(|field| field.name()).chain(keep);
     match names.into_iter().find(|name| !seen.insert(*name)) {
         Some(name) => Err(format!("column {name:?} would stand twice in the output")),

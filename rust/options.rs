@@ -49,6 +49,9 @@ pub enum TableSchema {
     Arrow(Fields),
 }
 
+/// A schema's id, its JSON text, and the texts of the schemas that it refers to.
+pub type WriterSchemaText = (u32, String, Vec<String>);
+
 /// The arguments of a decoder, by the names of the public contract.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -107,6 +110,11 @@ pub struct Options {
     pub unwrapped: bool,
     /// Writer schema of DTS's Avro records as JSON text, if it is none of the published ones.
     pub writer_schema: Option<String>,
+    /// Whether the caller fetches schemas from a registry.
+    pub schema_registry: bool,
+    /// Writer schemas of Debezium's Avro messages by their ids: JSON text, and that of the schemas it refers to.
+    #[serde(deserialize_with = "schemas")]
+    pub writer_schemas: Vec<WriterSchemaText>,
     /// Whether messages may be decoded by templates of earlier ones. The output does not depend on it; it is turned off only to
     /// compare both paths.
     #[serde(skip)]
@@ -140,6 +148,8 @@ impl Default for Options {
             bigint_unsigned_handling_mode: None,
             unwrapped: false,
             writer_schema: None,
+            schema_registry: false,
+            writer_schemas: Vec::new(),
             templates: true,
         }
     }
@@ -147,6 +157,11 @@ impl Default for Options {
 
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     named::sequence(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Deserializes a list, or null.
+fn schemas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WriterSchemaText>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// Deserializes a mapping from column names, or null.
@@ -186,9 +201,11 @@ impl Options {
             ("binary_handling_mode", self.binary_handling_mode.is_some()),
             ("decimal_handling_mode", self.decimal_handling_mode.is_some()),
             ("lenient", self.lenient),
+            ("schema_registry", self.schema_registry),
             ("time_precision_mode", self.time_precision_mode.is_some()),
             ("unwrapped", self.unwrapped),
             ("writer_schema", self.writer_schema.is_some()),
+            ("writer_schemas", !self.writer_schemas.is_empty()),
         ];
         set.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name)
     }

@@ -15,7 +15,7 @@ use pythonize::{Depythonizer, PythonizeError};
 
 use crate::decoder::DecodeError as CoreError;
 use crate::dialect::DIALECTS;
-use crate::options::{Options, TableSchema, named};
+use crate::options::{Options, TableSchema, WriterSchemaText, named};
 use crate::{Block, Framing, Kind, Layout, Mode};
 
 pyo3::create_exception!(towpath, DecodeError, PyValueError, "A message or value that cannot be decoded.");
@@ -42,10 +42,26 @@ impl PyDecoder {
         Ok(PyDecoder { core, kept })
     }
 
-    fn decode<'py>(&self, py: Python<'py>, values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(signature = (values, unfetched=None))]
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        values: &Bound<'py, PyAny>,
+        unfetched: Option<std::collections::HashMap<u32, String>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let values = messages(values)?;
-        let batch = py.detach(|| self.core.decode(values.as_ref())).map_err(|error| raise(py, error))?;
+        let unfetched = unfetched.into_iter().flatten().collect();
+        let batch = py.detach(|| self.core.decode_without(values.as_ref(), unfetched)).map_err(|error| raise(py, error))?;
         batch.to_pyarrow(py)
+    }
+
+    fn unknown_schemas(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+        let values = messages(values)?;
+        py.detach(|| self.core.unknown_schemas(values.as_ref())).map_err(|error| raise(py, error))
+    }
+
+    fn add_schema(&self, py: Python<'_>, id: u32, text: &str, references: Vec<String>) {
+        py.detach(|| self.core.add_schema(id, text, &references));
     }
 
     fn claim_checks(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, String)>> {
@@ -185,16 +201,18 @@ fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
 
 /// The table's columns, inferred from the types that messages declare.
 #[pyfunction]
-#[pyo3(signature = (values, dialect="auto", database=None, table=None))]
+#[pyo3(signature = (values, dialect="auto", database=None, table=None, writer_schemas=None))]
 fn infer_schema(
     py: Python<'_>,
     values: &Bound<'_, PyAny>,
     dialect: &str,
     database: Option<String>,
     table: Option<String>,
+    writer_schemas: Option<Vec<WriterSchemaText>>,
 ) -> PyResult<PyArrowType<Schema>> {
     let values = messages(values)?;
-    let options = Options { dialect: dialect.to_owned(), database, table, ..Options::default() };
+    let writer_schemas = writer_schemas.unwrap_or_default();
+    let options = Options { dialect: dialect.to_owned(), database, table, writer_schemas, ..Options::default() };
     let schema = py.detach(|| crate::infer_schema(values.as_ref(), options));
     schema.map(PyArrowType).map_err(|error| raise(py, error))
 }

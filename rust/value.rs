@@ -47,6 +47,8 @@ pub(crate) enum Value<'a> {
     Time(i64),
     /// The unscaled integer of a DECIMAL, at the scale of the column that it is for and within its precision.
     Unscaled(i64),
+    /// An exact number: its unscaled integer, and how many of its digits are the fraction. Of an integer there are none.
+    Scaled(i64, u32),
     /// A FLOAT.
     Single(f32),
     /// A DOUBLE.
@@ -101,6 +103,7 @@ impl<'a> Value<'a> {
             Value::DateTime(micros) | Value::Timestamp(micros) => temporal::print_datetime(micros).into(),
             Value::Time(micros) => temporal::print_time(micros).into(),
             Value::Unscaled(number) => number.to_string().into(),
+            Value::Scaled(number, scale) => number::print_scaled(number, scale).into(),
             Value::Single(single) => number::print_float(single).into(),
             Value::Double(double) => number::print_float(double).into(),
             Value::Unread(unread) => return Err(unread.fault()),

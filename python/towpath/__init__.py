@@ -11,8 +11,8 @@ Only pyarrow is needed to import this package. `towpath.spark` imports pyspark w
 """
 
 from towpath import spark
-from towpath._towpath import DecodeError, __version__, detect, dialects, infer_schema
-from towpath.decoder import Decoder
+from towpath._towpath import DecodeError, __version__, detect, dialects
+from towpath.decoder import Decoder, infer_schema
 
 __all__ = [
     "DecodeError",

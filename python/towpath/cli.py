@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from towpath import _towpath, files
 from towpath.ddl import ddl
-from towpath.decoder import PARAMETERS, Decoder
+from towpath.decoder import PARAMETERS, Decoder, infer_schema
 from towpath.sinks import sink
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ def _add_filters(verb: argparse.ArgumentParser) -> None:
 def _add_infer(verb: argparse.ArgumentParser) -> None:
     _add_filters(verb)
     verb.add_argument("--messages", type=int, default=10_000, metavar="N", help="read the first N (default: 10000)")
+    _add_set(verb, f"{' or '.join(_INFERRED_WITH)}: --set schema_registry=http://registry:8081")
 
 
 def _add_decode(verb: argparse.ArgumentParser) -> None:
@@ -122,14 +123,17 @@ def _add_report(verb: argparse.ArgumentParser) -> None:
 def _add_decoder(verb: argparse.ArgumentParser) -> None:
     _add_filters(verb)
     _add_argument(verb, "schema", metavar="DDL", help="the table's columns: 'id bigint, total decimal(10,2)'")
-    verb.add_argument(
-        "--set",
-        action="append",
-        type=_setting,
-        default=[],
-        metavar="NAME=VALUE",
-        help="any other argument of towpath.Decoder, its value as JSON or plain text: --set time_zone=Asia/Shanghai",
+    _add_set(
+        verb, "any other argument of towpath.Decoder, its value as JSON or plain text: --set time_zone=Asia/Shanghai"
     )
+
+
+def _add_set(verb: argparse.ArgumentParser, help: str) -> None:
+    verb.add_argument("--set", action="append", type=_setting, default=[], metavar="NAME=VALUE", help=help)
+
+
+_INFERRED_WITH = ("schema_registry", "writer_schemas")
+"""Arguments of `infer_schema` that say where schemas are."""
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -169,7 +173,10 @@ def _dialects(batch: pa.RecordBatch) -> Iterator[str | None]:
 def infer(parsed: argparse.Namespace) -> int:
     """Print the inferred schema as DDL."""
     messages = _first(parsed.messages, _batches(parsed.files, parsed.framing))
-    print(ddl(_towpath.infer_schema(messages, parsed.dialect, parsed.database, parsed.table)))
+    settings = dict(parsed.set)
+    if unknown := settings.keys() - set(_INFERRED_WITH):
+        raise ValueError(f"--set: unknown {min(unknown)!r}; allowed are {', '.join(_INFERRED_WITH)}")
+    print(ddl(infer_schema(messages, parsed.dialect, parsed.database, parsed.table, **settings)))
     return SUCCESS
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from typing_extensions import Self
 
+    from towpath.schema_registry import SchemaRegistry
+
 
 class Decoder(_towpath.Decoder):
     """Turns change messages into Arrow record batches.
@@ -65,6 +67,7 @@ class Decoder(_towpath.Decoder):
     """
 
     _arguments: dict[str, Any]
+    _registry: SchemaRegistry | None
 
     def __new__(
         cls,
@@ -94,13 +97,19 @@ class Decoder(_towpath.Decoder):
         arguments = {name: values[name] for name in PARAMETERS} | options
         if is_struct_type(schema):
             arguments["schema"] = arrow_schema(schema)
-        # The native decoder finds claim checks; their files are read here.
+        # The native decoder finds claim checks and the ids of schemas; files and registries are read here.
         native = {name: value for name, value in arguments.items() if name != "claim_check"}
+        native["schema_registry"] = arguments.get("schema_registry") is not None
+        if native.get("writer_schemas") is not None:
+            from towpath.schema_registry import given_schemas  # only a few decoders have schemas
+
+            native["writer_schemas"] = given_schemas(native["writer_schemas"])
         decoder = super().__new__(cls, **native)
+        decoder._registry = _registry(arguments.get("schema_registry"))
         decoder._arguments = {name: value for name, value in arguments.items() if value != _default(name)}
         return decoder
 
-    def decode(self, values: Any) -> pa.RecordBatch:
+    def decode(self, values: Any) -> pa.RecordBatch:  # type: ignore[override]
         """Decode messages.
 
         Args:
@@ -114,13 +123,17 @@ class Decoder(_towpath.Decoder):
             DecodeError: The first malformed row, in mode "FAILFAST".
             ValueError: A named column is missing or has the wrong type.
             OSError: A claim-check file cannot be read.
+            ImportError: `schema_registry` is given, but Confluent's client is not installed.
         """
         location = self._arguments.get("claim_check")
         if location is not None:
             from towpath.claim_check import load_messages  # imports file systems, which is slow
 
             values = load_messages(values, self.claim_checks(values), location, self._arguments.get("value", "value"))
-        return super().decode(values)
+        if self._registry is None:
+            return super().decode(values)
+        values = _readable_twice(values)
+        return super().decode(values, self._registry.load(self, values))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode each batch: what `DataFrame.mapInArrow` calls on a worker."""
@@ -140,7 +153,7 @@ class Decoder(_towpath.Decoder):
         return partial(type(self), **self._arguments), ()
 
     def __repr__(self) -> str:
-        arguments = ", ".join(f"{name}={_shown(value)}" for name, value in self._arguments.items())
+        arguments = ", ".join(f"{name}={_shown(name, value)}" for name, value in self._arguments.items())
         return f"towpath.Decoder({arguments})"
 
 
@@ -155,8 +168,78 @@ def _default(name: str) -> Any:
     return PARAMETERS[name].default if name in PARAMETERS else None
 
 
-def _shown(value: Any) -> str:
-    """A value in the decoder's repr. The repr of a schema takes many lines, so only names and types are shown."""
+def _registry(config: Any) -> SchemaRegistry | None:
+    if config is None:
+        return None
+    from towpath.schema_registry import registry  # only a few decoders have one
+
+    return registry(config)
+
+
+def _readable_twice(values: Any) -> Any:
+    """The messages: first their schemas are looked for, then they are decoded."""
+    is_stream = hasattr(values, "__arrow_c_stream__") and not hasattr(values, "__arrow_c_array__")
+    return values.read_all() if is_stream and isinstance(values, pa.RecordBatchReader) else values
+
+
+def infer_schema(
+    values: Any,
+    dialect: str = "auto",
+    database: str | None = None,
+    table: str | None = None,
+    *,
+    schema_registry: str | Mapping[str, Any] | None = None,
+    writer_schemas: Mapping[Any, Any] | None = None,
+) -> pa.Schema:
+    """The table's columns, inferred from the types that messages declare.
+
+    Args:
+        values: Messages, as for `Decoder.decode`. A column `key` is read as their key.
+        dialect: As for `Decoder`.
+        database: Regular expression that has to match the whole database name.
+        table: The same for the table name.
+        schema_registry: Where the schemas of debezium-avro are; as for `Decoder`.
+        writer_schemas: Schemas of debezium-avro by their ids; as for `Decoder`.
+
+    Returns:
+        The schema, with the columns in the order in which messages declare them.
+
+    Raises:
+        ValueError: The messages declare no types, or types that no column can have; or a schema cannot be fetched.
+    """
+    if schema_registry is None and writer_schemas is None:
+        return _towpath.infer_schema(values, dialect, database, table)
+    from towpath.schema_registry import given_schemas
+
+    given = given_schemas(writer_schemas or {})
+    registry = _registry(schema_registry)
+    if registry is not None:
+        values = _readable_twice(values)
+        key = "key" if "key" in _column_names(values) else None
+        unknown = _towpath.Decoder(dialect, writer_schemas=given, key=key).unknown_schemas(values)
+        found, unfetched = registry.fetch(unknown)
+        for number, why in unfetched.items():
+            raise ValueError(f"infer_schema: schema id {number} is not known: {why}")
+        given += [(number, *schema) for number, schema in found.items()]
+    return _towpath.infer_schema(values, dialect, database, table, given)
+
+
+def _column_names(values: Any) -> list[str]:
+    """The columns of a record batch, table or struct array; an array has none."""
+    if hasattr(values, "schema"):
+        return list(values.schema.names)
+    kind: Any = getattr(values, "type", None)
+    return [field.name for field in kind] if isinstance(kind, pa.StructType) else []
+
+
+def _shown(name: str, value: Any) -> str:
+    """A value in the decoder's repr, without credentials. Of a schema, which takes many lines, the names and types."""
+    if name == "schema_registry":
+        from towpath.schema_registry import shown
+
+        return shown(value)
+    if name == "writer_schemas":
+        return "{" + ", ".join(f"{number}: ..." for number in value) + "}"
     if isinstance(value, pa.Schema):
         return "<" + ", ".join(f"{field.name} {field.type}" for field in value) + ">"
     return repr(value)

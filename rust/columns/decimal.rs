@@ -5,7 +5,7 @@ use arrow_array::types::DecimalType;
 use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, conversion_fault, scalar};
 use crate::error::Result;
-use crate::mysql::number::{FromI64, Unscaled, Window, decimal, decimal_prefix};
+use crate::mysql::number::{FromI64, Unscaled, Window, decimal, decimal_prefix, fits};
 use crate::value::Value;
 
 /// Creates a builder of decimals.
@@ -41,8 +41,10 @@ where
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<T::Native>> {
         let Decimals { precision, scale } = *self;
-        if let Value::Unscaled(number) = value {
-            return Ok(Some(T::Native::from_i64(*number)));
+        match value {
+            Value::Unscaled(number) => return Ok(Some(T::Native::from_i64(*number))),
+            Value::Scaled(number, of) if *of == scale as u32 && fits(*number, precision) => return Ok(Some(T::Native::from_i64(*number))),
+            _ => {}
         }
         let parsed = scalar(value, |text| decimal::<T::Native>(text, precision, scale))?;
         parsed.map(Some).map_err(|error| conversion_fault(value, error, &format!("decimal({precision},{scale})")))

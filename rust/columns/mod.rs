@@ -287,7 +287,7 @@ fn scalar<T>(value: &Value<'_>, convert: impl Fn(&str) -> Result<T, ParseError>)
         Value::Escaped(_) => Ok(convert(&value.text()?)),
         // Digits in a bytes value.
         Value::Bytes(bytes) => Ok(std::str::from_utf8(bytes).map_err(|_| ParseError::Type).and_then(convert)),
-        Value::Single(_) | Value::Double(_) => Ok(convert(&value.text()?)),
+        Value::Scaled(..) | Value::Single(_) | Value::Double(_) => Ok(convert(&value.text()?)),
         _ => Ok(Err(ParseError::Type)),
     }
 }

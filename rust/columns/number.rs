@@ -45,7 +45,11 @@ where
 
     fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>> {
         let is_label = context.is_label(value) && is_enum_or_set(context);
-        let parsed = if is_label { Err(ParseError::Type) } else { scalar(value, parse_integer::<T::Native>)? };
+        let parsed = match value {
+            _ if is_label => Err(ParseError::Type),
+            Value::Scaled(number, 0) => T::Native::try_from(*number).map_err(|_| ParseError::Range),
+            value => scalar(value, parse_integer::<T::Native>)?,
+        };
         let parsed = match parsed {
             Err(ParseError::Type) => match coerce(value, context.declared(), &self.labels, T::DATA_TYPE == Int64Type::DATA_TYPE) {
                 Some(integer) => T::Native::try_from(integer).map_err(|_| ParseError::Range),

@@ -69,6 +69,11 @@ pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
     })
 }
 
+/// Whether bytes are JSON of a known dialect.
+pub(crate) fn is_known_json(message: &[u8]) -> bool {
+    begins_like_json(message) && simdutf8::basic::from_utf8(message).ok().and_then(by_members).is_some()
+}
+
 /// Detects by the members of the first object.
 fn by_members(text: &str) -> Option<&'static Dialect> {
     let mut cursor = Cursor::new(text, true);

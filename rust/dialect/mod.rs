@@ -20,8 +20,10 @@ use crate::options::Options;
 use crate::wire::binary_text::BinaryText;
 use crate::wire::json::BYTE_ORDER_MARK;
 
+pub(crate) use debezium::avro::{NAME as DEBEZIUM_AVRO, schema_id};
 pub(crate) use debezium::connect_values;
-pub(crate) use detect::{Mark, detect, is_mark_of_other, undetected};
+pub(crate) use debezium::writer_schemas::{SchemaSnapshot, WriterSchemas};
+pub(crate) use detect::{Mark, detect, is_known_json, is_mark_of_other, undetected};
 use dts_avro::SchemaPlan;
 pub(crate) use river_json::Was;
 use spec::TemplateSpec;
@@ -101,13 +103,19 @@ pub(crate) struct DialectOptions {
     pub unwrapped: bool,
     /// DTS's writer's schema, if it is none of the published ones.
     pub dts: Option<SchemaPlan>,
+    /// Schemas of Debezium's messages in Avro.
+    pub writer_schemas: WriterSchemas,
 }
 
 impl DialectOptions {
     pub fn new(options: &Options) -> Result<Self, String> {
         let schema = options.writer_schema.as_deref().map(SchemaPlan::compile).transpose();
         let dts = schema.map_err(|what| format!("writer_schema: {what}"))?;
-        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, dts })
+        let writer_schemas = WriterSchemas::default();
+        for (id, text, references) in &options.writer_schemas {
+            writer_schemas.add(*id, text, references).map_err(|what| format!("writer_schemas: {id}: {what}"))?;
+        }
+        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, dts, writer_schemas })
     }
 }
 
@@ -130,10 +138,20 @@ pub(crate) enum Read {
 }
 
 /// What single dialects keep of the earlier messages of a chunk, as later ones repeat it.
-#[derive(Default)]
 pub(crate) struct Caches<'a> {
     canal_protobuf: canal_protobuf::ColumnCache<'a>,
+    debezium_avro: debezium::avro::BoundSchemas<'a>,
     dts_avro: dts_avro::RecordCache<'a>,
+}
+
+impl<'a> Caches<'a> {
+    pub fn new(schemas: &'a SchemaSnapshot) -> Self {
+        Caches {
+            canal_protobuf: canal_protobuf::ColumnCache::default(),
+            debezium_avro: debezium::avro::BoundSchemas::new(schemas),
+            dts_avro: dts_avro::RecordCache::default(),
+        }
+    }
 }
 
 /// The options of JSON dialects.
@@ -146,6 +164,8 @@ pub static DIALECTS: &[Dialect] = &[
     cloudcanal_json::DIALECT,
     debezium::DIALECT,
     dts_avro::DIALECT,
+    // Records of DTS may begin like the id of a schema, so they are tried first.
+    debezium::avro::DIALECT,
     river_json::DIALECT,
     maxwell_json::DIALECT,
     ticdc_open::DIALECT,

@@ -349,6 +349,18 @@ pub(crate) fn without_exponent(text: &str) -> Option<String> {
     Some(format!("{sign}{}", if digits.is_empty() { "0" } else { digits }))
 }
 
+/// Prints a decimal of so many fraction digits.
+pub(crate) fn print_scaled(unscaled: i64, scale: u32) -> String {
+    let scale = scale as usize;
+    if scale == 0 {
+        return unscaled.to_string();
+    }
+    let sign = if unscaled < 0 { "-" } else { "" };
+    let digits = format!("{:0>width$}", unscaled.unsigned_abs(), width = scale + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - scale);
+    format!("{sign}{whole}.{fraction}")
+}
+
 /// The shortest text that round-trips a float or double, as MySQL prints it: with an exponent where plain text would be long.
 pub(crate) fn print_float<T: std::fmt::Display + std::fmt::LowerExp + Into<f64> + Copy>(value: T) -> String {
     let magnitude = value.into().abs();
@@ -367,6 +379,15 @@ pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn decimals_are_printed_with_their_scale() {
+        for (unscaled, scale, text) in
+            [(1250, 2, "12.50"), (-5, 3, "-0.005"), (7, 0, "7"), (0, 1, "0.0"), (i64::MIN, 18, "-9.223372036854775808")]
+        {
+            assert_eq!(print_scaled(unscaled, scale), text);
+        }
+    }
 
     #[test]
     fn exponents_of_any_size() {

@@ -64,6 +64,8 @@ pub(crate) enum Encoding {
     DateTime(i64),
     /// TIME as a number, with so many units per second.
     Time(i64),
+    /// Epoch of an instant as a number, with so many units per second.
+    Instant(i64),
     /// ISO 8601 text of an instant.
     Zoned,
     /// ISO 8601 text of a local date-time, a date or a time of day.

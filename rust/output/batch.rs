@@ -63,6 +63,23 @@ pub(crate) struct Scratch<'a> {
     decoded: Vec<Value<'a>>,
     /// Whether each column accepts raw text, for the last row declaration.
     accepts_raw: (Option<RowDeclaration>, Vec<bool>),
+    /// Whether the values of rows need no decoding, for the last row declaration.
+    is_plain: Option<(RowDeclaration, bool)>,
+}
+
+impl Scratch<'_> {
+    /// Whether the values of a row need no decoding from Kafka Connect's encodings.
+    fn is_plain(&mut self, plan: &Plan, row: RowDeclaration, events: &Events<'_, '_, '_>) -> bool {
+        match self.is_plain {
+            _ if row.quirks.format != ValueFormat::Connect => true,
+            Some((known, is_plain)) if known == row => is_plain,
+            _ => {
+                let is_plain = plan.has_plain_values(row, events);
+                self.is_plain = Some((row, is_plain));
+                is_plain
+            }
+        }
+    }
 }
 
 /// Finished columns of a batch, without the input columns of `keep`.
@@ -211,7 +228,7 @@ impl<'p> Batch<'p> {
                     columns.push_nulls(1);
                     continue;
                 };
-                let cells = cells_in_order(image, self.plan.width(), events).filter(|_| declaration.quirks.format != ValueFormat::Connect);
+                let cells = cells_in_order(image, self.plan.width(), events).filter(|_| scratch.is_plain(self.plan, declaration, events));
                 if cells.is_none() && (wants_missing || matches!(columns, Images::Table(_))) {
                     fill_row(&mut scratch.raw, self.plan.width(), image, events);
                     if wants_missing {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
 use crate::columns::{RowDeclaration, ValueOptions};
-use crate::dialect::connect_values::{self, Modes};
+use crate::dialect::connect_values::{self, ConnectColumn, Modes};
 use crate::error::Fault;
 use crate::event::{Events, Wants};
 use crate::mysql::types::DeclaredType;
@@ -102,17 +102,28 @@ impl Plan {
         events: &Events<'a, '_, '_>,
     ) -> Option<CellFault> {
         let mut first = None;
-        let table = self.table.as_deref().unwrap_or_default();
-        for (at, ((value, field), options)) in values.iter_mut().zip(table).zip(&self.value_options).enumerate() {
-            let declared = row.types.and_then(|block| events.types.of_column(block, at));
-            let configured = options.declared.as_deref();
-            let column = connect_values::ConnectColumn { declared, configured, requested: field.data_type(), modes: self.modes };
+        for (at, (value, column)) in values.iter_mut().zip(self.connect_columns(row, events)).enumerate() {
             *value = connect_values::decode(*value, &column, events.arena).unwrap_or_else(|fault| {
                 first.get_or_insert(CellFault { column: Some(at), fault });
                 Value::Null
             });
         }
         first
+    }
+
+    /// Whether no value of such a row needs decoding from Kafka Connect's encodings.
+    pub fn has_plain_values(&self, row: RowDeclaration, events: &Events<'_, '_, '_>) -> bool {
+        self.connect_columns(row, events).all(|column| column.is_plain())
+    }
+
+    fn connect_columns<'c>(&'c self, row: RowDeclaration, events: &'c Events<'_, '_, '_>) -> impl Iterator<Item = ConnectColumn<'c>> {
+        let table = self.table.as_deref().unwrap_or_default();
+        table.iter().zip(&self.value_options).enumerate().map(move |(at, (field, options))| ConnectColumn {
+            declared: row.types.and_then(|block| events.types.of_column(block, at)),
+            configured: options.declared.as_deref(),
+            requested: field.data_type(),
+            modes: self.modes,
+        })
     }
 
     /// Returns the number of the table's columns.

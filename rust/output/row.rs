@@ -5,6 +5,7 @@ use std::ops::Range;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, PrimitiveArray};
 
+use crate::dialect::SchemaSnapshot;
 use crate::error::Error;
 use crate::event::{Envelope, Op, Source};
 use crate::interner::NameId;
@@ -17,6 +18,8 @@ pub(crate) struct Input<'a> {
     pub keys: Option<Vec<Option<&'a [u8]>>>,
     /// Kafka offsets, if the input has them.
     pub offsets: Option<&'a PrimitiveArray<Int64Type>>,
+    /// The schemas of messages that refer to them.
+    pub schemas: &'a SchemaSnapshot,
 }
 
 impl<'a> Input<'a> {

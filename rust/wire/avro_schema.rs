@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::avro::Reader;
 use super::json::MAX_DEPTH;
@@ -29,14 +30,47 @@ pub(crate) enum Schema {
     Union(Vec<Schema>),
     /// Index of a named type in [`Schemas`].
     Named(usize),
+    /// A type with attributes, where [`Schemas::parse_annotated`] keeps them.
+    Annotated(Box<Schema>, Box<Attributes>),
 }
+
+impl Schema {
+    /// Returns the type without its attributes.
+    pub fn plain(&self) -> &Schema {
+        match self {
+            Schema::Annotated(plain, _) => plain.plain(),
+            plain => plain,
+        }
+    }
+}
+
+/// The attributes that say what a type's values mean. One of another type than expected is ignored, as the specification asks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Attributes {
+    pub logical_type: Option<String>,
+    pub precision: Option<u64>,
+    pub scale: Option<i64>,
+    /// The name of Kafka Connect's schema.
+    pub connect_name: Option<String>,
+    /// Kafka Connect's type where Avro has none: `int8` and `int16`.
+    pub connect_type: Option<String>,
+    pub connect_parameters: Option<Parameters>,
+}
+
+/// Parameters of a schema of Kafka Connect.
+pub(crate) type Parameters = serde_json::Map<String, Value>;
 
 /// A record, enum or fixed.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedType {
     /// The name without its namespace.
     pub name: String,
+    /// The name with its namespace.
+    pub full_name: String,
     pub kind: NamedKind,
+    pub attributes: Attributes,
+    /// Whether its values take no bytes, so that skipping a record of such records takes no time.
+    is_empty: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -51,6 +85,8 @@ pub(crate) enum NamedKind {
 pub(crate) struct Field {
     pub name: String,
     pub schema: Schema,
+    /// Kafka Connect's parameters where they differ from those of the field's named type.
+    pub parameters: Option<Parameters>,
 }
 
 /// The named types of a schema.
@@ -58,19 +94,43 @@ pub(crate) struct Field {
 pub(crate) struct Schemas {
     types: Vec<NamedType>,
     by_name: HashMap<String, usize>,
+    keeps_attributes: bool,
 }
 
 impl Schemas {
     /// Parses a schema's JSON text.
     pub fn parse(text: &str) -> Result<(Schemas, Schema), String> {
-        let declared: Declared = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let mut schemas = Schemas::default();
-        let root = schemas.resolve(&declared, "")?;
+        let root = schemas.add(text)?;
         Ok((schemas, root))
     }
 
-    pub fn named(&self, schema: &Schema) -> Option<&NamedType> {
+    /// Parses a schema's JSON text with its attributes. Its references are the schemas with the named types that it does not declare
+    /// itself, each after those that it refers to.
+    pub fn parse_annotated(text: &str, references: &[String]) -> Result<(Schemas, Schema), String> {
+        let mut schemas = Schemas { keeps_attributes: true, ..Schemas::default() };
+        for (index, reference) in references.iter().enumerate() {
+            schemas.add(reference).map_err(|what| format!("reference {}: {what}", index + 1))?;
+        }
+        let root = schemas.add(text)?;
+        Ok((schemas, root))
+    }
+
+    fn add(&mut self, text: &str) -> Result<Schema, String> {
+        let declared: Declared = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        self.resolve(&declared, "")
+    }
+
+    /// Returns the attributes of a type.
+    pub fn attributes<'s>(&'s self, schema: &'s Schema) -> Option<&'s Attributes> {
         match schema {
+            Schema::Annotated(_, attributes) => Some(attributes),
+            other => self.named(other).map(|named| &named.attributes),
+        }
+    }
+
+    pub fn named(&self, schema: &Schema) -> Option<&NamedType> {
+        match schema.plain() {
             Schema::Named(number) => self.types.get(*number),
             _ => None,
         }
@@ -117,11 +177,13 @@ impl Schemas {
                 branches.get(branch).map_or(Ok(()), |branch| self.skip_within(branch, reader, levels))
             }
             Schema::Named(number) => self.types.get(*number).map_or(Ok(()), |named| self.skip_named(named, reader, levels)),
+            Schema::Annotated(plain, _) => self.skip_within(plain, reader, levels),
         }
     }
 
     fn skip_named(&self, named: &NamedType, reader: &mut Reader<'_>, levels: u32) -> Result<()> {
         match &named.kind {
+            _ if named.is_empty => Ok(()),
             NamedKind::Record(fields) => fields.iter().try_for_each(|field| self.skip_within(&field.schema, reader, levels)),
             NamedKind::Enum(symbols) => reader.index(symbols.len(), "symbol").map(drop),
             NamedKind::Fixed(length) => reader.take(*length, "a fixed").map(drop),
@@ -168,8 +230,13 @@ impl Schemas {
                 self.resolve_named(kind, object, namespace)
             }
             // A type with attributes, such as a logical type.
-            other => self.resolve(other, namespace),
+            other => self.resolve(other, namespace).map(|plain| self.annotated(plain, object)),
         }
+    }
+
+    fn annotated(&self, plain: Schema, object: &Object) -> Schema {
+        let attributes = if self.keeps_attributes { object.attributes() } else { Attributes::default() };
+        if attributes == Attributes::default() { plain } else { Schema::Annotated(plain.into(), attributes.into()) }
     }
 
     fn resolve_named(&mut self, kind: &str, object: &Object, namespace: &str) -> Result<Schema, String> {
@@ -177,11 +244,22 @@ impl Schemas {
         let (namespace, short) = full.rsplit_once('.').unwrap_or(("", &full));
         // A record may refer to itself, so it is registered before its fields are resolved.
         let number = self.types.len();
-        self.types.push(NamedType { name: short.into(), kind: NamedKind::Fixed(0) });
+        let attributes = if self.keeps_attributes { object.attributes() } else { Attributes::default() };
+        let (name, full_name) = (short.into(), full.clone());
+        self.types.push(NamedType { name, full_name, kind: NamedKind::Fixed(0), attributes, is_empty: false });
         self.by_name.insert(full.clone(), number);
         let kind = self.resolve_kind(kind, object, namespace).map_err(|what| format!("{short}: {what}"))?;
-        self.types.get_mut(number).into_iter().for_each(|named| named.kind = kind.clone());
+        let is_empty = self.takes_no_bytes(&kind);
+        self.types.get_mut(number).into_iter().for_each(|named| (named.kind, named.is_empty) = (kind.clone(), is_empty));
         Ok(Schema::Named(number))
+    }
+
+    fn takes_no_bytes(&self, kind: &NamedKind) -> bool {
+        let is_empty = |field: &Field| match field.schema.plain() {
+            Schema::Null => true,
+            other => self.named(other).is_some_and(|named| named.is_empty),
+        };
+        matches!(kind, NamedKind::Record(fields) if fields.iter().all(is_empty)) || matches!(kind, NamedKind::Fixed(0))
     }
 
     fn resolve_kind(&mut self, kind: &str, object: &Object, namespace: &str) -> Result<NamedKind, String> {
@@ -191,11 +269,54 @@ impl Schemas {
             _ => {
                 let fields = required(&object.fields, "fields")?.iter().map(|field| {
                     let schema = self.resolve(&field.r#type, namespace).map_err(|what| format!("{}: {what}", field.name))?;
-                    Ok::<_, String>(Field { name: field.name.clone(), schema })
+                    Ok::<_, String>(Field {
+                        name: field.name.clone(),
+                        schema,
+                        parameters: field.parameters.as_ref().and_then(Value::as_object).cloned(),
+                    })
                 });
                 NamedKind::Record(fields.collect::<Result<_, _>>()?)
             }
         })
+    }
+}
+
+/// Value of a fixed schema, or one of a union's branches.
+#[derive(Debug)]
+pub(crate) enum Choice<T> {
+    Fixed(T),
+    Union(Vec<T>),
+}
+
+impl<T> Choice<T> {
+    pub fn compile(schema: &Schema, mut branch: impl FnMut(&Schema) -> Result<T, String>) -> Result<Self, String> {
+        Ok(match schema {
+            Schema::Union(branches) => Choice::Union(branches.iter().map(branch).collect::<Result<_, _>>()?),
+            other => Choice::Fixed(branch(other)?),
+        })
+    }
+
+    pub fn any(&self, test: impl Fn(&T) -> bool) -> bool {
+        self.branches().iter().any(test)
+    }
+
+    /// Returns the branches of the union, or the only value.
+    pub fn branches(&self) -> &[T] {
+        match self {
+            Choice::Fixed(one) => std::slice::from_ref(one),
+            Choice::Union(branches) => branches,
+        }
+    }
+
+    #[inline(always)]
+    pub fn pick(&self, reader: &mut Reader<'_>) -> Result<&T> {
+        match self {
+            Choice::Fixed(one) => Ok(one),
+            Choice::Union(branches) => {
+                let branch = reader.index(branches.len(), "branch")?;
+                branches.get(branch).ok_or_else(|| Fault::new(Kind::Syntax, "found no branch").at(reader.at()))
+            }
+        }
     }
 }
 
@@ -217,12 +338,38 @@ struct Object {
     symbols: Option<Vec<String>>,
     size: Option<usize>,
     fields: Option<Vec<DeclaredField>>,
+    #[serde(rename = "logicalType")]
+    logical_type: Option<Value>,
+    precision: Option<Value>,
+    scale: Option<Value>,
+    #[serde(rename = "connect.name")]
+    connect_name: Option<Value>,
+    #[serde(rename = "connect.type")]
+    connect_type: Option<Value>,
+    #[serde(rename = "connect.parameters")]
+    connect_parameters: Option<Value>,
+}
+
+impl Object {
+    fn attributes(&self) -> Attributes {
+        let text = |attribute: &Option<Value>| attribute.as_ref().and_then(Value::as_str).map(str::to_owned);
+        Attributes {
+            logical_type: text(&self.logical_type),
+            precision: self.precision.as_ref().and_then(Value::as_u64),
+            scale: self.scale.as_ref().and_then(Value::as_i64),
+            connect_name: text(&self.connect_name),
+            connect_type: text(&self.connect_type),
+            connect_parameters: self.connect_parameters.as_ref().and_then(Value::as_object).cloned(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
 struct DeclaredField {
     name: String,
     r#type: Declared,
+    #[serde(rename = "connect.parameters")]
+    parameters: Option<Value>,
 }
 
 impl<'de> Deserialize<'de> for Declared {
@@ -306,6 +453,48 @@ mod tests {
         assert_eq!(error(r#"{"type":"record","name":"R","fields":[{"name":"x","type":"y"}]}"#), r#"R: x: unknown type "y""#);
         assert!(error(r#"{"type":"fixed","name":"F","size":-1}"#).starts_with("invalid value: integer `-1`, expected usize"));
         assert!(error(&format!("{}{}", "[".repeat(1000), "]".repeat(1000))).starts_with("recursion limit exceeded"));
+    }
+
+    #[test]
+    fn attributes_are_kept_on_request() {
+        let text = r#"{"type":"record","name":"R","connect.name":"s.R","fields":[
+            {"name":"a","type":["null",{"type":"int","connect.type":"int16","connect.parameters":{"k":"v"}}]},
+            {"name":"b","type":{"type":"bytes","logicalType":"decimal","precision":4,"scale":2},"connect.parameters":{"k":"w"}},
+            {"name":"c","type":{"type":"long","logicalType":7}}]}"#;
+        let (schemas, root) = Schemas::parse_annotated(text, &[]).unwrap();
+        assert_eq!(schemas.attributes(&root).unwrap().connect_name.as_deref(), Some("s.R"));
+        let fields = schemas.fields(&root).unwrap();
+        let Schema::Union(branches) = &fields[0].schema else { panic!("no union") };
+        let small = schemas.attributes(&branches[1]).unwrap();
+        assert_eq!((small.connect_type.as_deref(), branches[1].plain()), (Some("int16"), &Schema::Int));
+        assert_eq!(small.connect_parameters.as_ref().unwrap()["k"], "v");
+        let decimal = schemas.attributes(&fields[1].schema).unwrap();
+        assert_eq!((decimal.logical_type.as_deref(), decimal.precision, decimal.scale), (Some("decimal"), Some(4), Some(2)));
+        assert_eq!(fields[1].parameters.as_ref().unwrap()["k"], "w");
+        assert_eq!((&fields[2].schema, Schemas::parse(text).unwrap().1), (&Schema::Long, Schema::Named(0)));
+    }
+
+    #[test]
+    fn types_of_references_are_known_by_their_names() {
+        let inner = r#"{"type":"record","name":"a.Inner","fields":[{"name":"id","type":"int"}]}"#.to_owned();
+        let middle = r#"{"type":"record","name":"b.Middle","fields":[{"name":"inner","type":"a.Inner"}]}"#.to_owned();
+        let text = r#"{"type":"array","items":"b.Middle"}"#;
+        let (schemas, root) = Schemas::parse_annotated(text, &[inner.clone(), middle.clone()]).unwrap();
+        assert!(schemas.skip(&root, &mut Reader::new(b"\x02\x0e\x00")).is_ok());
+        assert_eq!(Schemas::parse_annotated(text, &[middle, inner]).unwrap_err(), r#"reference 1: Middle: inner: unknown type "a.Inner""#);
+    }
+
+    #[test]
+    fn records_of_nothing_take_no_time_to_skip() {
+        let mut nothing = r#"{"type":"record","name":"N0","fields":[{"name":"n","type":"null"}]}"#.to_owned();
+        for level in 1..30 {
+            let inner = level - 1;
+            nothing = format!(
+                r#"{{"type":"record","name":"N{level}","fields":[{{"name":"a","type":{nothing}}},{{"name":"b","type":"N{inner}"}}]}}"#
+            );
+        }
+        let (schemas, root) = Schemas::parse(&nothing).unwrap();
+        assert!(schemas.skip(&root, &mut Reader::new(b"")).is_ok());
     }
 
     #[test]

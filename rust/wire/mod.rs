@@ -1,6 +1,7 @@
 //! Wire formats: JSON, protobuf, Avro, compression and file framing. Independent of vendors.
 
 pub(crate) mod avro;
+pub(crate) mod avro_json;
 pub(crate) mod avro_schema;
 pub(crate) mod binary_text;
 pub(crate) mod compression;

@@ -333,13 +333,17 @@ def test_a_type_of_the_user_keeps_the_unit_of_the_schema_part():
     assert row["after"] == {"at": datetime(1970, 1, 1, 0, 0, 1)}
 
 
+JSON = {one["name"] for one in towpath.dialects() if one["wire"] == "JSON"}
+DEBEZIUM = {"debezium-json", "debezium-avro"}
 EFFECTS = {
-    "bigint_unsigned_handling_mode": ("long", {"debezium-json"}),
-    "binary_handling_mode": ("hex", {one["name"] for one in towpath.dialects() if one["wire"] == "JSON"}),
+    "bigint_unsigned_handling_mode": ("long", DEBEZIUM),
+    "binary_handling_mode": ("hex", JSON | {"debezium-avro"}),
     "decimal_handling_mode": ("string", {"debezium-json"}),
-    "lenient": (True, {one["name"] for one in towpath.dialects() if one["wire"] == "JSON"}),
-    "time_precision_mode": ("connect", {"debezium-json"}),
+    "lenient": (True, JSON),
+    "schema_registry": ("http://localhost:1", {"debezium-avro"}),
+    "time_precision_mode": ("connect", DEBEZIUM),
     "unwrapped": (True, {"debezium-json"}),
+    "writer_schemas": ({1: '"string"'}, {"debezium-avro"}),
 }
 
 

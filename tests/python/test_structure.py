@@ -137,8 +137,9 @@ def allowed(**arguments: object) -> set[str]:
 def test_every_argument_of_the_native_decoder_is_declared_or_an_option_of_a_dialect():
     from towpath.spark.options import _DIALECT_OPTIONS
 
-    # The schema is converted by itself; stored messages are read in Python.
-    assert allowed(no_such_argument=1) | {"schema", "claim_check"} == set(PARAMETERS) | set(_DIALECT_OPTIONS)
+    # The schema is converted by itself; stored messages and registries are read in Python.
+    in_python = {"schema", "claim_check", "schema_registry"}
+    assert allowed(no_such_argument=1) | in_python == set(PARAMETERS) | set(_DIALECT_OPTIONS)
     pages = [path.read_text() for path in (ROOT / "docs").glob("*.md")]
     for name in _DIALECT_OPTIONS:
         assert any(f"`{name}`" in page for page in pages), name

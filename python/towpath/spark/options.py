@@ -116,6 +116,8 @@ _DIALECT_OPTIONS = {
     "binary_handling_mode": "str",
     "bigint_unsigned_handling_mode": "str",
     "writer_schema": "str",
+    "schema_registry": "str",  # a URL or JSON
+    "writer_schemas": "Mapping[int, str]",
 }
 
 _ANNOTATIONS = {name: str(parameter.annotation) for name, parameter in PARAMETERS.items()} | _DIALECT_OPTIONS

@@ -39,19 +39,19 @@ pub(super) fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '
 const SCHEMA_HINT: usize = usize::MAX;
 
 /// A schema of Kafka Connect: the members that determine the encoding of values.
-#[derive(Deserialize)]
-struct Schema {
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Schema {
     /// `int32`, `string`, `struct`, ...
     #[serde(rename = "type")]
-    kind: Option<String>,
+    pub kind: Option<String>,
     /// The name of a logical type.
-    name: Option<String>,
+    pub name: Option<String>,
     /// The name of the column, or of the envelope's member.
-    field: Option<String>,
+    pub field: Option<String>,
     /// The fields of a struct.
-    fields: Option<Vec<Schema>>,
+    pub fields: Option<Vec<Schema>>,
     /// Strings in Connect's converter; of other values, their text is used.
-    parameters: Option<serde_json::Map<String, serde_json::Value>>,
+    pub parameters: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 impl Schema {
@@ -119,7 +119,7 @@ impl Schema {
     }
 
     /// Returns the text of the declared type: MySQL's if the connector propagates it, else Connect's.
-    fn spelling(&self) -> String {
+    pub fn spelling(&self) -> String {
         let (length, scale) = (self.parameter("__debezium.source.column.length"), self.parameter("__debezium.source.column.scale"));
         match (self.source_type(), length, scale) {
             (Some(word), Some(length), Some(scale)) => format!("{word}({length},{scale})"),
@@ -131,7 +131,7 @@ impl Schema {
     }
 
     /// Returns the cache key of the declared type: the spelling and everything else that determines it.
-    fn cache_key(&self, spelling: &str, is_flink: bool) -> String {
+    pub fn cache_key(&self, spelling: &str, is_flink: bool) -> String {
         let parameters = ["scale", "connect.decimal.precision", "length", "allowed"].map(|name| self.parameter(name));
         format!("{spelling}\0{}\0{}\0{parameters:?}\0{is_flink}", self.kind(), self.name())
     }
@@ -142,7 +142,7 @@ impl Schema {
         self.name() == "io.debezium.data.Bits" && (is_flink || self.number::<u64>("length").is_some_and(|length| length > 64))
     }
 
-    fn declared(&self, spelling: &str, is_flink: bool) -> DeclaredType {
+    pub fn declared(&self, spelling: &str, is_flink: bool) -> DeclaredType {
         let (family, encoding) = if self.is_binary_as_bits(is_flink) { (TypeFamily::Blob, Encoding::Base64) } else { self.encoding() };
         let source_type = self.source_type().map(|word| DeclaredType::parse(&word.to_lowercase()));
         let mut declared = DeclaredType::connect(spelling, family, encoding);
@@ -173,7 +173,7 @@ impl Schema {
     }
 
     /// Returns the type family and the encoding of values, by the names of Debezium's and Connect's logical types.
-    fn encoding(&self) -> (TypeFamily, Encoding) {
+    pub fn encoding(&self) -> (TypeFamily, Encoding) {
         const MILLIS: i64 = 1000;
         const MICROS: i64 = 1_000_000;
         const NANOS: i64 = 1_000_000_000;
@@ -191,6 +191,17 @@ impl Schema {
             ("io.debezium.time.IsoDate", _) => (TypeFamily::Date, Encoding::Iso),
             ("io.debezium.time.IsoTimestamp", _) => (TypeFamily::Datetime, Encoding::Iso),
             ("io.debezium.time.IsoTime" | "io.debezium.time.ZonedTime", _) => (TypeFamily::Time, Encoding::Iso),
+            // Avro's own names, where Connect's are not in the schema.
+            ("date", "int32") => (TypeFamily::Date, Encoding::Days),
+            ("time-millis", "int32") => (TypeFamily::Time, Encoding::Time(MILLIS)),
+            ("time-micros", "int64") => (TypeFamily::Time, Encoding::Time(MICROS)),
+            ("timestamp-millis", "int64") => (TypeFamily::Timestamp, Encoding::Instant(MILLIS)),
+            ("timestamp-micros", "int64") => (TypeFamily::Timestamp, Encoding::Instant(MICROS)),
+            ("timestamp-nanos", "int64") => (TypeFamily::Timestamp, Encoding::Instant(NANOS)),
+            ("local-timestamp-millis", "int64") => (TypeFamily::Datetime, Encoding::DateTime(MILLIS)),
+            ("local-timestamp-micros", "int64") => (TypeFamily::Datetime, Encoding::DateTime(MICROS)),
+            ("local-timestamp-nanos", "int64") => (TypeFamily::Datetime, Encoding::DateTime(NANOS)),
+            ("decimal", "bytes") => (TypeFamily::Decimal, Encoding::Decimal(self.number("scale").unwrap_or(0))),
             ("io.debezium.time.Year", _) => (TypeFamily::Year, Encoding::Plain),
             ("org.apache.kafka.connect.data.Decimal", _) => match self.number("scale") {
                 Some(scale) => (TypeFamily::Decimal, Encoding::Decimal(scale)),

@@ -368,7 +368,7 @@ fn is_same_kind(a: &DeclaredType, b: &DeclaredType) -> bool {
 }
 
 fn is_number(value: &Value<'_>) -> bool {
-    matches!(value, Value::Number(_))
+    matches!(value, Value::Number(_) | Value::Scaled(..))
 }
 
 /// Returns the encoding of a decimal's or integer's text: digits, or base64.
@@ -445,6 +445,10 @@ fn decode_as<'a>(value: Value<'a>, encoding: Encoding, column: &ConnectColumn<'_
             Value::Number(digits) => micros(&value, digits, unit).and_then(|micros| time(&value, micros)),
             _ => Ok(iso(value, arena)),
         },
+        Encoding::Instant(unit) => match value {
+            Value::Number(digits) => micros(&value, digits, unit).map(Value::Timestamp),
+            _ => Ok(zoned(value)),
+        },
         Encoding::Zoned => Ok(zoned(value)),
         Encoding::Iso => Ok(iso(value, arena)),
         Encoding::Unsigned => unsigned(value, arena),
@@ -478,6 +482,7 @@ pub(crate) fn of_integer(encoding: Encoding, number: i64) -> Option<Value<'stati
     match encoding {
         Encoding::Days => i32::try_from(number).ok().filter(|days| DAYS.contains(days)).map(Value::Date),
         Encoding::DateTime(unit) => micros_of(number, unit).map(Value::DateTime),
+        Encoding::Instant(unit) => micros_of(number, unit).map(Value::Timestamp),
         Encoding::Time(unit) => micros_of(number, unit).filter(|micros| is_time(*micros)).map(Value::Time),
         _ => None,
     }
@@ -504,7 +509,7 @@ fn is_time(micros: i64) -> bool {
 }
 
 /// Parses an instant in ISO format; other text is left for the column to reject.
-fn zoned(value: Value<'_>) -> Value<'_> {
+pub(super) fn zoned(value: Value<'_>) -> Value<'_> {
     let Value::Text(text) = value else { return value };
     let Ok(written) = DateTimeText::parse(text) else { return value };
     match (written.offset, written.seconds(), written.nanos % 1000) {
@@ -514,7 +519,7 @@ fn zoned(value: Value<'_>) -> Value<'_> {
 }
 
 /// Converts a local date-time, date or time in ISO format, whose `Z` has no meaning, to MySQL's format.
-fn iso<'a>(value: Value<'a>, arena: &'a Bump) -> Value<'a> {
+pub(super) fn iso<'a>(value: Value<'a>, arena: &'a Bump) -> Value<'a> {
     let Value::Text(text) = value else { return value };
     let Some(local) = text.strip_suffix('Z') else { return value };
     match local.split_once('T') {
@@ -524,12 +529,13 @@ fn iso<'a>(value: Value<'a>, arena: &'a Bump) -> Value<'a> {
 }
 
 /// Converts an integer that wrapped at 2^63 back to unsigned.
-fn unsigned<'a>(value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {
+pub(super) fn unsigned<'a>(value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {
     match value {
         Value::Number(digits) if digits.starts_with('-') => {
             let number: i64 = digits.parse().map_err(|_| range_error(&value, "64 bits"))?;
             Ok(Value::Number(arena.alloc_str(&format!("{}", number as u64))))
         }
+        Value::Scaled(number, 0) if number < 0 => Ok(Value::Number(arena.alloc_str(&format!("{}", number as u64)))),
         _ => Ok(value),
     }
 }
@@ -547,15 +553,23 @@ fn unscaled<'a>(value: &Value<'_>, text: &str, scale: i32, requested: &DataType,
         Err(DecodeSliceError::OutputSliceTooSmall) => return Err(range_error(value, "a decimal of 256 bits")),
         Err(DecodeSliceError::DecodeError(_)) => return Err(type_error(value, "base64")),
     };
+    match decimal_text(bytes, scale) {
+        Ok(decimal) => Ok(Value::Number(arena.alloc_str(&decimal))),
+        Err(ParseError::Type) => Err(type_error(value, "a decimal")),
+        Err(ParseError::Range) => Err(range_error(value, "a decimal of 256 bits")),
+    }
+}
+
+/// Prints a decimal by its unscaled big-endian integer.
+pub(super) fn decimal_text(bytes: &[u8], scale: i32) -> Result<String, ParseError> {
     let digits = match bytes.len() {
-        0 => return Err(type_error(value, "a decimal")),
+        0 => return Err(ParseError::Type),
         1..=8 => i64::from_be_bytes(sign_extended(bytes)).to_string(),
         9..=16 => i128::from_be_bytes(sign_extended(bytes)).to_string(),
         17..=32 => i256::from_be_bytes(sign_extended(bytes)).to_string(),
-        _ => return Err(range_error(value, "a decimal of 256 bits")),
+        _ => return Err(ParseError::Range),
     };
-    let decimal = insert_point(digits, scale).ok_or_else(|| range_error(value, "a decimal"))?;
-    Ok(Value::Number(arena.alloc_str(&decimal)))
+    insert_point(digits, scale).ok_or(ParseError::Range)
 }
 
 /// Fast path: decodes a decimal of at most 64 bits for a column of the same scale and sufficient precision.
@@ -568,7 +582,7 @@ pub(crate) fn short_decimal(text: &str, scale: i32, requested: &DataType) -> Opt
 }
 
 /// Sign-extends a big-endian two's complement.
-fn sign_extended<const N: usize>(bytes: &[u8]) -> [u8; N] {
+pub(super) fn sign_extended<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let fill = if bytes.first().is_some_and(|byte| byte & 0x80 != 0) { 0xFF } else { 0 };
     let mut wide = [fill; N];
     wide.iter_mut().rev().zip(bytes.iter().rev()).for_each(|(to, from)| *to = *from);
@@ -626,6 +640,7 @@ fn bits<'a>(value: Value<'a>, column: &ConnectColumn<'_>, arena: &'a Bump) -> Re
         Value::Bool(_) if !as_bytes => return Ok(value),
         Value::Bool(raw) => vec![u8::from(raw == "true")],
         Value::Text(_) => bytes_of(&value, BinaryText::Base64)?,
+        Value::Bytes(bytes) => bytes.to_vec(),
         _ => return Ok(value),
     };
     if width.is_some_and(|width| bytes.len() > width.div_ceil(8)) {
@@ -664,7 +679,12 @@ fn is_geometry(value: &Value<'_>) -> bool {
 
 /// Decodes `{"wkb":"...","srid":4326}` to MySQL's storage format, SRID and WKB, or to the WKB only.
 fn geometry<'a>(value: Value<'a>, wkb_only: bool, arena: &'a Bump) -> Result<Value<'a>> {
-    let Value::Nested(object) = value else { return Err(type_error(&value, "a geometry")) };
+    let object = match value {
+        Value::Nested(object) => object,
+        // Already in MySQL's storage format.
+        Value::Bytes(stored) => return Ok(Value::Bytes(if wkb_only { stored.get(4..).unwrap_or_default() } else { stored })),
+        _ => return Err(type_error(&value, "a geometry")),
+    };
     let (mut srid, mut wkb) = (Some(0i32), None);
     members(object, |name, member| match (name, member) {
         ("srid", Value::Null) => {}

@@ -13,11 +13,16 @@
 //! carry one of the fields that it adds, `__op` or `__deleted` or another, where the schema part is that of a row, or where the user
 //! says that messages are rows (`unwrapped`). CloudEvents have the payload in `data`.
 
+pub(crate) mod avro;
+mod avro_plan;
+mod avro_values;
 mod cloud_events;
 mod connect_schema;
 pub(crate) mod connect_values;
+pub(crate) mod writer_schemas;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use connect_schema::schema_part;
 use serde::Deserialize;
@@ -308,7 +313,7 @@ fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         let mut reader = Reader { events, reading, payload: None, transaction_id: None, row: None, others: false, depth: 0 };
-        reader.read(cursor)?.emit(reading, events)
+        reader.read(cursor)?.emit(|events| Ok(reading.key.and_then(|key| key_names(key, events))), events)
     })
 }
 
@@ -630,7 +635,12 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    fn emit(mut self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    /// Adds the message to the events. `primary_key` is called for a row change.
+    fn emit(
+        mut self,
+        primary_key: impl FnOnce(&mut Events<'a, '_, '_>) -> Result<Option<Range<usize>>>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<()> {
         let op = self.op()?;
         if op == Op::Tombstone {
             events.push_message(op, None);
@@ -647,8 +657,9 @@ impl<'a> Message<'a> {
         }
         if op.is_row_change() {
             (before, after) = self.images(op)?;
-            let in_key = || reading.key.and_then(|key| key_names(key, events));
-            self.envelope.primary_key = self.envelope.primary_key.take().or_else(in_key);
+            if self.envelope.primary_key.is_none() {
+                self.envelope.primary_key = primary_key(events)?;
+            }
         }
         let envelope = events.envelope(self.envelope);
         events.row(op, envelope, before, after);
@@ -740,7 +751,7 @@ fn finest(time: &mut Option<i64>, number: i64, unit: i64) {
 const ROUTED_FROM: &str = "__dbz__physicalTableIdentifier";
 
 /// The names in the message's key, with or without its own schema part. A key that is no such object names nothing.
-fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<std::ops::Range<usize>> {
+fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<Range<usize>> {
     let mut cursor = Cursor::new(std::str::from_utf8(without_schema_id(key)).ok()?, true);
     let first = events.names.len();
     let mut members = cursor.object().ok()?;

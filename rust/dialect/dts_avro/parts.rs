@@ -1,7 +1,8 @@
 //! Compiled decoding of scalars and flat records: reads the requested fields, skips the others.
 
-use crate::error::{Fault, Kind, Result};
+use crate::error::Result;
 use crate::wire::avro::Reader;
+pub(super) use crate::wire::avro_schema::Choice;
 use crate::wire::avro_schema::{Schema, Schemas};
 
 /// Type that a requested field must have.
@@ -54,40 +55,6 @@ impl ScalarEncoding {
             _ => None,
         };
         encoding.ok_or_else(|| format!("is not {}", expected.name()))
-    }
-}
-
-/// Value of a fixed schema, or one of a union's branches.
-#[derive(Debug)]
-pub(super) enum Choice<T> {
-    Fixed(T),
-    Union(Vec<T>),
-}
-
-impl<T> Choice<T> {
-    pub fn compile(schema: &Schema, mut branch: impl FnMut(&Schema) -> Result<T, String>) -> Result<Self, String> {
-        Ok(match schema {
-            Schema::Union(branches) => Choice::Union(branches.iter().map(branch).collect::<Result<_, _>>()?),
-            other => Choice::Fixed(branch(other)?),
-        })
-    }
-
-    pub fn any(&self, test: impl Fn(&T) -> bool) -> bool {
-        match self {
-            Choice::Fixed(one) => test(one),
-            Choice::Union(branches) => branches.iter().any(test),
-        }
-    }
-
-    #[inline(always)]
-    pub fn pick(&self, reader: &mut Reader<'_>) -> Result<&T> {
-        match self {
-            Choice::Fixed(one) => Ok(one),
-            Choice::Union(branches) => {
-                let branch = reader.index(branches.len(), "branch")?;
-                branches.get(branch).ok_or_else(|| Fault::new(Kind::Syntax, "found no branch").at(reader.at()))
-            }
-        }
     }
 }
 

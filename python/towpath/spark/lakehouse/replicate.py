@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from towpath._towpath import infer_schema
 from towpath.spark.lakehouse.columns import COORDINATES, MESSAGE
 from towpath.spark.lakehouse.dead_letters import dead_letter_rows, is_key_only, write_dead_letters
 from towpath.spark.lakehouse.envelopes import ROW_CHANGES, read_envelopes
@@ -178,7 +177,7 @@ class Replicator:
             return _struct(given)
         existing = schema_of(spark, table.target)
         known = without_position(existing) if existing else None
-        declared = table.declared_columns(self.dialect)
+        declared = table.declared_columns(self.dialect, self.options)
         if declared is None and known is None and not table.only_truncates():
             raise ValueError(
                 f"{table.name}: the messages do not declare its columns' types; "
@@ -226,8 +225,10 @@ class _Table:
             raise ValueError(f"{self.name}: the messages say {said}; give it: keys={{{self.name!r}: [...]}}")
         return list(*found)
 
-    def declared_columns(self, dialect: str) -> StructType | None:
+    def declared_columns(self, dialect: str, options: Mapping[str, Any]) -> StructType | None:
         """The declared columns with types that can store their values; None if nothing is declared."""
+        from towpath.decoder import infer_schema
+
         examples = [row.example for row in self.rows if row.declared]
         if not examples:
             return None
@@ -235,7 +236,13 @@ class _Table:
             "value": pa.array([bytes(row.value) for row in examples], pa.binary()),
             "key": pa.array([row.key and bytes(row.key) for row in examples], pa.binary()),
         }
-        inferred = infer_schema(pa.record_batch(columns), dialect, **_table_filter(self.database, self.table))
+        inferred = infer_schema(
+            pa.record_batch(columns),
+            dialect,
+            **_table_filter(self.database, self.table),
+            schema_registry=options.get("schema_registry"),
+            writer_schemas=options.get("writer_schemas"),
+        )
         return struct_type(pa.schema([_storable(field) for field in inferred]))
 
 

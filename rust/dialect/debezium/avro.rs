@@ -1,0 +1,334 @@
+//! debezium-avro: what Debezium's connectors write through Confluent's Avro converter.
+//!
+//! A zero byte, the id of the writer schema in the registry as four bytes (big-endian), and the datum. As JSON the datum is the payload
+//! of debezium-json: an envelope, or a row without one (the `ExtractNewRecordState` transformation), whose record is called
+//! `server.database.table.Value`. The schema declares in attributes (`connect.name`, `connect.parameters`, `logicalType`, ...) what a
+//! schema part declares in JSON.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::avro_plan::{Action, EnvelopePlan, FlatPlan, Member, MessagePlan, RowField, RowPlan, Side, Step, WriterSchema};
+use super::avro_values::{ValueContext, declared_type};
+use super::writer_schemas::SchemaSnapshot;
+use super::{Message, Shape, finest, key_names};
+use crate::dialect::{Caches, Dialect, Marks, Read, ReadContext, Wire, is_known_json};
+use crate::error::{Fault, Kind, Result};
+use crate::event::{Cells, Events, Quirks, ValueFormat};
+use crate::interner::{NameId, Quoting};
+use crate::value::Value;
+use crate::wire::avro::Reader;
+use crate::wire::avro_json::to_json;
+use crate::wire::avro_schema::Choice;
+
+pub(crate) const NAME: &str = "debezium-avro";
+
+pub(crate) const DIALECT: Dialect = Dialect {
+    name: NAME,
+    aliases: &[],
+    producer: "Debezium (Confluent's Avro converter)",
+    wire: Wire::Avro,
+    description: "Debezium's envelope in Avro behind the id of its schema, unwrapped or not",
+    marks: Marks::Bytes(is_framed),
+    quirks: |_| &QUIRKS,
+    read: Read::Bytes(read),
+    options: &["bigint_unsigned_handling_mode", "binary_handling_mode", "schema_registry", "time_precision_mode", "writer_schemas"],
+    template: None,
+};
+
+static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Connect, quoting: Quoting::None };
+
+/// Bytes in front of the datum: the zero byte and the id.
+const HEADER: usize = 5;
+
+/// Returns the id of the schema.
+pub(crate) fn schema_id(message: &[u8]) -> Option<u32> {
+    match message.first_chunk::<HEADER>()? {
+        [0, id @ ..] => Some(u32::from_be_bytes(*id)),
+        _ => None,
+    }
+}
+
+/// Whether bytes begin with an id as registries give them, and JSON does not follow: other converters write the same five bytes.
+fn is_framed(bytes: &[u8]) -> bool {
+    let has_id = schema_id(bytes).is_some_and(|id| (1..=i32::MAX as u32).contains(&id));
+    let datum = bytes.get(HEADER..).unwrap_or_default();
+    has_id && !datum.is_empty() && !is_known_json(datum)
+}
+
+/// A schema with the names and types of its columns in the current chunk of messages.
+struct BoundSchema {
+    schema: Arc<WriterSchema>,
+    before: Vec<BoundColumn>,
+    /// Columns of the after image, or of a row without an envelope.
+    after: Vec<BoundColumn>,
+    /// Its block of declared types.
+    types: Option<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct BoundColumn {
+    key: NameId,
+    /// Whether its cells are requested.
+    is_requested: bool,
+}
+
+/// The schemas of a chunk of messages.
+pub(crate) struct BoundSchemas<'a> {
+    snapshot: &'a SchemaSnapshot,
+    by_id: HashMap<u32, usize>,
+    bound: Vec<BoundSchema>,
+    /// The last id and its place: messages of a table follow each other.
+    last: (u32, usize),
+}
+
+impl<'a> BoundSchemas<'a> {
+    pub fn new(snapshot: &'a SchemaSnapshot) -> Self {
+        BoundSchemas { snapshot, by_id: HashMap::new(), bound: Vec::new(), last: (0, usize::MAX) }
+    }
+
+    fn bind(&mut self, id: u32, events: &mut Events<'_, '_, '_>) -> Result<&BoundSchema> {
+        if self.last.0 != id || self.last.1 >= self.bound.len() {
+            let place = match self.by_id.get(&id) {
+                Some(place) => *place,
+                None => self.add(id, events)?,
+            };
+            self.last = (id, place);
+        }
+        self.bound.get(self.last.1).ok_or_else(|| Fault::new(Kind::Envelope, "has no schema"))
+    }
+
+    fn add(&mut self, id: u32, events: &mut Events<'_, '_, '_>) -> Result<usize> {
+        let schema = self.snapshot.find(id)?.clone();
+        let bound = BoundSchema::new(schema, id, events)?;
+        self.bound.push(bound);
+        self.by_id.insert(id, self.bound.len() - 1);
+        Ok(self.bound.len() - 1)
+    }
+}
+
+impl BoundSchema {
+    fn new(schema: Arc<WriterSchema>, id: u32, events: &mut Events<'_, '_, '_>) -> Result<Self> {
+        let plan = schema.message.as_ref().map_err(|what| {
+            let what = format!("schema id {id} is none of Debezium's messages: {what}");
+            Fault::new(Kind::Envelope, what).at(1)
+        })?;
+        let (before, after) = match plan {
+            MessagePlan::Envelope(plan) => (row_of(&plan.steps, Side::Before), row_of(&plan.steps, Side::After)),
+            MessagePlan::Flat(plan) => (None, Some(&plan.row)),
+        };
+        let mut columns = |row: Option<&RowPlan>| row.map_or_else(Vec::new, |row| bound_columns(row, events));
+        let (before_columns, after_columns) = (columns(before), columns(after));
+        let is_needed = events.wants.types || events.wants.encodings;
+        let declared = after.zip(Some(&after_columns)).or(before.zip(Some(&before_columns))).filter(|_| is_needed);
+        let types = declared.map(|(row, columns)| declare(row, columns, events));
+        Ok(BoundSchema { before: before_columns, after: after_columns, types, schema })
+    }
+}
+
+fn row_of(steps: &[Step], side: Side) -> Option<&RowPlan> {
+    steps.iter().find_map(|step| match &step.action {
+        Action::Image(of, image) if *of == side => image.branches().iter().flatten().next(),
+        _ => None,
+    })
+}
+
+fn bound_columns(row: &RowPlan, events: &mut Events<'_, '_, '_>) -> Vec<BoundColumn> {
+    let column = |field: &RowField| {
+        let key = events.keys.intern_plain(&field.name);
+        BoundColumn { key, is_requested: field.added.is_some() || events.wants_cell(key) }
+    };
+    row.fields.iter().map(column).collect()
+}
+
+/// Declares the types of a row's columns, and returns their block.
+fn declare(row: &RowPlan, columns: &[BoundColumn], events: &mut Events<'_, '_, '_>) -> usize {
+    /// Blocks are kept with their schemas, so they need no hint.
+    const HINT: usize = usize::MAX - 1;
+    events.types.start();
+    for (field, column) in row.fields.iter().zip(columns).filter(|(field, _)| field.added.is_none()) {
+        let spelling = format!("{NAME} {}", field.declared.cache_key(&field.spelling, false));
+        let requested = events.keys.column(column.key);
+        events.types.declare_as(column.key, requested, &spelling, || declared_type(&field.declared, &field.spelling));
+    }
+    events.types.finish(&[], HINT)
+}
+
+fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<()> {
+    let id = schema_id(bytes).ok_or_else(|| {
+        let what = format!("begins with no zero byte and schema id, which take {HEADER} bytes");
+        Fault::new(Kind::Envelope, what).at(0)
+    })?;
+    let snapshot = caches.debezium_avro.snapshot;
+    let bound = caches.debezium_avro.bind(id, events)?;
+    let mut reader = Reader::new(bytes).reader_at(HEADER);
+    let mut datum = Datum { bound, reader: &mut reader, message: Message::empty(reading) };
+    match &bound.schema.message {
+        Ok(MessagePlan::Envelope(plan)) => datum.read_envelope(plan, events)?,
+        Ok(MessagePlan::Flat(plan)) => datum.read_flat(plan, events)?,
+        Err(what) => return Err(Fault::new(Kind::Envelope, what.as_str())),
+    }
+    let mut message = datum.message;
+    message.envelope.types = bound.types;
+    if !reader.is_at_end() {
+        let what = format!("{} bytes are left after the datum: they were written with another schema than id {id}", reader.rest().len());
+        return Err(Fault::new(Kind::Syntax, what).at(reader.at()));
+    }
+    message.emit(|events| primary_key(reading.key, snapshot, events), events)
+}
+
+/// A datum that is being read.
+struct Datum<'d, 'a> {
+    bound: &'d BoundSchema,
+    reader: &'d mut Reader<'a>,
+    message: Message<'a>,
+}
+
+impl<'d, 'a> Datum<'d, 'a> {
+    fn context(&self, events: &Events<'a, '_, '_>) -> ValueContext<'d, 'a> {
+        ValueContext { schemas: &self.bound.schema.schemas, arena: events.arena, is_typed: events.wants.encodings }
+    }
+
+    fn read_envelope(&mut self, plan: &'d EnvelopePlan, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        self.message.shape =
+            if plan.steps.iter().any(|step| !matches!(step.action, Action::Skip)) { Shape::Envelope } else { Shape::Unknown };
+        self.message.others = plan.has_others;
+        self.steps(&plan.steps, events)
+    }
+
+    fn steps(&mut self, steps: &'d [Step], events: &mut Events<'a, '_, '_>) -> Result<()> {
+        steps.iter().try_for_each(|step| self.step(step, events).map_err(|fault| fault.within(&step.name)))
+    }
+
+    fn step(&mut self, step: &'d Step, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        let schemas = &self.bound.schema.schemas;
+        match &step.action {
+            Action::Skip => schemas.skip(&step.schema, self.reader),
+            Action::Member(member, _) if member.is_of_source() && !events.wants.source => schemas.skip(&step.schema, self.reader),
+            Action::Member(member, scalar) => {
+                let value = scalar.pick(self.reader)?.read(self.reader, self.context(events))?;
+                self.message.set(*member, value);
+                Ok(())
+            }
+            Action::Record(record) => match record.pick(self.reader)? {
+                Some(steps) => self.steps(steps, events),
+                None => Ok(()),
+            },
+            Action::Image(Side::Before, image) => {
+                self.message.before = self.image(image, &self.bound.before, events)?;
+                Ok(())
+            }
+            Action::Image(Side::After, image) => {
+                self.message.after = self.image(image, &self.bound.after, events)?;
+                Ok(())
+            }
+            Action::TableChanges => {
+                let json = to_json(schemas, &step.schema, self.reader)?;
+                self.message.envelope.table_changes = Some(json).filter(|json| json != "null").map(Cow::Owned);
+                Ok(())
+            }
+        }
+    }
+
+    fn image(
+        &mut self,
+        image: &'d Choice<Option<RowPlan>>,
+        columns: &'d [BoundColumn],
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<Option<Cells>> {
+        let Some(row) = image.pick(self.reader)? else { return Ok(None) };
+        let (start, context) = (events.cells.len(), self.context(events));
+        for (field, column) in row.fields.iter().zip(columns) {
+            if let Some(value) = self.value(field, *column, context)? {
+                events.cells.push((column.key, value));
+            }
+        }
+        Ok(Some(start..events.cells.len()))
+    }
+
+    /// Reads the value of a column, or skips it if it is not requested.
+    #[inline(always)]
+    fn value(&mut self, field: &RowField, column: BoundColumn, context: ValueContext<'_, 'a>) -> Result<Option<Value<'a>>> {
+        let value = if column.is_requested {
+            field.reader.pick(self.reader).and_then(|reader| reader.read(self.reader, context)).map(Some)
+        } else {
+            context.schemas.skip(&field.schema, self.reader).map(|()| None)
+        };
+        value.map_err(|fault| fault.within(&field.name))
+    }
+
+    /// A row without an envelope, but for the fields that the flattening added.
+    fn read_flat(&mut self, plan: &'d FlatPlan, events: &mut Events<'a, '_, '_>) -> Result<()> {
+        self.message.shape = Shape::Flat;
+        let (start, context) = (events.cells.len(), self.context(events));
+        for (field, column) in plan.row.fields.iter().zip(&self.bound.after) {
+            let Some(value) = self.value(field, *column, context)? else { continue };
+            match field.added {
+                Some((name, of_source)) => self.message.added(name, of_source, value)?,
+                None => events.cells.push((column.key, value)),
+            }
+        }
+        self.message.after = Some(start..events.cells.len());
+        let owned = |name: &Option<String>| name.clone().map(Cow::Owned);
+        let envelope = &mut self.message.envelope;
+        envelope.database = envelope.database.take().or_else(|| owned(&plan.database));
+        envelope.table = envelope.table.take().or_else(|| owned(&plan.table));
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Sets a member; null sets nothing.
+    fn set(&mut self, member: Member, value: Value<'a>) {
+        let (envelope, number) = (&mut self.envelope, integer(value));
+        let text = || if value.is_null() { None } else { value.text().ok() };
+        let source = &mut envelope.source;
+        match member {
+            Member::Operation => source.operation = text(),
+            Member::ProducedMillis => number.into_iter().for_each(|number| finest(&mut source.produced_time, number, 1000)),
+            Member::ProducedMicros => number.into_iter().for_each(|number| finest(&mut source.produced_time, number, 1)),
+            Member::EventMillis => number.into_iter().for_each(|number| finest(&mut source.event_time, number, 1000)),
+            Member::EventMicros => number.into_iter().for_each(|number| finest(&mut source.event_time, number, 1)),
+            Member::TransactionId => source.transaction_id = source.transaction_id.take().or_else(text),
+            Member::Status => self.status = text(),
+            Member::DatabaseName => envelope.database = envelope.database.take().or_else(text),
+            Member::SchemaName => envelope.schema = envelope.schema.take().or_else(text),
+            Member::Statement => envelope.sql = text(),
+            Member::Version => envelope.version = text(),
+            Member::Connector => envelope.connector = text(),
+            Member::Database => envelope.database = text().or_else(|| envelope.database.take()),
+            Member::Schema => envelope.schema = text().or_else(|| envelope.schema.take()),
+            Member::Table => envelope.table = text(),
+            Member::ServerId => envelope.server_id = number,
+            Member::Gtid => source.gtid = text(),
+            Member::File => source.file = text(),
+            Member::Position => source.position = number,
+            Member::CommitTime => source.commit_ts = number,
+        }
+    }
+}
+
+fn integer(value: Value<'_>) -> Option<i64> {
+    match value {
+        Value::Scaled(number, 0) => Some(number),
+        other => other.raw().parse().ok(),
+    }
+}
+
+/// The names of the key's fields. A key of another converter is read as JSON.
+fn primary_key(key: Option<&[u8]>, schemas: &SchemaSnapshot, events: &mut Events<'_, '_, '_>) -> Result<Option<Range<usize>>> {
+    let Some(key) = key else { return Ok(None) };
+    let Some(id) = schema_id(key) else { return Ok(key_names(key, events)) };
+    // The fault is one of the key, so it has no place in the message.
+    let schema = schemas.find(id).map_err(|fault| fault.without_byte().within("key"))?;
+    let first = events.names.len();
+    let mut previous = NameId::START;
+    for name in &schema.names {
+        previous = events.keys.plain(name, previous);
+        events.names.push(previous);
+    }
+    Ok(Some(first..events.names.len()).filter(|names| !names.is_empty()))
+}

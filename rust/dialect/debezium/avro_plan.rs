@@ -1,0 +1,266 @@
+//! Compiled writer schema: an action for each field of the envelope, and a reader for each column.
+
+use super::added;
+use super::avro_values::{ValueReader, connect_branch, connect_schema};
+use super::connect_schema::Schema as ConnectSchema;
+use crate::error::Result;
+use crate::wire::avro_schema::{Choice, Field, Schema, Schemas};
+
+/// A compiled schema of values or keys.
+#[derive(Debug)]
+pub(crate) struct WriterSchema {
+    pub(super) schemas: Schemas,
+    /// How its messages are read; or why they are none of Debezium's, as those of most keys.
+    pub(super) message: Result<MessagePlan, String>,
+    /// Names of the record's fields: of a key, the columns of the primary key.
+    pub(super) names: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(super) enum MessagePlan {
+    Envelope(EnvelopePlan),
+    /// A row without an envelope.
+    Flat(FlatPlan),
+}
+
+#[derive(Debug)]
+pub(super) struct EnvelopePlan {
+    pub steps: Vec<Step>,
+    /// Whether there are fields that are not the envelope's.
+    pub has_others: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct FlatPlan {
+    pub row: RowPlan,
+    /// Database and table, from the record's name.
+    pub database: Option<String>,
+    pub table: Option<String>,
+}
+
+/// A field of a record.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub name: String,
+    pub schema: Schema,
+    pub action: Action,
+}
+
+/// What is done with a field.
+#[derive(Debug)]
+pub(super) enum Action {
+    Skip,
+    Image(Side, Choice<Option<RowPlan>>),
+    Member(Member, Choice<ValueReader>),
+    /// A record of members, or null.
+    Record(Choice<Option<Vec<Step>>>),
+    TableChanges,
+}
+
+/// The side of a row image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Before,
+    After,
+}
+
+/// A member of the envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Member {
+    Operation,
+    /// When the message was made.
+    ProducedMillis,
+    ProducedMicros,
+    TransactionId,
+    /// `BEGIN` or `END` of a transaction.
+    Status,
+    DatabaseName,
+    SchemaName,
+    Statement,
+    Version,
+    Connector,
+    /// When the change was made.
+    EventMillis,
+    EventMicros,
+    Database,
+    Schema,
+    Table,
+    ServerId,
+    Gtid,
+    File,
+    Position,
+    /// TiCDC's commit time.
+    CommitTime,
+}
+
+impl Member {
+    /// Whether only the column `source` shows it. The others also say what a message is or when it was written.
+    pub fn is_of_source(self) -> bool {
+        matches!(self, Member::Version | Member::ServerId | Member::Gtid | Member::File | Member::Position)
+    }
+}
+
+/// Members by their path.
+const MEMBERS: [(&str, Member); 21] = [
+    ("op", Member::Operation),
+    ("ts_ms", Member::ProducedMillis),
+    ("ts_us", Member::ProducedMicros),
+    ("status", Member::Status),
+    ("id", Member::TransactionId),
+    ("transaction.id", Member::TransactionId),
+    ("databaseName", Member::DatabaseName),
+    ("schemaName", Member::SchemaName),
+    ("ddl", Member::Statement),
+    ("source.version", Member::Version),
+    ("source.connector", Member::Connector),
+    ("source.ts_ms", Member::EventMillis),
+    ("source.ts_us", Member::EventMicros),
+    ("source.db", Member::Database),
+    ("source.schema", Member::Schema),
+    ("source.table", Member::Table),
+    ("source.server_id", Member::ServerId),
+    ("source.gtid", Member::Gtid),
+    ("source.file", Member::File),
+    ("source.pos", Member::Position),
+    ("source.commit_ts", Member::CommitTime),
+];
+
+/// Fields of the envelope that are not read.
+const IGNORED: [&str; 1] = ["ts_ns"];
+
+/// The columns of a row.
+#[derive(Debug)]
+pub(super) struct RowPlan {
+    pub fields: Vec<RowField>,
+}
+
+#[derive(Debug)]
+pub(super) struct RowField {
+    pub name: String,
+    pub schema: Schema,
+    pub reader: Choice<ValueReader>,
+    /// What Kafka Connect knows of the column, and the text of its type.
+    pub declared: ConnectSchema,
+    pub spelling: String,
+    /// The field that the flattening added, and whether it comes from `source`.
+    pub added: Option<(&'static str, bool)>,
+}
+
+impl WriterSchema {
+    /// Compiles a schema from its JSON text and those of the schemas that it refers to.
+    pub fn compile(text: &str, references: &[String]) -> Result<Self, String> {
+        let (schemas, root) = Schemas::parse_annotated(text, references)?;
+        let fields = schemas.fields(&root).unwrap_or_default();
+        let names = fields.iter().map(|field| field.name.clone()).collect();
+        let message = MessagePlan::compile(&schemas, &root);
+        Ok(WriterSchema { schemas, message, names })
+    }
+}
+
+impl MessagePlan {
+    fn compile(schemas: &Schemas, root: &Schema) -> Result<Self, String> {
+        let fields = schemas.fields(root).ok_or("is no record")?;
+        let named = schemas.named(root);
+        // The converter may have changed the record's own name to one that Avro allows.
+        let connect_name = named.and_then(|named| named.attributes.connect_name.as_deref());
+        let name = connect_name.or(named.map(|named| named.full_name.as_str())).unwrap_or_default();
+        if is_flat(schemas, fields, name) {
+            let row = RowPlan::compile(schemas, fields, true)?;
+            let (database, table) = names_of(name);
+            return Ok(MessagePlan::Flat(FlatPlan { row, database, table }));
+        }
+        let steps = steps(schemas, fields, "")?;
+        let is_other = |step: &Step| matches!(step.action, Action::Skip) && !IGNORED.contains(&step.name.as_str());
+        Ok(MessagePlan::Envelope(EnvelopePlan { has_others: steps.iter().any(is_other), steps }))
+    }
+}
+
+/// Whether a record is a row without an envelope: by its name, or by a field that the flattening added.
+fn is_flat(schemas: &Schemas, fields: &[Field], name: &str) -> bool {
+    let is_image = |field: &Field| matches!(field.name.as_str(), "before" | "after") && record_branch(schemas, &field.schema).is_some();
+    if fields.iter().any(is_image) || name.starts_with("io.debezium.connector.") {
+        return false;
+    }
+    name.ends_with(".Value") || fields.iter().any(|field| added(&field.name).is_some())
+}
+
+/// Returns the database and the table in the name of a row's schema: `server.database.table.Value`.
+fn names_of(name: &str) -> (Option<String>, Option<String>) {
+    let mut parts = name.strip_suffix(".Value").unwrap_or_default().rsplitn(3, '.');
+    let (table, database) = (parts.next(), parts.next());
+    let named = |name: Option<&str>| name.filter(|name| !name.is_empty()).map(str::to_owned);
+    (named(database), named(table))
+}
+
+fn record_branch<'s>(schemas: &Schemas, schema: &'s Schema) -> Option<&'s Schema> {
+    let is_record = |schema: &&Schema| schemas.fields(schema).is_some();
+    match schema.plain() {
+        Schema::Union(branches) => branches.iter().find(is_record),
+        other => Some(other).filter(is_record),
+    }
+}
+
+/// Compiles the fields of the envelope, or of one of its records; `parent` is the path to it.
+fn steps(schemas: &Schemas, fields: &[Field], parent: &str) -> Result<Vec<Step>, String> {
+    let step = |field: &Field| {
+        let path = format!("{parent}{}", field.name);
+        let action = action(schemas, &path, field).map_err(|what| format!("{path} {what}"))?;
+        Ok(Step { name: field.name.clone(), schema: field.schema.clone(), action })
+    };
+    fields.iter().map(step).collect()
+}
+
+fn action(schemas: &Schemas, path: &str, field: &Field) -> Result<Action, String> {
+    Ok(match path {
+        "before" => Action::Image(Side::Before, image(schemas, &field.schema)?),
+        "after" => Action::Image(Side::After, image(schemas, &field.schema)?),
+        "source" | "transaction" => Action::Record(record(schemas, &field.schema, &format!("{path}."))?),
+        "tableChanges" => Action::TableChanges,
+        path => match MEMBERS.iter().find(|(name, _)| *name == path) {
+            Some((_, member)) => Action::Member(*member, Choice::compile(&field.schema, |branch| scalar(schemas, branch))?),
+            None => Action::Skip,
+        },
+    })
+}
+
+fn scalar(schemas: &Schemas, schema: &Schema) -> Result<ValueReader, String> {
+    match ValueReader::plain(schemas, schema) {
+        ValueReader::Json(_) | ValueReader::Bytes(_) => Err("is neither text nor a number".into()),
+        scalar => Ok(scalar),
+    }
+}
+
+fn image(schemas: &Schemas, schema: &Schema) -> Result<Choice<Option<RowPlan>>, String> {
+    let image = Choice::compile(schema, |branch| match (branch.plain(), schemas.fields(branch)) {
+        (Schema::Null, _) => Ok(None),
+        (_, Some(fields)) => RowPlan::compile(schemas, fields, false).map(Some),
+        _ => Err("is no record".to_owned()),
+    })?;
+    if image.branches().iter().flatten().count() > 1 { Err("has several kinds of rows".into()) } else { Ok(image) }
+}
+
+fn record(schemas: &Schemas, schema: &Schema, parent: &str) -> Result<Choice<Option<Vec<Step>>>, String> {
+    Choice::compile(schema, |branch| match (branch.plain(), schemas.fields(branch)) {
+        (Schema::Null, _) => Ok(None),
+        (_, Some(fields)) => steps(schemas, fields, parent).map(Some),
+        _ => Err("is no record".into()),
+    })
+}
+
+impl RowPlan {
+    fn compile(schemas: &Schemas, fields: &[Field], is_flat: bool) -> Result<Self, String> {
+        let fields = fields.iter().map(|field| RowField::compile(schemas, field, is_flat));
+        Ok(RowPlan { fields: fields.collect::<Result<_, _>>()? })
+    }
+}
+
+impl RowField {
+    fn compile(schemas: &Schemas, field: &Field, is_flat: bool) -> Result<Self, String> {
+        let declared = connect_schema(schemas, field);
+        let reader =
+            Choice::compile(&field.schema, |branch| Ok(ValueReader::compile(schemas, branch, &connect_branch(schemas, field, branch))))?;
+        let added = if is_flat { added(&field.name) } else { None };
+        let (name, schema, spelling) = (field.name.clone(), field.schema.clone(), declared.spelling());
+        Ok(RowField { name, schema, reader, declared, spelling, added })
+    }
+}
