@@ -107,6 +107,9 @@ pub struct Options {
     pub unwrapped: bool,
     /// Writer schema of DTS's Avro records as JSON text, if it is none of the published ones.
     pub writer_schema: Option<String>,
+    /// Schemas of tables in TiCDC's simple protocol as JSON texts, as its BOOTSTRAP and DDL messages have them.
+    #[serde(deserialize_with = "names")]
+    pub table_schemas: Vec<String>,
     /// Whether messages may be decoded by templates of earlier ones. The output does not depend on it; it is turned off only to
     /// compare both paths.
     #[serde(skip)]
@@ -140,6 +143,7 @@ impl Default for Options {
             bigint_unsigned_handling_mode: None,
             unwrapped: false,
             writer_schema: None,
+            table_schemas: Vec::new(),
             templates: true,
         }
     }
@@ -187,6 +191,7 @@ impl Options {
             ("decimal_handling_mode", self.decimal_handling_mode.is_some()),
             ("lenient", self.lenient),
             ("time_precision_mode", self.time_precision_mode.is_some()),
+            ("table_schemas", !self.table_schemas.is_empty()),
             ("unwrapped", self.unwrapped),
             ("writer_schema", self.writer_schema.is_some()),
         ];

@@ -4,8 +4,10 @@ mod canal_json;
 mod canal_protobuf;
 pub(crate) mod claim_check;
 mod cloudcanal_json;
+mod dataworks_json;
 mod debezium;
 mod detect;
+mod dms_json;
 mod dts_avro;
 mod json_members;
 mod maxwell_json;
@@ -13,6 +15,7 @@ mod operations;
 mod river_json;
 pub(crate) mod spec;
 mod ticdc_open;
+mod ticdc_simple;
 
 use crate::error::Result;
 use crate::event::{Events, Quirks};
@@ -25,6 +28,7 @@ pub(crate) use detect::{Mark, detect, is_mark_of_other, undetected};
 use dts_avro::SchemaPlan;
 pub(crate) use river_json::Was;
 use spec::TemplateSpec;
+use ticdc_simple::TableSchemas;
 
 /// How messages of a dialect are written on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +66,11 @@ pub(crate) fn without_schema_id(message: &[u8]) -> &[u8] {
     }
 }
 
+/// Whether bytes begin as messages do that no compression writes: JSON, and TiCDC's simple protocol in Avro.
+pub(crate) fn begins_like_message(bytes: &[u8]) -> bool {
+    begins_like_json(without_schema_id(bytes)) || ticdc_simple::is_avro(bytes)
+}
+
 /// One line of the table of dialects.
 pub struct Dialect {
     /// The name by which users ask for it.
@@ -91,6 +100,24 @@ pub(crate) enum Marks {
     Members(&'static [Mark]),
     /// The beginning of the bytes.
     Bytes(fn(&[u8]) -> bool),
+    /// Of a dialect with two encodings: either.
+    MembersOrBytes(&'static [Mark], fn(&[u8]) -> bool),
+}
+
+impl Marks {
+    fn members(&self) -> &'static [Mark] {
+        match self {
+            Marks::Members(members) | Marks::MembersOrBytes(members, _) => members,
+            Marks::Bytes(_) => &[],
+        }
+    }
+
+    fn matches(&self, bytes: &[u8]) -> bool {
+        match self {
+            Marks::Bytes(begins) | Marks::MembersOrBytes(_, begins) => begins(bytes),
+            Marks::Members(_) => false,
+        }
+    }
 }
 
 /// What only some dialects ask for, checked.
@@ -101,13 +128,16 @@ pub(crate) struct DialectOptions {
     pub unwrapped: bool,
     /// DTS's writer's schema, if it is none of the published ones.
     pub dts: Option<SchemaPlan>,
+    /// Schemas of the tables in TiCDC's simple protocol.
+    pub table_schemas: TableSchemas,
 }
 
 impl DialectOptions {
     pub fn new(options: &Options) -> Result<Self, String> {
         let schema = options.writer_schema.as_deref().map(SchemaPlan::compile).transpose();
         let dts = schema.map_err(|what| format!("writer_schema: {what}"))?;
-        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, dts })
+        let table_schemas = TableSchemas::parse(&options.table_schemas).map_err(|what| format!("table_schemas{what}"))?;
+        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, dts, table_schemas })
     }
 }
 
@@ -139,16 +169,20 @@ pub(crate) struct Caches<'a> {
 /// The options of JSON dialects.
 const JSON_OPTIONS: &[&str] = &["binary_handling_mode", "lenient"];
 
-/// Every dialect. Names, detection, documentation and tests go by this table.
+/// Every dialect. Names, detection, documentation and tests go by this table. Bytes are compared in this order: the first ones of
+/// ticdc-simple leave less to chance than those of dts-avro.
 pub static DIALECTS: &[Dialect] = &[
     canal_json::DIALECT,
     canal_protobuf::DIALECT,
     cloudcanal_json::DIALECT,
     debezium::DIALECT,
+    ticdc_simple::DIALECT,
     dts_avro::DIALECT,
     river_json::DIALECT,
     maxwell_json::DIALECT,
     ticdc_open::DIALECT,
+    dms_json::DIALECT,
+    dataworks_json::DIALECT,
 ];
 
 /// The dialect with this name or alias.

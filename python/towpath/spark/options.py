@@ -104,7 +104,7 @@ def _bytes(text: str) -> int:
 
 def _parser(annotation: str) -> Callable[[str], Any]:
     """How text becomes an argument of this type."""
-    by_type = {"bool": _flag, "Sequence": _names, "Mapping": _json}
+    by_type = {"bool": _flag, "Sequence": _names, "Mapping": _json, "list": _json}
     return next((parse for name, parse in by_type.items() if annotation.startswith(name)), str)
 
 
@@ -116,6 +116,7 @@ _DIALECT_OPTIONS = {
     "binary_handling_mode": "str",
     "bigint_unsigned_handling_mode": "str",
     "writer_schema": "str",
+    "table_schemas": "list[str]",
 }
 
 _ANNOTATIONS = {name: str(parameter.annotation) for name, parameter in PARAMETERS.items()} | _DIALECT_OPTIONS
