@@ -117,6 +117,7 @@ _DIALECT_OPTIONS = {
     "bigint_unsigned_handling_mode": "str",
     "writer_schema": "str",
     "table_schemas": "list[str]",
+    "unwrapped": "bool",
 }
 
 _ANNOTATIONS = {name: str(parameter.annotation) for name, parameter in PARAMETERS.items()} | _DIALECT_OPTIONS
