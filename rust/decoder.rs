@@ -12,7 +12,7 @@ use bumpalo::Bump;
 use hashbrown::{HashMap, HashSet};
 
 use crate::dialect::{
-    self, Caches, DEBEZIUM_AVRO, Dialect, DialectOptions, Read, ReadContext, SchemaSnapshot, Wire, begins_like_json, claim_check,
+    self, Caches, DEBEZIUM_AVRO, Dialect, DialectOptions, Read, ReadContext, SchemaSnapshot, Wire, begins_like_message, claim_check,
     schema_id, without_schema_id,
 };
 use crate::error::{Error, Fault, Kind, Result};
@@ -342,7 +342,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Calls `found` with each column of each row change of the selected tables: name, declared type and value.
+    /// Calls `found` with each column that a message of the selected tables declares: name, declared type and value.
     pub(crate) fn declared_types(
         &self,
         values: &dyn Array,
@@ -351,7 +351,7 @@ impl Decoder {
         let schemas = self.dialect_options.writer_schemas.snapshot(HashMap::new());
         self.each_chunk(&self.input(values, &schemas)?, |events| {
             let mut image_by_name = ImageByName::default();
-            for row in events.rows.iter().filter(|row| row.op.is_row_change()) {
+            for row in &events.rows {
                 let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
                 let passes = self
                     .plan
@@ -404,8 +404,7 @@ impl Decoder {
 
     fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
         // Only JSON is distinguishable from compressed bytes: the other formats may begin with any byte.
-        let is_plain =
-            |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_json(without_schema_id(bytes));
+        let is_plain = |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_message(bytes);
         let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| match claim_check::unwrap(&bytes) {
             None => Ok(Payload::Bytes(bytes)),
             Some(stored) => {
@@ -503,7 +502,7 @@ fn unknown_dialect(name: &str) -> String {
 
 /// Detects the dialect of a message, which may be compressed or claim-checked by TiCDC.
 pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
-    let expanded = expand(message, Compression::Auto, |bytes| begins_like_json(without_schema_id(bytes))).unwrap_or(Cow::Borrowed(message));
+    let expanded = expand(message, Compression::Auto, begins_like_message).unwrap_or(Cow::Borrowed(message));
     match claim_check::unwrap(&expanded) {
         Some(Ok(stored)) => dialect::detect(&stored.value),
         _ => dialect::detect(&expanded),

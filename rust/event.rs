@@ -98,8 +98,21 @@ pub(crate) enum ValueFormat {
     Base64,
     /// As text, with binary in base64 and JSON columns as JSON: their strings have lost their quotes.
     Base64AndJson,
+    /// As text, with binary in base64. Enums, sets and bits are numbers in text.
+    Base64AndNumbers,
+    /// As text, with binary in hexadecimal digits, which may follow `0x`.
+    Hex,
+    /// As text, with binary as bytes. Enums, sets and bits are numbers, also in text.
+    BytesAndNumbers,
     /// Each value carries its own type: text, bytes, a number or a time.
     Typed,
+}
+
+impl ValueFormat {
+    /// Whether text of digits may be the number of an enum, set or bit.
+    pub fn has_numbers_as_text(self) -> bool {
+        matches!(self, ValueFormat::Text | ValueFormat::Base64AndNumbers | ValueFormat::BytesAndNumbers)
+    }
 }
 
 /// The envelope of a message: what it says of itself and of all its rows.

@@ -115,6 +115,9 @@ pub struct Options {
     /// Writer schemas of Debezium's Avro messages by their ids: JSON text, and that of the schemas it refers to.
     #[serde(deserialize_with = "schemas")]
     pub writer_schemas: Vec<WriterSchemaText>,
+    /// Schemas of tables in TiCDC's simple protocol as JSON texts, as its BOOTSTRAP and DDL messages have them.
+    #[serde(deserialize_with = "names")]
+    pub table_schemas: Vec<String>,
     /// Whether messages may be decoded by templates of earlier ones. The output does not depend on it; it is turned off only to
     /// compare both paths.
     #[serde(skip)]
@@ -150,6 +153,7 @@ impl Default for Options {
             writer_schema: None,
             schema_registry: false,
             writer_schemas: Vec::new(),
+            table_schemas: Vec::new(),
             templates: true,
         }
     }
@@ -203,6 +207,7 @@ impl Options {
             ("lenient", self.lenient),
             ("schema_registry", self.schema_registry),
             ("time_precision_mode", self.time_precision_mode.is_some()),
+            ("table_schemas", !self.table_schemas.is_empty()),
             ("unwrapped", self.unwrapped),
             ("writer_schema", self.writer_schema.is_some()),
             ("writer_schemas", !self.writer_schemas.is_empty()),

@@ -43,6 +43,8 @@ pub(crate) enum Value<'a> {
     DateTime(i64),
     /// A TIMESTAMP: microseconds since 1970 in UTC.
     Timestamp(i64),
+    /// Text of a TIMESTAMP in the time zone that the message names.
+    Zoned(&'a ZonedText<'a>),
     /// A TIME: microseconds.
     Time(i64),
     /// The unscaled integer of a DECIMAL, at the scale of the column that it is for and within its precision.
@@ -55,6 +57,13 @@ pub(crate) enum Value<'a> {
     Double(f64),
     /// A value that its dialect could not decode; the rest of the row is fine.
     Unread(&'a Unread<'a>),
+}
+
+/// Text of a local date-time with the name of its time zone.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ZonedText<'a> {
+    pub text: &'a str,
+    pub zone: &'a str,
 }
 
 /// Why one value could not be decoded: an error of its column only.
@@ -80,6 +89,7 @@ impl<'a> Value<'a> {
             Value::Null => "null",
             Value::Bool(raw) | Value::Number(raw) | Value::Text(raw) | Value::Escaped(raw) | Value::Nested(raw) => raw,
             Value::Plain(bytes) | Value::Digits(bytes) => utf8(bytes).unwrap_or_default(),
+            Value::Zoned(zoned) => zoned.text,
             _ => "",
         }
     }

@@ -11,6 +11,7 @@ use super::bytes::Bytes;
 use super::nulls::Nulls;
 use super::{ColumnBuilder, Context, Forecast, conversion_fault};
 use crate::error::{Fault, Kind, Result, excerpt};
+use crate::event::ValueFormat;
 use crate::mysql::number::{ParseError, integer};
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::value::{Unread, Value};
@@ -95,6 +96,10 @@ pub(super) fn stored_bytes(value: &Value<'_>, declared: Option<&DeclaredType>, c
         _ => return Err(conversion_fault(value, ParseError::Type, "binary")),
     };
     if let Some(form) = context.binary_text().filter(|_| !matches!(value, Value::Number(_)) && !has_characters(declared)) {
+        if context.may_be_bits(&text) {
+            let what = format!("{} may be base64 or the number of a bit column: column_types can tell", excerpt(&text));
+            return Err(Fault::new(Kind::Type, what));
+        }
         let bytes = form.decode(&text).ok_or_else(|| Fault::new(Kind::Type, format!("{} is not {}", excerpt(&text), form.describe())))?;
         out.extend_from_slice(&bytes);
         pad_binary(declared, out);
@@ -111,7 +116,9 @@ pub(super) fn stored_bytes(value: &Value<'_>, declared: Option<&DeclaredType>, c
             out.extend_from_slice(text.as_bytes());
             Ok(())
         }
-        Some(TypeFamily::Blob | TypeFamily::Geometry | TypeFamily::Unknown) | None if !matches!(value, Value::Number(_)) => {
+        Some(TypeFamily::Blob | TypeFamily::Geometry | TypeFamily::Unknown) | None
+            if !matches!(value, Value::Number(_)) && context.format() != ValueFormat::BytesAndNumbers =>
+        {
             latin1(&text, out)
         }
         _ => Err(conversion_fault(value, ParseError::Type, "binary")),

@@ -97,10 +97,17 @@ impl<'c> Context<'c> {
         let by_user = self.options.and_then(|options| options.binary);
         match self.format() {
             ValueFormat::Text => by_user,
-            ValueFormat::Base64 | ValueFormat::Base64AndJson => by_user.or(Some(BinaryText::Base64)),
+            ValueFormat::Base64 | ValueFormat::Base64AndJson | ValueFormat::Base64AndNumbers => by_user.or(Some(BinaryText::Base64)),
+            ValueFormat::Hex => by_user.or(Some(BinaryText::Hex)),
             // Text that is left was not bytes.
-            ValueFormat::Connect | ValueFormat::Typed => None,
+            ValueFormat::Connect | ValueFormat::Typed | ValueFormat::BytesAndNumbers => None,
         }
+    }
+
+    /// Whether text that is read as base64 may as well be the number of a `bit`, and neither the type nor the user tells.
+    pub fn may_be_bits(&self, text: &str) -> bool {
+        let is_told = self.declared().is_some() || self.options.is_some_and(|options| options.binary.is_some());
+        self.format() == ValueFormat::Base64AndNumbers && !is_told && text.parse::<u64>().is_ok()
     }
 
     /// Whether a declared type without a length really has none, as in DDL. Some producers omit all lengths, and single messages
@@ -116,7 +123,7 @@ impl<'c> Context<'c> {
 
     /// Whether an enum or set value is a label even if it looks like a number: only some producers write numbers as text.
     pub fn is_label(&self, value: &Value<'_>) -> bool {
-        self.format() != ValueFormat::Text && matches!(value, Value::Text(_) | Value::Escaped(_))
+        !self.format().has_numbers_as_text() && matches!(value, Value::Text(_) | Value::Escaped(_))
     }
 
     /// Context of a nested value, which has no declared type.
@@ -287,7 +294,7 @@ fn scalar<T>(value: &Value<'_>, convert: impl Fn(&str) -> Result<T, ParseError>)
         Value::Escaped(_) => Ok(convert(&value.text()?)),
         // Digits in a bytes value.
         Value::Bytes(bytes) => Ok(std::str::from_utf8(bytes).map_err(|_| ParseError::Type).and_then(convert)),
-        Value::Scaled(..) | Value::Single(_) | Value::Double(_) => Ok(convert(&value.text()?)),
+        Value::Scaled(..) | Value::Single(_) | Value::Double(_) | Value::Zoned(_) => Ok(convert(&value.text()?)),
         _ => Ok(Err(ParseError::Type)),
     }
 }

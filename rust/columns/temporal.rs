@@ -7,7 +7,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, ValueOptions, ZeroDate, conversion_fault, scalar, spell};
-use crate::error::Result;
+use crate::error::{Fault, Kind, Result, excerpt};
 use crate::mysql::number::{ParseError, Window};
 use crate::mysql::temporal::{DateTimeText, TimeText, parse_time};
 use crate::mysql::zone::Zone;
@@ -31,10 +31,12 @@ fn temporal<N>(
 
 /// Creates a builder of dates.
 pub(super) fn dates(options: &ValueOptions) -> Box<dyn ColumnBuilder> {
-    primitives::<Date32Type, _>(DataType::Date32, Dates { zero_date: options.zero_date })
+    primitives::<Date32Type, _>(DataType::Date32, Dates { zone: options.zone.clone(), zero_date: options.zero_date })
 }
 
 struct Dates {
+    /// Zone in which an instant is midnight.
+    zone: Zone,
     zero_date: ZeroDate,
 }
 
@@ -69,6 +71,11 @@ impl Convert<Date32Type> for Dates {
             Value::Date(days) => Ok(*days),
             Value::DateTime(micros) if micros % MICROS_PER_DAY == 0 => {
                 i32::try_from(micros / MICROS_PER_DAY).map_err(|_| ParseError::Range)
+            }
+            Value::Timestamp(micros) => {
+                let local = self.zone.local(micros.div_euclid(1_000_000))?;
+                let is_midnight = local % 86_400 == 0 && micros % 1_000_000 == 0;
+                if is_midnight { i32::try_from(local / 86_400).map_err(|_| ParseError::Range) } else { Err(ParseError::Range) }
             }
             Value::DateTime(_) => Err(ParseError::Range),
             _ => Err(ParseError::Type),
@@ -118,8 +125,19 @@ fn units<T: ArrowTimestampType>(seconds: i64, nanos: u32) -> Result<i64, ParseEr
 
 impl Timestamps {
     #[inline(always)]
-    fn parsed_units<T: ArrowTimestampType>(&self, parsed: &DateTimeText) -> Result<i64, ParseError> {
-        units::<T>(seconds_of(parsed, &self.default_zone, self.is_instant)?, parsed.nanos)
+    fn parsed_units<T: ArrowTimestampType>(&self, parsed: &DateTimeText, zone: &Zone) -> Result<i64, ParseError> {
+        units::<T>(seconds_of(parsed, zone, self.is_instant)?, parsed.nanos)
+    }
+
+    /// The zone of an instant's text, if the message names it.
+    fn named_zone(&self, value: &Value<'_>) -> Result<Option<Zone>> {
+        match value {
+            Value::Zoned(zoned) if self.is_instant => match Zone::parse(zoned.zone) {
+                None => Err(Fault::new(Kind::Type, format!("{} is no known time zone", excerpt(zoned.zone)))),
+                zone => Ok(zone),
+            },
+            _ => Ok(None),
+        }
     }
 
     fn native<T: ArrowTimestampType>(&self, value: &Value<'_>) -> Result<i64, ParseError> {
@@ -148,13 +166,15 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
         if parsed.is_zero() {
             return None;
         }
-        Some((self.parsed_units::<T>(&parsed).ok()?, length))
+        Some((self.parsed_units::<T>(&parsed, &self.default_zone).ok()?, length))
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i64>> {
+        let named = self.named_zone(value)?;
+        let zone = named.as_ref().unwrap_or(&self.default_zone);
         let text = |text: &str| {
             let parsed = DateTimeText::parse(text)?;
-            if parsed.is_zero() { zero_date_value(self.zero_date) } else { self.parsed_units::<T>(&parsed).map(Some) }
+            if parsed.is_zero() { zero_date_value(self.zero_date) } else { self.parsed_units::<T>(&parsed, zone).map(Some) }
         };
         temporal(value, &self.data_type, text, |value| self.native::<T>(value))
     }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use hashbrown::HashMap;
 
-use super::{DIALECTS, Dialect, Marks, begins_like_json, without_schema_id};
+use super::{DIALECTS, Dialect, begins_like_json, without_schema_id};
 use crate::error::{Fault, Kind};
 use crate::wire::json::{BYTE_ORDER_MARK, Cursor};
 use crate::wire::utf8;
@@ -21,34 +21,62 @@ pub(crate) enum Mark {
     Begins(&'static str, u8),
     /// A member whose value is one of these texts.
     Texts(&'static str, &'static [&'static str]),
+    /// The same, for a member right behind another one. It outranks the other marks of that member.
+    TextsBehind(&'static str, &'static str, &'static [&'static str]),
+    /// A member whose value is an object that begins with this member. It outranks the other marks of that member.
+    First(&'static str, &'static str),
+    /// A member whose value is an object with all of these members. It outranks the other marks of that member.
+    Holds(&'static str, &'static [&'static str]),
 }
 
 impl Mark {
     fn name(&self) -> &'static str {
         match self {
-            Mark::Name(name) | Mark::Begins(name, _) | Mark::Texts(name, _) => name,
+            Mark::Name(name) | Mark::Begins(name, _) | Mark::Texts(name, _) | Mark::TextsBehind(_, name, _) => name,
+            Mark::First(name, _) | Mark::Holds(name, _) => name,
         }
     }
 
-    /// Whether the mark matches the value at the cursor.
-    fn matches(&self, cursor: &mut Cursor<'_>) -> bool {
+    fn outranks(&self) -> bool {
+        matches!(self, Mark::TextsBehind(..) | Mark::First(..) | Mark::Holds(..))
+    }
+
+    /// Whether the mark matches the value at the cursor, whose member is behind `previous`.
+    fn matches(&self, cursor: &mut Cursor<'_>, previous: &str) -> bool {
         let first = cursor.peek();
         match self {
             Mark::Name(_) => true,
             Mark::Begins(_, begin) => first == Some(*begin),
             Mark::Texts(_, texts) => texts.iter().any(|text| cursor.stands(text)),
+            Mark::TextsBehind(behind, _, texts) => previous == *behind && texts.iter().any(|text| cursor.stands(text)),
+            Mark::First(_, inner) => names(cursor.clone()).next().is_some_and(|name| name == *inner),
+            Mark::Holds(_, inner) => {
+                let found: Vec<_> = names(cursor.clone()).collect();
+                inner.iter().all(|inner| found.contains(inner))
+            }
         }
     }
+}
+
+/// The names of the members of the object at the cursor.
+fn names(mut cursor: Cursor<'_>) -> impl Iterator<Item = &str> {
+    let mut members = cursor.object().ok();
+    let mut is_first = true;
+    std::iter::from_fn(move || {
+        if !std::mem::take(&mut is_first) {
+            cursor.skip_unchecked().ok()?;
+        }
+        cursor.next_key(members.as_mut()?).ok()?.map(|name| name.raw)
+    })
 }
 
 /// Marks of all dialects, by the member's name.
 static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> = LazyLock::new(|| {
     let mut marks: HashMap<_, Vec<_>> = HashMap::new();
     for dialect in DIALECTS {
-        if let Marks::Members(members) = dialect.marks {
-            members.iter().for_each(|mark| marks.entry(mark.name()).or_default().push((*mark, dialect)));
-        }
+        dialect.marks.members().iter().for_each(|mark| marks.entry(mark.name()).or_default().push((*mark, dialect)));
     }
+    marks.values_mut().for_each(|marks| marks.sort_by_key(|(mark, _)| !mark.outranks()));
     marks
 });
 
@@ -61,12 +89,7 @@ pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
 pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
     let json = Some(without_schema_id(message)).filter(|json| begins_like_json(json));
     let by_members = json.and_then(|json| simdutf8::basic::from_utf8(json).ok()).and_then(by_members);
-    by_members.or_else(|| {
-        DIALECTS.iter().find(|dialect| match dialect.marks {
-            Marks::Bytes(begins) => begins(message),
-            Marks::Members(_) => false,
-        })
-    })
+    by_members.or_else(|| DIALECTS.iter().find(|dialect| dialect.marks.matches(message)))
 }
 
 /// Whether bytes are JSON of a known dialect.
@@ -83,12 +106,14 @@ fn by_members(text: &str) -> Option<&'static Dialect> {
         cursor.next_element(&mut elements).ok()?;
     }
     let mut members = cursor.object().ok()?;
+    let mut previous = "";
     while let Some(name) = cursor.next_key(&mut members).ok()? {
         let marks = MARKS.get(name.raw).map_or(&[][..], Vec::as_slice);
-        if let Some((_, dialect)) = marks.iter().find(|(mark, _)| mark.matches(&mut cursor)) {
+        if let Some((_, dialect)) = marks.iter().find(|(mark, _)| mark.matches(&mut cursor, previous)) {
             return Some(dialect);
         }
         cursor.skip_unchecked().ok()?;
+        previous = name.raw;
     }
     None
 }

@@ -4,8 +4,10 @@ mod canal_json;
 mod canal_protobuf;
 pub(crate) mod claim_check;
 mod cloudcanal_json;
+mod dataworks_json;
 mod debezium;
 mod detect;
+mod dms_json;
 mod dts_avro;
 mod json_members;
 mod maxwell_json;
@@ -13,6 +15,7 @@ mod operations;
 mod river_json;
 pub(crate) mod spec;
 mod ticdc_open;
+mod ticdc_simple;
 
 use crate::error::Result;
 use crate::event::{Events, Quirks};
@@ -27,6 +30,7 @@ pub(crate) use detect::{Mark, detect, is_known_json, is_mark_of_other, undetecte
 use dts_avro::SchemaPlan;
 pub(crate) use river_json::Was;
 use spec::TemplateSpec;
+use ticdc_simple::TableSchemas;
 
 /// How messages of a dialect are written on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +68,11 @@ pub(crate) fn without_schema_id(message: &[u8]) -> &[u8] {
     }
 }
 
+/// Whether bytes begin as messages do that no compression writes: JSON, and TiCDC's simple protocol in Avro.
+pub(crate) fn begins_like_message(bytes: &[u8]) -> bool {
+    begins_like_json(without_schema_id(bytes)) || ticdc_simple::is_avro(bytes)
+}
+
 /// One line of the table of dialects.
 pub struct Dialect {
     /// The name by which users ask for it.
@@ -93,6 +102,24 @@ pub(crate) enum Marks {
     Members(&'static [Mark]),
     /// The beginning of the bytes.
     Bytes(fn(&[u8]) -> bool),
+    /// Of a dialect with two encodings: either.
+    MembersOrBytes(&'static [Mark], fn(&[u8]) -> bool),
+}
+
+impl Marks {
+    fn members(&self) -> &'static [Mark] {
+        match self {
+            Marks::Members(members) | Marks::MembersOrBytes(members, _) => members,
+            Marks::Bytes(_) => &[],
+        }
+    }
+
+    fn matches(&self, bytes: &[u8]) -> bool {
+        match self {
+            Marks::Bytes(begins) | Marks::MembersOrBytes(_, begins) => begins(bytes),
+            Marks::Members(_) => false,
+        }
+    }
 }
 
 /// What only some dialects ask for, checked.
@@ -105,6 +132,8 @@ pub(crate) struct DialectOptions {
     pub dts: Option<SchemaPlan>,
     /// Schemas of Debezium's messages in Avro.
     pub writer_schemas: WriterSchemas,
+    /// Schemas of the tables in TiCDC's simple protocol.
+    pub table_schemas: TableSchemas,
 }
 
 impl DialectOptions {
@@ -115,7 +144,8 @@ impl DialectOptions {
         for (id, text, references) in &options.writer_schemas {
             writer_schemas.add(*id, text, references).map_err(|what| format!("writer_schemas: {id}: {what}"))?;
         }
-        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, dts, writer_schemas })
+        let table_schemas = TableSchemas::parse(&options.table_schemas).map_err(|what| format!("table_schemas{what}"))?;
+        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, dts, writer_schemas, table_schemas })
     }
 }
 
@@ -157,18 +187,22 @@ impl<'a> Caches<'a> {
 /// The options of JSON dialects.
 const JSON_OPTIONS: &[&str] = &["binary_handling_mode", "lenient"];
 
-/// Every dialect. Names, detection, documentation and tests go by this table.
+/// Every dialect. Names, detection, documentation and tests go by this table. Bytes are compared in this order: the first ones of
+/// ticdc-simple leave less to chance than those of dts-avro.
 pub static DIALECTS: &[Dialect] = &[
     canal_json::DIALECT,
     canal_protobuf::DIALECT,
     cloudcanal_json::DIALECT,
     debezium::DIALECT,
+    ticdc_simple::DIALECT,
     dts_avro::DIALECT,
     // Records of DTS may begin like the id of a schema, so they are tried first.
     debezium::avro::DIALECT,
     river_json::DIALECT,
     maxwell_json::DIALECT,
     ticdc_open::DIALECT,
+    dms_json::DIALECT,
+    dataworks_json::DIALECT,
 ];
 
 /// The dialect with this name or alias.

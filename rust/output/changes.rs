@@ -29,8 +29,12 @@ pub(crate) fn rows<'a>(
             if before.is_some() {
                 push(PREIMAGE, [before, None]);
             }
-            push(POSTIMAGE, [after, None]);
+            if after.is_some() {
+                push(POSTIMAGE, [after, None]);
+            }
         }
+        // A producer may write both images of an update as messages of their own.
+        (Layout::Upsert, Op::Update) if after.is_none() => push("delete", [before, None]),
         (Layout::Upsert, Op::Update) if keys.moves(event, events) => {
             push("delete", [before, None]);
             push("insert", [after, None]);

@@ -26,7 +26,7 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
         Ok(())
     })?;
     if fields.is_empty() {
-        return Err("infer_schema: no row change of these databases and tables declares its columns' types".to_owned().into());
+        return Err("infer_schema: no message of these databases and tables declares its columns' types".to_owned().into());
     }
     let or_utf8 = |data_type| if data_type == DataType::Null { DataType::Utf8 } else { data_type };
     Ok(Schema::new(fields.into_iter().map(|(name, data_type)| Field::new(name, or_utf8(data_type), true)).collect::<Vec<_>>()))

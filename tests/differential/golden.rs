@@ -141,8 +141,30 @@ fn ticdc_open_captures_are_read_alike() {
 }
 
 #[test]
+fn ticdc_simple_captures_are_read_alike() {
+    captures_are_read_alike("ticdc-simple");
+}
+
+#[test]
+fn dms_and_dataworks_messages_are_read_alike() {
+    captures_are_read_alike("dms-json");
+    captures_are_read_alike("dataworks-json");
+}
+
+#[test]
 fn every_dialect_has_its_test() {
-    let tested =
-        ["canal-json", "canal-protobuf", "cloudcanal-json", "debezium-json", "dts-avro", "maxwell-json", "river-json", "ticdc-open"];
+    let tested = [
+        "canal-json",
+        "canal-protobuf",
+        "cloudcanal-json",
+        "dataworks-json",
+        "debezium-json",
+        "dms-json",
+        "dts-avro",
+        "maxwell-json",
+        "river-json",
+        "ticdc-open",
+        "ticdc-simple",
+    ];
     DIALECTS.iter().for_each(|dialect| assert!(tested.contains(&dialect.name), "{}", dialect.name));
 }

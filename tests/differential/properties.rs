@@ -104,7 +104,8 @@ fn dialects_side_by_side_are_read_alike() {
 
 #[test]
 fn every_json_dialect_has_a_producer() {
-    for dialect in DIALECTS.iter().filter(|dialect| dialect.wire == Wire::Json && dialect.name != "ticdc-open") {
+    let without_template = ["ticdc-open", "ticdc-simple", "dms-json", "dataworks-json"];
+    for dialect in DIALECTS.iter().filter(|dialect| dialect.wire == Wire::Json && !without_template.contains(&dialect.name)) {
         assert!(!Producer::of(dialect.name).is_empty(), "{}", dialect.name);
     }
 }

@@ -104,7 +104,7 @@ def _bytes(text: str) -> int:
 
 def _parser(annotation: str) -> Callable[[str], Any]:
     """How text becomes an argument of this type."""
-    by_type = {"bool": _flag, "Sequence": _names, "Mapping": _json}
+    by_type = {"bool": _flag, "Sequence": _names, "Mapping": _json, "list": _json}
     return next((parse for name, parse in by_type.items() if annotation.startswith(name)), str)
 
 
@@ -118,6 +118,8 @@ _DIALECT_OPTIONS = {
     "writer_schema": "str",
     "schema_registry": "str",  # a URL or JSON
     "writer_schemas": "Mapping[int, str]",
+    "table_schemas": "list[str]",
+    "unwrapped": "bool",
 }
 
 _ANNOTATIONS = {name: str(parameter.annotation) for name, parameter in PARAMETERS.items()} | _DIALECT_OPTIONS
