@@ -1,6 +1,7 @@
 //! Golden messages of every producer decode, whatever the layout, and CR LF between messages changes nothing. Python's tests
 //! read all of them and compare the cells with the truth; this is what the core can say without Python, in a moment.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -124,7 +125,15 @@ fn batch(messages: &[Message]) -> StructArray {
 }
 
 fn options(dialect: &str) -> Options {
-    Options { dialect: dialect.into(), mode: Mode::FailFast, key: Some("key".into()), ..Options::default() }
+    let writer_schemas = if matches!(dialect, "auto" | "debezium-avro") { writer_schemas() } else { Vec::new() };
+    Options { dialect: dialect.into(), mode: Mode::FailFast, key: Some("key".into()), writer_schemas, ..Options::default() }
+}
+
+/// The schemas of the messages of debezium-avro, by their ids.
+fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/debezium-avro/shop.avsc");
+    let schemas: BTreeMap<u32, serde_json::Value> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    schemas.into_iter().map(|(id, schema)| (id, schema.to_string(), Vec::new())).collect()
 }
 
 fn decode(options: Options, messages: &[Message]) -> RecordBatch {

@@ -56,7 +56,15 @@ fn thrice(messages: Vec<Message>) -> Vec<Message> {
 }
 
 fn plain(dialect: &str) -> Options {
-    Options { dialect: dialect.into(), key: Some("key".into()), ..Options::default() }
+    let writer_schemas = if matches!(dialect, "auto" | "debezium-avro") { writer_schemas() } else { Vec::new() };
+    Options { dialect: dialect.into(), key: Some("key".into()), writer_schemas, ..Options::default() }
+}
+
+/// The schemas of the messages of debezium-avro, by their ids.
+fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
+    let text = std::fs::read_to_string("tests/golden/debezium-avro/shop.avsc").unwrap();
+    let schemas: BTreeMap<u32, serde_json::Value> = serde_json::from_str(&text).unwrap();
+    schemas.into_iter().map(|(id, schema)| (id, schema.to_string(), Vec::new())).collect()
 }
 
 /// As maps, by name and recognised; and each layout with the columns of the table that has the most messages.
@@ -116,6 +124,11 @@ fn cloudcanal_json_captures_are_read_alike() {
 }
 
 #[test]
+fn debezium_avro_captures_are_read_alike() {
+    captures_are_read_alike("debezium-avro");
+}
+
+#[test]
 fn debezium_json_captures_are_read_alike() {
     captures_are_read_alike("debezium-json");
 }
@@ -158,6 +171,7 @@ fn every_dialect_has_its_test() {
         "canal-protobuf",
         "cloudcanal-json",
         "dataworks-json",
+        "debezium-avro",
         "debezium-json",
         "dms-json",
         "dts-avro",
