@@ -41,6 +41,8 @@ struct Key {
 pub(crate) struct Interner<'s> {
     known: KnownNames<'s>,
     quoting: Quoting,
+    /// Whether the quoting of a name was undone since the quoting was set.
+    has_unquoted: bool,
     keys: Vec<Key>,
     /// By the raw JSON characters: differently escaped spellings of a name share its id.
     ids: HashMap<Box<str>, NameId>,
@@ -174,7 +176,8 @@ impl<'s> Interner<'s> {
 
     fn of(known: KnownNames<'s>) -> Self {
         let (ids, by_name) = (HashMap::new(), HashMap::new());
-        let mut keys = Interner { known, quoting: Quoting::None, keys: Vec::new(), ids, by_name, near: [NameId::START; NEAR] };
+        let mut keys =
+            Interner { known, quoting: Quoting::None, has_unquoted: false, keys: Vec::new(), ids, by_name, near: [NameId::START; NEAR] };
         keys.forget();
         keys
     }
@@ -182,6 +185,7 @@ impl<'s> Interner<'s> {
     /// Sets the quoting of the names that are read next. Returns whether it is another than before.
     #[inline]
     pub fn set_quoting(&mut self, quoting: Quoting) -> bool {
+        self.has_unquoted = false;
         std::mem::replace(&mut self.quoting, quoting) != quoting
     }
 
@@ -201,6 +205,11 @@ impl<'s> Interner<'s> {
         self.near = [NameId::START; NEAR];
         // `NameId::START`, which is no name.
         self.keys.push(Key::new(NEVER.into(), "".into(), None));
+    }
+
+    /// Whether the quoting of a name was undone since the quoting was set.
+    pub fn has_unquoted(&self) -> bool {
+        self.has_unquoted
     }
 
     pub fn len(&self) -> usize {
@@ -317,6 +326,7 @@ impl<'s> Interner<'s> {
         let decoded = text.decode()?;
         let name = self.quoting.undo(&decoded);
         let is_plain = !decoded.contains('`');
+        self.has_unquoted |= !is_plain && name != decoded;
         let id = match self.by_name.get(&*name) {
             Some(&id) => id,
             None if is_plain => self.push(format!("\"{}\"", text.raw), &name),

@@ -169,7 +169,21 @@ struct Tidb<'a> {
 
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    records::records(&mut cursor, |cursor| read_record::<Message<'a>>(cursor, events)?.emit(reading, events))
+    records::records(&mut cursor, |cursor| read_message(cursor, reading, events)?.emit(reading, events))
+}
+
+fn read_message<'a>(cursor: &mut Cursor<'a>, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<Message<'a>> {
+    let start = cursor.clone();
+    events.set_quoting(reading.quirks.quoting);
+    let message: Message<'a> = read_record(cursor, events)?;
+    if message.tidb.is_none() || !events.keys.has_unquoted() {
+        return Ok(message);
+    }
+    // TiCDC does not quote names, but its member `_tidb` comes last: a backtick belonged to the name.
+    *cursor = start;
+    events.set_quoting(TIDB.quoting);
+    events.types.forget_latest();
+    read_record(cursor, events)
 }
 
 impl<'a> Message<'a> {

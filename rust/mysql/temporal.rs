@@ -71,7 +71,8 @@ impl DateTimeText {
     /// Whether MySQL considers this a zero date, in whole or in part.
     #[inline(always)]
     pub fn is_zero(&self) -> bool {
-        (self.year == 0 || self.month == 0 || self.day == 0) && self.month <= 12 && self.day <= 31
+        let is_time = self.hour <= 23 && self.minute <= 59 && self.second <= 59;
+        (self.year == 0 || self.month == 0 || self.day == 0) && self.month <= 12 && self.day <= 31 && is_time
     }
 
     /// Days since the epoch. A date that the calendar lacks is out of range.

@@ -398,6 +398,11 @@ impl DeclaredTypes {
         self.blocks.get(block).is_some_and(|block| !block.raw.is_empty() && matches(&block.raw)).then_some(block)
     }
 
+    /// Forgets which blocks were seen last: their names were read in another quoting.
+    pub fn forget_latest(&mut self) {
+        self.latest.clear();
+    }
+
     /// Starts a block.
     pub fn start(&mut self) {
         self.entries.clear();

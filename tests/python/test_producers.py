@@ -105,8 +105,9 @@ def test_flink_cdc_writes_binary_columns_as_bits(has_source):
         column(name, "bytes", parameters={"length": length}, **bits) for name, length in (("a", "2"), ("b", "17"))
     ]
     message = debezium(columns, {"a": "AQI=", "b": "AwQF"}, source=())
+    message["schema"]["fields"].insert(0, {"type": "struct", "fields": columns, "field": "before"})
     if not has_source:
-        del message["schema"]["fields"][1]
+        message["schema"]["fields"].pop()
     [row] = decode("debezium-json", message, schema="a binary, b binary")
     assert (row["error"], row["after"]) == (None, {"a": b"\x01\x02", "b": b"\x03\x04\x05"})
 
@@ -117,6 +118,11 @@ def test_bits_of_a_connector_are_bits():
     assert row["after"] == {"a": 1023}
     [row] = decode("debezium-json", debezium(columns, {"a": "/wMB"}), schema="a int")
     assert row["error"]["message"] == 'debezium-json: after.a: "/wMB" does not fit into the column\'s bits'
+    # A byte less is not made of other bits, and one bit more is none of the column.
+    [row] = decode("debezium-json", debezium(columns, {"a": "Aw=="}), schema="a binary")
+    assert row["after"] == {"a": b"\x00\x03"}
+    [row] = decode("debezium-json", debezium(columns, {"a": "/wc="}), schema="a binary")
+    assert row["error"]["message"] == 'debezium-json: after.a: "/wc=" does not fit into the column\'s bits'
     # No bit column is longer than 64.
     columns = [column("a", "bytes", name="io.debezium.data.Bits", parameters={"length": "65"})]
     [row] = decode("debezium-json", debezium(columns, {"a": "AQI="}), schema="a binary")
@@ -205,6 +211,12 @@ def test_a_byte_order_mark_is_skipped(dialect):
 def test_a_message_without_bytes_is_a_tombstone(dialect):
     [row] = decode(dialect, b"")
     assert (row["op"], row["error"]) == ("tombstone", None)
+
+
+def test_a_zero_date_has_a_time_of_day():
+    message = canal(data=[{"at": "0000-00-00 24:00:00"}], mysqlType={"at": "datetime"})
+    [row] = decode("canal-json", message, schema="at timestamp_ntz")
+    assert (row["after"], row["error"]["column"]) == ({"at": None}, "at")
 
 
 @pytest.mark.parametrize("text", ["2021-00-99", "2021-13-00", "0000-00-32"])
@@ -503,6 +515,20 @@ def test_auto_reads_names_as_the_named_dialect_does(name):
     for dialect, value in zip(messages, values, strict=True):
         expected = name if dialect != "canal-json" else unquoted(name)
         assert (named[value]["table"], dict(named[value]["after"])) == (expected, {expected: "1"})
+
+
+# TiCDC marks its canal-json by a last member, and does not quote names.
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_ticdc_in_canal_json_are_not_unquoted(name):
+    message = canal(data=[{name: "1"}], mysqlType={name: "int"}, table=name, pkNames=[name], _tidb={"commitTs": 1})
+    values = pa.array([json.dumps(message)] * 4)
+    for dialect in ("canal-json", "ticdc-canal-json", "auto"):
+        rows = towpath.Decoder(dialect).decode(values).to_pylist()
+        assert {
+            (row["table"], *row["primary_key"], *dict(row["after"]), *dict(row["column_types"])) for row in rows
+        } == {(name, name, name, name)}
+        typed = towpath.Decoder(dialect, pa.schema([(name, pa.int32())])).decode(values).to_pylist()
+        assert [row["after"] for row in typed] == [{name: 1}] * 4
 
 
 def unquoted(name):

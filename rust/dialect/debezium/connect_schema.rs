@@ -61,9 +61,10 @@ impl Schema {
         let message = self.member("data").filter(|_| self.member("specversion").is_some()).unwrap_or(self);
         let envelope_row = ["after", "before"].into_iter().find_map(|name| message.member(name).filter(|row| row.fields.is_some()));
         let columns = envelope_row.unwrap_or(message).fields.as_ref()?;
-        // Flink CDC declares no `source`, or one without a connector, and its Bits are bytes.
+        // Flink CDC declares both rows and no `source`, or one without a connector, and its Bits are bytes.
         let has_connector = |source: &Schema| source.member("connector").is_some();
-        let is_flink = envelope_row.is_some() && !self.member("source").is_some_and(has_connector);
+        let has_rows = message.member("before").is_some() && message.member("after").is_some();
+        let is_flink = has_rows && !message.member("source").is_some_and(has_connector);
         // A flat row has fields that the flattening added.
         let is_column = |column: &&Schema| envelope_row.is_some() || added(column.field.as_deref().unwrap_or_default()).is_none();
         events.types.start();

@@ -643,10 +643,10 @@ fn bits<'a>(value: Value<'a>, column: &ConnectColumn<'_>, arena: &'a Bump) -> Re
         Value::Bytes(bytes) => bytes.to_vec(),
         _ => return Ok(value),
     };
-    if width.is_some_and(|width| bytes.len() > width.div_ceil(8)) {
-        return Err(range_error(&value, "the column's bits"));
-    }
     bytes.reverse();
+    if let Some(width) = width {
+        fit_bits(&mut bytes, width).ok_or_else(|| range_error(&value, "the column's bits"))?;
+    }
     if as_bytes {
         return Ok(Value::Bytes(arena.alloc_slice_copy(&bytes)));
     }
@@ -656,6 +656,14 @@ fn bits<'a>(value: Value<'a>, column: &ConnectColumn<'_>, arena: &'a Bump) -> Re
     }
     let number = significant.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
     Ok(Value::Number(arena.alloc_str(&format!("{number}"))))
+}
+
+/// Extends big-endian bytes to those of a `bit(width)`; `None` if they have more bits.
+fn fit_bits(bytes: &mut Vec<u8>, width: usize) -> Option<()> {
+    let padding = width.div_ceil(8).checked_sub(bytes.len())?;
+    bytes.splice(..0, std::iter::repeat_n(0, padding));
+    let spare = bytes.len() * 8 - width;
+    bytes.first().is_none_or(|first| first.leading_zeros() as usize >= spare).then_some(())
 }
 
 /// Whether base64 of bytes may also be that of a `bit(n)`, which has the reverse byte order.
