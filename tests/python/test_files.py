@@ -72,8 +72,10 @@ def test_golden_files_are_cut_as_other_code_cuts_them(capture):
     assert all(data.startswith(value, at + header) for at, (_, value) in zip(offsets, cut, strict=True))
 
 
-def test_golden_pairs_are_cut_as_other_code_cuts_them():
-    [capture] = [capture for capture in CAPTURES if capture.name.endswith(".kvrec.zst")]
+@pytest.mark.parametrize(
+    "capture", [one for one in CAPTURES if one.name.endswith(".kvrec.zst")], ids=lambda capture: capture.name
+)
+def test_golden_pairs_are_cut_as_other_code_cuts_them(capture):
     cut, _ = pairs(files.split(found(all_golden.GOLDEN / capture.name), 1 << 20))
     assert cut == [(record.key, record.value) for record in capture.records]
 

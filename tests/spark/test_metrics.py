@@ -1,5 +1,6 @@
 """Metrics that are delivered by Spark's observations."""
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Observation
 
@@ -53,3 +54,13 @@ def test_every_kind_has_a_count(spark):
     assert set(seen.get) == {"messages", "rows", "filtered", "dropped", "errors"} | {
         f"errors_{kind}" for kind in towpath.spark.ERROR_KINDS
     }
+
+
+@pytest.mark.parametrize("name", ["nope", "a.b", "`c`"])
+def test_rows_without_a_column_of_the_schema_are_counted_by_column(spark, name):
+    seen = Observation()
+    schema = pa.schema([("id", pa.int64()), (name, pa.string())])
+    values = [b'{"type":"INSERT","table":"t","data":[{"id":"1"},{"id":"2"}]}'] * 3
+    towpath.spark.decode(frame(spark, values, 2), "canal-json", schema, metrics=seen).collect()
+    counts = {name: count for name, count in seen.get.items() if name.startswith("missing_columns_")}
+    assert counts == {"missing_columns_id": 0, f"missing_columns_{name}": 6}

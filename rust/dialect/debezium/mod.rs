@@ -289,8 +289,10 @@ struct Message<'a> {
 }
 
 #[cold]
-fn no_envelope() -> Fault {
-    Fault::new(Kind::Envelope, format!("is missing, and so is all else that Debezium writes{UNWRAPPED}")).within("op")
+fn no_envelope(quirks: &Quirks) -> Fault {
+    // The schema of an Avro message says whether it is a row.
+    let hint = if quirks.dialect == NAME { UNWRAPPED } else { "" };
+    Fault::new(Kind::Envelope, format!("is missing, and so is all else that Debezium writes{hint}")).within("op")
 }
 
 /// What to set for messages that are rows.
@@ -447,7 +449,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
                 return self.read_cloud_event(cursor);
             }
         }
-        let mut members = members.map_err(|fault| if may_be_row(&start) { no_envelope() } else { fault })?;
+        let mut members = members.map_err(|fault| if may_be_row(&start) { no_envelope(self.reading.quirks) } else { fault })?;
         self.read_history(&mut members)?;
         Ok(match self.payload.take() {
             Some(mut message) => {
@@ -674,7 +676,7 @@ impl<'a> Message<'a> {
             (Shape::Flat, None) => Op::Update,
             (_, Some(word)) => self.op_of(word)?,
             (Shape::Unknown, None) => {
-                return Err(no_envelope());
+                return Err(no_envelope(self.envelope.quirks));
             }
             (_, None) => self.without_op()?,
         })
