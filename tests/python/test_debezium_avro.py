@@ -6,10 +6,14 @@ import pickle
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta, timezone
+from datetime import datetime, timedelta, timezone
+from ipaddress import ip_address
 
 import pyarrow as pa
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 import avro_captures
 import debezium_truth
@@ -657,6 +661,41 @@ def test_basic_authentication_and_secrets():
         [row] = wrong.decode(pa.array([envelope(number)])).to_pylist()
         assert "answers 401: Unauthorized" in row["error"]["message"]
         assert "wr0ng" not in row["error"]["message"]
+
+
+def certificate(folder):
+    """Files of a certificate for this machine, which signs itself, and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(timezone.utc)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = (
+        builder.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    )
+    alternative = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    signed = builder.add_extension(alternative, critical=False).sign(key, hashes.SHA256())
+    files = folder / "registry.crt", folder / "registry.key"
+    files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    files[1].write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
+    )
+    return files
+
+
+def test_tls(tmp_path):
+    files = certificate(tmp_path)
+    with registry_server.running(certificate=files) as registry:
+        number = registry.register("h", HEARTBEAT)
+        trusting = {"url": registry.url, "ssl.ca.location": str(files[0])}
+        assert ops(towpath.Decoder("debezium-avro", schema_registry=trusting), [envelope(number)]) == ["heartbeat"]
+        [row] = (
+            towpath.Decoder("debezium-avro", schema_registry=registry.url)
+            .decode(pa.array([envelope(number)]))
+            .to_pylist()
+        )
+        assert (row["op"], row["error"]["kind"]) == ("error", "envelope")
+        assert "CERTIFICATE_VERIFY_FAILED" in row["error"]["message"]
 
 
 def test_the_configuration_is_checked():
