@@ -81,7 +81,10 @@ impl From<String> for DecodeError {
 
 impl From<ArrowError> for DecodeError {
     fn from(error: ArrowError) -> Self {
-        DecodeError::Input(error.to_string())
+        DecodeError::Input(match error {
+            ArrowError::InvalidArgumentError(what) => what,
+            error => error.to_string(),
+        })
     }
 }
 
@@ -134,8 +137,9 @@ impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ChunkReader f
     ) -> Result<(), DecodeError> {
         let mut caches = Caches::new(input.schemas);
         for (index, payload) in messages.iter().enumerate() {
-            events.begin(payloads.first + index);
-            self.decoder.read(payload, input.key(payloads.first + index), events, &mut caches);
+            let index = payloads.first + index;
+            events.begin(index, self.decoder.plan.budget.max_rows(input.received(index)));
+            self.decoder.read(payload, input.key(index), events, &mut caches);
         }
         (self.chunk)(events)
     }
@@ -164,16 +168,17 @@ impl ChunkReader for BatchReader<'_> {
         for (index, payload) in messages.iter().enumerate() {
             let index = payloads.first + index;
             let key = input.key(index);
-            let message = self.decoder.incoming(payload, key, index);
+            let max_rows = self.decoder.plan.budget.max_rows(input.received(index));
+            let message = self.decoder.incoming(payload, key, index, max_rows);
             if let Some(message) = &message
                 && let Some(slot) = self.templates.find(message, self.decoder.dialect)
             {
                 self.batch.append(events, &mut scratch, payloads)?;
-                if self.templates.read(slot, message, &mut self.batch, events) {
+                if self.templates.read(slot, message, &mut self.batch, events, payloads) {
                     continue;
                 }
             }
-            events.begin(index);
+            events.begin(index, max_rows);
             let dialect = self.decoder.read(payload, key, events, &mut caches);
             if let (Some(message), Some(dialect)) = (&message, dialect) {
                 self.templates.learn(message, dialect, &mut self.batch, events);
@@ -299,7 +304,7 @@ impl Decoder {
     /// Returns the messages, with the keys and offsets of a struct array.
     fn input<'v>(&self, values: &'v dyn Array, schemas: &'v SchemaSnapshot) -> Result<Input<'v>, DecodeError> {
         let Some(columns) = values.as_any().downcast_ref::<StructArray>() else {
-            return Ok(Input { messages: bytes_of(values)?, keys: None, offsets: None, schemas });
+            return Ok(Input { messages: bytes_of(values)?, keys: None, offsets: None, kept: Vec::new(), schemas });
         };
         let keys =
             self.options.key.as_ref().map(|key| bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}"))).transpose()?;
@@ -308,7 +313,9 @@ impl Decoder {
         if let Some(nulls) = columns.nulls() {
             messages.iter_mut().zip(nulls).filter(|(_, valid)| !valid).for_each(|(message, _)| *message = None);
         }
-        Ok(Input { messages, keys, offsets, schemas })
+        // An absent column is an error of the output.
+        let kept = self.options.keep.iter().filter_map(|name| columns.column_by_name(name).cloned()).collect();
+        Ok(Input { messages, keys, offsets, kept, schemas })
     }
 
     fn run(&self, input: &Input<'_>) -> Result<Finished, DecodeError> {
@@ -335,7 +342,7 @@ impl Decoder {
             let arena = Bump::new();
             let mut events = Events::new(interned, &arena, self.plan.wants, self.dialect_name(), capacity);
             let texts: Vec<&[u8]> = payloads.iter().map(Payload::bytes).collect();
-            reader.read(&payloads, input, &mut events, &Payloads { first: at, texts: &texts })?;
+            reader.read(&payloads, input, &mut events, &Payloads { first: at, texts: &texts, input })?;
             capacity = events.capacity();
             at += payloads.len();
         }
@@ -457,17 +464,18 @@ impl Decoder {
             Read::Bytes(read) => read(bytes, &reading, events, caches),
             Read::Keyed(read) => read(bytes, &reading, events),
         }?;
+        events.check_rows()?;
         Ok(dialect)
     }
 
     /// Returns a message that a template may match.
-    fn incoming<'a>(&self, payload: &'a Payload<'_>, key: Option<&'a [u8]>, index: usize) -> Option<Incoming<'a>> {
+    fn incoming<'a>(&self, payload: &'a Payload<'_>, key: Option<&'a [u8]>, index: usize, max_rows: usize) -> Option<Incoming<'a>> {
         let bytes = match payload {
             Payload::Bytes(bytes) if self.options.templates && self.dialect.is_none_or(|dialect| dialect.template.is_some()) => bytes,
             _ => return None,
         };
         let text = simdutf8::basic::from_utf8(without_schema_id(bytes)).ok()?;
-        text.starts_with('{').then_some(Incoming { text, key, index, lenient: self.options.lenient })
+        text.starts_with('{').then_some(Incoming { text, key, index, max_rows, lenient: self.options.lenient })
     }
 
     fn dialect_name(&self) -> &'static str {

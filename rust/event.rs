@@ -9,7 +9,7 @@ use std::ops::Range;
 use bumpalo::Bump;
 use hashbrown::HashSet;
 
-use crate::error::{Fault, Result};
+use crate::error::{Fault, Kind, Result};
 use crate::interner::{Interner, MemberNames, NameId, Quoting};
 use crate::mysql::types::DeclaredTypes;
 use crate::named::named_enum;
@@ -265,6 +265,12 @@ pub(crate) struct Wants {
     pub source: bool,
 }
 
+/// The fault of a message with more rows than its received bytes allow.
+#[cold]
+fn too_many_rows(max_rows: usize) -> Fault {
+    Fault::new(Kind::Size, format!("the message has more than {max_rows} rows, too many for its bytes; raise max_expansion"))
+}
+
 /// How many tables can alternate before repeated blocks are parsed again.
 const REPEATS: usize = 64;
 
@@ -295,6 +301,9 @@ pub(crate) struct Events<'a, 's, 'k> {
     /// Index of the current message in the input.
     pub message: usize,
     first_row: usize,
+    /// The number of rows that the current message may have, and whether it has more.
+    max_rows: usize,
+    has_too_many_rows: bool,
     /// Where the cells of the current record begin, of which a message may have several.
     first_cell: usize,
 }
@@ -337,6 +346,8 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             last_names: ("", None),
             message: 0,
             first_row: 0,
+            max_rows: usize::MAX,
+            has_too_many_rows: false,
             first_cell: 0,
         }
     }
@@ -415,6 +426,10 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     }
 
     fn read_image(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        // The images of a message, before and after, are read before its rows are known.
+        if self.images.len() / 2 > self.max_rows {
+            return Err(too_many_rows(self.max_rows));
+        }
         match cursor.peek() {
             Some(b'n') => {
                 cursor.null()?;
@@ -447,8 +462,9 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         }
     }
 
-    /// Begins the message with this index in the input.
-    pub fn begin(&mut self, message: usize) {
+    /// Begins the message with this index in the input, which may have `max_rows` rows.
+    pub fn begin(&mut self, message: usize, max_rows: usize) {
+        (self.max_rows, self.has_too_many_rows) = (max_rows, false);
         self.message = message;
         self.dialect = self.requested;
         self.images.clear();
@@ -469,6 +485,10 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     /// Adds a change of the current message.
     pub fn row(&mut self, op: Op, envelope: usize, before: Option<Image>, after: Option<Image>) {
         let index = self.rows.len() - self.first_row;
+        if index >= self.max_rows {
+            self.has_too_many_rows = true;
+            return;
+        }
         self.rows.push(Row {
             op,
             message: self.message,
@@ -479,6 +499,11 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             after,
             fault: None,
         });
+    }
+
+    /// Fails if the current message has more rows than it may.
+    pub fn check_rows(&self) -> Result<()> {
+        if self.has_too_many_rows { Err(too_many_rows(self.max_rows)) } else { Ok(()) }
     }
 
     /// Drops the events of the current message, which cannot be read, and adds one error row.

@@ -95,6 +95,8 @@ pub struct Options {
     pub missing_is_error: bool,
     /// Whether JSON strings may contain control characters.
     pub lenient: bool,
+    /// Bytes of output that a message's rows may take for each byte of the message.
+    pub max_expansion: usize,
     /// MySQL types of columns: they outrank those that messages declare.
     #[serde(deserialize_with = "by_column")]
     pub column_types: Vec<(String, String)>,
@@ -144,6 +146,7 @@ impl Default for Options {
             case_sensitive: true,
             missing_is_error: false,
             lenient: false,
+            max_expansion: 256,
             column_types: Vec::new(),
             decimal_handling_mode: None,
             time_precision_mode: None,

@@ -57,6 +57,8 @@ class Decoder(_towpath.Decoder):
         missing: A schema column that the message's row image does not have is "null" (and is named in
             `missing_columns`) or an "error".
         lenient: Accept unescaped control characters in JSON strings, which are a `syntax` error otherwise.
+        max_expansion: Bytes that the output of a message with several rows may take for each of its bytes, beside
+            16 MiB. A message beyond it is one error row of kind `size`.
         claim_check: Folder or URI (`s3://bucket/prefix`, anything that `pyarrow.fs` reads) where TiCDC stores messages
             that are too large for Kafka. They are read from there, by file name. Without it, such a message yields
             what Kafka has of it: the keys, and the file's path in `source.claim_check`.
@@ -89,6 +91,7 @@ class Decoder(_towpath.Decoder):
         case_sensitive: bool = True,
         missing: str = "null",
         lenient: bool = False,
+        max_expansion: int = 256,
         claim_check: str | None = None,
         **options: Any,
     ) -> Self:
@@ -121,7 +124,8 @@ class Decoder(_towpath.Decoder):
 
         Raises:
             DecodeError: The first malformed row, in mode "FAILFAST".
-            ValueError: A named column is missing or has the wrong type.
+            ValueError: A named column is missing or has the wrong type; or a column would exceed what an Arrow array
+                holds, so that fewer messages have to be decoded at once.
             OSError: A claim-check file cannot be read.
             ImportError: `schema_registry` is given, but Confluent's client is not installed.
         """

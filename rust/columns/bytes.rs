@@ -17,11 +17,13 @@ pub(crate) struct Bytes<O: OffsetSizeTrait> {
     /// Offset buffer: 0, then the end of each value.
     offsets: Vec<O>,
     nulls: Nulls,
+    /// Whether a value was lost that did not fit: the array cannot be finished.
+    has_overflowed: bool,
 }
 
 impl<O: OffsetSizeTrait> Default for Bytes<O> {
     fn default() -> Self {
-        Bytes { bytes: Vec::new(), offsets: vec![O::default()], nulls: Nulls::default() }
+        Bytes { bytes: Vec::new(), offsets: vec![O::default()], nulls: Nulls::default(), has_overflowed: false }
     }
 }
 
@@ -58,6 +60,25 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         (0..count).for_each(|_| self.bytes.extend_from_slice(value));
         self.offsets.extend((1..=count).map(|copies| O::usize_as(start + copies * value.len())));
         Ok(())
+    }
+
+    /// Appends a value or null `count` times. If it does not fit, the array cannot be finished.
+    pub fn append(&mut self, value: Option<&[u8]>, count: usize) {
+        let appended = match (value, count) {
+            (Some(value), 1) => self.push(value),
+            (Some(value), _) => self.push_repeated(value, count),
+            (None, _) => return self.push_nulls(count),
+        };
+        if appended.is_err() {
+            self.overflow();
+            self.push_nulls(count);
+        }
+    }
+
+    /// Records that a value does not fit.
+    #[cold]
+    pub fn overflow(&mut self) {
+        self.has_overflowed = true;
     }
 
     /// Appends consecutive values at once; `ends` are their ends in `values`.
@@ -120,8 +141,15 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         if self.has_capacity(more) {
             return Ok(());
         }
-        let what = format!("the batch's values would exceed {} bytes; decode fewer messages at once, or ask a large type", Self::LIMIT);
-        Err(Fault::new(Kind::Size, what))
+        Err(Fault::new(Kind::Size, Self::too_large()))
+    }
+
+    fn too_large() -> String {
+        format!("the batch's values would exceed {} bytes; decode fewer messages at once, or ask a large type", Self::LIMIT)
+    }
+
+    fn check_overflow(&self) -> Result<(), ArrowError> {
+        if self.has_overflowed { Err(ArrowError::InvalidArgumentError(Self::too_large())) } else { Ok(()) }
     }
 
     #[inline]
@@ -145,7 +173,11 @@ impl<O: OffsetSizeTrait> Bytes<O> {
                 self.bytes.extend_from_slice(value);
                 self.end_value();
             }
-            _ => self.push_nulls(1),
+            Some(_) => {
+                self.overflow();
+                self.push_nulls(1);
+            }
+            None => self.push_nulls(1),
         }
     }
 
@@ -179,6 +211,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
 
     /// Finishes a string array, null where the parent struct is null.
     pub fn finish_text(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        self.check_overflow()?;
         // An all-null array needs no UTF-8 validation: many envelope columns belong to other producers.
         if self.nulls.all_null(self.len()) {
             let rows = std::mem::take(self).len();
@@ -190,6 +223,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
 
     /// Finishes a binary array, null where the parent struct is null.
     pub fn finish_binary(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        self.check_overflow()?;
         let (offsets, bytes, nulls) = self.take(parent);
         Ok(Arc::new(GenericBinaryArray::<O>::try_new(offsets, bytes, nulls)?))
     }

@@ -132,6 +132,18 @@ impl<'c> Context<'c> {
     }
 }
 
+/// The bytes that a value of a type takes at least: nested and variable-length values only their offsets.
+pub(crate) fn fixed_bytes(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Null => 0,
+        DataType::Boolean => 1,
+        DataType::FixedSizeBinary(length) => usize::try_from(*length).unwrap_or(0),
+        DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => size_of::<i64>(),
+        DataType::Struct(fields) => fields.iter().map(|field| fixed_bytes(field.data_type())).sum(),
+        other => other.primitive_width().unwrap_or(size_of::<i32>()),
+    }
+}
+
 /// Expected growth, extrapolated from the messages so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forecast {

@@ -49,11 +49,13 @@ fn append_all<'v, 'a: 'v>(child: &mut dyn ColumnBuilder, values: impl Iterator<I
 struct Offsets {
     offsets: Vec<i32>,
     nulls: Nulls,
+    /// Whether a value was lost that did not fit: the array cannot be finished.
+    has_overflowed: bool,
 }
 
 impl Offsets {
     fn new() -> Self {
-        Offsets { offsets: vec![0], nulls: Nulls::default() }
+        Offsets { offsets: vec![0], nulls: Nulls::default(), has_overflowed: false }
     }
 
     fn len(&self) -> usize {
@@ -67,7 +69,22 @@ impl Offsets {
     /// The next offset after a value with `length` elements, unless it overflows.
     fn next_offset(&self, length: usize) -> Result<i32> {
         let end = i32::try_from(length).ok().and_then(|length| self.last().checked_add(length));
-        end.ok_or_else(|| Fault::new(Kind::Size, format!("the batch's elements would exceed {}; decode fewer messages at once", i32::MAX)))
+        end.ok_or_else(|| Fault::new(Kind::Size, Self::too_large()))
+    }
+
+    /// The next offset after a copied value with `length` elements. If it overflows, the array cannot be finished.
+    fn copied_offset(&mut self, length: usize) -> Option<i32> {
+        let end = self.next_offset(length).ok();
+        self.has_overflowed |= end.is_none();
+        end
+    }
+
+    fn too_large() -> String {
+        format!("the batch's elements would exceed {}; decode fewer messages at once", i32::MAX)
+    }
+
+    fn check_overflow(&self) -> Result<(), ArrowError> {
+        if self.has_overflowed { Err(ArrowError::InvalidArgumentError(Self::too_large())) } else { Ok(()) }
     }
 
     fn push(&mut self, end: i32, valid: bool) {
@@ -144,7 +161,7 @@ impl ColumnBuilder for Lists {
     fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
         let other = (other as &dyn Any).downcast_ref::<Self>();
         let Some((other, elements)) = other.and_then(|other| Some((other, other.offsets.get(row)?))) else { return self.push_nulls(1) };
-        let Ok(end) = self.offsets.next_offset(elements.len()) else { return self.push_nulls(1) };
+        let Some(end) = self.offsets.copied_offset(elements.len()) else { return self.push_nulls(1) };
         elements.for_each(|element| self.child.copy(other.child.as_ref(), element));
         self.offsets.push(end, true);
     }
@@ -155,6 +172,7 @@ impl ColumnBuilder for Lists {
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        self.offsets.check_overflow()?;
         let (offsets, nulls) = self.offsets.take(parent);
         Ok(Arc::new(ListArray::try_new(self.item.clone(), offsets, self.child.finish(None)?, nulls)?))
     }
@@ -344,7 +362,7 @@ impl ColumnBuilder for Maps {
     fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
         let other = (other as &dyn Any).downcast_ref::<Self>();
         let Some((other, entries)) = other.and_then(|other| Some((other, other.offsets.get(row)?))) else { return self.push_nulls(1) };
-        let Ok(end) = self.offsets.next_offset(entries.len()) else { return self.push_nulls(1) };
+        let Some(end) = self.offsets.copied_offset(entries.len()) else { return self.push_nulls(1) };
         for entry in entries {
             self.keys.copy(&other.keys, entry);
             self.values.copy(other.values.as_ref(), entry);
@@ -359,6 +377,7 @@ impl ColumnBuilder for Maps {
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        self.offsets.check_overflow()?;
         let arrays = vec![self.keys.finish_text(None)?, self.values.finish(None)?];
         let (offsets, nulls) = self.offsets.take(parent);
         let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;

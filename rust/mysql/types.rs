@@ -203,6 +203,17 @@ fn arguments(lower: &str) -> Vec<u32> {
     inner.split(',').map_while(|n| n.trim().parse().ok()).collect()
 }
 
+impl DeclaredType {
+    /// The bytes of the longest text of an enum or set; 0 for other types.
+    fn label_bytes(&self) -> usize {
+        let lengths = self.labels.iter().map(String::len);
+        match self.family {
+            TypeFamily::Set => lengths.map(|length| length + 1).sum(),
+            _ => lengths.max().unwrap_or(0),
+        }
+    }
+}
+
 /// The members of `enum('a','it''s')`: quotes are doubled, and a backslash escapes as in a MySQL string.
 fn labels(text: &str) -> Vec<String> {
     let mut labels = Vec::new();
@@ -253,6 +264,8 @@ pub(crate) struct TypeBlock {
     by_column: Vec<Option<TypeIndex>>,
     /// Whether any type, requested or not, has arguments in parentheses.
     has_lengths: bool,
+    /// The bytes of the longest text that a row's enums and sets have together.
+    label_bytes: usize,
 }
 
 /// Interner of declared types. Messages of a table repeat the same block, so a block is compared before it is parsed.
@@ -374,6 +387,20 @@ impl DeclaredTypes {
         self.blocks.get(block).is_some_and(|block| block.has_lengths)
     }
 
+    /// The bytes of the longest text that the requested enums and sets of a row have together.
+    #[inline]
+    pub fn label_bytes(&self, block: usize) -> usize {
+        self.blocks.get(block).map_or(0, |block| block.label_bytes)
+    }
+
+    /// The bytes of the names and types of all columns of `block`.
+    pub fn entry_bytes(&self, block: usize, keys: &Interner<'_>) -> usize {
+        let entries = self.blocks.get(block).map_or(&[][..], |block| &block.entries);
+        let texts =
+            |(key, id): &(NameId, TypeIndex)| keys.name(*key).len() + self.declared.get(*id).map_or(0, |declared| declared.text.len());
+        entries.iter().map(|entry| texts(entry) + 2 * size_of::<i32>()).sum()
+    }
+
     /// The type that `block` declares for a requested column.
     #[inline]
     pub fn of_column(&self, block: usize, column: usize) -> Option<&DeclaredType> {
@@ -440,7 +467,9 @@ impl DeclaredTypes {
             return block;
         }
         let (entries, by_column) = (self.entries.clone(), self.by_column.clone());
-        self.blocks.push(TypeBlock { raw: raw.into(), entries, by_column, has_lengths: self.has_lengths });
+        let declared = by_column.iter().flatten().filter_map(|id| self.declared.get(*id));
+        let label_bytes = declared.map(DeclaredType::label_bytes).sum();
+        self.blocks.push(TypeBlock { raw: raw.into(), entries, by_column, has_lengths: self.has_lengths, label_bytes });
         self.latest.insert(hint, self.blocks.len() - 1);
         self.blocks.len() - 1
     }

@@ -10,6 +10,7 @@ use crate::error::{Error, Fault, Kind};
 use crate::event::{Envelope, Events, Image, Op, Quirks, ValueFormat};
 use crate::interner::{NameId, Quoting};
 use crate::options::{Layout, Mode};
+use crate::output::budget::kept_bytes;
 use crate::output::builders::{Builder, Rows};
 use crate::output::changes::{self, KeyMoves, PREIMAGE, RowImages};
 use crate::output::envelope::{EnvelopeField, EnvelopeRow};
@@ -82,6 +83,22 @@ impl Scratch<'_> {
     }
 }
 
+/// Messages whose rows exceed the budget.
+#[derive(Default)]
+struct Excess {
+    /// The rows of each, and why they exceed it.
+    messages: Vec<(Range<usize>, Fault)>,
+    /// Whether others would exceed it if all their rows were bad, because bad rows repeat the message.
+    is_close: bool,
+}
+
+/// How much has been appended to a batch.
+struct Position {
+    images: [usize; 5],
+    missing: usize,
+    counts: Vec<u64>,
+}
+
 /// Finished columns of a batch, without the input columns of `keep`.
 pub(crate) struct Finished {
     pub columns: Vec<ArrayRef>,
@@ -120,10 +137,22 @@ impl<'p> Batch<'p> {
         if self.appended == events.rows.len() {
             return Ok(());
         }
-        let selected = self.select_rows(events, scratch);
+        let mut selected = self.select_rows(events, scratch);
         self.appended = events.rows.len();
         let first = self.rows.len() - selected.len();
+        let Excess { messages, is_close } = self.excess(first, events, payloads);
+        self.reject(first, messages, &mut selected, events);
+        // Which rows are bad is known only after their images are appended.
+        let before = is_close.then(|| self.position());
         self.append_images(first, &selected, events, scratch, payloads);
+        if let Some(position) = before {
+            let Excess { messages, .. } = self.excess(first, events, payloads);
+            if !messages.is_empty() {
+                self.return_to(position);
+                self.reject(first, messages, &mut selected, events);
+                self.append_images(first, &selected, events, scratch, payloads);
+            }
+        }
         let rows = self.rows.get_mut(first..).unwrap_or_default();
         if self.plan.mode == Mode::FailFast
             && let Some(error) = rows.iter_mut().find_map(|row| row.error.take())
@@ -160,19 +189,65 @@ impl<'p> Batch<'p> {
             let Some(row) = events.rows.get_mut(*index) else { continue };
             // An event that could not be read becomes exactly one output row.
             let error = row.fault.take().map(|fault| Box::new(fault.into_error(row.dialect, None, row.message)));
-            self.rows.push(OutputRow {
-                message: row.message,
-                index: row.index,
-                op: row.op,
-                op_name,
-                envelope: row.envelope.map_or(EnvelopeRef::None, EnvelopeRef::Event),
-                error,
-                changed: None,
-                missing: 0..0,
-                types: 0..0,
-            });
+            let envelope = row.envelope.map_or(EnvelopeRef::None, EnvelopeRef::Event);
+            self.rows.push(OutputRow { index: row.index, error, ..OutputRow::new(row.message, row.op, op_name, envelope) });
         }
         selected
+    }
+
+    /// Returns the messages whose rows, from `first` on, exceed the budget.
+    fn excess(&self, first: usize, events: &Events<'_, '_, '_>, payloads: &Payloads<'_>) -> Excess {
+        let (budget, mut end) = (&self.plan.budget, 0);
+        let mut excess = Excess::default();
+        for rows in self.rows.get(first..).unwrap_or_default().chunk_by(|one, other| one.message == other.message) {
+            end += rows.len();
+            let [OutputRow { message, .. }, _, ..] = rows else { continue };
+            let (length, input) = (payloads.length(*message), payloads.input);
+            if input.kept.is_empty() && budget.is_ample(length.max(input.received(*message))) {
+                continue;
+            }
+            let corrupt = if self.plan.has_field(EnvelopeField::CorruptRecord) { input.received(*message) } else { 0 };
+            let bad = rows.iter().filter(|row| row.error.is_some()).count();
+            let kept = (rows.len() - 1) * kept_bytes(&input.kept, *message);
+            let bytes = self.bytes_of(rows, events, input) + bad * corrupt + kept;
+            if bytes > budget.bytes(length) {
+                excess.messages.push((end - rows.len()..end, budget.exceeded(rows.len(), bytes, length)));
+            } else {
+                excess.is_close |= bytes + (rows.len() - bad) * corrupt > budget.bytes(length);
+            }
+        }
+        excess
+    }
+
+    /// Returns the bytes that some rows of events take. Consecutive rows usually share an envelope.
+    fn bytes_of(&self, rows: &[OutputRow], events: &Events<'_, '_, '_>, input: &Input<'_>) -> usize {
+        let of_row = |row| self.plan.budget.of_row(self.plan, &envelope_row(row, events, &|_| None, input), events);
+        let runs = rows.chunk_by(|one, other| one.envelope == other.envelope);
+        runs.map(|run| run.first().map_or(0, of_row) * run.len()).sum()
+    }
+
+    /// Replaces the rows of each message that exceeds the budget by one error row.
+    fn reject(&mut self, first: usize, excess: Vec<(Range<usize>, Fault)>, selected: &mut SelectedRows, events: &Events<'_, '_, '_>) {
+        for (rows, fault) in excess.into_iter().rev() {
+            let Some((index, ..)) = selected.get(rows.start) else { continue };
+            let (index, Some(row)) = (*index, events.rows.get(*index)) else { continue };
+            let error = Some(Box::new(fault.into_error(row.dialect, None, row.message)));
+            let row = OutputRow { error, ..OutputRow::new(row.message, Op::Error, Op::Error.name(), EnvelopeRef::None) };
+            selected.splice(rows.clone(), [(index, row.op_name, [None, None])]);
+            self.rows.splice(first + rows.start..first + rows.end, [row]);
+        }
+    }
+
+    /// Returns how much has been appended.
+    fn position(&self) -> Position {
+        Position { images: self.images.each_ref().map(Images::rows), missing: self.missing.len(), counts: self.missing_counts.clone() }
+    }
+
+    /// Drops what has been appended since a position.
+    fn return_to(&mut self, position: Position) {
+        self.images.iter_mut().zip(position.images).for_each(|(images, rows)| images.truncate(rows));
+        self.missing.truncate(position.missing);
+        self.missing_counts = position.counts;
     }
 
     /// Applies the filter. The result for the last table is cached, because consecutive rows usually share it.
@@ -273,7 +348,7 @@ impl<'p> Batch<'p> {
     fn record_changes<'a>(&mut self, first: usize, selected: &SelectedRows, events: &Events<'a, '_, '_>, scratch: &mut Scratch<'a>) {
         let Scratch { before, after, .. } = scratch;
         for ((index, ..), out) in selected.iter().zip(self.rows.iter_mut().skip(first)) {
-            let row = events.rows.get(*index).filter(|row| row.op == Op::Update);
+            let row = events.rows.get(*index).filter(|row| row.op == Op::Update && out.op == Op::Update);
             let Some((old, new)) = row.and_then(|row| row.before.as_ref().zip(row.after.as_ref())) else { continue };
             before.load(old, events);
             after.load(new, events);

@@ -114,10 +114,10 @@ impl Builder {
     pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         match self {
             Builder::Text(TextGetter::Row(get), bytes) => {
-                rows.rows.iter().for_each(|row| push_bytes(bytes, get(row).map(str::as_bytes)));
+                rows.rows.iter().for_each(|row| bytes.append(get(row).map(str::as_bytes), 1));
             }
             Builder::Text(TextGetter::Envelope(get), bytes) => {
-                rows.runs().for_each(|(row, count)| push_text(bytes, row.envelope.and_then(*get), count))
+                rows.runs().for_each(|(row, count)| bytes.append(row.envelope.and_then(*get).map(str::as_bytes), count))
             }
             Builder::Number(getter, numbers) => numbers.extend(*getter, rows),
             Builder::Time(getter, numbers) => numbers.extend(*getter, rows),
@@ -127,7 +127,7 @@ impl Builder {
             }
             Builder::Flag(getter, values, nulls) => extend_flags(*getter, values, nulls, rows),
             Builder::CorruptRecord(bytes) if !rows.has_errors => bytes.push_nulls(rows.rows.len()),
-            Builder::CorruptRecord(bytes) => rows.rows.iter().for_each(|row| push_bytes(bytes, row.corrupt)),
+            Builder::CorruptRecord(bytes) => rows.rows.iter().for_each(|row| bytes.append(row.corrupt, 1)),
             Builder::PrimaryKey(lists) => {
                 for (row, count) in rows.runs() {
                     lists.push_repeated(row.primary_key.map(|keys| rows.names(keys)), count);
@@ -226,24 +226,6 @@ fn finish_struct(fields: Fields, builders: &mut [Builder], validity: &mut Validi
     Ok(Arc::new(StructArray::try_new(fields, arrays, validity.finish())?))
 }
 
-/// Appends the same text `count` times. Text beyond the capacity of 32-bit offsets is null: such a message fits into no column
-/// of the batch.
-#[inline]
-fn push_text(bytes: &mut Bytes<i32>, text: Option<&str>, count: usize) {
-    match text {
-        Some(text) if bytes.push_repeated(text.as_bytes(), count).is_ok() => {}
-        Some(text) => (0..count).for_each(|_| push_bytes(bytes, Some(text.as_bytes()))),
-        None => bytes.push_nulls(count),
-    }
-}
-
-#[inline]
-fn push_bytes(bytes: &mut Bytes<i32>, value: Option<&[u8]>) {
-    if value.is_none_or(|value| bytes.push(value).is_err()) {
-        bytes.push_nulls(1);
-    }
-}
-
 fn extend_flags(getter: Getter<bool>, values: &mut Vec<bool>, nulls: &mut Nulls, rows: &Rows<'_, '_, '_, '_>) {
     let mut push = |flag: Option<bool>, count: usize| {
         if flag.is_none() {
@@ -334,11 +316,13 @@ impl Validity {
 struct Offsets {
     offsets: Vec<i32>,
     nulls: Nulls,
+    /// Whether entries were lost that did not fit: the array cannot be finished.
+    has_overflowed: bool,
 }
 
 impl Default for Offsets {
     fn default() -> Self {
-        Offsets { offsets: vec![0], nulls: Nulls::default() }
+        Offsets { offsets: vec![0], nulls: Nulls::default(), has_overflowed: false }
     }
 }
 
@@ -348,13 +332,19 @@ impl Offsets {
         if !is_valid {
             self.nulls.push(self.offsets.len() - 1, 1);
         }
+        self.has_overflowed |= i32::try_from(end).is_err();
         self.offsets.push(i32::try_from(end).unwrap_or(i32::MAX));
     }
 
-    fn take(&mut self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
-        let Offsets { offsets, mut nulls } = std::mem::take(self);
+    fn take(&mut self) -> Result<(OffsetBuffer<i32>, Option<NullBuffer>), ArrowError> {
+        let Offsets { offsets, mut nulls, has_overflowed } = std::mem::take(self);
+        if has_overflowed {
+            let what =
+                "the batch's lists or maps of names and types would exceed 2147483647 bytes or entries; decode fewer messages at once";
+            return Err(ArrowError::InvalidArgumentError(what.into()));
+        }
         let nulls = nulls.finish(offsets.len() - 1);
-        (OffsetBuffer::new(offsets.into()), nulls)
+        Ok((OffsetBuffer::new(offsets.into()), nulls))
     }
 }
 
@@ -368,7 +358,7 @@ pub(crate) struct Lists {
 impl Lists {
     fn push<'n>(&mut self, names: Option<impl Iterator<Item = &'n str>>) {
         let is_valid = names.is_some();
-        names.into_iter().flatten().for_each(|name| push_bytes(&mut self.names, Some(name.as_bytes())));
+        names.into_iter().flatten().for_each(|name| self.names.append(Some(name.as_bytes()), 1));
         self.offsets.push(self.names.len(), is_valid);
     }
 
@@ -384,7 +374,7 @@ impl Lists {
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let (offsets, nulls) = self.offsets.take();
+        let (offsets, nulls) = self.offsets.take()?;
         Ok(Arc::new(ListArray::try_new(list_item(), offsets, self.names.finish_text(None)?, nulls)?))
     }
 }
@@ -408,6 +398,8 @@ impl Maps<StringBuilder> {
             self.keys.append_value(name);
             self.values.append_value(declared);
             self.entries += 1;
+        } else {
+            self.offsets.has_overflowed = true;
         }
     }
 }
@@ -480,8 +472,8 @@ impl<V> Maps<V> {
         while left > 0 {
             let block = map.block.as_ref().filter(|_| left >= BLOCK_ROWS);
             let (count, (keys, values)) = block.map_or((1, &map.single), |block| (BLOCK_ROWS, block));
-            // Entries that do not fit are omitted: such a message fits into no column of the batch.
             let fits = can_append(&self.keys, keys) && append(&mut self.values, values) && self.keys.append_array(keys).is_ok();
+            self.offsets.has_overflowed |= !fits;
             let entries = if fits { keys.len() / count } else { 0 };
             for _ in 0..count {
                 self.entries += entries;
@@ -495,7 +487,7 @@ impl<V> Maps<V> {
         let keys: ArrayRef = Arc::new(self.keys.finish());
         self.entries = 0;
         let entries = StructArray::try_new(map_fields(value_type.clone()), vec![keys, values], None)?;
-        let (offsets, nulls) = self.offsets.take();
+        let (offsets, nulls) = self.offsets.take()?;
         Ok(Arc::new(MapArray::try_new(map_entries(value_type), offsets, entries, nulls, false)?))
     }
 }

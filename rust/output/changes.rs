@@ -1,6 +1,9 @@
 //! Maps a change to output rows, by layout.
 
+use hashbrown::HashSet;
+
 use crate::event::{Events, Image, Op, Row};
+use crate::interner::NameId;
 use crate::options::Layout;
 use crate::output::images::ImageByName;
 use crate::value::Value;
@@ -52,18 +55,32 @@ pub(crate) fn rows<'a>(
 pub(crate) struct KeyMoves<'a> {
     before: ImageByName<'a>,
     after: ImageByName<'a>,
+    /// The names of the last envelope's key.
+    key: (Option<usize>, HashSet<NameId>),
 }
 
 impl<'a> KeyMoves<'a> {
     fn moves(&mut self, row: &Row, events: &Events<'a, '_, '_>) -> bool {
         let (Some(before), Some(after)) = (&row.before, &row.after) else { return false };
-        let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
-        let names = envelope.and_then(|envelope| events.names.get(envelope.primary_key.clone()?)).unwrap_or_default();
+        self.load_key(row, events);
         self.before.load(before, events);
         self.after.load(after, events);
-        names.iter().any(|name| match (self.before.value(*name), self.after.value(*name)) {
+        let mut names = self.before.order().filter(|name| self.key.1.contains(name));
+        names.any(|name| match (self.before.value(name), self.after.value(name)) {
             (Value::Missing, _) | (_, Value::Missing) => false,
             (before, after) => !before.same(&after),
         })
+    }
+
+    /// Loads the key of a row's envelope, which the rows of a message share.
+    fn load_key(&mut self, row: &Row, events: &Events<'a, '_, '_>) {
+        if row.envelope.is_some() && self.key.0 == row.envelope {
+            return;
+        }
+        let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
+        let names = envelope.and_then(|envelope| events.names.get(envelope.primary_key.clone()?)).unwrap_or_default();
+        self.key.0 = row.envelope;
+        self.key.1.clear();
+        self.key.1.extend(names);
     }
 }

@@ -66,7 +66,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    fn data_type(&self, images: &DataType) -> DataType {
+    pub fn data_type(&self, images: &DataType) -> DataType {
         match self {
             Content::Text(_) => DataType::Utf8,
             Content::Number(_) => DataType::Int64,

@@ -1,6 +1,7 @@
 //! From events to a record batch: the output rows and columns of a change, and their builders.
 
 pub(crate) mod batch;
+pub(crate) mod budget;
 mod builders;
 pub(crate) mod changes;
 pub(crate) mod envelope;

@@ -10,6 +10,7 @@ use crate::error::Fault;
 use crate::event::{Events, Wants};
 use crate::mysql::types::DeclaredType;
 use crate::options::{Filter, Layout, Mode, Options, TableSchema, named};
+use crate::output::budget::Budget;
 use crate::output::envelope::EnvelopeField;
 use crate::output::fields::map_type;
 use crate::output::images::{Images, Map, Table};
@@ -32,6 +33,8 @@ pub(crate) struct Plan {
     pub value_options: Vec<ValueOptions>,
     /// Settings of the connector that wrote values in Kafka Connect's encodings.
     pub modes: Modes,
+    /// Bound of the memory that a message's rows take.
+    pub budget: Budget,
 }
 
 impl Plan {
@@ -47,6 +50,7 @@ impl Plan {
             filter: Filter::new(options)?,
             field_bits: fields.iter().fold(0, |bits, field| bits | 1 << *field as u32),
             missing_is_error: options.missing_is_error,
+            budget: Budget::new(options.max_expansion, &fields, table.as_ref(), images_per_row(options.layout, &fields)),
             table,
             fields,
         };
@@ -200,6 +204,12 @@ fn envelope_fields(options: &Options) -> Result<Vec<EnvelopeField>, String> {
         fields.push(field);
     }
     Ok(fields)
+}
+
+/// Returns the number of row images in an output row.
+fn images_per_row(layout: Layout, fields: &[EnvelopeField]) -> usize {
+    let is_image = |field: &&EnvelopeField| matches!(field, EnvelopeField::Before | EnvelopeField::After);
+    if layout == Layout::Change { fields.iter().filter(is_image).count() } else { 1 }
 }
 
 /// Whether a field's type is nested at most `levels` deep.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, PrimitiveArray};
+use arrow_array::{Array, ArrayRef, PrimitiveArray};
 
 use crate::dialect::SchemaSnapshot;
 use crate::error::Error;
@@ -18,11 +18,18 @@ pub(crate) struct Input<'a> {
     pub keys: Option<Vec<Option<&'a [u8]>>>,
     /// Kafka offsets, if the input has them.
     pub offsets: Option<&'a PrimitiveArray<Int64Type>>,
+    /// The columns that are copied to the output rows.
+    pub kept: Vec<ArrayRef>,
     /// The schemas of messages that refer to them.
     pub schemas: &'a SchemaSnapshot,
 }
 
 impl<'a> Input<'a> {
+    /// Returns the bytes of a message before it is expanded.
+    pub fn received(&self, message: usize) -> usize {
+        self.messages.get(message).and_then(|message| *message).map_or(0, <[u8]>::len)
+    }
+
     pub fn key(&self, message: usize) -> Option<&'a [u8]> {
         *self.keys.as_ref()?.get(message)?
     }
@@ -36,9 +43,15 @@ impl<'a> Input<'a> {
 pub(crate) struct Payloads<'b> {
     pub first: usize,
     pub texts: &'b [&'b [u8]],
+    pub input: &'b Input<'b>,
 }
 
 impl Payloads<'_> {
+    /// Returns the bytes of an expanded message.
+    pub fn length(&self, message: usize) -> usize {
+        message.checked_sub(self.first).and_then(|at| self.texts.get(at)).map_or(0, |text| text.len())
+    }
+
     /// Returns the offset of a part of a message in the message.
     pub fn byte(&self, message: usize, part: &[u8]) -> Option<usize> {
         let body = self.texts.get(message.checked_sub(self.first)?)?;
@@ -66,6 +79,13 @@ pub(crate) struct OutputRow {
     pub types: Range<usize>,
 }
 
+impl OutputRow {
+    /// A row of a message's first change.
+    pub fn new(message: usize, op: Op, op_name: &'static str, envelope: EnvelopeRef) -> Self {
+        OutputRow { message, index: 0, op, op_name, envelope, error: None, changed: None, missing: 0..0, types: 0..0 }
+    }
+}
+
 /// The envelope that the messages of a table share, without its source.
 pub(crate) struct TableEnvelope {
     pub envelope: Envelope<'static>,
@@ -73,7 +93,7 @@ pub(crate) struct TableEnvelope {
 }
 
 /// Reference to the envelope of a row.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum EnvelopeRef {
     /// The message could not be read.
     None,

@@ -11,7 +11,7 @@ use crate::dialect::Dialect;
 use crate::dialect::spec::Place;
 use crate::event::{Events, Source};
 use crate::output::batch::{Batch, DISCARDED};
-use crate::output::row::TableEnvelope;
+use crate::output::row::{Payloads, TableEnvelope};
 use crate::wire::json;
 
 /// Templates of one call, looked up by the table's name.
@@ -113,13 +113,20 @@ impl Templates {
     }
 
     /// Reads a message by a matching template of its slot. If none matches, nothing has changed.
-    pub fn read<'a>(&mut self, slot: usize, message: &Incoming<'a>, batch: &mut Batch<'_>, events: &mut Events<'a, '_, '_>) -> bool {
+    pub fn read<'a>(
+        &mut self,
+        slot: usize,
+        message: &Incoming<'a>,
+        batch: &mut Batch<'_>,
+        events: &mut Events<'a, '_, '_>,
+        payloads: &Payloads<'_>,
+    ) -> bool {
         let Some(templates) = self.slots.get(slot).map(|slot| slot.templates) else { return false };
         let rows = [0, 1].map(|image| batch.images.get(image).map_or(0, |images| images.rows()));
         for (at, number) in templates.iter().enumerate() {
             let Some(number) = usize::from(*number).checked_sub(1) else { continue };
             let Some(template) = self.templates.get_mut(number) else { continue };
-            if template.read(number, message, batch, events, &mut self.buffers).is_some() {
+            if template.read(number, message, batch, events, payloads, &mut self.buffers).is_some() {
                 let is_first_match = !std::mem::replace(&mut template.has_matched, true);
                 self.record_match(slot, at, is_first_match);
                 batch.metrics.templated += 1;

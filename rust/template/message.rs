@@ -9,13 +9,19 @@ use super::{Segment, Template};
 use crate::dialect::spec::{Before, Hole};
 use crate::event::{Events, Op, Source};
 use crate::interner::NameId;
+use crate::mysql::types::DeclaredTypes;
 use crate::options::Layout;
 use crate::output::batch::{Batch, DISCARDED, OUT_AFTER, OUT_BEFORE, PENDING_AFTER, PENDING_BEFORE};
+use crate::output::budget::kept_bytes;
 use crate::output::changes::{POSTIMAGE, PREIMAGE};
-use crate::output::envelope::EnvelopeField;
+use crate::output::envelope::{EnvelopeField, EnvelopeRow};
 use crate::output::images::Images;
-use crate::output::row::{EnvelopeRef, OutputRow};
+use crate::output::plan::Plan;
+use crate::output::row::{EnvelopeRef, OutputRow, Payloads};
 use crate::wire::json::same_values;
+
+/// The number of columns that a key of MySQL may have.
+const MAX_KEY_COLUMNS: usize = 16;
 
 /// Message that may match a template.
 #[derive(Clone, Copy)]
@@ -25,6 +31,8 @@ pub(crate) struct Incoming<'a> {
     pub key: Option<&'a [u8]>,
     /// Index in the input.
     pub index: usize,
+    /// The number of rows that it may have, by its bytes before it was expanded.
+    pub max_rows: usize,
     pub lenient: bool,
 }
 
@@ -96,7 +104,8 @@ impl ImageRows {
         self.missing.clear();
     }
 
-    fn end_row(&mut self, plan: &RowPlan, walked: WalkResult, requested: Requested) {
+    /// Ends a row; `None` if the message has more of them than it may.
+    fn end_row(&mut self, plan: &RowPlan, walked: WalkResult, requested: Requested) -> Option<()> {
         self.count += 1;
         self.are_complete &= walked.is_complete;
         self.are_ordered &= walked.is_ordered;
@@ -109,14 +118,16 @@ impl ImageRows {
             self.missing.values.get_mut(start..).unwrap_or_default().sort_unstable();
             self.missing.end_row();
         }
+        (self.count <= requested.max_rows).then_some(())
     }
 }
 
-/// Metadata requested in addition to the images.
+/// Metadata requested in addition to the images, and the number of rows that the message may have.
 #[derive(Clone, Copy)]
 struct Requested {
     spans: bool,
     missing: bool,
+    max_rows: usize,
 }
 
 /// State of reading one message.
@@ -149,6 +160,7 @@ impl Template {
         message: &Incoming<'a>,
         batch: &mut Batch<'_>,
         events: &mut Events<'a, '_, '_>,
+        payloads: &Payloads<'_>,
         buffers: &mut Buffers,
     ) -> Option<()> {
         let source = events.sources.len();
@@ -162,7 +174,7 @@ impl Template {
             message,
             buffers,
         });
-        let added = matched.and_then(|matched| matched.add(batch));
+        let added = matched.filter(|matched| matched.fits(batch.plan, events, payloads)).and_then(|matched| matched.add(batch));
         if added.is_none() {
             events.sources.truncate(source);
         }
@@ -189,7 +201,11 @@ impl Template {
         let mut reader = MessageReader {
             template: self,
             env: Env { text: message.text, lenient: message.lenient, plan, types: events.types, arena: events.arena },
-            requested: Requested { spans: spans && self.passes && may_be_update, missing: batch.wants_missing() && self.passes },
+            requested: Requested {
+                spans: spans && self.passes && may_be_update,
+                missing: batch.wants_missing() && self.passes,
+                max_rows: self.max_rows(message, plan, events.types),
+            },
             op,
             batch,
             buffers,
@@ -205,6 +221,16 @@ impl Template {
             reader.flat_row()?;
         }
         reader.checked_op()
+    }
+
+    /// The number of rows that a message may have, apart from the texts that each of them repeats.
+    #[inline]
+    fn max_rows(&self, message: &Incoming<'_>, plan: &Plan, types: &DeclaredTypes) -> usize {
+        if plan.budget.is_ample(message.text.len()) {
+            return usize::MAX;
+        }
+        let labels = self.envelope.envelope.types.map_or(0, |block| types.label_bytes(block));
+        plan.budget.max_template_rows(message.text.len(), labels).min(message.max_rows)
     }
 
     /// The row change in the last bytes: `..."UPDATE"}`.
@@ -368,7 +394,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
             Images::Map(map) => template.row.read_map(at, map, &mut rows.seen, env, spans),
             Images::None => template.row.skip(at, &mut rows.seen, env, spans),
         }?;
-        rows.end_row(&template.row, walked, *requested);
+        rows.end_row(&template.row, walked, *requested)?;
         Some(walked.end)
     }
 
@@ -448,8 +474,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
         }
         writer.end_row(&template.row)?;
         let walked = WalkResult { end: env.text.len(), is_ordered: true, is_complete: true };
-        rows.end_row(&template.row, walked, *requested);
-        Some(())
+        rows.end_row(&template.row, walked, *requested)
     }
 
     /// Reads a row whose columns are elements, with its before image.
@@ -471,12 +496,12 @@ impl<'a> MessageReader<'_, '_, 'a> {
             Some((images, old)) => {
                 let mut before_writer = ImageWriter { images, spans: requested.spans.then_some(&mut old.spans.values) };
                 let walked = template.elements.read(at, &template.row, env, &mut after_writer, Some(&mut before_writer))?;
-                old.end_row(&template.row, walked, *requested);
+                old.end_row(&template.row, walked, *requested)?;
                 walked
             }
             None => template.elements.read(at, &template.row, env, &mut after_writer, None)?,
         };
-        rows.end_row(&template.row, walked, *requested);
+        rows.end_row(&template.row, walked, *requested)?;
         Some(walked.end)
     }
 
@@ -522,6 +547,26 @@ struct MatchedMessage<'r, 'a> {
 }
 
 impl MatchedMessage<'_, '_> {
+    /// Whether the rows are within the budget; if not, the ordinary reader makes the error.
+    fn fits(&self, plan: &Plan, events: &Events<'_, '_, '_>, payloads: &Payloads<'_>) -> bool {
+        let (count, length, kept) = (self.buffers.count(), self.message.text.len(), &payloads.input.kept);
+        if count <= 1 || !self.template.passes || kept.is_empty() && plan.budget.is_ample(length) {
+            return true;
+        }
+        let shared = &self.template.envelope;
+        let rows = count * output_rows(self.op, plan.layout, self.buffers.before.count > 0).count();
+        let row = OutputRow::new(self.message.index, self.op, self.op.name(), EnvelopeRef::None);
+        let row = EnvelopeRow {
+            row: &row,
+            envelope: Some(&shared.envelope),
+            source: events.sources.get(self.source),
+            primary_key: shared.primary_key.as_deref(),
+            corrupt: None,
+        };
+        let bytes = rows * plan.budget.of_row(plan, &row, events) + (rows - 1) * kept_bytes(kept, self.message.index);
+        bytes <= plan.budget.bytes(length)
+    }
+
     /// Adds the rows, whose images have been appended.
     fn add(&self, batch: &mut Batch<'_>) -> Option<()> {
         let count = self.buffers.count();
@@ -641,6 +686,10 @@ impl MatchedMessage<'_, '_> {
     /// Whether the key of any row changed.
     fn changes_key(&self, count: usize) -> bool {
         let key = self.template.envelope.primary_key.as_deref().unwrap_or_default();
+        // A key that MySQL does not allow: the ordinary reader looks its names up.
+        if key.len() > MAX_KEY_COLUMNS {
+            return true;
+        }
         let is_key = |span: &Span| self.template.row.cells.get(span.cell).is_some_and(|cell| key.contains(&cell.id));
         (0..count).any(|row| {
             self.value_spans(row).any(|(before, after)| before.is_some_and(|before| is_key(&after) && self.differs(before, after)))
