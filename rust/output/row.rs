@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, PrimitiveArray};
+use hashbrown::HashMap;
 
 use crate::dialect::SchemaSnapshot;
 use crate::error::Error;
@@ -20,9 +21,22 @@ pub(crate) struct Input<'a> {
     pub offsets: Option<&'a PrimitiveArray<Int64Type>>,
     /// The schemas of messages that refer to them.
     pub schemas: &'a SchemaSnapshot,
+    /// Why stored messages could not be read, by the index of the message that refers to each.
+    pub unread: HashMap<usize, &'a str>,
 }
 
 impl<'a> Input<'a> {
+    /// Replaces messages by those that they refer to.
+    pub fn replace(&mut self, stored: &'a HashMap<usize, Result<&[u8], String>>) {
+        for (index, stored) in stored {
+            match (stored, self.messages.get_mut(*index)) {
+                (Ok(stored), Some(message)) => *message = Some(stored),
+                (Err(why), Some(_)) => drop(self.unread.insert(*index, why)),
+                (_, None) => {}
+            }
+        }
+    }
+
     pub fn key(&self, message: usize) -> Option<&'a [u8]> {
         *self.keys.as_ref()?.get(message)?
     }

@@ -104,7 +104,7 @@ def _bytes(text: str) -> int:
 
 def _parser(annotation: str) -> Callable[[str], Any]:
     """How text becomes an argument of this type."""
-    by_type = {"bool": _flag, "Sequence": _names, "Mapping": _json, "list": _json}
+    by_type = {"bool": _flag, "int": _bytes, "Sequence": _names, "Mapping": _json, "list": _json}
     return next((parse for name, parse in by_type.items() if annotation.startswith(name)), str)
 
 
