@@ -15,8 +15,8 @@ use crate::dialect::{
     self, Caches, DEBEZIUM_AVRO, Dialect, DialectOptions, Read, ReadContext, SchemaSnapshot, Wire, begins_like_message, claim_check,
     schema_id, without_schema_id,
 };
-use crate::error::{Error, Fault, Kind, Result};
-use crate::event::{Capacity, Events, Interned, Op};
+use crate::error::{Error, Fault, Kind, MAX_TEXT, Result, shortened};
+use crate::event::{Capacity, Envelope, Events, Interned, Op};
 use crate::interner::{ColumnNames, Interner, MemberNames};
 use crate::mysql::types::{DeclaredType, DeclaredTypes};
 use crate::options::{Layout, Options};
@@ -75,17 +75,26 @@ impl From<Error> for DecodeError {
 
 impl From<String> for DecodeError {
     fn from(what: String) -> Self {
-        DecodeError::Input(what)
+        DecodeError::Input(shortened(&what, MAX_TEXT).into_owned())
     }
 }
 
 impl From<ArrowError> for DecodeError {
     fn from(error: ArrowError) -> Self {
-        DecodeError::Input(match error {
-            ArrowError::InvalidArgumentError(what) => what,
-            error => error.to_string(),
-        })
+        match error {
+            ArrowError::InvalidArgumentError(what) => what.into(),
+            error => error.to_string().into(),
+        }
     }
+}
+
+/// What messages refer to and the caller fetched, or why it could not.
+#[derive(Debug, Default)]
+pub struct Fetched<'f> {
+    /// Why schemas could not be fetched, by their ids.
+    pub schemas: HashMap<u32, String>,
+    /// The stored messages of claim checks, by the index of the message that refers to each.
+    pub messages: HashMap<usize, Result<&'f [u8], String>>,
 }
 
 /// An expanded message, or the fault that prevents its expansion.
@@ -206,6 +215,7 @@ impl Decoder {
         let plan = Plan::new(&options)?;
         let names = plan.table.iter().flat_map(|table| table.iter()).map(|field| field.name().as_str());
         let columns = ColumnNames::new(names, options.case_sensitive).map_err(|name| format!("schema: column {name:?} stands twice"))?;
+        check_no_nul(plan.table.as_ref())?;
         check_column_options(&options, &columns)?;
         let fields = output_fields(&plan);
         check_names(&fields, &options.keep)?;
@@ -237,25 +247,27 @@ impl Decoder {
 
     /// Decodes an array of messages, or a struct array (a record batch) with a column of messages.
     pub fn decode(&self, values: &dyn Array) -> Result<RecordBatch, DecodeError> {
-        self.decode_without(values, HashMap::new())
+        self.decode_with(values, &Fetched::default())
     }
 
-    /// Decodes messages of which some schemas could not be fetched: the reason by the schema's id, for the errors of these messages.
-    pub fn decode_without(&self, values: &dyn Array, unfetched: HashMap<u32, String>) -> Result<RecordBatch, DecodeError> {
-        let schemas = self.dialect_options.writer_schemas.snapshot(unfetched);
-        let finished = self.run(&self.input(values, &schemas)?)?;
+    /// Decodes messages of which some refer to what the caller fetched.
+    pub fn decode_with(&self, values: &dyn Array, fetched: &Fetched<'_>) -> Result<RecordBatch, DecodeError> {
+        let schemas = self.dialect_options.writer_schemas.snapshot(fetched.schemas.clone());
+        let mut input = self.input(values, &schemas)?;
+        input.replace(&fetched.messages);
+        let finished = self.run(&input)?;
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&finished.metrics);
         self.assemble(finished, values.as_any().downcast_ref())
     }
 
-    /// Returns the claim checks, which refer to messages too large for Kafka: the index of each such message, and the location of
-    /// the stored one.
+    /// Returns the claim checks of the selected tables, which refer to messages too large for Kafka: the index of each such message,
+    /// and the location of the stored one.
     pub fn claim_checks(&self, values: &dyn Array) -> Result<Vec<(usize, String)>, DecodeError> {
         let mut found = Vec::new();
         let schemas = SchemaSnapshot::default();
         self.each_chunk(&self.input(values, &schemas)?, |events| {
             for row in &events.rows {
-                let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
+                let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope)).filter(|envelope| self.selects(envelope));
                 if let Some(location) = envelope.and_then(|envelope| envelope.claim_check.as_deref()) {
                     found.push((row.message, location.to_owned()));
                 }
@@ -263,6 +275,12 @@ impl Decoder {
             Ok(())
         })?;
         Ok(found)
+    }
+
+    /// Whether the filters of databases and tables let a message pass.
+    fn selects(&self, envelope: &Envelope<'_>) -> bool {
+        let (database, table) = (envelope.database.as_deref(), envelope.table.as_deref());
+        self.plan.filter.passes(database.unwrap_or_default(), table.unwrap_or_default())
     }
 
     /// Returns the ids of the schemas that messages or their keys refer to and that are not known, in their order.
@@ -304,7 +322,8 @@ impl Decoder {
     /// Returns the messages, with the keys and offsets of a struct array.
     fn input<'v>(&self, values: &'v dyn Array, schemas: &'v SchemaSnapshot) -> Result<Input<'v>, DecodeError> {
         let Some(columns) = values.as_any().downcast_ref::<StructArray>() else {
-            return Ok(Input { messages: bytes_of(values)?, keys: None, offsets: None, kept: Vec::new(), schemas });
+            let (kept, unread) = (Vec::new(), HashMap::new());
+            return Ok(Input { messages: bytes_of(values)?, keys: None, offsets: None, kept, schemas, unread });
         };
         let keys =
             self.options.key.as_ref().map(|key| bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}"))).transpose()?;
@@ -315,7 +334,7 @@ impl Decoder {
         }
         // An absent column is an error of the output.
         let kept = self.options.keep.iter().filter_map(|name| columns.column_by_name(name).cloned()).collect();
-        Ok(Input { messages, keys, offsets, kept, schemas })
+        Ok(Input { messages, keys, offsets, kept, schemas, unread: HashMap::new() })
     }
 
     fn run(&self, input: &Input<'_>) -> Result<Finished, DecodeError> {
@@ -360,11 +379,7 @@ impl Decoder {
             let mut image_by_name = ImageByName::default();
             for row in &events.rows {
                 let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
-                let passes = self
-                    .plan
-                    .filter
-                    .passes(envelope.database.as_deref().unwrap_or_default(), envelope.table.as_deref().unwrap_or_default());
-                let block = envelope.types.filter(|_| passes).and_then(|block| events.types.block(block));
+                let block = envelope.types.filter(|_| self.selects(envelope)).and_then(|block| events.types.block(block));
                 row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| image_by_name.load(image, events));
                 for (key, id) in block.map_or(&[][..], |block| &block.entries) {
                     if let Some(declared) = events.types.declared(*id) {
@@ -389,12 +404,13 @@ impl Decoder {
     fn payloads<'a>(&self, input: &Input<'a>, at: usize) -> Vec<Payload<'a>> {
         let mut payloads = Vec::new();
         let mut bytes = 0;
-        for message in input.messages.get(at..).unwrap_or_default() {
-            let payload = match message {
+        for (index, message) in input.messages.iter().enumerate().skip(at) {
+            let payload = match (input.unread.get(&index), message) {
+                (Some(why), _) => unread(why),
                 // A message without bytes says as much as null.
-                None => Payload::Tombstone,
-                Some([]) if !self.is_keyed() => Payload::Tombstone,
-                Some(message) => self.expand(message),
+                (_, None) => Payload::Tombstone,
+                (_, Some([])) if !self.is_keyed() => Payload::Tombstone,
+                (_, Some(message)) => self.expand(message),
             };
             bytes += payload.bytes().len();
             payloads.push(payload);
@@ -503,6 +519,10 @@ impl Decoder {
     }
 }
 
+fn unread(why: &str) -> Payload<'static> {
+    Payload::Invalid(Cell::new(Some(Fault::new(Kind::Envelope, format!("the stored message cannot be read: {why}")))))
+}
+
 fn unknown_dialect(name: &str) -> String {
     let names = dialect::DIALECTS.iter().flat_map(|dialect| std::iter::once(&dialect.name).chain(dialect.aliases)).copied();
     format!("dialect: unknown {name:?}; allowed are auto, {}", names.collect::<Vec<_>>().join(", "))
@@ -514,6 +534,15 @@ pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
     match claim_check::unwrap(&expanded) {
         Some(Ok(stored)) => dialect::detect(&stored.value),
         _ => dialect::detect(&expanded),
+    }
+}
+
+/// Arrow's C interface has no names with U+0000, nor has MySQL.
+fn check_no_nul(table: Option<&Fields>) -> Result<(), String> {
+    let table = Schema::new(table.cloned().unwrap_or_else(Fields::empty));
+    match table.flattened_fields().into_iter().find(|field| field.name().contains('\0')) {
+        Some(field) => Err(format!("schema: column {:?} has U+0000 in its name", field.name())),
+        None => Ok(()),
     }
 }
 

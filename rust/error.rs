@@ -3,6 +3,7 @@
 //! A [`Fault`] is created close to the bytes, with only local knowledge: a kind, a description, an offset. It becomes an
 //! [`Error`] where the message, the dialect and the field are known. The success path pays for neither.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::named::named_enum;
@@ -109,16 +110,34 @@ impl Fault {
     /// Converts to the error of the message in `row`.
     pub fn into_error(self, dialect: &'static str, column: Option<String>, row: usize) -> Error {
         let FaultParts { kind, what, field, byte } = *self.0;
+        let (field, what) = (shortened(&field, MAX_FIELD), shortened(&what, MAX_TEXT));
         let message = if field.is_empty() { format!("{dialect}: {what}") } else { format!("{dialect}: {field}: {what}") };
         Error { kind, message, dialect, column, byte, row }
     }
 }
 
-/// Quotes a text for an error, truncated at a character boundary.
+/// Limits of the texts of an error, in characters: names and values in a message may be as long as the message.
+const MAX_FIELD: usize = 200;
+pub(crate) const MAX_TEXT: usize = 1000;
+
+/// Truncates a text of an error.
+pub(crate) fn shortened(text: &str, max_chars: usize) -> Cow<'_, str> {
+    match truncated(text, max_chars) {
+        None => Cow::Borrowed(text),
+        Some(start) => Cow::Owned(format!("{start}... ({} bytes)", text.len())),
+    }
+}
+
+/// Quotes a text for an error, truncated.
 pub(crate) fn excerpt(text: &str) -> String {
     const MAX_CHARS: usize = 80;
-    match text.char_indices().nth(MAX_CHARS) {
+    match truncated(text, MAX_CHARS) {
         None => format!("{text:?}"),
-        Some((end, _)) => format!("{:?}... ({} bytes)", text.get(..end).unwrap_or_default(), text.len()),
+        Some(start) => format!("{start:?}... ({} bytes)", text.len()),
     }
+}
+
+/// Returns the first characters of a text that is longer.
+fn truncated(text: &str, max_chars: usize) -> Option<&str> {
+    text.char_indices().nth(max_chars).and_then(|(end, _)| text.get(..end))
 }

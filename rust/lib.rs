@@ -50,7 +50,7 @@ mod error;
 #[cfg(feature = "python")]
 mod python;
 
-pub use decoder::{DecodeError, Decoder, detect};
+pub use decoder::{DecodeError, Decoder, Fetched, detect};
 pub use dialect::{DIALECTS, Dialect, Wire, find};
 pub use error::{Error, Kind};
 pub use event::Op;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use arrow_schema::Fields;
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Deserializer};
 
 use crate::columns::ZeroDate;
@@ -248,7 +248,11 @@ impl Filter {
 
 fn anchored(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> {
     let Some(pattern) = pattern else { return Ok(None) };
-    // Compiled alone first: an invalid expression must not become valid within the parentheses.
-    let regex = Regex::new(pattern).and_then(|_| Regex::new(&format!("^(?:{pattern})$")));
+    // A name may contain a newline, which `.` must match like any other character.
+    let compile = |pattern: &str| RegexBuilder::new(pattern).dot_matches_new_line(true).build();
+    let wrap = |end: &str| compile(&format!(r"\A(?:{pattern}{end})\z"));
+    // Compiled alone first: an invalid expression must not become valid within the parentheses. A comment at its end, which is
+    // possible in verbose mode only, extends to the next line.
+    let regex = compile(pattern).and_then(|_| wrap("").or_else(|_| wrap("\n")));
     regex.map(Some).map_err(|error| format!("{argument}: {error}"))
 }

@@ -1,5 +1,7 @@
 //! The Python module `towpath._towpath`: the only file that names pyo3.
 
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -8,17 +10,35 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, make_array};
 use arrow_data::ArrayData;
 use arrow_pyarrow::{FromPyArrow, PyArrowType, ToPyArrow};
 use arrow_schema::{DataType, Schema};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use pythonize::{Depythonizer, PythonizeError};
 
 use crate::decoder::DecodeError as CoreError;
 use crate::dialect::DIALECTS;
+use crate::error::{MAX_TEXT, shortened};
 use crate::options::{Options, TableSchema, WriterSchemaText, named};
-use crate::{Block, Framing, Kind, Layout, Mode};
+use crate::{Block, Fetched, Framing, Kind, Layout, Mode};
 
 pyo3::create_exception!(towpath, DecodeError, PyValueError, "A message or value that cannot be decoded.");
+
+/// A stored message of a claim check, or why it cannot be read.
+#[derive(FromPyObject)]
+enum Stored {
+    Message(PyBackedBytes),
+    Reason(String),
+}
+
+impl Stored {
+    fn message(&self) -> Result<&[u8], String> {
+        match self {
+            Stored::Message(bytes) => Ok(bytes),
+            Stored::Reason(why) => Err(why.clone()),
+        }
+    }
+}
 
 /// Decodes change messages into Arrow record batches.
 #[pyclass(subclass, frozen, module = "towpath._towpath", name = "Decoder")]
@@ -38,40 +58,43 @@ impl PyDecoder {
         let mut options: Options =
             serde_path_to_error::deserialize(&mut Depythonizer::from_object(&arguments)).map_err(|error| invalid(py, error))?;
         options.schema = schema.filter(|schema| !schema.is_none()).map(table_schema).transpose()?;
-        let core = crate::Decoder::new(options).map_err(PyValueError::new_err)?;
+        let core = guarded(|| crate::Decoder::new(options))?.map_err(PyValueError::new_err)?;
         Ok(PyDecoder { core, kept })
     }
 
-    #[pyo3(signature = (values, unfetched=None))]
+    #[pyo3(signature = (values, unfetched=None, stored=None))]
     fn decode<'py>(
         &self,
         py: Python<'py>,
         values: &Bound<'py, PyAny>,
-        unfetched: Option<std::collections::HashMap<u32, String>>,
+        unfetched: Option<HashMap<u32, String>>,
+        stored: Option<HashMap<usize, Stored>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let values = messages(values)?;
-        let unfetched = unfetched.into_iter().flatten().collect();
-        let batch = py.detach(|| self.core.decode_without(values.as_ref(), unfetched)).map_err(|error| raise(py, error))?;
+        let stored = stored.unwrap_or_default();
+        let messages = stored.iter().map(|(index, stored)| (*index, stored.message())).collect();
+        let fetched = Fetched { schemas: unfetched.into_iter().flatten().collect(), messages };
+        let batch = py.detach(|| guarded(|| self.core.decode_with(values.as_ref(), &fetched)))?.map_err(|error| raise(py, error))?;
         batch.to_pyarrow(py)
     }
 
     fn unknown_schemas(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
         let values = messages(values)?;
-        py.detach(|| self.core.unknown_schemas(values.as_ref())).map_err(|error| raise(py, error))
+        py.detach(|| guarded(|| self.core.unknown_schemas(values.as_ref())))?.map_err(|error| raise(py, error))
     }
 
-    fn add_schema(&self, py: Python<'_>, id: u32, text: &str, references: Vec<String>) {
-        py.detach(|| self.core.add_schema(id, text, &references));
+    fn add_schema(&self, py: Python<'_>, id: u32, text: &str, references: Vec<String>) -> PyResult<()> {
+        py.detach(|| guarded(|| self.core.add_schema(id, text, &references)))
     }
 
     fn claim_checks(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, String)>> {
         let values = messages(values)?;
-        py.detach(|| self.core.claim_checks(values.as_ref())).map_err(|error| raise(py, error))
+        py.detach(|| guarded(|| self.core.claim_checks(values.as_ref())))?.map_err(|error| raise(py, error))
     }
 
     #[getter]
     fn schema(&self) -> PyResult<PyArrowType<Schema>> {
-        let schema = self.core.schema(&self.kept).map_err(PyValueError::new_err)?;
+        let schema = guarded(|| self.core.schema(&self.kept))?.map_err(PyValueError::new_err)?;
         Ok(PyArrowType(schema.as_ref().clone()))
     }
 
@@ -92,6 +115,16 @@ impl PyDecoder {
     fn columns(&self) -> Vec<&str> {
         self.core.columns().collect()
     }
+}
+
+/// Calls the core. A panic is a bug, which becomes an ordinary exception: pyo3's own is no `Exception`, so that it would end a worker.
+fn guarded<T>(call: impl FnOnce() -> T) -> PyResult<T> {
+    // No state can be left half changed: the core changes its own only after a call has succeeded.
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        let what = shortened(text.unwrap_or("no description"), MAX_TEXT);
+        PyRuntimeError::new_err(format!("a bug in towpath, please report it with the message that causes it: {what}"))
+    })
 }
 
 /// Returns the exception of an invalid option, which names the argument.
@@ -191,12 +224,12 @@ fn dialects(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 /// The name of a message's dialect, or None.
 #[pyfunction]
 fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
-    let name = |message: &[u8]| crate::detect(message).map(|dialect| dialect.name);
+    let name = |message: &[u8]| guarded(|| crate::detect(message).map(|dialect| dialect.name));
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(name(text.to_str()?.as_bytes()));
+        return name(text.to_str()?.as_bytes());
     }
     let bytes = value.cast::<PyBytes>().map_err(|_| PyTypeError::new_err("detect: expected bytes or str"))?;
-    Ok(name(bytes.as_bytes()))
+    name(bytes.as_bytes())
 }
 
 /// The table's columns, inferred from the types that messages declare.
@@ -213,7 +246,7 @@ fn infer_schema(
     let values = messages(values)?;
     let writer_schemas = writer_schemas.unwrap_or_default();
     let options = Options { dialect: dialect.to_owned(), database, table, writer_schemas, ..Options::default() };
-    let schema = py.detach(|| crate::infer_schema(values.as_ref(), options));
+    let schema = py.detach(|| guarded(|| crate::infer_schema(values.as_ref(), options)))?;
     schema.map(PyArrowType).map_err(|error| raise(py, error))
 }
 
@@ -232,7 +265,7 @@ fn cut(
     let bytes = bytes.as_primitive_opt::<UInt8Type>().ok_or_else(|| PyTypeError::new_err("block: expected an array of uint8"))?;
     let bytes = bytes.values().inner().clone();
     let limit = usize::try_from(limit.saturating_sub(position)).unwrap_or(0);
-    let cut = py.detach(|| crate::cut(&Block { bytes: &bytes, limit, last }, framing));
+    let cut = py.detach(|| guarded(|| crate::cut(&Block { bytes: &bytes, limit, last }, framing)))?;
     let cut = cut.map_err(|damage| PyValueError::new_err(format!("byte {}: {}", position + damage.byte as i64, damage.what)))?;
     let used = cut.used;
     let offsets = Int64Array::from_iter_values(cut.starts.iter().map(|start| position + *start as i64));

@@ -2,58 +2,88 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-from typing import Any
+import os
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from pyarrow.fs import FileSystem, FileType, LocalFileSystem
 
 from towpath.files import filesystem
 
+_NAME_BYTES = 255
+"""Longest file name of common file systems."""
 
-def load_messages(values: Any, pointers: list[tuple[int, str]], location: str, column: str) -> Any:
-    """Replace claim-check pointers by the messages that they point to.
+_SHOWN_CHARACTERS = 80
+
+_UNREADABLE = (FileNotFoundError, PermissionError, ValueError)
+"""What is wrong with one file. Other errors, such as those of a network, are of the whole place, and may pass."""
+
+
+def stored_messages(claims: Iterable[tuple[int, str]], location: str, limit: int) -> dict[int, bytes | str]:
+    """The messages that claim checks refer to. Each file is read once.
 
     Args:
-        values: An array of messages, or a record batch or struct array that has them in `column`.
-        pointers: Index of each message that is a pointer, and the path that its producer wrote.
+        claims: Index of each message that is a claim check, and the path that its producer wrote.
         location: Folder or URI that has the files now.
-        column: Name of the message column.
+        limit: Most bytes of a file.
 
     Returns:
-        The same values; the messages are large binary if any was replaced.
+        For each index the stored message, or, as text, why its file cannot be read.
 
     Raises:
-        OSError: A file cannot be read.
+        OSError: The folder does not exist, or the file system cannot be asked.
     """
-    if not pointers:
-        return values
-    stored = _read(pointers, location)
-    if not isinstance(values, pa.RecordBatch | pa.StructArray):
-        return _replaced(pa.array(values), stored)
-    batch = values if isinstance(values, pa.RecordBatch) else pa.RecordBatch.from_struct_array(values)
-    at = batch.schema.get_field_index(column)
-    return batch.set_column(at, column, _replaced(batch.column(at), stored))
-
-
-def _read(pointers: list[tuple[int, str]], location: str) -> dict[int, bytes]:
-    """The stored messages by index. Only the file name of a path counts, since the folder may have been moved."""
+    claims = list(claims)
+    if not claims:
+        return {}
     known, folder = filesystem(location)
-    stored = {}
-    for index, path in pointers:
-        with known.open_input_file(f"{folder}/{PurePosixPath(path).name}") as file:
-            stored[index] = file.read()
-    return stored
+    if isinstance(known, LocalFileSystem) and not Path(folder).is_dir():
+        raise FileNotFoundError(f"claim_check: {location!r} is no folder")
+    # Only the file name of a path counts, since the folder may have been moved.
+    names = {index: PurePosixPath(path).name for index, path in claims}
+    files = {name: _content(known, folder, name, limit) for name in dict.fromkeys(names.values())}
+    return {index: files[name] for index, name in names.items()}
 
 
-def _replaced(messages: pa.Array, stored: dict[int, bytes]) -> pa.Array:
-    mask = pa.array([index in stored for index in range(len(messages))], pa.bool_())
-    replacements = pa.array([stored[index] for index in sorted(stored)], pa.large_binary())
-    return pc.replace_with_mask(_as_large_binary(messages), mask, replacements)
+def _content(known: FileSystem, folder: str, name: str, limit: int) -> bytes | str:
+    """A file's content, or why it cannot be read."""
+    try:
+        return _read(known, _path(known, folder, name), limit)
+    except _UNREADABLE as error:
+        shown = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}..."
+        return f"{shown!r} {error}"
 
 
-def _as_large_binary(messages: pa.Array) -> pa.Array:
-    """Older versions of pyarrow cannot cast view types."""
-    if pa.types.is_binary_view(messages.type) or pa.types.is_string_view(messages.type):
-        return pa.array(messages.to_pylist(), pa.large_binary())
-    return messages.cast(pa.large_binary())
+def _path(known: FileSystem, folder: str, name: str) -> str:
+    if name in ("", ".", "..") or "\0" in name or len(name.encode()) > _NAME_BYTES:
+        raise ValueError("is no name of a file")
+    if not isinstance(known, LocalFileSystem):
+        return f"{folder}/{name}"
+    base = os.path.realpath(folder)
+    path = os.path.realpath(f"{base}/{name}")
+    # What is still a link is part of a circle.
+    if (os.path.dirname(path) != base and not path.startswith(f"{base}{os.sep}")) or os.path.islink(path):
+        raise ValueError("is a link that leaves the folder")
+    return path
+
+
+def _read(known: FileSystem, path: str, limit: int) -> bytes:
+    info = known.get_file_info(path)
+    if info.type is FileType.NotFound:
+        raise FileNotFoundError("does not exist")
+    if info.type is not FileType.File:
+        raise ValueError("is no regular file")
+    # Not every file system knows the size beforehand.
+    size = limit if info.size is None else info.size
+    content = b"" if size > limit else _first_bytes(known, path, size + 1)
+    if max(size, len(content)) > limit:
+        raise ValueError(f"has more than {limit} bytes (claim_check_limit)")
+    if not content:
+        raise ValueError("is empty")
+    return content
+
+
+def _first_bytes(known: FileSystem, path: str, count: int) -> bytes:
+    with known.open_input_file(path) as file:
+        content: bytes = file.read(count)
+    return content

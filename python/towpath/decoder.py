@@ -61,7 +61,9 @@ class Decoder(_towpath.Decoder):
             16 MiB. A message beyond it is one error row of kind `size`.
         claim_check: Folder or URI (`s3://bucket/prefix`, anything that `pyarrow.fs` reads) where TiCDC stores messages
             that are too large for Kafka. They are read from there, by file name. Without it, such a message yields
-            what Kafka has of it: the keys, and the file's path in `source.claim_check`.
+            what Kafka has of it: the keys, and the file's path in `source.claim_check`. A file that is missing, empty,
+            too large, no regular file, or a link to outside of the folder is an error of its message.
+        claim_check_limit: Most bytes of a stored message's file.
         **options: Options of one dialect, see its page in the documentation.
 
     Raises:
@@ -93,6 +95,7 @@ class Decoder(_towpath.Decoder):
         lenient: bool = False,
         max_expansion: int = 256,
         claim_check: str | None = None,
+        claim_check_limit: int = 256 << 20,
         **options: Any,
     ) -> Self:
         """Create a decoder; the class docstring describes the arguments."""
@@ -101,7 +104,7 @@ class Decoder(_towpath.Decoder):
         if is_struct_type(schema):
             arguments["schema"] = arrow_schema(schema)
         # The native decoder finds claim checks and the ids of schemas; files and registries are read here.
-        native = {name: value for name, value in arguments.items() if name != "claim_check"}
+        native = {name: value for name, value in arguments.items() if name not in _READ_HERE}
         native["schema_registry"] = arguments.get("schema_registry") is not None
         if native.get("writer_schemas") is not None:
             from towpath.schema_registry import given_schemas  # only a few decoders have schemas
@@ -126,18 +129,24 @@ class Decoder(_towpath.Decoder):
             DecodeError: The first malformed row, in mode "FAILFAST".
             ValueError: A named column is missing or has the wrong type; or a column would exceed what an Arrow array
                 holds, so that fewer messages have to be decoded at once.
-            OSError: A claim-check file cannot be read.
+            OSError: The folder of `claim_check` does not exist, or its file system does not answer.
             ImportError: `schema_registry` is given, but Confluent's client is not installed.
         """
         location = self._arguments.get("claim_check")
-        if location is not None:
-            from towpath.claim_check import load_messages  # imports file systems, which is slow
-
-            values = load_messages(values, self.claim_checks(values), location, self._arguments.get("value", "value"))
-        if self._registry is None:
+        if location is None and self._registry is None:
             return super().decode(values)
         values = _readable_twice(values)
-        return super().decode(values, self._registry.load(self, values))
+        unfetched = self._registry.load(self, values) if self._registry is not None else None
+        return super().decode(values, unfetched, self._stored(values, location))
+
+    def _stored(self, values: Any, location: str | None) -> dict[int, bytes | str] | None:
+        """The stored messages of claim checks by the index of the message, or why they cannot be read."""
+        if location is None:
+            return None
+        from towpath.claim_check import stored_messages  # imports file systems, which is slow
+
+        limit = self._arguments.get("claim_check_limit", _default("claim_check_limit"))
+        return stored_messages(self.claim_checks(values), location, limit)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode each batch: what `DataFrame.mapInArrow` calls on a worker."""
@@ -160,6 +169,9 @@ class Decoder(_towpath.Decoder):
         arguments = ", ".join(f"{name}={_shown(name, value)}" for name, value in self._arguments.items())
         return f"towpath.Decoder({arguments})"
 
+
+_READ_HERE = ("claim_check", "claim_check_limit")
+"""Arguments that the native decoder does not have."""
 
 _ALL_PARAMETERS = signature(Decoder.__new__).parameters.values()
 

@@ -26,7 +26,7 @@ struct Integers {
     labels: Arc<[String]>,
 }
 
-fn is_enum_or_set(context: &Context<'_>) -> bool {
+pub(super) fn is_enum_or_set(context: &Context<'_>) -> bool {
     context.declared().is_some_and(|declared| matches!(declared.family, TypeFamily::Enum | TypeFamily::Set))
 }
 
@@ -80,11 +80,19 @@ fn coerce(value: &Value<'_>, declared: Option<&DeclaredType>, configured: &[Stri
     if let Value::Bool(raw) = value {
         return Some(i128::from(*raw == "true"));
     }
-    let text = value.text().ok()?;
     match declared.map(|declared| declared.family) {
-        Some(TypeFamily::Enum) => enum_index(&text, labels(declared, configured)).map(|n| n as i128),
-        Some(TypeFamily::Set) => set_mask(&text, labels(declared, configured)),
-        Some(TypeFamily::Time) | None if holds_micros => parse_time(&text).ok().map(i128::from),
+        Some(TypeFamily::Time) | None if holds_micros => parse_time(&value.text().ok()?).ok().map(i128::from),
+        _ => label_number(value, declared, configured),
+    }
+}
+
+/// Returns the index of an enum's label, or the bit mask of a set's labels.
+#[cold]
+pub(super) fn label_number(value: &Value<'_>, declared: Option<&DeclaredType>, configured: &[String]) -> Option<i128> {
+    let text = value.text().ok()?;
+    match declared?.family {
+        TypeFamily::Enum => enum_index(&text, labels(declared, configured)).map(|n| n as i128),
+        TypeFamily::Set => set_mask(&text, labels(declared, configured)),
         _ => None,
     }
 }

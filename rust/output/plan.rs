@@ -173,6 +173,7 @@ fn value_options(options: &Options, table: Option<&Fields>) -> Result<Vec<ValueO
 /// Whether the conversion of values to this type depends on the declared type of their column.
 fn depends_on_declared(data_type: &DataType) -> bool {
     data_type.is_integer()
+        || matches!(data_type, DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0))
         || matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary | DataType::Struct(_))
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, PrimitiveArray};
+use hashbrown::HashMap;
 
 use crate::dialect::SchemaSnapshot;
 use crate::error::Error;
@@ -22,12 +23,25 @@ pub(crate) struct Input<'a> {
     pub kept: Vec<ArrayRef>,
     /// The schemas of messages that refer to them.
     pub schemas: &'a SchemaSnapshot,
+    /// Why stored messages could not be read, by the index of the message that refers to each.
+    pub unread: HashMap<usize, &'a str>,
 }
 
 impl<'a> Input<'a> {
     /// Returns the bytes of a message before it is expanded.
     pub fn received(&self, message: usize) -> usize {
         self.messages.get(message).and_then(|message| *message).map_or(0, <[u8]>::len)
+    }
+
+    /// Replaces messages by those that they refer to.
+    pub fn replace(&mut self, stored: &'a HashMap<usize, Result<&[u8], String>>) {
+        for (index, stored) in stored {
+            match (stored, self.messages.get_mut(*index)) {
+                (Ok(stored), Some(message)) => *message = Some(stored),
+                (Err(why), Some(_)) => drop(self.unread.insert(*index, why)),
+                (_, None) => {}
+            }
+        }
     }
 
     pub fn key(&self, message: usize) -> Option<&'a [u8]> {

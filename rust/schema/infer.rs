@@ -5,6 +5,7 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
 use crate::columns::spell;
 use crate::decoder::{DecodeError, Decoder};
+use crate::error::excerpt;
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::options::Options;
 use crate::value::Value;
@@ -18,6 +19,9 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
     let options = Options { schema: None, fields: Some(["column_types", "before", "after"].map(String::from).to_vec()), key, ..options };
     let mut fields: Vec<(String, DataType)> = Vec::new();
     Decoder::new(options)?.declared_types(values, |name, declared, value| {
+        if name.contains('\0') {
+            return Err(format!("infer_schema: column {} has U+0000 in its name, which no schema can have", excerpt(name)));
+        }
         let inferred = infer(declared, value);
         match fields.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = common_type(known, &inferred).ok_or_else(|| conflict(name, known, &inferred))?,
@@ -33,7 +37,8 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
 }
 
 fn conflict(name: &str, one: &DataType, other: &DataType) -> String {
-    format!("infer_schema: column {name:?} is both {} and {}; name one table by database and table", spell(one), spell(other))
+    let (name, one, other) = (excerpt(name), spell(one), spell(other));
+    format!("infer_schema: column {name} is both {one} and {other}; name one table by database and table")
 }
 
 /// Returns the type that holds every value of a declared type; null if neither the declared type nor `value` determines it.

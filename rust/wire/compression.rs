@@ -1,13 +1,20 @@
 //! Decompression of messages that their producer compressed (the Kafka client handles Kafka's own compression).
+//!
+//! A compressed message is one or more frames (members of gzip), whose contents follow each other. Checksums and declared sizes are
+//! verified, and every byte belongs to a frame. A Snappy block has neither frames nor checksums.
 
 use std::borrow::Cow;
 use std::io::Read;
+
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use crate::error::{Fault, Kind, Result};
 use crate::named::named_enum;
 
 /// Limit of the expanded size of a message, in bytes.
 pub(crate) const MAX_EXPANDED: usize = 256 << 20;
+/// Limit of the frames of a message. Each costs its decoder up to some megabytes of cleared memory, even if it has a single byte.
+const MAX_FRAMES: usize = 10_000;
 
 named_enum! {
     /// Compression of messages.
@@ -29,6 +36,8 @@ named_enum! {
     }
 }
 
+const LZ4: &str = "an LZ4 frame";
+const ZSTD: &str = "a Zstandard frame";
 const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
 
 /// Returns the expanded message; borrowed if it was not compressed. `is_plain` returns whether bytes begin like a message.
@@ -49,11 +58,8 @@ fn decompress<'a>(bytes: &'a [u8], compression: Compression, is_plain: impl Fn(&
         Compression::Auto if !bytes.starts_with(&LZ4_MAGIC) => Ok(try_snappy(bytes, is_plain)),
         Compression::Auto | Compression::Lz4 => lz4(bytes),
         Compression::Snappy => snappy(bytes),
-        Compression::Gzip => read_all(flate2::read::MultiGzDecoder::new(bytes), "gzip"),
-        Compression::Zstd => match ruzstd::decoding::StreamingDecoder::new(bytes) {
-            Ok(decoder) => read_all(decoder, "a Zstandard frame"),
-            Err(error) => Err(invalid("a Zstandard frame", &error)),
-        },
+        Compression::Gzip => Expanded::default().with(flate2::read::MultiGzDecoder::new(bytes), "gzip").map(Expanded::into),
+        Compression::Zstd => zstd(bytes),
     }
 }
 
@@ -67,16 +73,105 @@ fn try_snappy<'a>(bytes: &'a [u8], is_plain: impl Fn(&[u8]) -> bool) -> Cow<'a, 
     snappy(bytes).ok().filter(|message| is_plain(message)).unwrap_or(Cow::Borrowed(bytes))
 }
 
-fn lz4(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
-    // The decoder accepts the end of the input as the end of the frame; the end mark distinguishes them.
-    const END: [u8; 4] = [0; 4];
-    const HAS_CHECKSUM: u8 = 4;
-    let checksum = if bytes.get(4).is_some_and(|flags| flags & HAS_CHECKSUM != 0) { 4 } else { 0 };
-    let end = bytes.len().checked_sub(checksum).and_then(|end| bytes.get(..end));
-    if !end.is_some_and(|frame| frame.ends_with(&END)) {
-        return Err(invalid("an LZ4 frame", &"it has no end"));
+fn zstd(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
+    let (mut expanded, mut decoder) = (Expanded::default(), FrameDecoder::new());
+    let mut frames = Frames::of(bytes, ZSTD);
+    while let Some(mut rest) = frames.next_frame()? {
+        let (header, length) = (rest, expanded.0.len());
+        let frame = StreamingDecoder::new_with_decoder(&mut rest, &mut decoder).map_err(|error| invalid(ZSTD, &error))?;
+        expanded = expanded.with(frame, ZSTD)?;
+        check_zstd(header, &decoder, expanded.0.len() - length)?;
+        frames.rest = rest;
     }
-    read_all(lz4_flex::frame::FrameDecoder::new(bytes), "an LZ4 frame")
+    Ok(expanded.into())
+}
+
+/// Checks what a Zstandard frame declares about its content, which the decoder only reads.
+fn check_zstd(frame: &[u8], decoder: &FrameDecoder, length: usize) -> Result<()> {
+    // The flags of the field for the size, of which the second one implies a field of one byte.
+    const HAS_SIZE: u8 = 0b1110_0000;
+    if frame.get(4).is_some_and(|flags| flags & HAS_SIZE != 0) && decoder.content_size() != length as u64 {
+        return Err(invalid(ZSTD, &format!("it has {length} bytes, but declares {}", decoder.content_size())));
+    }
+    match decoder.get_checksum_from_data() {
+        Some(checksum) if decoder.get_calculated_checksum() != Some(checksum) => Err(invalid(ZSTD, &"its checksum does not match")),
+        _ => Ok(()),
+    }
+}
+
+fn lz4(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
+    let (mut expanded, mut decoder) = (Expanded::default(), lz4_flex::frame::FrameDecoder::new(&[][..]));
+    let mut frames = Frames::of(bytes, LZ4);
+    while let Some(rest) = frames.next_frame()? {
+        // The decoder accepts the end of the input as the end of a frame, so it is given a whole frame.
+        let length = lz4_length(rest).ok_or_else(|| invalid(LZ4, &"it has no end"))?;
+        let (frame, rest) = rest.split_at_checked(length).ok_or_else(|| invalid(LZ4, &"it has no end"))?;
+        *decoder.get_mut() = frame;
+        // An empty block ends the decoder's output, but not the frame.
+        while !decoder.get_ref().is_empty() {
+            expanded = expanded.with(&mut decoder, LZ4)?;
+        }
+        frames.rest = rest;
+    }
+    Ok(expanded.into())
+}
+
+/// Returns the length of the LZ4 frame that `bytes` begin with, by the sizes of its blocks.
+fn lz4_length(bytes: &[u8]) -> Option<usize> {
+    let flags = bytes.strip_prefix(&LZ4_MAGIC)?.first()?;
+    let field = |bit: u8, length: usize| if flags >> bit & 1 == 1 { length } else { 0 };
+    let (dictionary, checksum, size, block_checksum) = (field(0, 4), field(2, 4), field(3, 8), field(4, 4));
+    let mut at = 7 + size + dictionary;
+    loop {
+        let block = u32_at(bytes, at)?;
+        at += 4;
+        match block {
+            0 => return Some(at + checksum),
+            // The upper bit is that of blocks that are not compressed.
+            _ => at += (block & 0x7FFF_FFFF) as usize + block_checksum,
+        }
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// The frames of a message, without the skippable ones, which are the same in LZ4 and Zstandard.
+struct Frames<'a> {
+    rest: &'a [u8],
+    what: &'static str,
+    count: usize,
+}
+
+impl<'a> Frames<'a> {
+    fn of(bytes: &'a [u8], what: &'static str) -> Self {
+        Frames { rest: bytes, what, count: 0 }
+    }
+
+    /// Returns the bytes from the next frame on. The caller sets `rest` to those behind the frame.
+    fn next_frame(&mut self) -> Result<Option<&'a [u8]>> {
+        while let Some(length) = skippable_length(self.rest) {
+            self.rest = self.rest.get(length..).ok_or_else(|| invalid(self.what, &"a skippable frame has no end"))?;
+        }
+        if self.rest.is_empty() && self.count > 0 {
+            return Ok(None);
+        }
+        self.count += 1;
+        match self.count {
+            0..=MAX_FRAMES => Ok(Some(self.rest)),
+            _ => Err(Fault::new(Kind::Compression, format!("has more than {MAX_FRAMES} frames"))),
+        }
+    }
+}
+
+/// Returns the length of the skippable frame that `bytes` begin with, if it is one.
+fn skippable_length(bytes: &[u8]) -> Option<usize> {
+    const SKIPPABLE: u32 = 0x184D_2A50;
+    if u32_at(bytes, 0)? & !0xF != SKIPPABLE {
+        return None;
+    }
+    Some(u32_at(bytes, 4).map_or(usize::MAX, |length| (length as usize).saturating_add(8)))
 }
 
 fn snappy(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
@@ -89,13 +184,23 @@ fn snappy(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
     expanded.map(Cow::Owned).map_err(|error| invalid("a Snappy block", &error))
 }
 
-fn read_all(decoder: impl Read, what: &str) -> Result<Cow<'static, [u8]>> {
-    let mut expanded = Vec::new();
-    decoder.take(MAX_EXPANDED as u64 + 1).read_to_end(&mut expanded).map_err(|error| invalid(what, &error))?;
-    if expanded.len() > MAX_EXPANDED {
-        return Err(too_large());
+/// The content of the frames so far.
+#[derive(Default)]
+struct Expanded(Vec<u8>);
+
+impl Expanded {
+    /// Appends what a decoder yields. The limit is one for all frames.
+    fn with(mut self, decoder: impl Read, what: &str) -> Result<Self> {
+        let left = (MAX_EXPANDED + 1).saturating_sub(self.0.len());
+        decoder.take(left as u64).read_to_end(&mut self.0).map_err(|error| invalid(what, &error))?;
+        if self.0.len() > MAX_EXPANDED { Err(too_large()) } else { Ok(self) }
     }
-    Ok(Cow::Owned(expanded))
+}
+
+impl From<Expanded> for Cow<'_, [u8]> {
+    fn from(expanded: Expanded) -> Self {
+        Cow::Owned(expanded.0)
+    }
 }
 
 fn invalid(what: &str, error: &dyn std::fmt::Display) -> Fault {

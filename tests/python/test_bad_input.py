@@ -549,6 +549,30 @@ def test_filters_come_before_conversion():
     }
 
 
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        (".*", ["orders", "a\nb", "\n", "中"]),
+        ("a.b", ["a\nb", "a.b"]),
+        ("(?x) orders # mine", ["orders"]),
+        ("(?x) a  # either\n | b  # or )", ["a", "b"]),
+        ("a|b", ["a", "b"]),
+    ],
+)
+def test_expressions_are_over_the_whole_name(pattern, names):
+    other = ["ab", "xorders", "orders2", "a\nb\n", "orders\n"]
+    messages = [change(data=[{"id": "1"}], table=name) for name in [*names, *other]]
+    batch = towpath.Decoder("canal-json", table=pattern, fields=["table"]).decode(pa.array(messages))
+    passed = batch.column("table").to_pylist()
+    assert passed == (names + other if pattern == ".*" else names)
+
+
+@pytest.mark.parametrize("pattern", ["(", "a)|(b", "(?x) a ( # b"])
+def test_an_expression_must_be_valid_by_itself(pattern):
+    with pytest.raises(ValueError, match="table: "):
+        towpath.Decoder("canal-json", table=pattern)
+
+
 def test_filtered_messages_must_still_be_json():
     decoder = towpath.Decoder("canal-json", SCHEMA, table="orders")
     assert decoder.decode(pa.array([b'{"table":"customers","type":"INSERT"'])).column("op").to_pylist() == ["error"]
@@ -846,3 +870,33 @@ def refuse(constant):
 
 # Numbers stay text: Python limits their length, JSON does not.
 STRICT = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=refuse)
+
+
+def test_texts_of_errors_are_bounded():
+    """Names and values may be as long as the message."""
+    name = "n" * 1_000_000
+    values = [
+        b'{"type":"INSERT","data":[{"' + name.encode() + b'":"\\ud800"}]}',
+        change(data=[{name: {"a": "\0"}}], **{name: 1})[:-1],
+        change(kind=name, data=[order(1, "1.00")]),
+        change(data=[order(1, name)]),
+        change(data=[order(1, "1.00")], mysqlType={"id": name}, pkNames=name),
+    ]
+    for value in values:
+        for row in decode(value, schema=None) + decode(value):
+            assert row["error"] is None or len(row["error"]["message"]) < 1500
+    conflict = [change(data=[{name: "1"}], mysqlType={name: kind}) for kind in ("int", "binary(1)")]
+    with pytest.raises(ValueError, match="is both") as refused:
+        towpath.infer_schema(pa.array(conflict), "canal-json")
+    assert len(str(refused.value)) < 1500
+
+
+def test_names_that_no_schema_can_have():
+    message = change(data=[{"id": "1"}], mysqlType={"a\0b": "int"})
+    with pytest.raises(ValueError, match=r"U\+0000"):
+        towpath.infer_schema(pa.array([GOOD, message]), "canal-json")
+    for schema in ("`a\0b` int", "a struct<`b\0`: int>"):
+        with pytest.raises(ValueError, match=r"^schema: .* U\+0000"):
+            towpath.Decoder("canal-json", schema)
+    [row] = decode(message, schema=None)
+    assert (row["op"], row["error"]) == ("insert", None)

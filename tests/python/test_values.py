@@ -454,3 +454,24 @@ def test_a_number_without_a_declared_type_names_what_it_can():
     assert types_of({}, None, "5", **labels) == ("a,c", None)
     assert types_of({}, None, "9", **labels) == (None, "range")
     assert types_of({}, None, "b", **labels) == ("b", None)
+
+
+@pytest.mark.parametrize("asked", ["decimal(20,0)", "decimal(40,0)", "bigint"])
+def test_labels_as_numbers(asked):
+    """A set of 64 members has masks beyond bigint."""
+    members = [f"m{bit}" for bit in range(64)]
+    declared = {"s": f"set({','.join(map(repr, members))})", "e": "enum('b','7','a')"}
+    cells = [("m0,m2", "a", 5, 3), ("", "b", 0, 1), ("m62", "", 1 << 62, 0), (None, None, None, None)]
+    cells += [] if asked == "bigint" else [(",".join(members), "a", (1 << 64) - 1, 3), ("m63", "a", 1 << 63, 3)]
+    rows = [{"s": labels, "e": label} for labels, label, *_ in cells]
+    schema = f"s {asked}, e {asked}"
+    batch = towpath.Decoder("canal-json", schema, fields=["after"], mode="FAILFAST").decode(
+        pa.array([change(data=rows, mysqlType=declared)])
+    )
+    assert [(row["after"]["s"], row["after"]["e"]) for row in batch.to_pylist()] == [tuple(cell[2:]) for cell in cells]
+    [unknown] = (
+        towpath.Decoder("canal-json", schema)
+        .decode(pa.array([change(data=[{"s": "m0,other"}], mysqlType=declared)]))
+        .to_pylist()
+    )
+    assert unknown["error"]["kind"] == "type"

@@ -68,12 +68,6 @@ def _flag(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _integer(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ValueError("a number")
-    return int(text)
-
-
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -110,7 +104,7 @@ def _bytes(text: str) -> int:
 
 def _parser(annotation: str) -> Callable[[str], Any]:
     """How text becomes an argument of this type."""
-    by_type = {"bool": _flag, "int": _integer, "Sequence": _names, "Mapping": _json, "list": _json}
+    by_type = {"bool": _flag, "int": _bytes, "Sequence": _names, "Mapping": _json, "list": _json}
     return next((parse for name, parse in by_type.items() if annotation.startswith(name)), str)
 
 
