@@ -22,15 +22,22 @@ CHOSEN = [
     "canal-json/ticdc/canal_json_ext_snappy.lenrec.zst",
     "canal-protobuf/canal-mysql/mixed.pb.bin.zst",
     "cloudcanal-json/small_ddl_key.jsonl",
+    "dataworks-json/messages.jsonl",
+    "debezium-avro/shop.kvrec.zst",
     "debezium-json/mysql-default/mixed.kv.jsonl.zst",
+    "dms-json/messages.jsonl",
     "dts-avro/dts_v2_born.lenrec.zst",
     "maxwell-json/maxwell-maria/maxwell.jsonl.zst",
     "river-json/small_null_v_omitted.jsonl",
     "ticdc-open/open_protocol.kvrec.zst",
+    "ticdc-simple/avro.lenrec",
+    "ticdc-simple/json.jsonl",
 ]
 LIMIT = 1500
 FIELDS = ("op", "database", "table", "primary_key", "before", "after", "source", "row", "error", "_corrupt_record")
-OPTIONS = {"key": "key", "fields": FIELDS}
+SCHEMAS = json.loads((GOLDEN / "debezium-avro/shop.avsc").read_text())
+WRITER_SCHEMAS = {number: json.dumps(schema) for number, schema in SCHEMAS.items()}
+OPTIONS = {"key": "key", "fields": FIELDS, "writer_schemas": WRITER_SCHEMAS}
 
 
 @pytest.fixture(scope="module")

@@ -328,6 +328,16 @@ def test_a_key_may_be_of_another_converter(registry, orders, key):
     assert row["primary_key"] == ["order_id", "line"]
 
 
+# Debezium's ByLogicalTableRouter adds a field to the key, which is no column.
+def test_the_field_that_topic_routing_adds_to_the_key_is_no_key_column(registry, orders):
+    names = ["__dbz__physicalTableIdentifier", "id"]
+    text = json.dumps({"type": "record", "name": "Key", "fields": [{"name": name, "type": "string"} for name in names]})
+    given = {**writer_schemas(registry), 9999: text}
+    key = b"\0" + (9999).to_bytes(4, "big") + b"\x02a\x02b"
+    row = one(towpath.Decoder("debezium-avro", key="key", writer_schemas=given), orders.value, key)
+    assert row["primary_key"] == ["id"]
+
+
 BAD_SCHEMAS = {
     "": "cannot be used: EOF",
     '{"type":"record"}': "name is missing",

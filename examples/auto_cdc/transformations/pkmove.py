@@ -10,7 +10,17 @@ from pyspark.sql import DataFrame, SparkSession
 import towpath
 
 MESSAGES = Path(__file__).parents[1] / "messages"
-ENVELOPE = ["_op", "_event_time", "_sequence", "_source", "_row", "_error", "_corrupt_record", "offset"]
+ENVELOPE = [
+    "_op",
+    "_event_time",
+    "_sequence",
+    "_source",
+    "_row",
+    "_missing_columns",
+    "_error",
+    "_corrupt_record",
+    "offset",
+]
 
 spark = SparkSession.getActiveSession()
 assert spark, "spark-pipelines makes the session"

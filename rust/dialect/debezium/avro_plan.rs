@@ -1,8 +1,8 @@
 //! Compiled writer schema: an action for each field of the envelope, and a reader for each column.
 
-use super::added;
 use super::avro_values::{ValueReader, connect_branch, connect_schema};
 use super::connect_schema::Schema as ConnectSchema;
+use super::{ROUTED_FROM, added};
 use crate::error::Result;
 use crate::wire::avro_schema::{Choice, Field, Schema, Schemas};
 
@@ -151,7 +151,7 @@ impl WriterSchema {
     pub fn compile(text: &str, references: &[String]) -> Result<Self, String> {
         let (schemas, root) = Schemas::parse_annotated(text, references)?;
         let fields = schemas.fields(&root).unwrap_or_default();
-        let names = fields.iter().map(|field| field.name.clone()).collect();
+        let names = fields.iter().map(|field| field.name.clone()).filter(|name| name != ROUTED_FROM).collect();
         let message = MessagePlan::compile(&schemas, &root);
         Ok(WriterSchema { schemas, message, names })
     }
