@@ -100,8 +100,7 @@ pub(super) fn stored_bytes(value: &Value<'_>, declared: Option<&DeclaredType>, c
             let what = format!("{} may be base64 or the number of a bit column: column_types can tell", excerpt(&text));
             return Err(Fault::new(Kind::Type, what));
         }
-        let bytes = form.decode(&text).ok_or_else(|| Fault::new(Kind::Type, format!("{} is not {}", excerpt(&text), form.describe())))?;
-        out.extend_from_slice(&bytes);
+        out.extend_from_slice(&form.read(&text)?);
         pad_binary(declared, out);
         return Ok(());
     }

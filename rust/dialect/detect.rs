@@ -87,14 +87,20 @@ pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
 
 /// Detects the dialect of a message.
 pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
-    let json = Some(without_schema_id(message)).filter(|json| begins_like_json(json));
-    let by_members = json.and_then(|json| simdutf8::basic::from_utf8(json).ok()).and_then(by_members);
-    by_members.or_else(|| DIALECTS.iter().find(|dialect| dialect.marks.matches(message)))
+    known_json(without_schema_id(message)).or_else(|| DIALECTS.iter().find(|dialect| dialect.marks.matches(message)))
 }
 
 /// Whether bytes are JSON of a known dialect.
 pub(crate) fn is_known_json(message: &[u8]) -> bool {
-    begins_like_json(message) && simdutf8::basic::from_utf8(message).ok().and_then(by_members).is_some()
+    known_json(message).is_some()
+}
+
+/// The dialect of JSON, by its members.
+fn known_json(message: &[u8]) -> Option<&'static Dialect> {
+    if !begins_like_json(message) {
+        return None;
+    }
+    by_members(simdutf8::basic::from_utf8(message).ok()?)
 }
 
 /// Detects by the members of the first object.

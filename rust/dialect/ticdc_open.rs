@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::json_members::text as member_text;
 use super::{Dialect, JSON_OPTIONS, Marks, Read, ReadContext, Wire};
-use crate::error::{Fault, Kind, Result, excerpt};
+use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, ValueFormat};
 use crate::interner::{MemberNames, NameId, Quoting};
 use crate::mysql::types::DeclaredType;
@@ -299,8 +299,7 @@ impl<'a> Column<'a> {
             }
             15 | 253 | 254 if self.is_binary() => {
                 let text = written.text()?;
-                let broken = |form: BinaryText| Fault::new(Kind::Type, format!("{} is not {}", excerpt(&text), form.describe()));
-                binary.map_or_else(|| Ok(unquoted(&text)), |form| form.decode(&text).ok_or_else(|| broken(form)))?
+                binary.map_or_else(|| Ok(unquoted(&text)), |form| form.read(&text))?
             }
             _ => return Ok(written),
         };

@@ -9,8 +9,8 @@ use super::json::{MAX_DEPTH, quoted};
 use crate::error::{Fault, Kind, Result};
 use crate::mysql::number::print_float;
 
-/// Limit of the text: a multiple of the datum's bytes, and some for a short one. A schema's names repeat with each record, so a few
-/// bytes may become much text.
+/// Limit of the text in bytes: this multiple of the datum's size, plus [`MAX_SHORT`]. JSON repeats the field names for each record, so
+/// a short datum can expand to a long text.
 const MAX_GROWTH: usize = 256;
 const MAX_SHORT: usize = 64 << 10;
 

@@ -3,6 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
+use crate::error::{Fault, Kind, Result, excerpt};
+
 /// How bytes are written as text: Debezium's `binary.handling.mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BinaryText {
@@ -29,6 +31,11 @@ impl BinaryText {
             BinaryText::Base64 | BinaryText::Base64UrlSafe => "base64 text",
             BinaryText::Hex => "hexadecimal text",
         }
+    }
+
+    /// The bytes of a value's text.
+    pub fn read(self, text: &str) -> Result<Vec<u8>> {
+        self.decode(text).ok_or_else(|| Fault::new(Kind::Type, format!("{} is not {}", excerpt(text), self.describe())))
     }
 
     /// The bytes, if the text is valid.

@@ -402,7 +402,7 @@ fn is_hexadecimal(text: &str) -> bool {
 /// The bytes of text in this form.
 fn bytes_of(value: &Value<'_>, form: BinaryText) -> Result<Vec<u8>> {
     let Value::Text(text) = value else { return Err(type_error(value, form.describe())) };
-    form.decode(text).ok_or_else(|| type_error(value, form.describe()))
+    form.read(text)
 }
 
 /// Epoch days of the years 1 to 9999.
