@@ -563,7 +563,9 @@ fn output_fields(plan: &Plan) -> Fields {
         return envelope.into();
     }
     let (leading, rest) = envelope.split_at(plan.leading());
-    leading.iter().chain(plan.table.iter().flat_map(|table| table.iter())).chain(rest).cloned().collect()
+    let row = plan.row_column.as_ref().map(|name| Fields::from(vec![Field::new(name, images, true)]));
+    let columns = row.as_ref().or(plan.table.as_ref());
+    leading.iter().chain(columns.iter().flat_map(|columns| columns.iter())).chain(rest).cloned().collect()
 }
 
 fn check_names(fields: &Fields, keep: &[String]) -> Result<(), String> {

@@ -70,6 +70,8 @@ pub struct Options {
     /// Envelope columns of the output, in this order; by default those of the layout.
     #[serde(deserialize_with = "named::sequence")]
     pub fields: Option<Vec<String>>,
+    /// Name of one struct column for the table's columns, in the layouts that have them at top level.
+    pub row_column: Option<String>,
     /// Input columns that are copied to the output rows.
     #[serde(deserialize_with = "names")]
     pub keep: Vec<String>,
@@ -135,6 +137,7 @@ impl Default for Options {
             table: None,
             layout: Layout::default(),
             fields: None,
+            row_column: None,
             keep: Vec::new(),
             value: "value".into(),
             key: None,

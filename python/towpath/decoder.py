@@ -40,6 +40,8 @@ class Decoder(_towpath.Decoder):
         layout: "change" (one row for each change, with its before and after image), "changelog" (`_change_type` and
             the columns, two rows for an update) or "upsert" (`_op` and the columns, ready for MERGE).
         fields: The envelope columns of the output, in this order. Columns that are not listed are not built.
+        row_column: Name of one struct column for the table's columns, in layouts "changelog" and "upsert". So a table
+            may have columns of any name, those of the envelope too.
         keep: Input columns to copy to every output row, such as Kafka's `topic`, `partition`, `offset` and
             `timestamp`: names, or a mapping from name to Arrow type. `Decoder.schema` needs the types of columns
             that are not Kafka's; `decode` does not.
@@ -82,6 +84,7 @@ class Decoder(_towpath.Decoder):
         table: str | None = None,
         layout: str = "change",
         fields: Sequence[str] | None = None,
+        row_column: str | None = None,
         keep: Sequence[str] | Mapping[str, pa.DataType] = (),
         value: str = "value",
         key: str | None = None,

@@ -407,7 +407,7 @@ impl<'p> Batch<'p> {
         let leading = self.plan.leading();
         for (at, (field, builder)) in self.builders.iter_mut().enumerate() {
             if at == leading && self.plan.layout != Layout::Change {
-                columns.extend(self.images[0].finish_columns()?);
+                columns.extend(finish_row(self.plan, &mut self.images[0])?);
             }
             columns.push(match builder {
                 Some(builder) => builder.finish()?,
@@ -415,7 +415,7 @@ impl<'p> Batch<'p> {
             });
         }
         if self.builders.len() <= leading && self.plan.layout != Layout::Change {
-            columns.extend(self.images[0].finish_columns()?);
+            columns.extend(finish_row(self.plan, &mut self.images[0])?);
         }
         let kept = (self.plan.mode == Mode::DropMalformed).then(|| BooleanArray::from(std::mem::take(&mut self.kept)));
         let counts = self.plan.table.iter().flat_map(|table| table.iter()).zip(&self.missing_counts).filter(|(_, count)| **count > 0);
@@ -424,6 +424,11 @@ impl<'p> Batch<'p> {
         self.metrics.rows = kept.as_ref().map_or(self.origins.len(), BooleanArray::true_count) as u64;
         Ok(Finished { columns, origins: self.origins, kept, metrics: self.metrics })
     }
+}
+
+/// Finishes the table's columns, in one struct if it has a name.
+fn finish_row(plan: &Plan, row: &mut Images) -> Result<Vec<ArrayRef>, ArrowError> {
+    if plan.row_column.is_some() { row.finish_struct().map(|row| vec![row]) } else { row.finish_columns() }
 }
 
 /// Names the image that a row's columns hold. In layouts with one image, a delete and an update's preimage hold the before image.

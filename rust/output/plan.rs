@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub mode: Mode,
     /// The table's columns, if a schema is given.
     pub table: Option<Fields>,
+    /// Name of the struct column that holds the table's columns; `None` if each is a column of its own.
+    pub row_column: Option<String>,
     pub fields: Vec<EnvelopeField>,
     /// Bit set of `fields`.
     field_bits: u32,
@@ -41,8 +43,12 @@ impl Plan {
     pub fn new(options: &Options) -> Result<Self, String> {
         let table = table_fields(options)?;
         let fields = envelope_fields(options)?;
+        if options.row_column.is_some() && options.layout == Layout::Change {
+            return Err("row_column: layout change has the table's columns in before and after already".into());
+        }
         let mut plan = Plan {
             layout: options.layout,
+            row_column: options.row_column.clone(),
             mode: options.mode,
             value_options: value_options(options, table.as_ref())?,
             modes: Modes::new(options)?,

@@ -1,10 +1,11 @@
 """Reads only the envelopes of messages: which tables a message changes, and events that change no row.
 
-This is the first of the two passes over a topic with many tables.
+This is the first of the two passes over a topic. It counts, too, so that no other pass has to.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath.archives import drop_spark_importers
-from towpath.spark.lakehouse.columns import MESSAGE
+from towpath.spark.lakehouse.changes import ERROR, MESSAGE, SOURCE
 from towpath.spark.metrics import count_and_observe
 from towpath.spark.types import struct_type
 
@@ -24,12 +25,16 @@ if TYPE_CHECKING:
 ROW_CHANGES = ("insert", "update", "delete", "snapshot", "truncate")
 """The ops that change a table's rows."""
 
+CHANGE, DDL, WATERMARK, DEAD = "change", "ddl", "watermark", "dead"
+"""The kinds of events. Other messages, such as heartbeats, have no event."""
+
 _FIELDS = [
     "op",
     "database",
     "table",
     "primary_key",
     "event_time",
+    "produced_time",
     "sql",
     "table_changes",
     "column_types",
@@ -38,6 +43,31 @@ _FIELDS = [
     "error",
 ]
 _INDEX = "_message"
+_SOURCE = {**SOURCE, "operation": pa.string(), "watermark_ts": pa.int64()}
+
+EVENT = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("database", pa.string()),
+        ("table", pa.string()),
+        ("op", pa.string()),
+        ("rows", pa.int64()),
+        ("in_log", pa.bool_()),
+        ("declaration", pa.string()),
+        ("event_time", pa.timestamp("us", "UTC")),
+        ("produced_time", pa.timestamp("us", "UTC")),
+        ("sql", pa.string()),
+        ("table_changes", pa.string()),
+        ("source", pa.struct(list(_SOURCE.items()))),
+        ("row", pa.int32()),
+        ("error", pa.struct(list(ERROR.items()))),
+        *MESSAGE.items(),
+    ]
+)
+"""The columns of an event. One of kind `change` is for all row changes of a table in a message.
+
+`declaration` is JSON text of the table's key and types. Only the first event of a record batch with a declaration has it.
+"""
 
 
 def read_envelopes(messages: DataFrame, dialect: str, metrics: str | None, **options: Any) -> DataFrame:
@@ -50,7 +80,7 @@ def read_envelopes(messages: DataFrame, dialect: str, metrics: str | None, **opt
         **options: As for `towpath.Decoder`.
 
     Returns:
-        A DataFrame with the columns of the event's envelope, followed by Kafka's.
+        A DataFrame of `EVENT`.
 
     Raises:
         ValueError: A column is missing, or `towpath.Decoder` rejects an argument.
@@ -60,15 +90,18 @@ def read_envelopes(messages: DataFrame, dialect: str, metrics: str | None, **opt
     from towpath.decoder import Decoder
 
     decoder = Decoder(dialect, fields=_FIELDS, keep={_INDEX: pa.int64()}, key="key", **options)
-    missing = [name for name in MESSAGE if name not in (*messages.columns, "key")]
+    missing = [name for name in MESSAGE if name not in (*messages.columns, "key", "timestamp")]
     if missing:
         raise ValueError(f"the DataFrame lacks Kafka's columns {', '.join(missing)}")
-    if "key" not in messages.columns:
-        messages = messages.withColumn("key", f.lit(None))
     kafka = struct_type(pa.schema(list(MESSAGE.items())))
-    needed = messages.select(*(f.col(field.name).cast(field.dataType) for field in kafka))
+    needed = messages.select(
+        *(
+            (f.col(one.name) if one.name in messages.columns else f.lit(None)).cast(one.dataType).alias(one.name)
+            for one in kafka
+        )
+    )
     envelopes = EnvelopeDecoder(decoder)
-    output = struct_type(envelopes.schema)
+    output = struct_type(EVENT)
     if metrics is None:
         return needed.mapInArrow(envelopes, output)
     return count_and_observe(needed, envelopes, output, metrics)
@@ -95,39 +128,97 @@ class EnvelopeDecoder:
         """As `towpath.Decoder.metrics`."""
         return self._decoder.metrics
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The envelope's columns, followed by the message's."""
-        envelope = [field for field in self._decoder.schema if field.name != _INDEX]
-        return pa.schema([*envelope, *MESSAGE.items()])
-
     def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
         """One row for each table that a message changes, and for each of its events that changes no row."""
         # The decoder copies the message's index to its rows; copying the message would be expensive.
         indices = pa.array(range(len(messages)), pa.int64())
-        events = self._decoder.decode(messages.append_column(_INDEX, indices))
-        firsts, lasts = _first_and_last_rows(events)
+        decoded = self._decoder.decode(messages.append_column(_INDEX, indices))
+        kinds = _kinds(decoded)
+        firsts, lasts, rows = _first_and_last_rows(decoded, kinds)
         # The table's declaration may change within a message; the last one is valid for what follows.
-        declared = events.column("column_types").take(lasts)
-        events = events.take(firsts)
+        types = decoded.column("column_types").take(lasts)
+        events = decoded.take(firsts)
+        kinds = kinds.take(firsts)
+        is_change = pc.equal(kinds, CHANGE)
+        source = events.column("source")
         kept = messages.take(events.column(_INDEX))
-        columns = {**_by_name(events), **_by_name(kept), "column_types": declared}
-        return pa.record_batch([columns[name] for name in self.schema.names], self.schema)
+        columns = {
+            **_by_name(events),
+            **_by_name(kept),
+            "kind": kinds,
+            "rows": rows,
+            "in_log": pc.is_valid(pc.struct_field(source, "position")),
+            "declaration": _declarations(events, types, is_change),
+            "sql": events.column("sql"),
+            "source": _part(source, _SOURCE, is_change),
+            "error": _part(events.column("error"), ERROR, pc.is_null(events.column("error"))),
+        }
+        return pa.record_batch([columns[field.name].cast(field.type) for field in EVENT], EVENT)
 
 
 def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
-def _first_and_last_rows(events: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-    """Indices of the first and the last row change of each message and table, and those of all other events."""
-    changes = pc.and_(pc.is_in(events.column("op"), pa.array(ROW_CHANGES)), pc.is_null(events.column("error")))
+def _part(struct: pa.StructArray, fields: dict[str, pa.DataType], nulls: pa.Array) -> pa.StructArray:
+    arrays = [pc.struct_field(struct, name) for name in fields]
+    return pa.StructArray.from_arrays(arrays, fields=[pa.field(*field) for field in fields.items()], mask=nulls)
+
+
+def _kinds(events: pa.RecordBatch) -> pa.Array:
+    """How each event is handled; null for those that are ignored."""
+    op, failed = events.column("op"), pc.is_valid(events.column("error"))
+    change = pc.is_in(op, pa.array(ROW_CHANGES))
+    return pc.case_when(
+        pc.make_struct(
+            pc.or_(failed, pc.and_(change, pc.is_null(events.column("table")))),
+            change,
+            pc.is_in(op, pa.array(["ddl", "query"])),
+            pc.equal(op, "watermark"),
+        ),
+        DEAD,
+        CHANGE,
+        DDL,
+        WATERMARK,
+    )
+
+
+def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Indices of the first and the last row change of each message and table, and their number; and all other events."""
+    changes = pc.equal(kinds, CHANGE).fill_null(False)
     indices = pa.array(range(len(events)), pa.int64())
     keys = ["message", "database", "table"]
     rows = pa.table([events.column(name) for name in (_INDEX, "database", "table")] + [indices], [*keys, "row"])
-    groups = rows.filter(changes).group_by(keys, use_threads=False).aggregate([("row", "min_max")])
-    others = indices.filter(pc.invert(changes))
+    groups = rows.filter(changes).group_by(keys, use_threads=False).aggregate([("row", "min_max"), ("row", "count")])
+    others = indices.filter(pc.and_(pc.invert(changes), pc.is_valid(kinds)))
     bounds = groups["row_min_max"].combine_chunks()
     firsts, lasts = (pa.concat_arrays([bounds.field(bound), others]) for bound in ("min", "max"))
+    counts = pa.concat_arrays([groups["row_count"].combine_chunks(), pa.repeat(pa.scalar(0, pa.int64()), len(others))])
     order = pc.sort_indices(firsts)
-    return firsts.take(order), lasts.take(order)
+    return firsts.take(order), lasts.take(order), counts.take(order)
+
+
+def _declarations(events: pa.RecordBatch, types: pa.MapArray, is_change: pa.Array) -> pa.Array:
+    """For the first event of each declaration: its JSON text."""
+    key = events.column("primary_key")
+    pairs = pc.binary_join_element_wise(types.keys, types.items, "\0", null_handling="replace", null_replacement="")
+    said = pc.binary_join_element_wise(
+        events.column("database"),
+        events.column("table"),
+        pc.binary_join(key, "\1"),
+        pc.binary_join(pa.ListArray.from_arrays(types.offsets, pairs), "\1"),
+        "\2",
+        null_handling="replace",
+        null_replacement="\3",
+    )
+    indices = pa.array(range(len(events)), pa.int64())
+    found = pa.table([said, indices], ["said", "at"]).filter(is_change).group_by("said").aggregate([("at", "min")])
+    texts: list[str | None] = [None] * len(events)
+    for at in found["at_min"].to_pylist():
+        texts[at] = _declaration(key[at].as_py(), types[at].as_py())
+    return pa.array(texts, pa.string())
+
+
+def _declaration(key: list[str] | None, types: list[tuple[str, str]] | None) -> str:
+    # Sorted, since some producers write the columns in varying order.
+    return json.dumps({"key": key, "types": sorted(types) if types else None}, ensure_ascii=False)

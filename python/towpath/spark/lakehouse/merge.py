@@ -1,51 +1,60 @@
 """Merges the changes of a table's rows into a Delta table.
 
-There is one rule: a change is applied if it is newer than the last known change of its key. The position of that change
-is stored next to each row, in the column `_towpath`, and for deleted rows in a table of tombstones. So a change that is
-delivered again, or a range that is replayed, has no effect, with or without a checkpoint, and a batch that is retried
-after a failure ends in the same state.
+There is one rule: a change is applied if it is newer than the last known change of its key. The order value of that
+change is stored next to each row, and for deleted rows in a table of tombstones. Changes that are not newer are taken
+out before the merge. So a change that is delivered again, or a range that is replayed, has no effect, with or without a
+checkpoint, and a batch that is retried after a failure ends in the same state.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from towpath.spark.lakehouse.columns import COORDINATES, POSITION, kafka_column, table_columns
-from towpath.spark.lakehouse.dead_letters import dead_letter_rows, is_key_only, write_dead_letters
-from towpath.spark.lakehouse.order import (
-    is_missing,
-    is_newer,
-    newer_than_tombstones,
-    newest_by_key,
-    with_earlier_values,
-    with_position,
+from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
+from towpath.spark.lakehouse.dead_letters import dead_letter_rows, write_dead_letters
+from towpath.spark.lakehouse.order import is_newer, with_order
+from towpath.spark.lakehouse.rows import (
+    DELETE,
+    OLD,
+    REJECTED,
+    ROW,
+    TRUNCATE,
+    UNKNOWN,
+    newest_changes,
+    tombstone_key,
+    with_outcome,
 )
-from towpath.spark.lakehouse.sql import (
-    Sql,
-    column,
-    comma_separated,
-    equal_columns,
-    execute,
-    merge,
-    sql,
-    string,
-    table,
+from towpath.spark.lakehouse.sql import Sql, column, comma_separated, execute, merge, sql, string, table
+from towpath.spark.lakehouse.tables import (
+    TableSettings,
+    append,
+    companion,
+    create_or_evolve,
+    free_name,
+    order_column,
+    rename_column,
+    schema_of,
+    temporary_view,
 )
-from towpath.spark.lakehouse.tables import companion, create_or_evolve, schema_of, temporary_view
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
 _REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
-
-_REJECTED = sql("(_error IS NOT NULL OR ({key_only} AND _op <> 'delete'))", key_only=is_key_only("_source"))
-"""Rows without all values of the database's row. None of their values is written."""
 
 _KEY_ONLY = (
     "missing",
     "the message has only the row's key (TiCDC's handle-key-only or claim-check): the rest is not in Kafka",
+)
+_UNKNOWN_ROW = (
+    "missing",
+    "the message has only the changed columns (binlog_row_image is not FULL), and the target lacks the row",
 )
 
 
@@ -57,25 +66,35 @@ def apply_changes(
     dead_letters: str | None = None,
     evolve: bool = True,
     forget_after: str = "7 days",
+    table_properties: Mapping[str, str] | None = None,
+    cluster_by: Sequence[str] = (),
+    optimize_every: int | None = None,
     checkpoint: str | None = None,
     trigger: Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+    writer_options: Mapping[str, str] | None = None,
 ) -> StreamingQuery | None:
     """Apply the changes of one table to a Delta table, which is created if it does not exist.
 
     Args:
         changes: The result of `towpath.spark.decode(..., layout="upsert")`, batch or streaming. Keep Kafka's `topic`,
-            `partition` and `offset`: they order the changes and identify dead letters. Columns that were appended to
-            it are written too.
+            `partition`, `offset` and `timestamp`: they order the changes and identify dead letters. Columns that were
+            appended to it are written too.
         target: The table's catalog name or path.
         keys: The columns of the primary key. None: as declared in the messages, if `changes` has the field
             `_primary_key`.
         dead_letters: Name or path of the table for rows that could not be decoded: the message, its topic,
-            partition and offset, and the reason. Without it the first such row is an error.
+            partition, offset and timestamp, and the reason. Without it the first such row is an error.
         evolve: Whether columns may be added to the target, and types widened.
         forget_after: How long deleted keys are remembered, as an SQL interval. A message that is replayed
             later than this could restore a deleted row.
+        table_properties: Properties of a target that is created, beside those that towpath sets.
+        cluster_by: Columns by which a target that is created is clustered.
+        optimize_every: After how many batches OPTIMIZE is executed. None: never.
         checkpoint: The checkpoint folder of the stream. Only for a stream.
         trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
+        query_name: Name of the streaming query.
+        writer_options: Options of the `DataStreamWriter`.
 
     Returns:
         The started query, for a stream. A batch has been applied on return.
@@ -84,8 +103,17 @@ def apply_changes(
         ValueError: A column is missing, the key is not known, rows could not be decoded and there is no table for
             dead letters, or the target cannot store the columns without loss. A stream's query fails with it.
     """
-    apply = applier(target, keys, dead_letters=dead_letters, evolve=evolve, forget_after=forget_after)
-    return for_each_batch(changes, apply, checkpoint, trigger)
+    apply = applier(
+        target,
+        keys,
+        dead_letters=dead_letters,
+        evolve=evolve,
+        forget_after=forget_after,
+        table_properties=table_properties,
+        cluster_by=cluster_by,
+        optimize_every=optimize_every,
+    )
+    return for_each_batch(changes, apply, checkpoint, trigger, query_name, writer_options)
 
 
 def applier(
@@ -95,13 +123,24 @@ def applier(
     dead_letters: str | None = None,
     evolve: bool = True,
     forget_after: str = "7 days",
+    table_properties: Mapping[str, str] | None = None,
+    cluster_by: Sequence[str] = (),
+    optimize_every: int | None = None,
 ) -> Applier:
     """The function for `DataStreamWriter.foreachBatch` that `apply_changes` uses; the arguments are the same."""
-    return Applier(target, keys, dead_letters, evolve, forget_after)
+    if isinstance(keys, str):
+        raise ValueError(f"keys: expected a sequence of column names, not the text {keys!r}")
+    settings = TableSettings(dict(table_properties or {}), tuple(cluster_by), optimize_every, evolve, forget_after)
+    return Applier(target, list(keys or ()), dead_letters, settings)
 
 
 def for_each_batch(
-    frame: DataFrame, function: Any, checkpoint: str | None, trigger: Mapping[str, Any] | None
+    frame: DataFrame,
+    function: Any,
+    checkpoint: str | None,
+    trigger: Mapping[str, Any] | None,
+    query_name: str | None = None,
+    writer_options: Mapping[str, str] | None = None,
 ) -> StreamingQuery | None:
     """Call a function with a batch DataFrame, or with each micro-batch of a stream."""
     if not frame.isStreaming:
@@ -109,200 +148,296 @@ def for_each_batch(
         return None
     if checkpoint is None:
         raise ValueError("checkpoint: a stream needs a folder for its checkpoint, or each start would read everything")
-    writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint)
+    writer = frame.writeStream.foreachBatch(function).options(**(writer_options or {}))
+    writer = writer.option("checkpointLocation", checkpoint)
+    if query_name:
+        writer = writer.queryName(query_name)
     return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What is known of a batch before its rows are decoded. What is not known is found out, and costs a job more."""
+
+    logs: bool = False
+    """Whether there are changes with a place in a binlog."""
+    partial: bool = False
+    """Whether there are rows that lack columns."""
+    tasks: int | None = None
+    """How many tasks the rows ask for; None: as many as Spark makes."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a batch did to a target."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Keys by outcome: see `rows`."""
+    event_time: datetime | None = None
+    """The last event time."""
+    place: str | None = None
+    """The last place: topic, partition and offset."""
+    seconds: float = 0.0
 
 
 class Applier:
     """Applies the changes of one table; a function for `foreachBatch`."""
 
     def __init__(
-        self,
-        target: str,
-        keys: Sequence[str] | None,
-        dead_letters: str | None = None,
-        evolve: bool = True,
-        forget_after: str = "7 days",
+        self, target: str, keys: list[str], dead_letters: str | None, settings: TableSettings | None = None
     ) -> None:
-        if isinstance(keys, str):
-            raise ValueError(f"keys: expected a sequence of column names, not the text {keys!r}")
         self._target = target
         self._tombstones = companion(target, "tombstones")
-        self._keys = list(keys or ())
+        self._keys = keys
         self._dead_letters = dead_letters
-        self._evolve = evolve
-        self._forget_after = forget_after
+        self._settings = settings or TableSettings()
+        self.last: Applied | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
-        """Apply a batch of changes."""
+        """Apply a batch of decoded changes."""
         missing = [name for name in _REQUIRED if name not in batch.columns]
         if missing:
             raise ValueError(f'changes lacks the columns {", ".join(missing)}: decode with layout="upsert"')
-        changes = with_position(batch).persist()
+        changes = structured(batch)
+        if not has_offsets(batch):
+            _check_order(changes, self._target)
+        changes = changes.persist()
         try:
-            self._apply(changes, batch_id)
+            keys = self._keys or _declared_keys(changes, self._target)
+            self.last = self.apply(changes, keys, Hints(), batch_id)
         finally:
             changes.unpersist()
 
-    def _apply(self, changes: DataFrame, batch_id: int) -> None:
-        counts = _counts(changes)
-        if counts["rejected"]:
-            self._write_dead_letters(changes.filter(_REJECTED), counts["rejected"])
-        if counts["accepted"]:
-            accepted = changes.filter(f"NOT ({_REJECTED})")
-            self._write(accepted, self._keys or _declared_keys(accepted, self._target), counts)
-        if batch_id % 100 == 99:
-            self._expire_tombstones(changes.sparkSession)
-
-    def _write(self, accepted: DataFrame, keys: list[str], counts: Mapping[str, int]) -> None:
-        spark, columns = accepted.sparkSession, table_columns(accepted)
-        self._prepare_target(accepted, columns, keys)
-        if counts["deletes"] or counts["truncates"]:
-            self._prepare_tombstones(accepted, keys)
-        if counts["truncates"]:
-            self._truncate(accepted.filter("_op = 'truncate'"), keys)
-        rows = accepted.filter("_op <> 'truncate'")
-        rows = newest_by_key(with_earlier_values(rows, columns, keys) if counts["partial"] else rows, keys)
-        if schema_of(spark, self._tombstones) is not None:
-            rows = newer_than_tombstones(rows, spark.read.table(table(self._tombstones)), keys)
-        rows = rows.persist()
+    def apply(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
+        """Apply a frame of changes."""
+        began = time.monotonic()
+        ordered = with_order(changes)
+        self._check_keys(ordered, keys)
+        staged, counted = self._staged(ordered, keys, hints)
         try:
-            # Tombstones first: if the batch fails between the two writes, the retry finds the same deletes again.
-            if counts["deletes"]:
-                self._write_tombstones(rows.filter("_op = 'delete'"), keys)
-            self._merge(rows, columns, keys)
+            if counted.counts.get(TRUNCATE):
+                self._truncate(staged.filter("outcome = 'truncate'"), ordered, keys)
+                staged.unpersist()
+                staged, after = self._staged(ordered, keys, hints)
+                counted = replace(after, counts={**after.counts, TRUNCATE: counted.counts[TRUNCATE]})
+            self._write(staged, keys, counted.counts)
         finally:
-            rows.unpersist()
+            staged.unpersist()
+        self._maintain(changes.sparkSession, batch_id, keys)
+        return replace(counted, seconds=time.monotonic() - began)
 
-    def _prepare_target(self, accepted: DataFrame, columns: list[str], keys: list[str]) -> None:
-        from pyspark.sql.types import StructType
-
+    def _check_keys(self, changes: DataFrame, keys: list[str]) -> None:
+        columns = changes.select(f"{COLUMNS}.*").columns
         missing = [name for name in keys if name.lower() not in map(str.lower, columns)]
         if missing:
             raise ValueError(f"{self._target}: the key's columns {missing} are not among the columns {columns}")
-        fields = StructType([accepted.schema[name] for name in (*columns, POSITION)])
-        create_or_evolve(accepted.sparkSession, self._target, fields, evolve=self._evolve)
 
-    def _prepare_tombstones(self, accepted: DataFrame, keys: list[str]) -> None:
-        from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
+    def _staged(self, changes: DataFrame, keys: list[str], hints: Hints) -> tuple[DataFrame, Applied]:
+        """The changes of a batch with their outcomes, cached, and how many there are of each."""
+        if hints.tasks is not None:
+            changes = changes.coalesce(hints.tasks) if hints.tasks == 1 else changes
+        known, tombstones = self._known(changes.sparkSession, keys)
+        newest = newest_changes(changes, keys, logs=hints.logs, partial=hints.partial)
+        staged = with_outcome(newest, keys, known, tombstones).persist()
+        counted, found = _counted(staged)
+        needed = replace(hints, logs=hints.logs or found.logs, partial=hints.partial or found.partial)
+        if needed == hints:
+            return staged, counted
+        staged.unpersist()
+        return self._staged(changes, keys, needed)
 
-        fields = [accepted.schema[name] for name in (*keys, POSITION)]
-        flags = [StructField("truncated", BooleanType()), StructField("recorded_at", TimestampType())]
-        create_or_evolve(accepted.sparkSession, self._tombstones, StructType([*fields, *flags]))
+    def _known(self, spark: SparkSession, keys: list[str]) -> tuple[DataFrame | None, DataFrame | None]:
+        """The keys and order values of the target, and its tombstones."""
+        schema = schema_of(spark, self._target)
+        known = None
+        if schema is not None:
+            order = order_column(schema)
+            value = sql("{order} AS known", order=column(order)) if order else Sql("NULL AS known")
+            names = (
+                sql("{key} AS {name}", key=column(key), name=column(tombstone_key(at))) for at, key in enumerate(keys)
+            )
+            known = spark.read.table(table(self._target)).selectExpr(*names, value)
+            if order is None:
+                known = known.drop("known").selectExpr("*", f"CAST(NULL AS {_order_type(spark)}) AS known")
+        exists = schema_of(spark, self._tombstones) is not None
+        return known, spark.read.table(table(self._tombstones)) if exists else None
 
-    def _truncate(self, truncates: DataFrame, keys: list[str]) -> None:
+    def _write(self, staged: DataFrame, keys: list[str], counts: Mapping[str, int]) -> None:
+        if counts.get(REJECTED):
+            self._write_dead_letters(staged.filter("outcome = 'rejected'"), _KEY_ONLY, counts[REJECTED])
+        if counts.get(UNKNOWN):
+            self._write_dead_letters(staged.filter("outcome = 'unknown'"), _UNKNOWN_ROW, counts[UNKNOWN])
+        rows, deletes = counts.get(ROW, 0), counts.get(DELETE, 0)
+        if rows or deletes or counts.get(TRUNCATE) or counts.get(OLD):
+            order = self._prepare_target(staged, keys)
+            # Tombstones first: if the batch fails between the two writes, the retry finds the same deletes again.
+            if deletes:
+                self._write_tombstones(staged.filter("outcome = 'delete'"), keys)
+            if rows or deletes:
+                self._merge(staged.filter("outcome IN ('row', 'delete')"), keys, order)
+
+    def _prepare_target(self, changes: DataFrame, keys: list[str]) -> str:
+        """Create the target, or make it fit the columns. Returns the name of the column with the order values."""
+        from pyspark.sql.types import StructField, StructType
+
+        spark = changes.sparkSession
+        columns = changes.select(f"{COLUMNS}.*").schema
+        existing = schema_of(spark, self._target)
+        order = (order_column(existing) if existing else None) or free_name(columns, existing)
+        if existing is not None and order.lower() in (name.lower() for name in columns.names):
+            order = rename_column(spark, self._target, order, free_name(columns, existing))
+        fields = StructType([*columns.fields, StructField(order, changes.schema["order"].dataType)])
+        create_or_evolve(spark, self._target, fields, settings=self._settings)
+        return order
+
+    def _truncate(self, truncates: DataFrame, changes: DataFrame, keys: list[str]) -> None:
         """Delete the older rows, and write a tombstone for all keys."""
+        order = self._prepare_target(truncates, keys)
+        self._prepare_tombstones(changes, keys)
         spark = truncates.sparkSession
+        nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
+        append(spark, self._tombstones, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
         with temporary_view(truncates) as view:
-            position = column(POSITION)
-            newest = sql(
-                "SELECT max({position}) AS {position} FROM {view} GROUP BY {position}.stream",
-                position=position,
-                view=view,
-            )
-            nulls = comma_separated(sql("NULL AS {key}", key=column(key)) for key in keys)
-            merge(
-                spark,
-                self._tombstones,
-                _tombstone_rows(nulls, Sql("true"), sql("({newest})", newest=newest)),
-                sql("t.truncated AND t.{position}.stream <=> s.{position}.stream", position=position),
-                *_REPLACE_IF_NEWER,
-            )
             merge(
                 spark,
                 self._target,
-                sql("({newest})", newest=newest),
-                sql("t.{position} IS NULL OR {newer}", position=position, newer=is_newer("s", "t")),
+                view,
+                sql(
+                    "{order} IS NULL OR {newer}",
+                    order=column("t", order),
+                    newer=is_newer(Sql("s.`order`"), column("t", order)),
+                ),
                 Sql("WHEN MATCHED THEN DELETE"),
             )
 
     def _write_tombstones(self, deletes: DataFrame, keys: list[str]) -> None:
-        with temporary_view(deletes) as view:
-            merge(
-                deletes.sparkSession,
-                self._tombstones,
-                _tombstone_rows(comma_separated(map(column, keys)), Sql("false"), view),
-                sql("NOT t.truncated AND {same_key}", same_key=equal_columns(keys)),
-                *_REPLACE_IF_NEWER,
-            )
+        self._prepare_tombstones(deletes, keys)
+        values = (
+            sql("{key} AS {name}", key=column(COLUMNS, key), name=column(tombstone_key(at)))
+            for at, key in enumerate(keys)
+        )
+        append(
+            deletes.sparkSession, self._tombstones, deletes.selectExpr(*values, "`order`", "false AS truncated", _NOW)
+        )
 
-    def _merge(self, rows: DataFrame, columns: list[str], keys: list[str]) -> None:
-        is_partial = "_missing_columns" in rows.columns
-        written = [*columns, POSITION]
-        updates = (_assignment(name, keep_missing=is_partial and name != POSITION) for name in written)
+    def _prepare_tombstones(self, changes: DataFrame, keys: list[str]) -> None:
+        from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
+
+        columns = {name.lower(): kind for name, kind in _types(changes.select(f"{COLUMNS}.*").schema).items()}
+        fields = [StructField(tombstone_key(at), columns[key.lower()]) for at, key in enumerate(keys)]
+        fields += [
+            StructField("order", changes.schema["order"].dataType),
+            StructField("truncated", BooleanType()),
+            StructField("recorded_at", TimestampType()),
+        ]
+        create_or_evolve(changes.sparkSession, self._tombstones, StructType(fields))
+
+    def _merge(self, rows: DataFrame, keys: list[str], order: str) -> None:
+        names = rows.select(f"{COLUMNS}.*").columns
+        newer = is_newer(Sql("s.`order`"), column("t", order))
+        targets = [*map(column, names), column(order)]
+        values = [*(column("s", COLUMNS, name) for name in names), Sql("s.`order`")]
+        updates = [*map(_assignment, names), sql("{t} = s.`order`", t=column("t", order))]
+        same_key = Sql(
+            " AND ".join(sql("{t} <=> {s}", t=column("t", key), s=column("s", COLUMNS, key)) for key in keys)
+        )
         with temporary_view(rows) as view:
             merge(
                 rows.sparkSession,
                 self._target,
                 view,
-                equal_columns(keys),
-                sql("WHEN MATCHED AND {newer} AND s._op = 'delete' THEN DELETE", newer=is_newer("s", "t")),
+                same_key,
+                sql("WHEN MATCHED AND s.op = 'delete' AND {newer} THEN DELETE", newer=newer),
                 sql(
-                    "WHEN MATCHED AND {newer} THEN UPDATE SET {updates}",
-                    newer=is_newer("s", "t"),
-                    updates=comma_separated(updates),
+                    "WHEN MATCHED AND {newer} THEN UPDATE SET {updates}", newer=newer, updates=comma_separated(updates)
                 ),
                 sql(
-                    "WHEN NOT MATCHED AND s._op <> 'delete' THEN INSERT ({names}) VALUES ({values})",
-                    names=comma_separated(map(column, written)),
-                    values=comma_separated(column("s", name) for name in written),
+                    "WHEN NOT MATCHED AND s.op <> 'delete' THEN INSERT ({names}) VALUES ({values})",
+                    names=comma_separated(targets),
+                    values=comma_separated(values),
                 ),
             )
 
-    def _expire_tombstones(self, spark: SparkSession) -> None:
+    def _maintain(self, spark: SparkSession, batch_id: int, keys: list[str]) -> None:
+        """Forget old tombstones, and optimize."""
+        every = self._settings.optimize_every
+        if every and batch_id % every == every - 1:
+            execute(spark, sql("OPTIMIZE {table}", table=table(self._target)))
         if schema_of(spark, self._tombstones) is not None:
             template = "DELETE FROM {table} WHERE recorded_at < current_timestamp() - INTERVAL {age}"
-            execute(spark, sql(template, table=table(self._tombstones), age=string(self._forget_after)))
+            age = string(self._settings.forget_after)
+            execute(spark, sql(template, table=table(self._tombstones), age=age))
 
-    def _write_dead_letters(self, rejected: DataFrame, count: int) -> None:
-        rows = dead_letter_rows(rejected, _message(rejected), "_error", _KEY_ONLY, self._target)
+    def _write_dead_letters(self, rejected: DataFrame, default: tuple[str, str], count: int) -> None:
+        rows = dead_letter_rows(rejected, default, self._target)
         write_dead_letters(rows, self._dead_letters, f"{self._target}: {count} rows cannot be applied")
 
 
-_REPLACE_IF_NEWER = (
-    sql("WHEN MATCHED AND {newer} THEN UPDATE SET *", newer=is_newer("s", "t")),
-    Sql("WHEN NOT MATCHED THEN INSERT *"),
+_NOW = "current_timestamp() AS recorded_at"
+
+
+def _assignment(name: str) -> Sql:
+    """Assigns the new value to a column. A column that an update does not have keeps its value."""
+    template = "{t} = IF(s.inherits AND array_contains(s.missing, {name}), {t}, {s})"
+    return sql(template, t=column("t", name), s=column("s", COLUMNS, name), name=string(name))
+
+
+def _types(schema: StructType) -> dict[str, Any]:
+    return {one.name: one.dataType for one in schema}
+
+
+def _order_type(spark: SparkSession) -> str:
+    from towpath.spark.lakehouse.tables import ORDER_TYPE
+
+    return ORDER_TYPE
+
+
+def _counted(staged: DataFrame) -> tuple[Applied, Hints]:
+    counted = staged.groupBy("outcome").agg(*map(_expression, _STATISTICS)).collect()
+    counts = {row["outcome"]: row["count"] for row in counted}
+    last = max((row for row in counted if row["last"]), key=lambda row: _sortable(row["last"]), default=None)
+    applied = Applied(
+        counts,
+        max((row["event_time"] for row in counted if row["event_time"]), default=None),
+        "/".join(str(part) for part in last["last"][1:]) if last else None,
+    )
+    logs, partial = any(row["logs"] for row in counted), any(row["partial"] for row in counted)
+    return applied, Hints(logs=logs, partial=partial)
+
+
+_STATISTICS = (
+    "count(*) AS count",
+    "max(event_time) AS event_time",
+    "max(struct(`order`.timestamp, topic, partition, offset)) AS last",
+    "max(`order`.log IS NOT NULL) AS logs",
+    "max(op = 'update' AND coalesce(size(missing), 0) > 0) AS partial",
 )
 
 
-def _tombstone_rows(keys: Sql, truncated: Sql, source: Sql) -> Sql:
-    template = "(SELECT {keys}, {position}, {truncated} AS truncated, current_timestamp() AS recorded_at FROM {source})"
-    return sql(template, keys=keys, position=column(POSITION), truncated=truncated, source=source)
+def _expression(text: str) -> Any:
+    from pyspark.sql import functions as f
+
+    return f.expr(text)
 
 
-def _assignment(name: str, *, keep_missing: bool) -> Sql:
-    """Assigns the new value to a column. A column that the row image does not have keeps its value."""
-    t, s = column("t", name), column("s", name)
-    if not keep_missing:
-        return sql("{t} = {s}", t=t, s=s)
-    return sql("{t} = IF({missing}, {t}, {s})", t=t, s=s, missing=is_missing(name, "s"))
+def _sortable(place: Any) -> tuple[Any, ...]:
+    return tuple((part is not None, part) for part in place)
 
 
-def _counts(changes: DataFrame) -> dict[str, int]:
-    missing = "_missing_columns" if "_missing_columns" in changes.columns else "array()"
-    counted = changes.selectExpr(
-        f"count_if({_REJECTED}) AS rejected",
-        f"count_if(NOT {_REJECTED}) AS accepted",
-        f"count_if(NOT {_REJECTED} AND _op = 'delete') AS deletes",
-        f"count_if(NOT {_REJECTED} AND _op = 'truncate') AS truncates",
-        f"count_if(NOT {_REJECTED} AND size({missing}) > 0) AS partial",
-    ).first()
-    return counted.asDict() if counted else {}
+def _check_order(changes: DataFrame, target: str) -> None:
+    unordered = changes.filter("source.commit_ts IS NULL AND source.position IS NULL").limit(1).collect()
+    if unordered:
+        raise ValueError(
+            f"{target}: nothing orders these changes across batches; decode with "
+            'keep=["topic", "partition", "offset", "timestamp"]'
+        )
 
 
-def _declared_keys(accepted: DataFrame, target: str) -> list[str]:
-    if "_primary_key" not in accepted.columns:
+def _declared_keys(changes: DataFrame, target: str) -> list[str]:
+    if "primary_key" not in changes.columns:
         raise ValueError(f"{target}: keys: name the primary key's columns, or decode the field _primary_key too")
-    found = [row[0] for row in accepted.filter("_op <> 'truncate'").select("_primary_key").distinct().collect()]
+    rows = changes.filter("op <> 'truncate' AND primary_key IS NOT NULL")
+    found = [row[0] for row in rows.select("primary_key").distinct().collect()]
     if len(found) == 1 and found[0]:
         return list(found[0])
     raise ValueError(f"{target}: the messages' primary keys are {found}, not one; name its columns with keys")
-
-
-def _message(rejected: DataFrame) -> dict[str, Column]:
-    from pyspark.sql import functions as f
-
-    value = f.coalesce(f.col("_corrupt_record"), kafka_column(rejected, "value").cast("binary"))
-    row = f.col("_row") if "_row" in rejected.columns else f.lit(None).cast("int")
-    coordinates = {name: kafka_column(rejected, name) for name in COORDINATES}
-    return {"message": value, **coordinates, "row": row}

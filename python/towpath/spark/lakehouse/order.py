@@ -1,8 +1,14 @@
-"""The order of changes: the source position of each change, and which of two changes is newer.
+"""The order of changes: one value for each change that is comparable across partitions and batches.
 
-TiDB's commit timestamps order all changes. Kafka's offsets order the changes of one partition as they arrived; within a
-partition, binlog positions identify changes that were delivered again. Changes from different partitions are ordered by
-event time, which matters for a key that is in both, as after a change of the number of partitions.
+The value is a struct, stored with each row of a target and with each tombstone. Its fields:
+
+- `commit_ts`: TiDB's commit time; `is_row`: a row is newer than a delete of the same commit, because TiCDC writes a
+  changed key as a delete and an insert.
+- `log`, `file`, `at`: the place in the binlog. `log` is the server and the name of its files.
+- `event_time`, `produced_time`, `batch`: when the source executed the change, when the producer wrote the message, and
+  canal's batch. `produced_time` is only set with a batch: canal counts from 1 again after a restart.
+- `timestamp`, `offset`, `step`: when the record came to Kafka, its offset, and the place in the message.
+- `topic`, `partition`: where the change is; they order nothing.
 """
 
 from __future__ import annotations
@@ -10,126 +16,130 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from towpath.spark.lakehouse.columns import POSITION, kafka_column
-from towpath.spark.lakehouse.sql import Sql, column, equal_columns, sql, string
+from towpath.spark.lakehouse.changes import COLUMNS
+from towpath.spark.lakehouse.sql import Sql, column, comma_separated, sql, string
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
-_SOURCE = (
-    "struct<commit_ts:bigint,server_id:bigint,file:string,position:bigint,handle_key_only:boolean,claim_check:string>"
-)
-_BINLOG_FILE = "^(.*)[.]([0-9]+)$"
-
+_BINLOG_FILE = "^(?:(.*)[.])?([0-9]+)$"
+_TAIL = ("event_time", "produced_time", "batch", "timestamp", "offset", "step")
 _UNBOUNDED = -(2**63)
 """Spark's `Window.unboundedPreceding`."""
 
+_NUMBER = sql("try_cast(regexp_extract(source.file, {file}, 2) AS bigint)", file=string(_BINLOG_FILE))
+_IN_LOG = sql(
+    "source.commit_ts IS NULL AND source.position IS NOT NULL AND {number} IS NOT NULL",
+    number=_NUMBER,
+)
+_FIELDS = {
+    "commit_ts": Sql("source.commit_ts"),
+    "is_row": Sql("op NOT IN ('delete', 'truncate')"),
+    "log": sql(
+        "IF({in_log}, concat_ws('/', source.server_id, regexp_extract(source.file, {file}, 1)), NULL)",
+        in_log=_IN_LOG,
+        file=string(_BINLOG_FILE),
+    ),
+    "file": sql("IF({in_log}, {number}, NULL)", in_log=_IN_LOG, number=_NUMBER),
+    "at": sql("IF({in_log}, source.position, NULL)", in_log=_IN_LOG),
+    "event_time": Sql("event_time"),
+    "produced_time": Sql("IF(source.message_id > 0, produced_time, NULL)"),
+    "batch": Sql("source.message_id"),
+    "timestamp": Sql("timestamp"),
+    "offset": Sql("offset"),
+    "step": Sql("step"),
+    "topic": Sql("topic"),
+    "partition": Sql("partition"),
+}
 
-def with_position(changes: DataFrame) -> DataFrame:
-    """Add the source position of each change: stream, sequence in the stream, and binlog position if there is one."""
+
+def with_order(changes: DataFrame) -> DataFrame:
+    """Add the order value of each change."""
     from pyspark.sql import functions as f
 
-    if "_source" not in changes.columns:
-        changes = changes.withColumn("_source", f.lit(None).cast(_SOURCE))
-    partition = f.concat_ws("/", kafka_column(changes, "topic"), kafka_column(changes, "partition"))
-    has_commit_ts = f.col("_source.commit_ts").isNotNull()
-    number = f.expr(sql("try_cast(regexp_extract(_source.file, {file}, 2) AS bigint)", file=string(_BINLOG_FILE)))
-    binlog = f.concat_ws("/", "_source.server_id", f.regexp_extract("_source.file", _BINLOG_FILE, 1))
-    in_binlog = ~has_commit_ts & number.isNotNull() & f.col("_source.position").isNotNull()
-    position = f.struct(
-        f.when(has_commit_ts, "").otherwise(partition).alias("stream"),
-        f.col("_sequence").alias("sequence"),
-        f.when(in_binlog, binlog).alias("binlog"),
-        f.when(in_binlog, f.struct(number.alias("file"), f.col("_source.position").alias("position"))).alias("at"),
-        f.col("_event_time").alias("event_time"),
-    )
-    return changes.withColumn(POSITION, position)
+    fields = comma_separated(sql("{name}, {value}", name=string(name), value=value) for name, value in _FIELDS.items())
+    return changes.withColumn("order", f.expr(sql("named_struct({fields})", fields=fields)))
 
 
-def without_position(schema: StructType) -> StructType:
-    """The schema of a target table without the position column."""
-    from pyspark.sql.types import StructType
+def is_newer(one: Sql, other: Sql) -> Sql:
+    """True if the first of two order values is newer. Null is older than every value.
 
-    return StructType([field for field in schema if field.name != POSITION])
-
-
-def is_newer(one: str, other: str) -> Sql:
-    """True if the change of one alias is newer than that of the other. A row without a position is the oldest.
-
-    A lower position in the same binlog belongs to a change that was delivered again, unless its event time is later:
-    then the server's binlogs were reset.
+    A lower place in the same log is a change that was delivered again, unless its event time is later: then the
+    server's binlogs were reset.
     """
     return sql(
-        "({other} IS NULL OR CASE WHEN {one}.binlog = {other}.binlog AND {one}.at > {other}.at THEN true "
-        "WHEN {one}.binlog = {other}.binlog AND {one}.at < {other}.at "
-        "THEN coalesce({one}.event_time > {other}.event_time, true) "
-        "WHEN {one}.stream = {other}.stream THEN {one}.sequence > {other}.sequence "
-        "ELSE coalesce({one}.event_time >= {other}.event_time, true) END)",
-        one=column(one, POSITION),
-        other=column(other, POSITION),
+        "(CASE WHEN {other} IS NULL THEN true "
+        "WHEN {one}.commit_ts IS NOT NULL AND {other}.commit_ts IS NOT NULL THEN {one_commit} > {other_commit} "
+        "WHEN {one}.log = {other}.log AND {one_place} > {other_place} THEN true "
+        "WHEN {one}.log = {other}.log AND {one_place} < {other_place} "
+        "THEN coalesce({one}.event_time > {other}.event_time, false) "
+        "ELSE {one_tail} > {other_tail} END)",
+        one=one,
+        other=other,
+        one_commit=_struct(one, "commit_ts", "is_row"),
+        other_commit=_struct(other, "commit_ts", "is_row"),
+        one_place=_struct(one, "file", "at"),
+        other_place=_struct(other, "file", "at"),
+        one_tail=_struct(one, *_TAIL),
+        other_tail=_struct(other, *_TAIL),
     )
 
 
-def newest_by_key(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """One row per key: the newest, without changes that were delivered again."""
+def sort_key(order: Sql) -> Sql:
+    """A sortable value with the order of changes, except of those in a binlog."""
+    template = "struct({order}.commit_ts, {order}.commit_ts IS NOT NULL AND {order}.is_row, {tail})"
+    return sql(template, order=order, tail=_struct(order, *_TAIL))
+
+
+def _struct(order: Sql, *fields: str) -> Sql:
+    names = comma_separated(sql("{order}.{name}", order=order, name=column(name)) for name in fields)
+    return sql("struct({names})", names=names)
+
+
+def key_columns(keys: Sequence[str]) -> list[Sql]:
+    """The columns of the key in a frame of changes."""
+    return [column(COLUMNS, name) for name in keys]
+
+
+def newest_by_key(changes: DataFrame, keys: Sequence[str], *, logs: bool) -> DataFrame:
+    """The newest change of each key. Changes with a value in the column `alone` are all kept.
+
+    Args:
+        changes: Changes with their order values.
+        keys: The columns of the key.
+        logs: Whether there may be changes with a place in a binlog.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    key, stream = [f.col(column(name)) for name in keys], f.col(column(POSITION, "stream"))
-    in_binlog = Window.partitionBy(*key, stream, f.col(column(POSITION, "binlog"))).orderBy(f"{POSITION}.sequence")
-    before = f.max(f.struct(f"{POSITION}.at", f"{POSITION}.event_time")).over(in_binlog.rowsBetween(_UNBOUNDED, -1))
-    repeated = f"_before.at > {POSITION}.at AND coalesce(_before.event_time >= {POSITION}.event_time, false)"
-    in_stream = Window.partitionBy(*key, stream).orderBy(f.desc(f"{POSITION}.sequence"))
-    over_streams = Window.partitionBy(*key).orderBy(f.desc(f"{POSITION}.event_time"), f.desc(f.col("_op") == "delete"))
-    # One repartitioning by key serves all three windows.
-    newest = changes.repartition(*key).withColumn("_before", before)
-    newest = newest.filter(f"NOT coalesce({repeated}, false)").drop("_before")
-    for window in (in_stream, over_streams):
-        newest = newest.withColumn("_rank", f.row_number().over(window)).filter("_rank = 1").drop("_rank")
-    return newest
+    key = [*map(f.expr, key_columns(keys)), f.col("alone")]
+    newest = without_repeats(changes, key) if logs else changes
+    window = Window.partitionBy(*key).orderBy(f.expr(sort_key(Sql("`order`"))).desc())
+    return newest.withColumn("rank", f.row_number().over(window)).filter("rank = 1").drop("rank")
 
 
-def with_earlier_values(changes: DataFrame, columns: Sequence[str], keys: Sequence[str]) -> DataFrame:
-    """Fill columns that are missing in partial row images (`binlog_row_image=minimal`) from earlier rows of the key."""
+def without_repeats(changes: DataFrame, key: Sequence[object], *, newest: bool = True) -> DataFrame:
+    """Without changes of a binlog that were delivered again.
+
+    Args:
+        changes: Changes with their order values.
+        key: The columns of the key.
+        newest: Whether only the newest change of each key in each binlog is kept.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    key = [f.col(column(name)) for name in keys]
-    window = Window.partitionBy(*key, f"{POSITION}.stream").orderBy(f"{POSITION}.sequence")
-    until_row = window.rowsBetween(_UNBOUNDED, 0)
-    is_present = {name: f.expr(sql("NOT coalesce({missing}, false)", missing=is_missing(name))) for name in columns}
-    # Wrapped in a struct, since the newest value may be null.
-    newest = {
-        name: f.last(f.when(is_present[name], f.struct(f.col(column(name)).alias("v"))), ignorenulls=True).over(
-            until_row
-        )
-        for name in columns
-        if name not in keys
-    }
-    found = changes.repartition(*key).select("*", *(value.alias(f"_newest_{name}") for name, value in newest.items()))
-    values = {name: f.col(column(f"_newest_{name}")) for name in newest}
-    still_missing = f.array(*(f.when(value.isNull(), f.lit(name)) for name, value in values.items()))
-    return found.withColumns(
-        {**{name: value["v"] for name, value in values.items()}, "_missing_columns": f.array_compact(still_missing)}
-    ).drop(*(f"_newest_{name}" for name in newest))
-
-
-def is_missing(name: str, alias: str | None = None) -> Sql:
-    """True if the row image does not have the column."""
-    path = [alias, "_missing_columns"] if alias else ["_missing_columns"]
-    return sql("array_contains({columns}, {name})", columns=column(*path), name=string(name))
-
-
-def newer_than_tombstones(changes: DataFrame, tombstones: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Without changes that are older than the deletion of their key, or than a truncation of the table."""
-    from pyspark.sql import functions as f
-
-    s, t = changes.alias("s"), tombstones.alias("t")
-    # A delete equal to its tombstone is kept: its batch may have failed before the delete reached the table.
-    older = sql(
-        "NOT ({newer} OR {t} <=> {s})", newer=is_newer("s", "t"), t=column("t", POSITION), s=column("s", POSITION)
+    arrival = [f.expr(f"`order`.{name}") for name in ("timestamp", "offset", "step")]
+    in_log = Window.partitionBy(*key, f.expr("`order`.log")).orderBy(*arrival)  # type: ignore[arg-type]
+    place = f.expr("struct(`order`.file, `order`.at, `order`.event_time)")
+    before = f.max(place).over(in_log.rowsBetween(_UNBOUNDED, -1))
+    repeated = (
+        "`order`.log IS NOT NULL AND struct(before.file, before.at) > struct(`order`.file, `order`.at) "
+        "AND NOT coalesce(`order`.event_time > before.event_time, false)"
     )
-    of_key = s.join(t.filter("NOT truncated"), f.expr(equal_columns(keys)) & f.expr(older), "left_anti").alias("s")
-    not_newer = sql("NOT {newer}", newer=is_newer("s", "t"))
-    return of_key.join(f.broadcast(t.filter("truncated")), f.expr(not_newer), "left_anti")
+    changes = changes.withColumn("before", before).filter(f"NOT coalesce({repeated}, false)").drop("before")
+    if not newest:
+        return changes
+    last = Window.partitionBy(*key, f.expr("`order`.log")).orderBy(*(field.desc() for field in arrival))  # type: ignore[arg-type]
+    ranked = changes.withColumn("rank", f.row_number().over(last))
+    return ranked.filter("`order`.log IS NULL OR rank = 1").drop("rank")

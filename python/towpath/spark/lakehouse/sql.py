@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NewType
 
 from towpath.ddl import quoted
+from towpath.spark.lakehouse.retries import with_retries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +43,11 @@ def comma_separated(items: Iterable[Sql]) -> Sql:
     return Sql(", ".join(items))
 
 
+def any_of(conditions: Iterable[Sql]) -> Sql:
+    """True if one of the conditions is true."""
+    return Sql(" OR ".join(("false", *conditions)))
+
+
 def equal_columns(names: Iterable[str]) -> Sql:
     """True if the columns of `t` and `s` are equal; nulls are equal to each other."""
     return Sql(" AND ".join(sql("{t} <=> {s}", t=column("t", name), s=column("s", name)) for name in names))
@@ -68,5 +74,5 @@ def merge(spark: SparkSession, target: str, source: Sql, condition: Sql, *action
 
 
 def execute(spark: SparkSession, statement: Sql) -> None:
-    """Execute a statement."""
-    spark.sql(statement)
+    """Execute a statement, again if another writer was faster. Every statement here may be repeated."""
+    with_retries(lambda: spark.sql(statement))

@@ -5,14 +5,16 @@ Everything is SQL, so no Python package of the table format is needed, and Spark
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from towpath.spark.lakehouse.sql import (
     Sql,
     column,
+    comma_separated,
     definitions,
     equal_columns,
     execute,
@@ -26,20 +28,70 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
 
-# Table features that Delta needs for storing TIMESTAMP_NTZ and for changing a column's type.
-_PROPERTIES = {"delta.enableTypeWidening": "true", "delta.feature.timestampNtz": "supported"}
-_MAPPED_NAMES = {"delta.columnMapping.mode": "name", "delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}
-_UNMAPPED = frozenset(" ,;{}()\n\t=")
+_PROPERTIES = {
+    "delta.enableTypeWidening": "true",
+    "delta.feature.timestampNtz": "supported",
+    "delta.columnMapping.mode": "name",
+}
+"""What an existing table needs for every type, for wider types, and for columns of any name that may be renamed."""
+
+_OF_NEW_TABLES = {"delta.enableDeletionVectors": "true", "delta.autoOptimize.autoCompact": "true"}
+
+ORDER = "_towpath"
+"""The column of a target with the order value of the change that wrote the row; a table's own columns come first."""
+
+ORDER_TYPE = (
+    "struct<commit_ts:bigint,is_row:boolean,log:string,file:bigint,at:bigint,event_time:timestamp,"
+    "produced_time:timestamp,batch:bigint,timestamp:timestamp,offset:bigint,step:bigint,topic:string,partition:int>"
+)
 
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 """Decimal digits of each integer type, from the smallest to the largest."""
 
 
+@dataclass(frozen=True)
+class TableSettings:
+    """How targets are created and maintained."""
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    cluster_by: tuple[str, ...] = ()
+    optimize_every: int | None = None
+    evolve: bool = True
+    forget_after: str = "7 days"
+
+
 def companion(target: str, suffix: str) -> str:
-    """The name or path of a table that belongs to the target, such as its tombstones."""
-    if target.endswith("`"):
-        return f"{target[:-1]}__{suffix}`"
-    return f"{target.rstrip('/')}__{suffix}"
+    """The name or path of a table that belongs to the target, such as its tombstones.
+
+    That of a path is in a folder `_towpath` beside it, which no source table may have as its target.
+    """
+    if "/" in target:
+        parent, _, name = target.rstrip("/").rpartition("/")
+        return f"{parent}/{ORDER}/{name}_{suffix}"
+    return f"{target[:-1]}__towpath_{suffix}`" if target.endswith("`") else f"{target}__towpath_{suffix}"
+
+
+def order_column(schema: StructType) -> str | None:
+    """The name of a target's column with the order values, which no table of a source has the type of."""
+    return next((one.name for one in schema if one.name.startswith(ORDER) and _is_order(one.dataType)), None)
+
+
+def _is_order(data_type: DataType) -> bool:
+    return data_type.simpleString() == ORDER_TYPE
+
+
+def free_name(columns: StructType, existing: StructType | None) -> str:
+    """A name for the order values that no column has."""
+    taken = {name.lower() for name in [*columns.names, *(existing.names if existing else ())]}
+    numbered = (f"{ORDER}_{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in (ORDER, *numbered) if name not in taken)
+
+
+def rename_column(spark: SparkSession, target: str, old: str, new: str) -> str:
+    """Rename a column of a table, and return its new name."""
+    _enable_features(spark, target)
+    _alter(spark, target, sql("RENAME COLUMN {old} TO {new}", old=column(old), new=column(new)))
+    return new
 
 
 def schema_of(spark: SparkSession, target: str) -> StructType | None:
@@ -58,29 +110,33 @@ def schema_of(spark: SparkSession, target: str) -> StructType | None:
         raise
 
 
-def create_or_evolve(spark: SparkSession, target: str, columns: StructType, *, evolve: bool = True) -> None:
+def create_or_evolve(
+    spark: SparkSession, target: str, columns: StructType, *, settings: TableSettings | None = None
+) -> None:
     """Create the table, or evolve its schema so that it can store these columns: add columns, widen types.
 
     Args:
         spark: The session.
         target: The table's catalog name or path.
         columns: The columns that are going to be written.
-        evolve: Whether the schema of an existing table may be changed.
+        settings: How the table is created, and whether an existing one may be changed.
 
     Raises:
         ValueError: A column has no type that can store both the old and the new values, or the schema would have to
             change and must not. Nothing has been changed then.
     """
+    settings = settings or TableSettings()
     existing = schema_of(spark, target)
     if existing is None:
-        _create(spark, target, columns)
+        _create(spark, target, columns, settings)
         return
     known = {field.name.lower(): field for field in existing}
     added = [field for field in columns if field.name.lower() not in known]
     pairs = [(known.get(field.name.lower()), field) for field in widened(target, existing, columns)]
     changed = [field for old, field in pairs if old and not _same_type(old, field)]
-    if (added or changed) and not evolve:
-        listed = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in [*added, *changed])
+    of_source = [field for field in (*added, *changed) if not _is_order(field.dataType)]
+    if of_source and not settings.evolve:
+        listed = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in of_source)
         raise ValueError(
             f"{target}: the messages need the columns {listed}, and evolve=False forbids to change the table"
         )
@@ -88,13 +144,18 @@ def create_or_evolve(spark: SparkSession, target: str, columns: StructType, *, e
     _change_types(spark, target, changed)
 
 
-def _create(spark: SparkSession, target: str, columns: StructType) -> None:
-    needs_mapping = any(_UNMAPPED.intersection(field.name) for field in columns)
-    settings = _PROPERTIES | _MAPPED_NAMES if needs_mapping else _PROPERTIES
-    template = "CREATE TABLE {table} ({columns}) USING delta TBLPROPERTIES ({properties})"
+def _create(spark: SparkSession, target: str, columns: StructType, settings: TableSettings) -> None:
+    template = "CREATE TABLE IF NOT EXISTS {table} ({columns}) USING delta {cluster}TBLPROPERTIES ({properties})"
+    cluster = sql("CLUSTER BY ({columns}) ", columns=comma_separated(map(column, settings.cluster_by)))
     execute(
         spark,
-        sql(template, table=table(target), columns=definitions(columns), properties=properties(settings)),
+        sql(
+            template,
+            table=table(target),
+            columns=definitions(columns),
+            cluster=cluster if settings.cluster_by else Sql(""),
+            properties=properties({**_PROPERTIES, **_OF_NEW_TABLES, **settings.properties}),
+        ),
     )
 
 
@@ -114,7 +175,14 @@ def _change_types(spark: SparkSession, target: str, changed: list[StructField]) 
 
 def _enable_features(spark: SparkSession, target: str) -> None:
     """Set the properties of `_create`, which a table that towpath did not create may lack."""
-    _alter(spark, target, sql("SET TBLPROPERTIES ({properties})", properties=properties(_PROPERTIES)))
+    if not _PROPERTIES.items() <= table_properties(spark, target).items():
+        _alter(spark, target, sql("SET TBLPROPERTIES ({properties})", properties=properties(_PROPERTIES)))
+
+
+def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
+    """The properties of a table."""
+    shown = spark.sql(sql("SHOW TBLPROPERTIES {table}", table=table(target))).collect()
+    return {row["key"]: row["value"] for row in shown}
 
 
 def _alter(spark: SparkSession, target: str, change: Sql) -> None:
@@ -211,6 +279,14 @@ def append_once(rows: DataFrame, target: str, identity: Sequence[str]) -> None:
     create_or_evolve(spark, target, rows.schema)
     with temporary_view(rows.dropDuplicates(list(identity))) as view:
         merge(spark, target, view, equal_columns(identity), Sql("WHEN NOT MATCHED THEN INSERT *"))
+
+
+def append(spark: SparkSession, target: str, rows: DataFrame) -> None:
+    """Append rows to a table that exists."""
+    names = comma_separated(map(column, rows.columns))
+    with temporary_view(rows) as view:
+        template = "INSERT INTO {table} ({names}) SELECT {names} FROM {view}"
+        execute(spark, sql(template, table=table(target), names=names, view=view))
 
 
 @contextmanager

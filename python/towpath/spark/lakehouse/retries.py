@@ -1,0 +1,48 @@
+"""Repeats what failed because another query wrote the same Delta table at the same time."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+_log = logging.getLogger("towpath.spark")
+
+_CONFLICT = re.compile(
+    r"Concurrent(Append|DeleteRead|DeleteDelete|Transaction|Write|Modification)Exception|MetadataChangedException|"
+    r"ProtocolChangedException|DELTA_CONCURRENT_|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED"
+)
+_ATTEMPTS = 10
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+
+T = TypeVar("T")
+
+
+def with_retries(action: Callable[[], T]) -> T:
+    """Perform an action that may be repeated; after a conflict again, with growing pauses.
+
+    Raises:
+        Exception: What the last of ten attempts raised, or any error that is no conflict.
+    """
+    for attempt in range(1, _ATTEMPTS):
+        try:
+            return action()
+        except Exception as error:  # Delta's conflicts have no common class in Python
+            if not is_conflict(error):
+                raise
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1)
+            _log.info("another writer was faster, attempt %d follows in %.1f s: %s", attempt + 1, pause, _first_line(error))
+            time.sleep(pause)
+    return action()
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether another transaction changed the table meanwhile."""
+    return _CONFLICT.search(str(error)) is not None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
