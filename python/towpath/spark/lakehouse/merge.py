@@ -32,7 +32,8 @@ from towpath.spark.lakehouse.sql import (
     string,
     table,
 )
-from towpath.spark.lakehouse.tables import companion, create_or_evolve, schema_of, temporary_view
+from towpath.spark.lakehouse.tables import create_or_evolve, schema_of, temporary_view
+from towpath.spark.lakehouse.targets import companion
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

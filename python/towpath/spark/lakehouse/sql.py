@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NewType
 
 from towpath.ddl import quoted
+from towpath.spark.lakehouse.targets import is_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,8 +29,8 @@ def column(*path: str) -> Sql:
 
 
 def table(target: str) -> Sql:
-    """A table. A target with a slash is the path of a Delta table, any other a catalog name, as the user wrote it."""
-    return Sql(f"delta.{quoted(target)}" if "/" in target else target)
+    """A table: the path of a Delta table, or a catalog name as the user wrote it."""
+    return Sql(f"delta.{quoted(target)}" if is_path(target) else target)
 
 
 def string(value: str) -> Sql:
@@ -69,4 +70,18 @@ def merge(spark: SparkSession, target: str, source: Sql, condition: Sql, *action
 
 def execute(spark: SparkSession, statement: Sql) -> None:
     """Execute a statement."""
-    spark.sql(statement)
+    spark.sql(without_variables(spark, statement))
+
+
+def without_variables(spark: SparkSession, text: str) -> str:
+    """The text for `spark.sql`, `expr` or `table` in which Spark substitutes no `${...}`.
+
+    It would do so within quotes too, with settings and variables of the environment, and has no escape in backticks.
+    """
+    if "${" not in text or spark.conf.get("spark.sql.variable.substitute") == "false":
+        return text
+    spark.conf.set(_DOLLAR, "$")
+    return text.replace("${", f"${{{_DOLLAR}}}{{")
+
+
+_DOLLAR = "towpath.dollar"

@@ -21,6 +21,7 @@ from towpath.spark.lakehouse.sql import (
     sql,
     table,
 )
+from towpath.spark.lakehouse.targets import is_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,16 +36,9 @@ _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 """Decimal digits of each integer type, from the smallest to the largest."""
 
 
-def companion(target: str, suffix: str) -> str:
-    """The name or path of a table that belongs to the target, such as its tombstones."""
-    if target.endswith("`"):
-        return f"{target[:-1]}__{suffix}`"
-    return f"{target.rstrip('/')}__{suffix}"
-
-
 def schema_of(spark: SparkSession, target: str) -> StructType | None:
     """The schema of a table; None if the table does not exist."""
-    if "/" not in target:
+    if not is_path(target):
         return spark.table(target).schema if spark.catalog.tableExists(target) else None
     from pyspark.errors import AnalysisException
 
