@@ -29,10 +29,10 @@ from towpath.spark.lakehouse.rows import (
     with_outcome,
 )
 from towpath.spark.lakehouse.sql import Sql, column, comma_separated, execute, merge, sql, string, table
+from towpath.spark.lakehouse.targets import companion
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append,
-    companion,
     create_or_evolve,
     free_name,
     order_column,

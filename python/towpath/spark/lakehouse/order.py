@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from towpath.spark.lakehouse.changes import COLUMNS
-from towpath.spark.lakehouse.sql import Sql, column, comma_separated, sql, string
+from towpath.spark.lakehouse.sql import Sql, column, comma_separated, expressions, sql, string
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -112,7 +112,7 @@ def newest_by_key(changes: DataFrame, keys: Sequence[str], *, logs: bool) -> Dat
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    key = [*map(f.expr, key_columns(keys)), f.col("alone")]
+    key = [*map(expressions(changes.sparkSession), key_columns(keys)), f.col("alone")]
     newest = without_repeats(changes, key) if logs else changes
     window = Window.partitionBy(*key).orderBy(f.expr(sort_key(Sql("`order`"))).desc())
     return newest.withColumn("rank", f.row_number().over(window)).filter("rank = 1").drop("rank")

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.batches import Replicator
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.merge import for_each_batch
 from towpath.spark.lakehouse.tables import TableSettings
-from towpath.spark.lakehouse.templates import Targets
+from towpath.spark.lakehouse.targets import Target, Targets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
-
-Target = str | Mapping[str, str] | Callable[[str, str], str | None]
-
 
 def replicate(
     messages: DataFrame,
@@ -98,8 +95,10 @@ def replicate(
     if on_table_error not in ("quarantine", "fail"):
         raise ValueError(f'on_table_error: expected "quarantine" or "fail", not {on_table_error!r}')
     events = read_envelopes(messages, dialect, metrics, **options)
+    aside = quarantine or (dead_letters and beside(dead_letters, "quarantine"))
+    own = filter(None, (ddl, dead_letters, aside, status, watermarks, checkpoint))
     apply = Replicator(
-        targets=Targets.of(target),
+        targets=Targets(target, own),
         dialect=dialect,
         options=options,
         keys=keys or {},
@@ -109,7 +108,7 @@ def replicate(
         settings=TableSettings(dict(table_properties or {}), (), optimize_every, evolve, forget_after),
         ddl=ddl,
         dead_letters=dead_letters,
-        quarantine=quarantine or (dead_letters and beside(dead_letters, "quarantine")),
+        quarantine=aside,
         status=status,
         watermarks=watermarks,
         on_table_error=on_table_error,

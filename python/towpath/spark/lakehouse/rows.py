@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from towpath.spark.lakehouse.changes import COLUMNS, PLACE
 from towpath.spark.lakehouse.order import is_newer, key_columns, newest_by_key, sort_key, without_repeats
-from towpath.spark.lakehouse.sql import Sql, any_of, column, comma_separated, sql, string
+from towpath.spark.lakehouse.sql import Sql, any_of, column, comma_separated, expressions, sql, string
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,18 +45,17 @@ def newest_changes(changes: DataFrame, keys: Sequence[str], *, logs: bool, parti
         logs: Whether there may be changes with a place in a binlog.
         partial: Whether there may be rows that lack columns, which then have the values of earlier changes.
     """
-    from pyspark.sql import functions as f
-
+    expr = expressions(changes.sparkSession)
     alone = sql(
         "IF(({rejected}) OR op = 'truncate', struct({place}, row, step), NULL)",
         rejected=is_rejected(keys),
         place=comma_separated(column(name) for name in PLACE),
     )
-    changes = changes.withColumn("alone", f.expr(alone))
+    changes = changes.withColumn("alone", expr(alone))
     if partial:
         changes = with_earlier_values(changes, keys, logs=logs)
     else:
-        changes = changes.withColumn("inherits", f.expr("op = 'update'"))
+        changes = changes.withColumn("inherits", expr("op = 'update'"))
     return newest_by_key(changes, keys, logs=logs and not partial)
 
 
@@ -69,20 +68,21 @@ def with_earlier_values(changes: DataFrame, keys: Sequence[str], *, logs: bool) 
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    key = [*map(f.expr, key_columns(keys)), f.col("alone")]
+    expr = expressions(changes.sparkSession)
+    key = [*map(expr, key_columns(keys)), f.col("alone")]
     if logs:
         changes = changes.transform(lambda frame: _one_log(frame, key))
-    ordered = Window.partitionBy(*key).orderBy(f.expr(sort_key(_ORDER)))
-    begins = f.sum(f.expr("CAST(op <> 'update' AS INT)")).over(ordered.rowsBetween(_UNBOUNDED, 0))
+    ordered = Window.partitionBy(*key).orderBy(expr(sort_key(_ORDER)))
+    begins = f.sum(expr("CAST(op <> 'update' AS INT)")).over(ordered.rowsBetween(_UNBOUNDED, 0))
     changes = changes.withColumn("life", begins)
-    same_row = Window.partitionBy(*key, f.col("life")).orderBy(f.expr(sort_key(_ORDER)))
+    same_row = Window.partitionBy(*key, f.col("life")).orderBy(expr(sort_key(_ORDER)))
     until_row = same_row.rowsBetween(_UNBOUNDED, 0)
     names = changes.select(f"{COLUMNS}.*").columns
     lacks = {name: sql("array_contains(missing, {name})", name=string(name)) for name in names}
     # Wrapped in a struct, since the newest value may be null.
     value = {
         name: f.last(
-            f.expr(
+            expr(
                 sql(
                     "IF(coalesce({lacks}, false), NULL, struct({value} AS v))",
                     lacks=lacks[name],
@@ -101,12 +101,12 @@ def with_earlier_values(changes: DataFrame, keys: Sequence[str], *, logs: bool) 
         sql("IF({value} IS NULL, {name}, NULL)", name=string(name), value=column(f"v{number}"))
         for number, name in enumerate(names)
     )
-    inherits = f.expr("op = 'update'") & (f.col("life") == 0)
+    inherits = expr("op = 'update'") & (f.col("life") == 0)
     return filled.withColumns(
         {
-            COLUMNS: f.expr(sql("named_struct({fields})", fields=fields)),
-            "missing": f.expr(sql("array_compact(array({missing}))", missing=missing)),
-            "partial": f.expr("partial") & (f.col("life") == 0),
+            COLUMNS: expr(sql("named_struct({fields})", fields=fields)),
+            "missing": expr(sql("array_compact(array({missing}))", missing=missing)),
+            "partial": expr("partial") & (f.col("life") == 0),
             "inherits": inherits,
         }
     ).drop("life", *(f"v{number}" for number, _ in enumerate(names)))
@@ -131,8 +131,7 @@ def with_outcome(
         known: The target's rows: their key as in `tombstone_key`, and their order value `known`.
         tombstones: The target's tombstones.
     """
-    from pyspark.sql import functions as f
-
+    expr = expressions(newest.sparkSession)
     with_known = _with_known(newest, keys, known)
     joined = _with_tombstones(with_known, newest, keys, tombstones)
     # A delete equal to its tombstone is applied if its row is there: its batch failed before the merge.
@@ -149,17 +148,18 @@ def with_outcome(
         after_delete=is_newer(_ORDER, Sql("gone")),
         after_row=is_newer(_ORDER, Sql("known")),
     )
-    return joined.withColumn("outcome", f.expr(outcome)).drop("known", "gone", "truncates")
+    return joined.withColumn("outcome", expr(outcome)).drop("known", "gone", "truncates")
 
 
 def _with_known(newest: DataFrame, keys: Sequence[str], known: DataFrame | None) -> DataFrame:
     from pyspark.sql import functions as f
 
+    expr = expressions(newest.sparkSession)
     if known is None:
-        return newest.withColumns({"known": f.expr("IF(false, `order`, NULL)"), "is_known": f.lit(False)})
+        return newest.withColumns({"known": expr("IF(false, `order`, NULL)"), "is_known": f.lit(False)})
     names = [tombstone_key(number) for number, _ in enumerate(keys)]
-    joined = newest.join(known.withColumn("found", f.lit(True)), f.expr(_same_key(keys)), "left")
-    return joined.withColumn("is_known", f.expr("found IS NOT NULL")).drop("found", *names)
+    joined = newest.join(known.withColumn("found", f.lit(True)), expr(_same_key(keys)), "left")
+    return joined.withColumn("is_known", expr("found IS NOT NULL")).drop("found", *names)
 
 
 def _with_tombstones(
@@ -167,14 +167,15 @@ def _with_tombstones(
 ) -> DataFrame:
     from pyspark.sql import functions as f
 
+    expr = expressions(changes.sparkSession)
     if tombstones is None:
-        nothing = {"gone": f.expr("IF(false, `order`, NULL)"), "truncates": f.expr("array_remove(array(`order`), `order`)")}
+        nothing = {"gone": expr("IF(false, `order`, NULL)"), "truncates": expr("array_remove(array(`order`), `order`)")}
         return changes.withColumns(nothing)
     names = [tombstone_key(number) for number, _ in enumerate(keys)]
-    of_keys = tombstones.filter("NOT truncated").join(newest.select(COLUMNS), f.expr(_same_key(keys)), "left_semi")
-    gone = of_keys.groupBy(*names).agg(f.expr(sql("max_by({order}, {key})", order=_ORDER, key=sort_key(_ORDER))).alias("gone"))
-    truncates = tombstones.filter("truncated").agg(f.expr("collect_list(`order`)").alias("truncates"))
-    joined = changes.join(gone, f.expr(_same_key(keys)), "left").drop(*names)
+    of_keys = tombstones.filter("NOT truncated").join(newest.select(COLUMNS), expr(_same_key(keys)), "left_semi")
+    gone = of_keys.groupBy(*names).agg(expr(sql("max_by({order}, {key})", order=_ORDER, key=sort_key(_ORDER))).alias("gone"))
+    truncates = tombstones.filter("truncated").agg(expr("collect_list(`order`)").alias("truncates"))
+    joined = changes.join(gone, expr(_same_key(keys)), "left").drop(*names)
     return joined.crossJoin(f.broadcast(truncates))
 
 

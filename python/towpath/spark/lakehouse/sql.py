@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NewType
 
 from towpath.ddl import quoted
 from towpath.spark.lakehouse.retries import with_retries
+from towpath.spark.lakehouse.targets import is_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructField
 
 Sql = NewType("Sql", str)
@@ -29,8 +30,8 @@ def column(*path: str) -> Sql:
 
 
 def table(target: str) -> Sql:
-    """A table. A target with a slash is the path of a Delta table, any other a catalog name, as the user wrote it."""
-    return Sql(f"delta.{quoted(target)}" if "/" in target else target)
+    """A table: the path of a Delta table, or a catalog name as the user wrote it."""
+    return Sql(f"delta.{quoted(target)}" if is_path(target) else target)
 
 
 def string(value: str) -> Sql:
@@ -75,4 +76,26 @@ def merge(spark: SparkSession, target: str, source: Sql, condition: Sql, *action
 
 def execute(spark: SparkSession, statement: Sql) -> None:
     """Execute a statement, again if another writer was faster. Every statement here may be repeated."""
-    with_retries(lambda: spark.sql(statement))
+    text = without_variables(spark, statement)
+    with_retries(lambda: spark.sql(text))
+
+
+def expressions(spark: SparkSession) -> Callable[[str], Column]:
+    """The function that makes a column of an expression."""
+    from pyspark.sql import functions as f
+
+    return lambda text: f.expr(without_variables(spark, text))
+
+
+def without_variables(spark: SparkSession, text: str) -> str:
+    """The text for `spark.sql`, `expr` or `table` in which Spark substitutes no `${...}`.
+
+    It would do so within quotes too, with settings and variables of the environment, and has no escape in backticks.
+    """
+    if "${" not in text or spark.conf.get("spark.sql.variable.substitute") == "false":
+        return text
+    spark.conf.set(_DOLLAR, "$")
+    return text.replace("${", f"${{{_DOLLAR}}}{{")
+
+
+_DOLLAR = "towpath.dollar"

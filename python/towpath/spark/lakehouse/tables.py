@@ -23,6 +23,7 @@ from towpath.spark.lakehouse.sql import (
     sql,
     table,
 )
+from towpath.spark.lakehouse.targets import is_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,17 +61,6 @@ class TableSettings:
     forget_after: str = "7 days"
 
 
-def companion(target: str, suffix: str) -> str:
-    """The name or path of a table that belongs to the target, such as its tombstones.
-
-    That of a path is in a folder `_towpath` beside it, which no source table may have as its target.
-    """
-    if "/" in target:
-        parent, _, name = target.rstrip("/").rpartition("/")
-        return f"{parent}/{ORDER}/{name}_{suffix}"
-    return f"{target[:-1]}__towpath_{suffix}`" if target.endswith("`") else f"{target}__towpath_{suffix}"
-
-
 def order_column(schema: StructType) -> str | None:
     """The name of a target's column with the order values, which no table of a source has the type of."""
     return next((one.name for one in schema if one.name.startswith(ORDER) and _is_order(one.dataType)), None)
@@ -96,7 +86,7 @@ def rename_column(spark: SparkSession, target: str, old: str, new: str) -> str:
 
 def schema_of(spark: SparkSession, target: str) -> StructType | None:
     """The schema of a table; None if the table does not exist."""
-    if "/" not in target:
+    if not is_path(target):
         return spark.table(target).schema if spark.catalog.tableExists(target) else None
     from pyspark.errors import AnalysisException
 

@@ -1,0 +1,77 @@
+"""What the messages of a table declare: its primary key and the types of its columns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from towpath.spark.types import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What messages declare, and one of them."""
+
+    key: tuple[str, ...]
+    has_types: bool
+    example: tuple[bytes | None, bytes]
+    """The message's key and value."""
+
+    @classmethod
+    def of(cls, row: Row) -> Declaration:
+        """From a row of the batch's summary."""
+        said = json.loads(row["declaration"])
+        example = row["example"]
+        key = None if example["key"] is None else bytes(example["key"])
+        return cls(tuple(said["key"] or ()), bool(said["types"]), (key, bytes(example["value"])))
+
+
+def declared_key(table: str, declarations: Iterable[Declaration]) -> list[str]:
+    """The primary key in the messages.
+
+    Raises:
+        ValueError: There is none, or there are several.
+    """
+    found = {tuple(name.lower() for name in one.key): one.key for one in declarations if one.key}
+    if len(found) != 1:
+        said = " and ".join(map(str, sorted(found.values()))) or "no primary key"
+        raise ValueError(f"{table}: the messages say {said}; give it: keys={{{table!r}: [...]}}")
+    return list(*found.values())
+
+
+def declared_columns(
+    declarations: Iterable[Declaration], dialect: str, options: Mapping[str, Any]
+) -> StructType | None:
+    """The declared columns with types that can store their values; None if nothing is declared."""
+    from towpath.decoder import infer_schema
+
+    examples = [one.example for one in declarations if one.has_types]
+    if not examples:
+        return None
+    columns = {
+        "value": pa.array([value for _, value in examples], pa.binary()),
+        "key": pa.array([key for key, _ in examples], pa.binary()),
+    }
+    inferred = infer_schema(
+        pa.record_batch(columns),
+        dialect,
+        database=options.get("database"),
+        table=options.get("table"),
+        schema_registry=options.get("schema_registry"),
+        writer_schemas=options.get("writer_schemas"),
+    )
+    return struct_type(pa.schema([_storable(field) for field in inferred]))
+
+
+def _storable(field: pa.Field) -> pa.Field:
+    """A MySQL TIME can be negative or longer than a day. Delta cannot store intervals, so it is stored as text."""
+    return field.with_type(pa.string()) if pa.types.is_duration(field.type) else field

@@ -1,0 +1,270 @@
+"""The tokens of MySQL's statements, split by sqlglot's tokenizer for MySQL, and a cursor over them.
+
+sqlglot's grammar is not used: for it executable comments are comments, INT8 is a TINYINT, LONG a BIGINT and REAL a
+FLOAT, and RENAME TABLE, partitions and many attributes of columns are opaque text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from sqlglot import Token as SqlglotToken
+    from sqlglot import Tokenizer
+
+_BLANKS = " \t\n\r\v\f"
+_COMMENT = re.compile(r"/\*.*?\*/|(?:#|--(?=[\x00-\x20\x7f]|\Z))[^\n]*", re.DOTALL)
+_UNQUOTED = re.compile(r"[0-9A-Za-z$_\u0080-\uffff]+")
+_EXECUTABLE = ("/*!", "/*M!", "/*T!")
+_COMMENT_END = "*/"
+_EVERY_SERVER = 50_700
+"""Versions up to this one are older than any server that is read: MariaDB ignores later ones of MySQL."""
+
+_KINDS = {
+    "VAR": "word",
+    "IDENTIFIER": "name",
+    "STRING": "string",
+    "NATIONAL_STRING": "string",
+    "NUMBER": "number",
+    "BIT_STRING": "bits",
+    "HEX_STRING": "bytes",
+    "HINT": "comment",
+}
+
+
+class NotReadError(Exception):
+    """A statement, or a part of it, that is not in the grammar."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token. Strings and quoted names are without their quotes and escapes."""
+
+    kind: str
+    """word, name, string, number, bits, bytes, symbol, or comment for both ends of an executable comment."""
+    text: str
+    raw: str
+    """The token in the statement."""
+    conditional: bool = False
+    """Whether only some servers execute it: it is in a comment such as /*!80023 ... */, /*M! ... */ or /*T! ... */."""
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of a text. Executable comments are part of it, other comments are left out.
+
+    Raises:
+        NotReadError: The text cannot be split as MySQL would, for example since a quote is not closed.
+        ImportError: sqlglot is not installed.
+    """
+    return list(_executed(_tokens(text)))
+
+
+def _tokens(text: str) -> list[Token]:
+    from sqlglot.errors import TokenError
+
+    try:
+        found = _tokenizer().tokenize(text)
+    except TokenError as error:
+        raise NotReadError("a quote or a comment is not closed, or a literal is not one of MySQL") from error
+    end = 0
+    for token in found:
+        _check_gap(text[end : token.start])
+        end = token.end + 1
+    _check_gap(text[end:])
+    return [_token(token, text[token.start : token.end + 1]) for token in found]
+
+
+def _tokenizer() -> Tokenizer:
+    return _tokenizer_class()(dialect="mysql")
+
+
+@cache
+def _tokenizer_class() -> type[Tokenizer]:
+    """MySQL's tokenizer without keywords: every word is a word, and no command swallows the text behind it."""
+    try:
+        from sqlglot import TokenType
+        from sqlglot.dialects.mysql import MySQL
+    except ImportError as error:
+        raise ImportError(
+            "DDL statements cannot be read without sqlglot: install towpath's extra `ddl` (pip install 'towpath[ddl]')"
+        ) from error
+
+    class StatementTokenizer(MySQL.Tokenizer):
+        KEYWORDS: ClassVar[dict[str, TokenType]] = dict.fromkeys((*_EXECUTABLE, _COMMENT_END), TokenType.HINT)
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+    return StatementTokenizer
+
+
+def _token(token: SqlglotToken, raw: str) -> Token:
+    kind = _KINDS.get(token.token_type.name, "symbol")
+    # `0x4g` and `1e5` are names too where MySQL expects one; sqlglot says IDENTIFIER for the first.
+    return Token("word" if kind == "name" and raw[0] != "`" else kind, token.text, raw)
+
+
+def _check_gap(gap: str) -> None:
+    """Between tokens are blanks and comments only. sqlglot skips more, such as U+3000, which MySQL has in names."""
+    rest = gap.strip(_BLANKS)
+    while rest:
+        comment = _COMMENT.match(rest)
+        if comment is None:
+            raise NotReadError(f"unexpected text between two words: {rest[:20]!r}")
+        rest = rest[comment.end() :].lstrip(_BLANKS)
+
+
+def _executed(tokens: list[Token]) -> Iterator[Token]:
+    """The tokens within executable comments too, without the comment's ends, its version and TiDB's feature."""
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        at += 1
+        if token.kind != "comment":
+            yield token
+            continue
+        end = next((i for i in range(at, len(tokens)) if tokens[i].kind == "comment"), None)
+        if end is None or token.text == _COMMENT_END or tokens[end].text != _COMMENT_END:
+            raise NotReadError("an executable comment that does not begin or end")
+        yield from _content(token.raw.upper(), tokens[at:end])
+        at = end + 1
+
+
+def _content(opening: str, tokens: list[Token]) -> Iterator[Token]:
+    """The tokens in an executable comment without its version; conditional, if some servers do not execute it."""
+    first, start, conditional = (tokens[0].raw if tokens else ""), 0, opening != "/*!"
+    if opening == "/*T!":
+        closing = [i for i, token in enumerate(tokens) if token.raw == "]"] if first == "[" else []
+        start = closing[0] + 1 if closing else 0
+    elif re.fullmatch("[0-9]{5,6}", first):
+        start, conditional = 1, conditional or int(first) > _EVERY_SERVER
+    elif first[:1].isdigit():
+        raise NotReadError(f"an executable comment without a version of five or six digits: {first[:20]!r}")
+    return (replace(token, conditional=conditional) for token in tokens[start:])
+
+
+def split(tokens: Sequence[Token], symbol: str) -> list[list[Token]]:
+    """The parts between the symbols that are in no parentheses."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        if token.kind == "symbol":
+            depth += (token.text == "(") - (token.text == ")")
+        if token.kind == "symbol" and token.text == symbol and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+class Cursor:
+    """Reads tokens from left to right."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    @property
+    def rest(self) -> Sequence[Token]:
+        """The tokens that have not been read."""
+        return self._tokens[self._at :]
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        """A token that has not been read."""
+        at = self._at + ahead
+        return self._tokens[at] if at < len(self._tokens) else None
+
+    def word(self, ahead: int = 0) -> str:
+        """The next word in upper case, or the next symbol; empty at the end and for literals and quoted names."""
+        token = self.peek(ahead)
+        return token.text.upper() if token and token.kind in ("word", "symbol") else ""
+
+    def next(self) -> Token:
+        """Read a token."""
+        token = self.peek()
+        if token is None:
+            raise NotReadError("the statement ends too early")
+        self._at += 1
+        return token
+
+    def accept(self, phrase: str) -> bool:
+        """Read the words of a phrase, if they are next."""
+        words = phrase.split()
+        if any(self.word(ahead) != word for ahead, word in enumerate(words)):
+            return False
+        self._at += len(words)
+        return True
+
+    def accept_one(self, *phrases: str) -> str:
+        """Read the first of the phrases that is next; empty if none is."""
+        return next((phrase for phrase in phrases if self.accept(phrase)), "")
+
+    def expect(self, phrase: str) -> None:
+        """Read the words of a phrase.
+
+        Raises:
+            NotReadError: Something else is next.
+        """
+        if not self.accept(phrase):
+            raise self.unexpected(phrase)
+
+    def accept_kind(self, *kinds: str) -> Token | None:
+        """Read a token, if it is of one of these kinds."""
+        token = self.peek()
+        if token is None or token.kind not in kinds:
+            return None
+        self._at += 1
+        return token
+
+    def name(self) -> str:
+        """Read a name. It may be between double quotes, as on a server with the SQL mode ANSI_QUOTES.
+
+        Raises:
+            NotReadError: Something else is next.
+        """
+        token = self.peek()
+        if token is None or not _is_name(token):
+            raise self.unexpected("a name")
+        self._at += 1
+        return token.text
+
+    def skip_parentheses(self) -> bool:
+        """Read everything to the closing parenthesis, if the next token opens one."""
+        if self.word() != "(":
+            return False
+        self.parenthesized()
+        return True
+
+    def parenthesized(self) -> Sequence[Token]:
+        """Read a list in parentheses, and return the tokens in it."""
+        self.expect("(")
+        start, depth = self._at, 1
+        while depth:
+            token = self.next()
+            if token.kind == "symbol":
+                depth += (token.text == "(") - (token.text == ")")
+        return self._tokens[start : self._at - 1]
+
+    def end(self) -> None:
+        """Nothing is left.
+
+        Raises:
+            NotReadError: Something is.
+        """
+        if self.peek() is not None:
+            raise self.unexpected("the end")
+
+    def unexpected(self, expected: str) -> NotReadError:
+        """The error that something else is next."""
+        token = self.peek()
+        found = repr(token.raw[:40]) if token else "the end"
+        return NotReadError(f"expected {expected}, not {found}")
+
+
+def _is_name(token: Token) -> bool:
+    if token.kind == "word":
+        return _UNQUOTED.fullmatch(token.text) is not None
+    quoted = token.kind == "name" or (token.raw[0] == '"' and "\\" not in token.raw)
+    return quoted and token.text != "" and "\0" not in token.text

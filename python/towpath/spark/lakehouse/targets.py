@@ -1,0 +1,213 @@
+"""The target of each source table: the argument `target` of `replicate`.
+
+A target is a text: the path of a Delta table or the name of a table in a catalog, with each part in backticks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+
+from towpath.ddl import quoted
+
+Target = str | Mapping[str, str] | Mapping[tuple[str, str], str] | Callable[[str, str], str | None]
+
+COMPANIONS = ("tombstones",)
+"""Suffixes of the tables that belong to a target."""
+
+_PLACEHOLDERS = ("{database}", "{table}", "{topic}")
+_PLACEHOLDER = re.compile(r"(\{[^{}]*\})")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_CATALOG_NAME = re.compile(r"(?:(?:`(?:[^`]|``)+`|[^.`]+)(?:\.(?!\Z)|\Z))+")
+_CATALOG_PART = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
+
+# What ends a segment, is undone as an escape, is a URI's or a glob's, or is substituted by Spark's SQL: `${...}`.
+_ENCODED = frozenset('/%#?\\:*{}[]<>|"^`$')
+_COMPANION = re.compile(rf"__(?:{'|'.join(COMPANIONS)})_*\Z", re.IGNORECASE)
+
+
+def is_path(target: str) -> bool:
+    """Whether a target is a path. A name of a catalog may have a slash between backticks."""
+    return "/" in target and not target.endswith("`")
+
+
+def companion(target: str, suffix: str) -> str:
+    """The target of a table that belongs to another one, such as its tombstones.
+
+    Args:
+        target: A path, or a name as the user wrote it.
+        suffix: One of `COMPANIONS`: no source table has a target from a template that ends with it.
+    """
+    if target.endswith("`"):
+        return f"{target[:-1]}__{suffix}`"
+    return f"{target.rstrip('/')}__{suffix}"
+
+
+class Targets:
+    """The target of each source table, as `targets(database, table, topic)`.
+
+    A table whose target another one has, or one of replicate's own tables, is refused. Tables share a target if a
+    function or a mapping says so: that is how shards of a table are merged.
+    """
+
+    def __init__(self, target: Target, own: Iterable[str] = ()) -> None:
+        """Check the argument.
+
+        Args:
+            target: A template with `{database}`, `{table}` and `{topic}`; a mapping from "database.table", or a tuple of
+                both, to the target; or a function of both that returns the target, or None to skip the table.
+            own: Targets and checkpoints that are no source table's.
+
+        Raises:
+            ValueError: The template has another placeholder, has neither `{table}` nor `{topic}`, or is no name.
+        """
+        self._find = _finder(target)
+        self._is_template = isinstance(target, str)
+        self._own = [_comparable(_absolute(path)) for path in own]
+        self._sources: dict[str, tuple[str, str]] = {}
+
+    def __call__(self, database: str | None, table: str, topic: str = "") -> str | None:
+        """The target of a table; None if it is to be skipped.
+
+        Raises:
+            ValueError: The target is taken, or a part of the name that the template needs is missing.
+        """
+        target = self._find(database or "", table, topic)
+        if target is not None:
+            self._check(target, database or "", table)
+        return target
+
+    def _check(self, target: str, database: str, table: str) -> None:
+        key = _comparable(target)
+        for own in self._own:
+            if key == own or key.startswith(own + "/") or own.startswith(key + "/"):
+                raise ValueError(f"target: {database}.{table} would be at {target}, which replicate uses itself: {own}")
+        first = self._sources.setdefault(key, (database, table)) if self._is_template else (database, table)
+        if first != (database, table):
+            raise ValueError(
+                f"target: {'.'.join(first)} and {database}.{table} would share {target}; "
+                f"use a template with {{database}}, or a function for shards of one table"
+            )
+
+
+_Finder = Callable[[str, str, str], str | None]
+
+
+def _finder(target: Target) -> _Finder:
+    if isinstance(target, str):
+        _check_template(target)
+        return _path_template(target) if "/" in target else _catalog_template(target)
+    if isinstance(target, Mapping):
+        return _Lookup(target)
+    return lambda database, table, _: _given(target(database, table))
+
+
+def _check_template(template: str) -> None:
+    found = _PLACEHOLDER.findall(template)
+    unknown = [placeholder for placeholder in found if placeholder not in _PLACEHOLDERS]
+    if unknown:
+        raise ValueError(f"target: {template!r} has {unknown[0]}; known are {', '.join(_PLACEHOLDERS)}")
+    if "{table}" not in found and "{topic}" not in found:
+        raise ValueError(f"target: {template!r} has no {{table}} in it, so that all tables would be one")
+
+
+def _path_template(template: str) -> _Finder:
+    path = _absolute(template)
+
+    def find(database: str, table: str, topic: str) -> str:
+        return _reserved(_filled(path, database, table, topic, encoded))
+
+    return find
+
+
+def _catalog_template(template: str) -> _Finder:
+    if not _CATALOG_NAME.fullmatch(template):
+        raise ValueError(f"target: {template!r} is no path, since it has no slash, and no name of a table")
+    parts = [_unquoted(part) for part in _CATALOG_PART.findall(template)]
+
+    def find(database: str, table: str, topic: str) -> str:
+        names = [_filled(part, database, table, topic, str) for part in parts]
+        return ".".join(quoted(name) for name in [*names[:-1], _reserved(names[-1])])
+
+    return find
+
+
+def _unquoted(part: str) -> str:
+    return part[1:-1].replace("``", "`") if part.startswith("`") else part
+
+
+def _filled(template: str, database: str, table: str, topic: str, convert: Callable[[str], str]) -> str:
+    """Replace the placeholders, once: braces in a name have no meaning."""
+    names = {"{database}": database, "{table}": table, "{topic}": topic}
+    filled = []
+    for part in _PLACEHOLDER.split(template):
+        name = names.get(part, part)
+        if not name and part in names:
+            raise ValueError(f"target: a message of the table {table!r} has no {part[1:-1]}, which {template!r} needs")
+        filled.append(convert(name) if part in names else part)
+    return "".join(filled)
+
+
+def _reserved(target: str) -> str:
+    """A target that is no companion of another: behind the suffix of a companion is one more underscore."""
+    return f"{target}_" if _COMPANION.search(target) else target
+
+
+class _Lookup:
+    """Looks up a mapping's targets."""
+
+    def __init__(self, targets: Mapping[str, str] | Mapping[tuple[str, str], str]) -> None:
+        self._targets: dict[str | tuple[str, str], str] = dict(targets.items())
+        self._sources: dict[str, tuple[str, str]] = {}
+
+    def __call__(self, database: str, table: str, _: str) -> str | None:
+        if (database, table) in self._targets:
+            return _given(self._targets[database, table])
+        name = f"{database}.{table}"
+        if name not in self._targets:
+            return None
+        first = self._sources.setdefault(name, (database, table))
+        if first != (database, table):
+            raise ValueError(
+                f"target: {name!r} is {first} and {(database, table)}; use such tuples as keys of the mapping"
+            )
+        return _given(self._targets[name])
+
+
+def _given(target: str | None) -> str | None:
+    return _absolute(target) if target is not None and is_path(target) else target
+
+
+def _absolute(target: str) -> str:
+    """A path that is absolute, as Delta needs it in SQL; a relative one is in the working directory."""
+    if not is_path(target):
+        return target
+    path = target.rstrip("/")
+    return path if path.startswith("/") or _SCHEME.match(path) else os.path.abspath(path)
+
+
+def _comparable(target: str) -> str:
+    """Equal for two texts of one target. Catalogs do not distinguish case."""
+    if not is_path(target):
+        return ".".join(_unquoted(part) for part in _CATALOG_PART.findall(target)).lower()
+    path = re.sub("^file:/+", "/", target, flags=re.IGNORECASE)
+    return re.sub("(?<!:)/+", "/", path.rstrip("/"))
+
+
+def encoded(name: str) -> str:
+    """A name as one segment of a path. Two names never are the same segment, and none leads to another folder.
+
+    Characters with a meaning in paths, URIs, globs and Spark's SQL are percent-encoded, as are control characters and
+    the names `.` and `..`. Letters of every script stay, in their own Unicode normal form.
+    """
+    if name in (".", ".."):
+        return "%2E" * len(name)
+    return "".join(map(_encoded_character, name))
+
+
+def _encoded_character(character: str) -> str:
+    if character not in _ENCODED and unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp"):
+        return character
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
