@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 
 import pyarrow as pa
 import pytest
@@ -28,6 +29,7 @@ from towpath.spark.lakehouse.statements import (
     TruncateTable,
     read_statements,
 )
+from towpath.spark.lakehouse.statements.tokens import _tokenizer_class, tokenize
 
 Value = str | bytes | None
 A = TableName("shop", "a")
@@ -288,6 +290,15 @@ def test_a_statement_that_is_not_followed_does_not_stop_the_others() -> None:
     assert isinstance(not_followed, NotFollowed)
 
 
+def test_without_sqlglot(monkeypatch: pytest.MonkeyPatch) -> None:
+    _tokenizer_class.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "sqlglot", None)
+        with pytest.raises(ImportError, match=r"pip install 'towpath\[ddl\]'"):
+            read_statements("")
+    assert read_statements("") == []
+
+
 def test_without_a_default_database() -> None:
     assert read_statements("TRUNCATE a") == [TruncateTable(TableName(None, "a"))]
 
@@ -432,6 +443,15 @@ def test_sqlglots_own_parser_agrees() -> None:
             assert [DropTable(shop(table.name)) for table in parsed.args["tables"]] == actions
             compared += 1
     assert compared > 15
+
+
+@pytest.mark.parametrize("between", [" /* ; ' \" ` */ ", "\n", "-- , '\n", "\t# (\r\n", "/**/ "])
+def test_comments_and_blanks_between_tokens_change_nothing(between: str) -> None:
+    for statement, actions in FOLLOWED:
+        raw = between.join(token.raw for token in tokenize(statement))
+        if "*/" not in statement:
+            found = read_statements(between + raw + between, "shop")
+            assert [NotFollowed("", "", a.tables) if isinstance(a, NotFollowed) else a for a in found] == actions
 
 
 QUOTES = ("'", '"', "`", "(", ")", "/*", "/*!", "/*!50100", "/*!80000 ", "/*T![x]", "*/", "--", "#", "{#")
