@@ -56,8 +56,8 @@ class Targets:
         """Check the argument.
 
         Args:
-            target: A template with `{database}`, `{table}` and `{topic}`; a mapping from "database.table", or a tuple of
-                both, to the target; or a function of both that returns the target, or None to skip the table.
+            target: A template with `{database}`, `{table}` and `{topic}`; a mapping from "database.table", or a tuple
+                of both, to the target; or a function of both that returns the target, or None to skip the table.
             own: Targets and checkpoints that are no source table's.
 
         Raises:

@@ -22,6 +22,7 @@ from towpath.spark.lakehouse.statements.actions import (
 )
 from towpath.spark.lakehouse.statements.columns import Column
 from towpath.spark.lakehouse.statements.read import MAX_LENGTH, read_statements
+from towpath.spark.lakehouse.statements.widening import keeps_values
 
 __all__ = [
     "MAX_LENGTH",
@@ -40,5 +41,6 @@ __all__ = [
     "RenameTable",
     "TableName",
     "TruncateTable",
+    "keeps_values",
     "read_statements",
 ]

@@ -42,39 +42,41 @@ _LOSES_ROWS = {
 """Clauses that are alone in their statement, and what no change of a row says about them."""
 
 _KEEPS_ROWS = (
-    *(
-        "ADD PARTITION",
-        "COALESCE PARTITION",
-        "REORGANIZE PARTITION",
-        "ANALYZE PARTITION",
-        "CHECK PARTITION",
-        "OPTIMIZE PARTITION",
-    ),
-    *("REBUILD PARTITION", "REPAIR PARTITION", "LAST PARTITION", "MERGE FIRST PARTITION", "SPLIT MAXVALUE PARTITION"),
-    *(
-        "SECONDARY_LOAD",
-        "SECONDARY_UNLOAD",
-        "PARTITION",
-        "SET TIFLASH REPLICA",
-        "SET HYPO TIFLASH REPLICA",
-        "CACHE",
-        "NOCACHE",
-    ),
-    *("COMPACT", "ATTRIBUTES", "ADD STATS_EXTENDED", "DROP STATS_EXTENDED", "SPLIT"),
+    "ADD PARTITION",
+    "COALESCE PARTITION",
+    "REORGANIZE PARTITION",
+    "ANALYZE PARTITION",
+    "CHECK PARTITION",
+    "OPTIMIZE PARTITION",
+    "REBUILD PARTITION",
+    "REPAIR PARTITION",
+    "SECONDARY_LOAD",
+    "SECONDARY_UNLOAD",
+    # TiDB
+    "LAST PARTITION",
+    "MERGE FIRST PARTITION",
+    "SPLIT",
+    "PARTITION",
+    "SET TIFLASH REPLICA",
+    "SET HYPO TIFLASH REPLICA",
+    "CACHE",
+    "NOCACHE",
+    "COMPACT",
+    "ATTRIBUTES",
+    "ADD STATS_EXTENDED",
+    "DROP STATS_EXTENDED",
 )
 """Clauses that are alone in their statement and only move rows within the table."""
 
 _NO_EFFECT = (
-    *(
-        "ALTER INDEX",
-        "ALTER KEY",
-        "ALTER CHECK",
-        "ALTER CONSTRAINT",
-        "DROP FOREIGN KEY",
-        "DROP CHECK",
-        "RENAME INDEX",
-        "RENAME KEY",
-    ),
+    "ALTER INDEX",
+    "ALTER KEY",
+    "ALTER CHECK",
+    "ALTER CONSTRAINT",
+    "DROP FOREIGN KEY",
+    "DROP CHECK",
+    "RENAME INDEX",
+    "RENAME KEY",
 )
 _STORAGE = (
     "ENABLE KEYS",
@@ -268,22 +270,15 @@ def _positioned(cursor: Cursor) -> Column:
 
 
 _Renaming = RenameColumn | ChangeColumn
-_ORDER: tuple[type[Action], ...] = (
-    DropColumn,
-    RenameColumn,
-    ChangeColumn,
-    ModifyColumn,
-    AddColumn,
-    ChangePrimaryKey,
-    NotFollowed,
-)
+_ORDER = (DropColumn, ModifyColumn, AddColumn, ChangePrimaryKey, NotFollowed, RenameTable)
 
 
 def _in_order(actions: list[Action]) -> list[Action]:
     """MySQL does all clauses at once, and they name the columns from before: a name is freed before it is used."""
     renaming = _freed_first([action for action in actions if isinstance(action, _Renaming)])
-    kinds = [[action for action in actions if isinstance(action, kind)] for kind in (*_ORDER, RenameTable)]
-    return [*kinds[0], *renaming, *(action for kind in kinds[3:] for action in kind)]
+    others = [action for kind in _ORDER for action in actions if isinstance(action, kind)]
+    before = [action for action in others if isinstance(action, DropColumn | ModifyColumn)]
+    return [*before, *renaming, *others[len(before) :]]
 
 
 def _freed_first(actions: list[_Renaming]) -> list[_Renaming]:

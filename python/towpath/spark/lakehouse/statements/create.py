@@ -32,7 +32,7 @@ def read_create_table(cursor: Cursor, names: Names, replaced: bool) -> list[Acti
     like = _like(cursor, names)
     columns, key = ((), ()) if like else _elements(cursor)
     created = CreateTable(table, columns, key, if_not_exists, like)
-    _rest(cursor)
+    _rest(cursor, bool(columns or like))
     return [DropTable(table), created] if replaced else [created]
 
 
@@ -68,10 +68,11 @@ def _primary_key(element: Cursor) -> tuple[str, ...]:
     return read_primary_key(element) if element.accept("PRIMARY KEY") else ()
 
 
-def _rest(cursor: Cursor) -> None:
-    """Read the options, the partitions, and a query to the end: the rows of that are changes of rows in the log."""
+def _rest(cursor: Cursor, is_spelled_out: bool) -> None:
+    """Read the options, the partitions, and a query to the end: its rows are changes of rows in the log."""
     read_options(cursor)
     skip_partitioning(cursor)
-    if is_query(cursor):
-        return
-    cursor.end()
+    if not is_query(cursor):
+        cursor.end()
+        if not is_spelled_out:
+            raise cursor.unexpected("columns or a query")

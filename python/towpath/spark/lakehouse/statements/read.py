@@ -102,7 +102,7 @@ def read_statements(text: str, database: str | None = None) -> list[Action]:
 def _actions(tokens: Sequence[Token], text: str, database: str | None) -> list[Action]:
     actions: list[Action] = []
     names = Names(database)
-    for tokens_of_one in split(tokens, ";"):
+    for tokens_of_one in filter(None, split(tokens, ";")):
         cursor = Cursor(tokens_of_one)
         names = Names(names.database)
         try:
@@ -117,7 +117,7 @@ def _actions(tokens: Sequence[Token], text: str, database: str | None) -> list[A
 def _statement(cursor: Cursor, names: Names, text: str) -> list[Action]:
     if cursor.accept_one("SET STATEMENT", "BEGIN NOT"):
         raise NotReadError("MariaDB's SET STATEMENT and BEGIN NOT ATOMIC have other statements in them")
-    if cursor.peek() is None or cursor.accept_one(*_HARMLESS):
+    if cursor.accept_one(*_HARMLESS):
         return []
     verb = cursor.accept_one("ALTER", "CREATE", "DROP", "TRUNCATE", "RENAME", "USE", *_RESTORES, *_ROWS)
     if verb == "ALTER":

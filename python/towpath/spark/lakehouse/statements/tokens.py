@@ -64,10 +64,11 @@ def tokenize(text: str) -> list[Token]:
 
 
 def _tokens(text: str) -> list[Token]:
-    from sqlglot.errors import TokenError
+    tokenizer = _tokenizer_class()(dialect="mysql")
+    from sqlglot import TokenError
 
     try:
-        found = _tokenizer().tokenize(text)
+        found = tokenizer.tokenize(text)
     except TokenError as error:
         raise NotReadError("a quote or a comment is not closed, or a literal is not one of MySQL") from error
     end = 0
@@ -76,10 +77,6 @@ def _tokens(text: str) -> list[Token]:
         end = token.end + 1
     _check_gap(text[end:])
     return [_token(token, text[token.start : token.end + 1]) for token in found]
-
-
-def _tokenizer() -> Tokenizer:
-    return _tokenizer_class()(dialect="mysql")
 
 
 @cache
@@ -159,6 +156,16 @@ def split(tokens: Sequence[Token], symbol: str) -> list[list[Token]]:
     return parts
 
 
+@cache
+def _by_first_word(phrases: tuple[str, ...]) -> dict[str, list[tuple[list[str], str]]]:
+    """The words of phrases, and the phrases, by their first word."""
+    found: dict[str, list[tuple[list[str], str]]] = {}
+    for phrase in phrases:
+        words = phrase.split()
+        found.setdefault(words[0], []).append((words, phrase))
+    return found
+
+
 class Cursor:
     """Reads tokens from left to right."""
 
@@ -191,15 +198,16 @@ class Cursor:
 
     def accept(self, phrase: str) -> bool:
         """Read the words of a phrase, if they are next."""
-        words = phrase.split()
-        if any(self.word(ahead) != word for ahead, word in enumerate(words)):
-            return False
-        self._at += len(words)
-        return True
+        return self.accept_one(phrase) != ""
 
     def accept_one(self, *phrases: str) -> str:
         """Read the first of the phrases that is next; empty if none is."""
-        return next((phrase for phrase in phrases if self.accept(phrase)), "")
+        first = self.word()
+        for words, phrase in _by_first_word(phrases).get(first, ()):
+            if all(self.word(ahead) == word for ahead, word in enumerate(words)):
+                self._at += len(words)
+                return phrase
+        return ""
 
     def expect(self, phrase: str) -> None:
         """Read the words of a phrase.

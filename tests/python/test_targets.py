@@ -1,0 +1,208 @@
+"""Targets of source tables: no two tables share one, and none is outside of the lake."""
+
+import os
+import random
+import string
+from pathlib import PurePosixPath
+
+import pytest
+
+from towpath.spark.lakehouse.targets import COMPANIONS, Targets, companion, encoded, is_path
+
+HOSTILE = [
+    *(
+        "a",
+        "A",
+        "a b",
+        " a",
+        "a ",
+        "_a",
+        ".a",
+        ".",
+        "..",
+        "...",
+        "../../out",
+        "a/b",
+        "/",
+        "//",
+        "a%2Fb",
+        "a%252Fb",
+        "%",
+    ),
+    *("%2E", "a#b", "a?b", "a\\b", "a:b", ":", "file:", "a*b", "{a}", "{table}", "[a]", "a`b", "'", '"', "${env:HOME}"),
+    *(
+        "$a",
+        "<a>",
+        "|",
+        "a\nb",
+        "\x01",
+        "\x7f",
+        "\x85",
+        "\u2028",
+        "é",
+        "e\u0301",
+        "客户",
+        "😀",
+        "\ud800",
+        "~",
+        "a;b",
+        "-",
+    ),
+    *(
+        "a,b",
+        "a=b",
+        "__tombstones",
+        "a__tombstones",
+        "a__tombstones_",
+        "a__tombstones__",
+        "a__TOMBSTONES",
+        "a__",
+        "con",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "segment"),
+    [
+        ("orders", "orders"),
+        ("order line", "order line"),
+        ("客户", "客户"),
+        ("a/b", "a%2Fb"),
+        ("..", "%2E%2E"),
+        (".", "%2E"),
+        ("...", "..."),
+        ("../../out", "..%2F..%2Fout"),
+        ("a%20b#c", "a%2520b%23c"),
+        ("a?b", "a%3Fb"),
+        ("a\x00\n", "a%00%0A"),
+        ("\x85", "%C2%85"),
+        ("${x}", "%24%7Bx%7D"),
+    ],
+)
+def test_names_in_paths(name: str, segment: str) -> None:
+    """The escapes are those of RFC 3986."""
+    assert encoded(name) == segment
+    assert Targets("/lake/{database}/{table}")("shop", name) == f"/lake/shop/{segment}"
+
+
+def test_distinct_tables_have_distinct_paths_in_the_lake() -> None:
+    random_ = random.Random(20261122)
+    alphabet = [*HOSTILE, *string.ascii_letters, "_", "__", "tombstones", "%", "/", ".", "2F", "é", "e", "\u0301"]
+    names = {*HOSTILE, *("".join(random_.choices(alphabet, k=random_.randint(1, 5))) for _ in range(3000))}
+    find = Targets("/the/lake/{database}/{table}")
+    seen: dict[str, tuple[str, str]] = {}
+    for table in sorted(names):
+        source = (random_.choice(["shop", "..", "a/b", "${env:HOME}"]), table)
+        path = find(*source)
+        assert path is not None
+        assert seen.setdefault(path, source) == source
+        assert os.path.normpath(path) == path
+        assert len(PurePosixPath(path).parts) == 5
+        assert path.startswith("/the/lake/")
+        assert not set(path) & set("#?\\:*{}[]$`")
+    for path in list(seen):
+        for suffix in COMPANIONS:
+            assert companion(path, suffix) not in seen
+
+
+@pytest.mark.parametrize("table", HOSTILE)
+def test_names_in_a_catalog_are_quoted(table: str) -> None:
+    target = Targets("lake.{database}.{table}")("a.b", table)
+    assert target is not None
+    assert not is_path(target)
+    assert target.startswith("`lake`.`a.b`.`")
+    inner = target.removeprefix("`lake`.`a.b`.`").removesuffix("`").replace("``", "`")
+    assert inner in (table, f"{table}_")
+
+
+def test_the_users_own_parts_of_a_template() -> None:
+    assert Targets("`my.cat`.prefix_{table}")("s", "a") == "`my.cat`.`prefix_a`"
+    assert Targets("`{database}`.{table}")("s`s", "a") == "`s``s`.`a`"
+    assert Targets("s3a://bucket/x y/{database}/{table}/")("s", "a") == "s3a://bucket/x y/s/a"
+    assert Targets("/lake/{topic}/{table}")("s", "a", "t.x") == "/lake/t.x/a"
+    assert Targets("/lake/{topic}")("s", "a", "t") == "/lake/t"
+
+
+def test_relative_paths_are_in_the_working_directory() -> None:
+    here = os.getcwd()
+    assert Targets("lake/{database}/{table}")("..", "a") == f"{here}/lake/%2E%2E/a"
+    assert Targets("./{table}")("s", "a") == f"{here}/a"
+    assert Targets({"s.a": "lake/a"})("s", "a") == f"{here}/lake/a"
+    assert Targets(lambda database, table: f"lake/{table}")("s", "a") == f"{here}/lake/a"
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("/lake/x", r"has no \{table\}"),
+        ("/lake/{tabel}", r"has \{tabel\}; known are"),
+        ("lake..{table}", "no name of a table"),
+        ("lake.{table}.", "no name of a table"),
+        ("`lake.{table}", "no name of a table"),
+    ],
+)
+def test_templates_that_are_refused(template: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Targets(template)
+
+
+@pytest.mark.parametrize(
+    ("template", "one", "other"),
+    [
+        ("/lake/{table}", ("s1", "a"), ("s2", "a")),
+        ("lake.{table}", ("s1", "a"), ("s2", "a")),
+        ("lake.{database}.{table}", ("s", "a"), ("s", "A")),
+        ("/lake/{database}_{table}", ("a_b", "c"), ("a", "b_c")),
+        ("/lake/{topic}", ("s", "a"), ("s", "b")),
+    ],
+)
+def test_a_shared_target_is_refused_with_both_names(
+    template: str, one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    find = Targets(template)
+    assert find(*one, "topic") == find(*one, "topic")
+    with pytest.raises(ValueError, match=rf"{one[0]}\.{one[1]} and {other[0]}\.{other[1]} would share"):
+        find(*other, "topic")
+    assert find(*one, "topic")
+
+
+def test_paths_distinguish_case() -> None:
+    find = Targets("/lake/{table}")
+    assert find("s", "a") != find("s", "A")
+
+
+@pytest.mark.parametrize(
+    "own", ["/lake/shop/dead", "file:///lake/shop/dead/", "/lake/shop", "/lake/shop/dead/x", "/lake//shop"]
+)
+def test_replicates_own_tables_are_no_targets(own: str) -> None:
+    find = Targets("/lake/{database}/{table}", own=[own])
+    with pytest.raises(ValueError, match=r"shop\.dead would be at /lake/shop/dead, which replicate uses itself"):
+        find("shop", "dead")
+    assert find("other", "dead") == "/lake/other/dead"
+
+
+def test_names_that_a_template_needs() -> None:
+    with pytest.raises(ValueError, match="the table 'a' has no database"):
+        Targets("/lake/{database}/{table}")(None, "a")
+    assert Targets("/lake/{table}")(None, "a") == "/lake/a"
+
+
+def test_mappings_and_functions() -> None:
+    find = Targets({"shop.a": "/lake/a", "shop.b": "/lake/a"})
+    assert (find("shop", "a"), find("shop", "b"), find("shop", "c")) == ("/lake/a", "/lake/a", None)
+    shards = Targets(lambda database, table: None if table == "skipped" else "lake.orders")
+    assert (shards("s1", "orders"), shards("s2", "orders"), shards("s1", "skipped")) == (
+        "lake.orders",
+        "lake.orders",
+        None,
+    )
+
+
+def test_keys_of_a_mapping_with_dots() -> None:
+    find = Targets({"a.b.c": "/lake/x"})
+    assert find("a.b", "c") == "/lake/x"
+    with pytest.raises(ValueError, match="tuples"):
+        find("a", "b.c")
+    tuples = Targets({("a.b", "c"): "/lake/x", ("a", "b.c"): "/lake/y"})
+    assert (tuples("a.b", "c"), tuples("a", "b.c")) == ("/lake/x", "/lake/y")
