@@ -9,7 +9,6 @@ import towpath
 from fidelity import lines
 from golden_files import GOLDEN
 from spark_rows import of_spark
-from towpath.spark.lakehouse.replicate import _target_function
 
 TSO = 1 << 18  # a millisecond of TiDB's clock
 
@@ -46,7 +45,7 @@ def test_each_table_goes_to_its_own_and_grows(spark, tmp_path):
     ]
     lake = tmp_path / "lake"
 
-    def replicate(messages):
+    def replicate(messages, **options):
         towpath.spark.replicate(
             kafka_frame(spark, [("t", 0, value) for value in messages]),
             f"{lake}/{{database}}/{{table}}",
@@ -54,6 +53,7 @@ def test_each_table_goes_to_its_own_and_grows(spark, tmp_path):
             database="shop",
             ddl=str(lake / "ddl"),
             dead_letters=str(lake / "dead"),
+            **options,
         )
 
     replicate(sent)
@@ -76,7 +76,7 @@ def test_each_table_goes_to_its_own_and_grows(spark, tmp_path):
     assert len(read(spark, lake / "shop" / "a")) == 3
     assert len(read(spark, lake / "ddl")) == len(read(spark, lake / "dead")) == 1
     with pytest.raises(ValueError, match="column id is bigint in the table and string in the messages"):
-        replicate([canal("INSERT", "a", {"id": "x"}, {"id": "varchar(20)"})])
+        replicate([canal("INSERT", "a", {"id": "x"}, {"id": "varchar(20)"})], on_table_error="fail")
 
 
 def test_a_table_that_changes_within_a_message(spark, tmp_path):
@@ -120,12 +120,6 @@ def test_missing_information_is_an_error_that_names_the_argument(spark, tmp_path
     assert of_spark(spark.table(f"default.`{tmp_path.name}_a`").drop("_towpath").collect()) == [{"id": 1}]
 
 
-def test_a_target_is_filled_in():
-    assert _target_function("lake.{database}__{table}")("shop", "客户 `x`") == "`lake`.`shop__客户 ``x```"
-    assert _target_function("s3://lake/{database}/{table}")("{table}", "a.b") == "s3://lake/{table}/a.b"
-    assert _target_function({"shop.a": "t"})("shop", "b") is None
-
-
 def ticdc(kind, commit, row=None, **more):
     types = {"id": "bigint", "name": "varchar"}
     tidb = {"watermarkTs": commit} if kind == "TIDB_WATERMARK" else {"commitTs": commit}
@@ -134,10 +128,13 @@ def ticdc(kind, commit, row=None, **more):
 
 def test_ticdc_is_ordered_by_commit_time_and_watermarks(spark, tmp_path):
     lake = tmp_path / "lake"
+    sent = []
 
     def replicate(*messages):
+        first = len(sent)
+        sent.extend(("t", partition, value) for partition, value in messages)
         towpath.spark.replicate(
-            kafka_frame(spark, [("t", partition, value) for partition, value in messages]),
+            kafka_frame(spark, sent).filter(f"offset >= {first}"),
             {"shop.t": str(lake / "t")},
             "ticdc-canal-json",
             dead_letters=str(lake / "dead"),

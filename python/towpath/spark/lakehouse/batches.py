@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from towpath.spark.lakehouse.changes import MESSAGE, PLACE, ChangeDecoder
+from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.spark.lakehouse.dead_letters import dead_letter_rows, write_dead_letters
 from towpath.spark.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
+from towpath.spark.lakehouse.follow import KEY, Follower, tables_of
 from towpath.spark.lakehouse.merge import Applied, Applier, Hints
+from towpath.spark.lakehouse.messages import Messages, messages_of, of_table, session_settings
+from towpath.spark.lakehouse.order import is_newer
+from towpath.spark.lakehouse.ordered_statements import Place, read_ddl, with_event_order
 from towpath.spark.lakehouse.quarantine import put_aside
+from towpath.spark.lakehouse.sql import Sql, expressions
 from towpath.spark.lakehouse.status import QUARANTINED, TableStatus, write_status
-from towpath.spark.lakehouse.tables import TableSettings, append_once, order_column, schema_of, widened
+from towpath.spark.lakehouse.tables import (
+    TableSettings,
+    append_once,
+    order_column,
+    schema_of,
+    table_properties,
+    widened,
+)
 from towpath.spark.lakehouse.targets import Targets
 from towpath.spark.lakehouse.watermarks import after_watermark, write_watermarks
 from towpath.spark.types import struct_type
@@ -27,7 +40,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("towpath.spark")
 
-_ROWS_PER_TASK = 50_000
+_ROWS_PER_TASK, _BYTES_PER_TASK = 50_000, 64 << 20
+_SOURCE = "towpath.source"
+"""A property of a target: the table that it was created for."""
+
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -48,7 +66,12 @@ class Replicator:
     status: str | None
     watermarks: str | None
     on_table_error: str
+    ddl_policy: str
     parallelism: int
+    appliers: dict[str, Applier] = field(default_factory=dict)
+    """By target: they know the targets of earlier batches."""
+    stored_keys: dict[str, list[str] | None] = field(default_factory=dict)
+    """The key of each target, as its properties say it."""
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of events."""
@@ -62,38 +85,101 @@ class Replicator:
         found = _summary(events)
         self._write_dead_letters(events, found)
         self._write_ddl(events, found)
-        tables = _tables(found)
-        watermarks = None
-        if self.watermarks and schema_of(events.sparkSession, self.watermarks) is not None:
-            watermarks = self.watermarks
-        results = self._side_by_side(events, tables, watermarks, batch_id)
+        results = self._apply_in_order(events, found, batch_id)
         if self.status:
-            write_status(events.sparkSession, self.status, [result.status for result in results if result.status], batch_id)
+            write_status(
+                events.sparkSession, self.status, [result.status for result in results if result.status], batch_id
+            )
         errors = [result.error for result in results if result.error]
         if errors:
             raise errors[0]
         if self.watermarks and any(row["kind"] == WATERMARK for row in found):
             write_watermarks(events.filter(f"kind = '{WATERMARK}'"), self.watermarks)
 
-    def _side_by_side(
-        self, events: DataFrame, tables: list[SourceTable], watermarks: str | None, batch_id: int
-    ) -> list[_Result]:
+    def _apply_in_order(self, events: DataFrame, found: list[Row], batch_id: int) -> list[_Result]:
+        """Apply all tables. Those that statements change get what is older than a statement, then the statement."""
+        tables = _tables(found)
+        statements = read_ddl(events) if any(row["kind"] == DDL for row in found) else []
+        statements = [statement for statement in statements if statement.actions]
+        changed = {name for one in statements for action in one.actions for name in tables_of(action, one)}
+        results = self._side_by_side(events, [one for one in tables if one.key not in changed], batch_id)
+        if not statements:
+            return results
+        rest = with_event_order(events.filter(_any_of([one for one in tables if one.key in changed])))
+        follower = self._follower(events.sparkSession)
+        for statement in statements:
+            newer = expressions(events.sparkSession)(is_newer(Sql("`order`"), statement.place.literal()))
+            before = rest.filter(~newer)
+            results += self._side_by_side(before, _tables(_summary(before)), batch_id)
+            results += [_Result(status=status) for status in follower.follow(statement)]
+            rest = rest.filter(newer)
+        return results + self._side_by_side(rest, _tables(_summary(rest)), batch_id)
+
+    def _follower(self, spark: SparkSession) -> Follower:
+        def target_of(database: str, table: str) -> str | None:
+            return self.targets(database, table)
+
+        def changed(target: str) -> None:
+            self._applier(target).forget_schemas()
+            self.stored_keys.pop(target, None)
+
+        def truncate(target: str, place: Place) -> None:
+            keys = json.loads(table_properties(spark, target).get(KEY, "[]"))
+            order = spark.range(1).select(expressions(spark)(place.literal()).alias("order"))
+            self._applier(target).truncate(order, keys)
+
+        return Follower(spark, target_of, truncate, changed, self.ddl_policy == "follow")
+
+    def _applier(self, target: str) -> Applier:
+        return self.appliers.setdefault(target, Applier(target, [], self.dead_letters))
+
+    def _side_by_side(self, events: DataFrame, tables: list[SourceTable], batch_id: int) -> list[_Result]:
+        """Apply tables at the same time: first those whose jobs need one task only."""
+        if not tables:
+            return []
+        spark = events.sparkSession
+        batch = _Batch(
+            events,
+            messages_of(events, sum(one.messages for one in tables), sum(one.size for one in tables)),
+            self._known_watermarks(spark),
+            batch_id,
+        )
+        is_small = dict(zip(tables, self._map(spark, lambda one: self._is_small(spark, one), tables), strict=True))
+        small, large = ([one for one in tables if is_small[one] == wanted] for wanted in (True, False))
+
         def apply(table: SourceTable) -> _Result:
-            return self._guarded(events, table, watermarks, batch_id)
+            return self._guarded(batch, table)
 
+        with session_settings(spark, {"spark.sql.shuffle.partitions": "1"} if small else {}):
+            results = self._map(spark, apply, small)
+        return results + self._map(spark, apply, large)
+
+    def _map(self, spark: SparkSession, function: Callable[[SourceTable], _T], tables: list[SourceTable]) -> list[_T]:
         if len(tables) <= 1 or self.parallelism <= 1:
-            return list(map(apply, tables))
+            return list(map(function, tables))
         with ThreadPoolExecutor(self.parallelism, "towpath") as pool:
-            return list(pool.map(_inheriting(apply), tables))
+            return list(pool.map(_inheriting(spark, function), tables))
 
-    def _guarded(self, events: DataFrame, table: SourceTable, watermarks: str | None, batch_id: int) -> _Result:
+    def _is_small(self, spark: SparkSession, table: SourceTable) -> bool:
+        """Whether one task can merge a table's changes."""
+        try:
+            target = self.targets(table.database, table.name, table.topic)
+            size = self._applier(target).size(spark) if target else 0
+        except Exception:  # it is raised again where the table is applied
+            return True
+        return table.rows <= _ROWS_PER_TASK and size is not None and size <= _BYTES_PER_TASK
+
+    def _known_watermarks(self, spark: SparkSession) -> str | None:
+        return self.watermarks if self.watermarks and schema_of(spark, self.watermarks) is not None else None
+
+    def _guarded(self, batch: _Batch, table: SourceTable) -> _Result:
         """Apply a table's changes, or put them aside. An error is returned, so that the other tables go on."""
         target: str | None = None
         try:
             target = self.targets(table.database, table.name, table.topic)
             if target is None:
                 return _Result()
-            applied = self._apply_table(events, table, target, watermarks, batch_id)
+            applied = self._apply_table(batch, table, target)
             return _Result(status=TableStatus.of(table.database, table.name, target, applied))
         except Exception as error:  # whatever it is, it must not stop the other tables
             if self.on_table_error == "fail" or self.quarantine is None:
@@ -101,33 +187,44 @@ class Replicator:
             _log.warning("%s: put aside in %s: %s", table.full_name, self.quarantine, error)
             reason = str(error)
             try:
-                put_aside(events.filter(table.condition()), self.quarantine, target, reason)
+                put_aside(batch.events.filter(table.condition()), self.quarantine, target, reason)
             except Exception as second:  # then the batch has to be read again
                 return _Result(error=second)
             status = TableStatus(table.database, table.name, target, state=QUARANTINED, reason=reason)
             return _Result(status=status)
 
-    def _apply_table(
-        self, events: DataFrame, table: SourceTable, target: str, watermarks: str | None, batch_id: int
-    ) -> Applied:
-        spark = events.sparkSession
-        keys = list(self.keys.get(table.full_name) or ())
-        existing = schema_of(spark, target)
+    def _apply_table(self, batch: _Batch, table: SourceTable, target: str) -> Applied:
+        spark = batch.events.sparkSession
+        apply = self._applier(target)
+        existing = apply.schema(spark)
         schema = self._schema(existing, table, target)
         if schema is None:
             return Applied()
-        keys = keys or declared_key(table.full_name, table.declarations)
+        keys = self._key(spark, table, target if existing else None)
+        apply.configure(keys, self._settings(table, keys))
         decoder = ChangeDecoder(self.dialect, schema, self._decoder_options(table))
-        messages = events.filter(table.condition()).select(*MESSAGE)
         tasks = max(1, -(-table.rows // _ROWS_PER_TASK))
-        changes = messages.coalesce(tasks).mapInArrow(decoder, struct_type(decoder.schema))
-        if watermarks:
-            changes = after_watermark(changes, spark, watermarks)
-        cluster_by = tuple(self.cluster_by.get(table.full_name, ()))
-        apply = Applier(target, keys, self.dead_letters, replace(self.settings, cluster_by=cluster_by))
-        applied = apply.apply(changes, keys, Hints(logs=table.in_log, tasks=tasks), batch_id)
-        _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, dict(applied.counts), applied.seconds)
+        changes = batch.messages.changes(table.database, table.name, decoder, tasks)
+        if batch.watermarks:
+            changes = after_watermark(changes, spark, batch.watermarks)
+        applied = apply.apply(changes, keys, Hints(logs=table.in_log), batch.number)
+        _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return applied
+
+    def _key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
+        """The key of a table: as given, or as its messages and its target say."""
+        given = self.keys.get(table.full_name)
+        if given:
+            return list(given)
+        if target is not None and target not in self.stored_keys:
+            self.stored_keys[target] = json.loads(table_properties(spark, target).get(KEY, "null"))
+        stored = self.stored_keys[target] if target is not None else None
+        return declared_key(table.full_name, table.declarations, stored)
+
+    def _settings(self, table: SourceTable, keys: Sequence[str]) -> TableSettings:
+        own = {KEY: json.dumps(list(keys), ensure_ascii=False), _SOURCE: table.full_name}
+        cluster_by = tuple(self.cluster_by.get(table.full_name, ()))
+        return replace(self.settings, cluster_by=cluster_by, properties={**own, **self.settings.properties})
 
     def _decoder_options(self, table: SourceTable) -> dict[str, Any]:
         return {**self.options, **self.table_options.get(table.full_name, {}), **table.filter_options()}
@@ -172,8 +269,15 @@ class SourceTable:
     messages: int
     rows: int
     truncates: int
+    size: int
+    """Bytes of the messages."""
     in_log: bool
     declarations: tuple[Declaration, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The name as statements have it."""
+        return self.database or "", self.name
 
     @property
     def full_name(self) -> str:
@@ -182,15 +286,22 @@ class SourceTable:
 
     def condition(self) -> Column:
         """True for the events of this table's changes."""
-        from pyspark.sql import functions as f
-
-        of_table = f.col("database").eqNullSafe(self.database) & (f.col("table") == self.name)
-        return (f.col("kind") == CHANGE) & of_table
+        return of_table(self.database, self.name)
 
     def filter_options(self) -> dict[str, str]:
         """Options of a decoder that filters for this table."""
         database = {"database": re.escape(self.database)} if self.database else {}
         return {"table": re.escape(self.name), **database}
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch of events, and what all of its tables share."""
+
+    events: DataFrame
+    messages: Messages
+    watermarks: str | None
+    number: int
 
 
 @dataclass(frozen=True)
@@ -209,9 +320,12 @@ def _summary(events: DataFrame) -> list[Row]:
             f.count("*").alias("messages"),
             f.sum("rows").alias("rows"),
             f.count_if(f.col("op") == "truncate").alias("truncates"),
+            f.coalesce(f.sum(f.length("value")), f.lit(0)).alias("size"),
             f.max("in_log").alias("in_log"),
             f.min("topic").alias("topic"),
-            f.first(f.when(f.col("declaration").isNotNull(), f.struct("key", "value")), ignorenulls=True).alias("example"),
+            f.first(f.when(f.col("declaration").isNotNull(), f.struct("key", "value")), ignorenulls=True).alias(
+                "example"
+            ),
         )
         .collect()
     )
@@ -235,9 +349,19 @@ def _table(database: str | None, name: str, rows: list[Row]) -> SourceTable:
         messages=sum(row["messages"] for row in rows),
         rows=sum(row["rows"] for row in rows),
         truncates=sum(row["truncates"] for row in rows),
+        size=sum(row["size"] for row in rows),
         in_log=any(row["in_log"] for row in rows),
         declarations=tuple(Declaration.of(row) for row in rows if row["declaration"]),
     )
+
+
+def _any_of(tables: Iterable[SourceTable]) -> Column:
+    from pyspark.sql import functions as f
+
+    found = f.lit(False)
+    for table in tables:
+        found = found | table.condition()
+    return found
 
 
 def _own_columns(schema: StructType) -> StructType:
@@ -271,8 +395,11 @@ def _statement() -> list[Column]:
     return [*map(f.col, names), f.col("source.operation").alias("operation")]
 
 
-def _inheriting(function: Any) -> Any:
+def _inheriting(spark: SparkSession, function: Any) -> Any:
     """The function for another thread, with Spark's settings of this one, such as the job group of the query."""
     from pyspark.util import inheritable_thread_target
 
-    return inheritable_thread_target(function)
+    try:
+        return inheritable_thread_target(spark)(function)
+    except TypeError:  # Spark 3.5 has no argument for the session
+        return inheritable_thread_target(function)

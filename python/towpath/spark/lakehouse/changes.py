@@ -188,7 +188,9 @@ def _key_only(source: pa.StructArray) -> pa.Array:
 
 def _part(struct: pa.StructArray, fields: Mapping[str, pa.DataType]) -> pa.StructArray:
     arrays = [pc.struct_field(struct, name) for name in fields]
-    return pa.StructArray.from_arrays(arrays, fields=[pa.field(*field) for field in fields.items()], mask=pc.is_null(struct))
+    return pa.StructArray.from_arrays(
+        arrays, fields=[pa.field(*field) for field in fields.items()], mask=pc.is_null(struct)
+    )
 
 
 def structured(changes: DataFrame) -> DataFrame:
@@ -211,9 +213,11 @@ def structured(changes: DataFrame) -> DataFrame:
 
     def part(struct: str, fields: Mapping[str, pa.DataType]) -> Column:
         of_struct = struct_type(pa.schema(list(fields.items())))
-        known = changes.schema[struct].dataType.names if struct in after else []  # type: ignore[union-attr]
+        known = changes.select(f"{struct}.*").columns if struct in after else []
         parts = (
-            (f.col(column(struct, field.name)) if field.name in known else f.lit(None)).cast(field.dataType).alias(field.name)
+            (f.col(column(struct, field.name)) if field.name in known else f.lit(None))
+            .cast(field.dataType)
+            .alias(field.name)
             for field in of_struct
         )
         return f.struct(*parts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,13 +34,20 @@ class Declaration:
         return cls(tuple(said["key"] or ()), bool(said["types"]), (key, bytes(example["value"])))
 
 
-def declared_key(table: str, declarations: Iterable[Declaration]) -> list[str]:
+def declared_key(table: str, declarations: Iterable[Declaration], stored: list[str] | None = None) -> list[str]:
     """The primary key in the messages.
+
+    Args:
+        table: The table's name, for errors.
+        declarations: What its messages declare.
+        stored: The key of its target, which is used if the messages declare none.
 
     Raises:
         ValueError: There is none, or there are several.
     """
-    found = {tuple(name.lower() for name in one.key): one.key for one in declarations if one.key}
+    found = {tuple(sorted(name.lower() for name in one.key)): one.key for one in declarations if one.key}
+    if stored:
+        found[tuple(sorted(name.lower() for name in stored))] = tuple(stored)
     if len(found) != 1:
         said = " and ".join(map(str, sorted(found.values()))) or "no primary key"
         raise ValueError(f"{table}: the messages say {said}; give it: keys={{{table!r}: [...]}}")
@@ -69,9 +75,9 @@ def declared_columns(
         schema_registry=options.get("schema_registry"),
         writer_schemas=options.get("writer_schemas"),
     )
-    return struct_type(pa.schema([_storable(field) for field in inferred]))
+    return struct_type(pa.schema([storable(field) for field in inferred]))
 
 
-def _storable(field: pa.Field) -> pa.Field:
+def storable(field: pa.Field) -> pa.Field:
     """A MySQL TIME can be negative or longer than a day. Delta cannot store intervals, so it is stored as text."""
     return field.with_type(pa.string()) if pa.types.is_duration(field.type) else field

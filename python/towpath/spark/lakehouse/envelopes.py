@@ -66,7 +66,7 @@ EVENT = pa.schema(
 )
 """The columns of an event. One of kind `change` is for all row changes of a table in a message.
 
-`declaration` is JSON text of the table's key and types. Only the first event of a record batch with a declaration has it.
+`declaration` is JSON text of the table's key and types, at the first event of a record batch that declares them.
 """
 
 
@@ -184,7 +184,7 @@ def _kinds(events: pa.RecordBatch) -> pa.Array:
 
 
 def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Indices of the first and the last row change of each message and table, and their number; and all other events."""
+    """Indices of the first and last row change of each message and table, and their number; and all other events."""
     changes = pc.equal(kinds, CHANGE).fill_null(False)
     indices = pa.array(range(len(events)), pa.int64())
     keys = ["message", "database", "table"]

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
 from towpath.spark.lakehouse.dead_letters import dead_letter_rows, write_dead_letters
-from towpath.spark.lakehouse.order import is_newer, with_order
+from towpath.spark.lakehouse.order import ORDER_TYPE, is_newer, with_order
 from towpath.spark.lakehouse.rows import (
     DELETE,
-    OLD,
     REJECTED,
     ROW,
     TRUNCATE,
@@ -29,22 +28,23 @@ from towpath.spark.lakehouse.rows import (
     with_outcome,
 )
 from towpath.spark.lakehouse.sql import Sql, column, comma_separated, execute, merge, sql, string, table
-from towpath.spark.lakehouse.targets import companion
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append,
     create_or_evolve,
+    estimated_size,
     free_name,
     order_column,
     rename_column,
     schema_of,
     temporary_view,
 )
+from towpath.spark.lakehouse.targets import companion
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 _REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
 
@@ -163,8 +163,6 @@ class Hints:
     """Whether there are changes with a place in a binlog."""
     partial: bool = False
     """Whether there are rows that lack columns."""
-    tasks: int | None = None
-    """How many tasks the rows ask for; None: as many as Spark makes."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +189,14 @@ class Applier:
         self._keys = keys
         self._dead_letters = dead_letters
         self._settings = settings or TableSettings()
+        self._schemas: dict[str, StructType | None] = {}
+        self._size: int | None = None
+        self._forgot_at: float | None = None
         self.last: Applied | None = None
+
+    def configure(self, keys: list[str], settings: TableSettings) -> None:
+        """Set the key's columns, and how the target is created and maintained."""
+        self._keys, self._settings = keys, settings
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of decoded changes."""
@@ -210,6 +215,30 @@ class Applier:
 
     def apply(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         """Apply a frame of changes."""
+        try:
+            return self._apply(changes, keys, hints, batch_id)
+        except Exception:
+            self._schemas.clear()  # somebody else may have changed the tables
+            raise
+
+    def schema(self, spark: SparkSession) -> StructType | None:
+        """The target's schema; None if it does not exist."""
+        return self._schema(spark, self._target)
+
+    def size(self, spark: SparkSession) -> int | None:
+        """Bytes of the target's files; 0 if it does not exist, None if the session does not say."""
+        if self.schema(spark) is None:
+            return 0
+        if self._size is None:
+            self._size = estimated_size(spark.read.table(table(self._target)))
+        return self._size
+
+    def _schema(self, spark: SparkSession, name: str) -> StructType | None:
+        if self._schemas.get(name) is None:
+            self._schemas[name] = schema_of(spark, name)
+        return self._schemas[name]
+
+    def _apply(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         began = time.monotonic()
         ordered = with_order(changes)
         self._check_keys(ordered, keys)
@@ -223,7 +252,7 @@ class Applier:
             self._write(staged, keys, counted.counts)
         finally:
             staged.unpersist()
-        self._maintain(changes.sparkSession, batch_id, keys)
+        self._maintain(changes.sparkSession, batch_id)
         return replace(counted, seconds=time.monotonic() - began)
 
     def _check_keys(self, changes: DataFrame, keys: list[str]) -> None:
@@ -234,8 +263,6 @@ class Applier:
 
     def _staged(self, changes: DataFrame, keys: list[str], hints: Hints) -> tuple[DataFrame, Applied]:
         """The changes of a batch with their outcomes, cached, and how many there are of each."""
-        if hints.tasks is not None:
-            changes = changes.coalesce(hints.tasks) if hints.tasks == 1 else changes
         known, tombstones = self._known(changes.sparkSession, keys)
         newest = newest_changes(changes, keys, logs=hints.logs, partial=hints.partial)
         staged = with_outcome(newest, keys, known, tombstones).persist()
@@ -248,7 +275,7 @@ class Applier:
 
     def _known(self, spark: SparkSession, keys: list[str]) -> tuple[DataFrame | None, DataFrame | None]:
         """The keys and order values of the target, and its tombstones."""
-        schema = schema_of(spark, self._target)
+        schema = self.schema(spark)
         known = None
         if schema is not None:
             order = order_column(schema)
@@ -258,8 +285,8 @@ class Applier:
             )
             known = spark.read.table(table(self._target)).selectExpr(*names, value)
             if order is None:
-                known = known.drop("known").selectExpr("*", f"CAST(NULL AS {_order_type(spark)}) AS known")
-        exists = schema_of(spark, self._tombstones) is not None
+                known = known.drop("known").selectExpr("*", f"CAST(NULL AS {ORDER_TYPE}) AS known")
+        exists = self._schema(spark, self._tombstones) is not None
         return known, spark.read.table(table(self._tombstones)) if exists else None
 
     def _write(self, staged: DataFrame, keys: list[str], counts: Mapping[str, int]) -> None:
@@ -268,7 +295,7 @@ class Applier:
         if counts.get(UNKNOWN):
             self._write_dead_letters(staged.filter("outcome = 'unknown'"), _UNKNOWN_ROW, counts[UNKNOWN])
         rows, deletes = counts.get(ROW, 0), counts.get(DELETE, 0)
-        if rows or deletes or counts.get(TRUNCATE) or counts.get(OLD):
+        if rows or deletes or self.schema(staged.sparkSession) is None:
             order = self._prepare_target(staged, keys)
             # Tombstones first: if the batch fails between the two writes, the retry finds the same deletes again.
             if deletes:
@@ -278,23 +305,44 @@ class Applier:
 
     def _prepare_target(self, changes: DataFrame, keys: list[str]) -> str:
         """Create the target, or make it fit the columns. Returns the name of the column with the order values."""
-        from pyspark.sql.types import StructField, StructType
+        from pyspark.sql.types import StructField
 
         spark = changes.sparkSession
         columns = changes.select(f"{COLUMNS}.*").schema
-        existing = schema_of(spark, self._target)
+        existing = self.schema(spark)
         order = (order_column(existing) if existing else None) or free_name(columns, existing)
         if existing is not None and order.lower() in (name.lower() for name in columns.names):
             order = rename_column(spark, self._target, order, free_name(columns, existing))
-        fields = StructType([*columns.fields, StructField(order, changes.schema["order"].dataType)])
-        create_or_evolve(spark, self._target, fields, settings=self._settings)
+            self._schemas.clear()
+        self._make_fit(
+            spark, self._target, [*columns.fields, StructField(order, changes.schema["order"].dataType)], self._settings
+        )
         return order
 
+    def _make_fit(
+        self, spark: SparkSession, name: str, fields: list[StructField], settings: TableSettings | None = None
+    ) -> None:
+        from pyspark.sql.types import StructType
+
+        known = {one.name.lower(): one.dataType for one in self._schema(spark, name) or ()}
+        if all(known.get(one.name.lower()) == one.dataType for one in fields):
+            return
+        self._schemas.clear()
+        create_or_evolve(spark, name, StructType(fields), settings=settings)
+
     def _truncate(self, truncates: DataFrame, changes: DataFrame, keys: list[str]) -> None:
-        """Delete the older rows, and write a tombstone for all keys."""
-        order = self._prepare_target(truncates, keys)
-        self._prepare_tombstones(changes, keys)
+        """Delete the rows older than truncates, which have order values, and write tombstones for all keys."""
+        self._prepare_target(changes, keys)
+        self.truncate(truncates, keys)
+
+    def truncate(self, truncates: DataFrame, keys: list[str]) -> None:
+        """The same for a target that exists."""
         spark = truncates.sparkSession
+        schema = self.schema(spark)
+        order = order_column(schema) if schema is not None else None
+        if schema is None or order is None:
+            return
+        self._prepare_tombstones(spark, schema, keys)
         nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
         append(spark, self._tombstones, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
         with temporary_view(truncates) as view:
@@ -310,8 +358,12 @@ class Applier:
                 Sql("WHEN MATCHED THEN DELETE"),
             )
 
+    def forget_schemas(self) -> None:
+        """Read the schemas again, since somebody else changed the tables."""
+        self._schemas.clear()
+
     def _write_tombstones(self, deletes: DataFrame, keys: list[str]) -> None:
-        self._prepare_tombstones(deletes, keys)
+        self._prepare_tombstones(deletes.sparkSession, deletes.select(f"{COLUMNS}.*").schema, keys)
         values = (
             sql("{key} AS {name}", key=column(COLUMNS, key), name=column(tombstone_key(at)))
             for at, key in enumerate(keys)
@@ -320,17 +372,13 @@ class Applier:
             deletes.sparkSession, self._tombstones, deletes.selectExpr(*values, "`order`", "false AS truncated", _NOW)
         )
 
-    def _prepare_tombstones(self, changes: DataFrame, keys: list[str]) -> None:
-        from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
+    def _prepare_tombstones(self, spark: SparkSession, columns: StructType, keys: list[str]) -> None:
+        from pyspark.sql.types import StructField, StructType
 
-        columns = {name.lower(): kind for name, kind in _types(changes.select(f"{COLUMNS}.*").schema).items()}
-        fields = [StructField(tombstone_key(at), columns[key.lower()]) for at, key in enumerate(keys)]
-        fields += [
-            StructField("order", changes.schema["order"].dataType),
-            StructField("truncated", BooleanType()),
-            StructField("recorded_at", TimestampType()),
-        ]
-        create_or_evolve(changes.sparkSession, self._tombstones, StructType(fields))
+        types = {one.name.lower(): one.dataType for one in columns}
+        fields = [StructField(tombstone_key(at), types[key.lower()]) for at, key in enumerate(keys)]
+        own: Any = StructType.fromDDL(f"`order` {ORDER_TYPE}, truncated boolean, recorded_at timestamp")
+        self._make_fit(spark, self._tombstones, [*fields, *own])
 
     def _merge(self, rows: DataFrame, keys: list[str], order: str) -> None:
         names = rows.select(f"{COLUMNS}.*").columns
@@ -358,12 +406,17 @@ class Applier:
                 ),
             )
 
-    def _maintain(self, spark: SparkSession, batch_id: int, keys: list[str]) -> None:
+    def _maintain(self, spark: SparkSession, batch_id: int) -> None:
         """Forget old tombstones, and optimize."""
+        if batch_id % _SIZE_EVERY == 0:
+            self._size = None
         every = self._settings.optimize_every
         if every and batch_id % every == every - 1:
             execute(spark, sql("OPTIMIZE {table}", table=table(self._target)))
-        if schema_of(spark, self._tombstones) is not None:
+        now = time.monotonic()
+        is_due = self._forgot_at is None or now - self._forgot_at > _FORGET_EVERY
+        if is_due and self._schema(spark, self._tombstones) is not None:
+            self._forgot_at = now
             template = "DELETE FROM {table} WHERE recorded_at < current_timestamp() - INTERVAL {age}"
             age = string(self._settings.forget_after)
             execute(spark, sql(template, table=table(self._tombstones), age=age))
@@ -372,6 +425,12 @@ class Applier:
         rows = dead_letter_rows(rejected, default, self._target)
         write_dead_letters(rows, self._dead_letters, f"{self._target}: {count} rows cannot be applied")
 
+
+_SIZE_EVERY = 20
+"""After how many batches the size of a target is read again."""
+
+_FORGET_EVERY = 3600.0
+"""Seconds between two deletions of old tombstones, at most; a query that starts begins with one."""
 
 _NOW = "current_timestamp() AS recorded_at"
 
@@ -382,18 +441,8 @@ def _assignment(name: str) -> Sql:
     return sql(template, t=column("t", name), s=column("s", COLUMNS, name), name=string(name))
 
 
-def _types(schema: StructType) -> dict[str, Any]:
-    return {one.name: one.dataType for one in schema}
-
-
-def _order_type(spark: SparkSession) -> str:
-    from towpath.spark.lakehouse.tables import ORDER_TYPE
-
-    return ORDER_TYPE
-
-
 def _counted(staged: DataFrame) -> tuple[Applied, Hints]:
-    counted = staged.groupBy("outcome").agg(*map(_expression, _STATISTICS)).collect()
+    counted = staged.groupBy("outcome").agg(*_statistics()).collect()
     counts = {row["outcome"]: row["count"] for row in counted}
     last = max((row for row in counted if row["last"]), key=lambda row: _sortable(row["last"]), default=None)
     applied = Applied(
@@ -405,19 +454,16 @@ def _counted(staged: DataFrame) -> tuple[Applied, Hints]:
     return applied, Hints(logs=logs, partial=partial)
 
 
-_STATISTICS = (
-    "count(*) AS count",
-    "max(event_time) AS event_time",
-    "max(struct(`order`.timestamp, topic, partition, offset)) AS last",
-    "max(`order`.log IS NOT NULL) AS logs",
-    "max(op = 'update' AND coalesce(size(missing), 0) > 0) AS partial",
-)
-
-
-def _expression(text: str) -> Any:
+def _statistics() -> list[Column]:
     from pyspark.sql import functions as f
 
-    return f.expr(text)
+    return [
+        f.count("*").alias("count"),
+        f.max("event_time").alias("event_time"),
+        f.max(f.expr("struct(`order`.timestamp, topic, partition, offset)")).alias("last"),
+        f.max(f.expr("`order`.log IS NOT NULL")).alias("logs"),
+        f.max(f.expr("op = 'update' AND coalesce(size(missing), 0) > 0")).alias("partial"),
+    ]
 
 
 def _sortable(place: Any) -> tuple[Any, ...]:

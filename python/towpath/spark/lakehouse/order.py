@@ -23,7 +23,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _BINLOG_FILE = "^(?:(.*)[.])?([0-9]+)$"
-_TAIL = ("event_time", "produced_time", "batch", "timestamp", "offset", "step")
+TAIL = ("event_time", "produced_time", "batch", "timestamp", "offset", "step")
+"""The fields that order changes which have no commit time, and are in no common binlog."""
+
+ORDER_FIELDS = {
+    "commit_ts": "bigint",
+    "is_row": "boolean",
+    "log": "string",
+    "file": "bigint",
+    "at": "bigint",
+    "event_time": "timestamp",
+    "produced_time": "timestamp",
+    "batch": "bigint",
+    "timestamp": "timestamp",
+    "offset": "bigint",
+    "step": "bigint",
+    "topic": "string",
+    "partition": "int",
+}
+"""The fields of an order value, with their types in Spark."""
+
+ORDER_TYPE = f"struct<{','.join(f'{name}:{kind}' for name, kind in ORDER_FIELDS.items())}>"
+
 _UNBOUNDED = -(2**63)
 """Spark's `Window.unboundedPreceding`."""
 
@@ -32,7 +53,7 @@ _IN_LOG = sql(
     "source.commit_ts IS NULL AND source.position IS NOT NULL AND {number} IS NOT NULL",
     number=_NUMBER,
 )
-_FIELDS = {
+_VALUES = {
     "commit_ts": Sql("source.commit_ts"),
     "is_row": Sql("op NOT IN ('delete', 'truncate')"),
     "log": sql(
@@ -57,7 +78,7 @@ def with_order(changes: DataFrame) -> DataFrame:
     """Add the order value of each change."""
     from pyspark.sql import functions as f
 
-    fields = comma_separated(sql("{name}, {value}", name=string(name), value=value) for name, value in _FIELDS.items())
+    fields = comma_separated(sql("{name}, {value}", name=string(name), value=value) for name, value in _VALUES.items())
     return changes.withColumn("order", f.expr(sql("named_struct({fields})", fields=fields)))
 
 
@@ -80,15 +101,15 @@ def is_newer(one: Sql, other: Sql) -> Sql:
         other_commit=_struct(other, "commit_ts", "is_row"),
         one_place=_struct(one, "file", "at"),
         other_place=_struct(other, "file", "at"),
-        one_tail=_struct(one, *_TAIL),
-        other_tail=_struct(other, *_TAIL),
+        one_tail=_struct(one, *TAIL),
+        other_tail=_struct(other, *TAIL),
     )
 
 
 def sort_key(order: Sql) -> Sql:
     """A sortable value with the order of changes, except of those in a binlog."""
     template = "struct({order}.commit_ts, {order}.commit_ts IS NOT NULL AND {order}.is_row, {tail})"
-    return sql(template, order=order, tail=_struct(order, *_TAIL))
+    return sql(template, order=order, tail=_struct(order, *TAIL))
 
 
 def _struct(order: Sql, *fields: str) -> Sql:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
+
 def replicate(
     messages: DataFrame,
     target: Target,
@@ -34,6 +35,7 @@ def replicate(
     status: str | None = None,
     watermarks: str | None = None,
     on_table_error: str = "quarantine",
+    ddl_policy: str = "follow",
     evolve: bool = True,
     forget_after: str = "7 days",
     parallelism: int = 4,
@@ -73,6 +75,8 @@ def replicate(
         watermarks: Name or path of the table for TiCDC's watermarks: for each partition the time up to which all
             changes have been applied. Changes below the watermark that are sent again after it are skipped.
         on_table_error: "quarantine", or "fail": a table that cannot go on is an error.
+        ddl_policy: "follow": DDL statements change the targets as they changed the source's tables; this needs the
+            package sqlglot. "ignore": they do not. A target that no longer equals its source is `stale` in `status`.
         evolve: Whether tables may be altered to fit the declared columns.
         forget_after: How long deleted keys are remembered.
         parallelism: How many tables are merged at the same time.
@@ -94,6 +98,8 @@ def replicate(
             raise ValueError(f"{name}: replicate chooses it")
     if on_table_error not in ("quarantine", "fail"):
         raise ValueError(f'on_table_error: expected "quarantine" or "fail", not {on_table_error!r}')
+    if ddl_policy not in ("follow", "ignore"):
+        raise ValueError(f'ddl_policy: expected "follow" or "ignore", not {ddl_policy!r}')
     events = read_envelopes(messages, dialect, metrics, **options)
     aside = quarantine or (dead_letters and beside(dead_letters, "quarantine"))
     own = filter(None, (ddl, dead_letters, aside, status, watermarks, checkpoint))
@@ -112,6 +118,7 @@ def replicate(
         status=status,
         watermarks=watermarks,
         on_table_error=on_table_error,
+        ddl_policy=ddl_policy,
         parallelism=parallelism,
     )
     return for_each_batch(events, apply, checkpoint, trigger, query_name, writer_options)

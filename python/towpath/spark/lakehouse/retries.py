@@ -34,7 +34,9 @@ def with_retries(action: Callable[[], T]) -> T:
             if not is_conflict(error):
                 raise
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1)
-            _log.info("another writer was faster, attempt %d follows in %.1f s: %s", attempt + 1, pause, _first_line(error))
+            _log.info(
+                "another writer was faster, attempt %d follows in %.1f s: %s", attempt + 1, pause, _first_line(error)
+            )
             time.sleep(pause)
     return action()
 

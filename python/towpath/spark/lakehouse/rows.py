@@ -173,7 +173,9 @@ def _with_tombstones(
         return changes.withColumns(nothing)
     names = [tombstone_key(number) for number, _ in enumerate(keys)]
     of_keys = tombstones.filter("NOT truncated").join(newest.select(COLUMNS), expr(_same_key(keys)), "left_semi")
-    gone = of_keys.groupBy(*names).agg(expr(sql("max_by({order}, {key})", order=_ORDER, key=sort_key(_ORDER))).alias("gone"))
+    gone = of_keys.groupBy(*names).agg(
+        expr(sql("max_by({order}, {key})", order=_ORDER, key=sort_key(_ORDER))).alias("gone")
+    )
     truncates = tombstones.filter("truncated").agg(expr("collect_list(`order`)").alias("truncates"))
     joined = changes.join(gone, expr(_same_key(keys)), "left").drop(*names)
     return joined.crossJoin(f.broadcast(truncates))

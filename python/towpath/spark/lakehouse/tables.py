@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from towpath.spark.lakehouse.order import ORDER_TYPE
 from towpath.spark.lakehouse.sql import (
     Sql,
     column,
@@ -40,11 +41,6 @@ _OF_NEW_TABLES = {"delta.enableDeletionVectors": "true", "delta.autoOptimize.aut
 
 ORDER = "_towpath"
 """The column of a target with the order value of the change that wrote the row; a table's own columns come first."""
-
-ORDER_TYPE = (
-    "struct<commit_ts:bigint,is_row:boolean,log:string,file:bigint,at:bigint,event_time:timestamp,"
-    "produced_time:timestamp,batch:bigint,timestamp:timestamp,offset:bigint,step:bigint,topic:string,partition:int>"
-)
 
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 """Decimal digits of each integer type, from the smallest to the largest."""
@@ -98,6 +94,12 @@ def schema_of(spark: SparkSession, target: str) -> StructType | None:
         if condition in ("DELTA_MISSING_DELTA_TABLE", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND"):
             return None
         raise
+
+
+def estimated_size(frame: DataFrame) -> int | None:
+    """Bytes of the files of a table, as Spark estimates them; None on Connect, where the client does not know."""
+    plan = getattr(frame, "_jdf", None)
+    return int(plan.queryExecution().optimizedPlan().stats().sizeInBytes()) if plan is not None else None
 
 
 def create_or_evolve(
@@ -158,15 +160,20 @@ def _add_columns(spark: SparkSession, target: str, added: list[StructField]) -> 
 def _change_types(spark: SparkSession, target: str, changed: list[StructField]) -> None:
     if changed:
         _enable_features(spark, target)
-    for field in changed:
-        new_type = Sql(field.dataType.simpleString())
-        _alter(spark, target, sql("ALTER COLUMN {name} TYPE {type}", name=column(field.name), type=new_type))
+    for one in changed:
+        new_type = Sql(one.dataType.simpleString())
+        _alter(spark, target, sql("ALTER COLUMN {name} TYPE {type}", name=column(one.name), type=new_type))
 
 
 def _enable_features(spark: SparkSession, target: str) -> None:
     """Set the properties of `_create`, which a table that towpath did not create may lack."""
     if not _PROPERTIES.items() <= table_properties(spark, target).items():
         _alter(spark, target, sql("SET TBLPROPERTIES ({properties})", properties=properties(_PROPERTIES)))
+
+
+def set_properties(spark: SparkSession, target: str, values: Mapping[str, str]) -> None:
+    """Set properties of a table."""
+    _alter(spark, target, sql("SET TBLPROPERTIES ({properties})", properties=properties(values)))
 
 
 def table_properties(spark: SparkSession, target: str) -> dict[str, str]:

@@ -28,8 +28,10 @@ def after_watermark(changes: DataFrame, spark: SparkSession, watermarks: str) ->
 
 def write_watermarks(watermarks: DataFrame, target: str) -> None:
     """Write the newest watermark of each partition, after all changes before it have been applied."""
+    from pyspark.sql import functions as f
+
     spark = watermarks.sparkSession
-    newest = watermarks.groupBy("topic", "partition").agg(*map(_expression, _NEWEST))
+    newest = watermarks.groupBy("topic", "partition").agg(f.expr(_NEWEST))
     newest = newest.selectExpr(
         "topic",
         "partition",
@@ -49,10 +51,4 @@ def write_watermarks(watermarks: DataFrame, target: str) -> None:
         )
 
 
-_NEWEST = ["max(struct(source.watermark_ts AS watermark_ts, -offset AS negated, offset AS offset)) AS newest"]
-
-
-def _expression(text: str) -> object:
-    from pyspark.sql import functions as f
-
-    return f.expr(text)
+_NEWEST = "max(struct(source.watermark_ts AS watermark_ts, -offset AS negated, offset AS offset)) AS newest"

@@ -1,0 +1,96 @@
+"""The messages of a batch: a small batch is decoded in the driver, any other on the workers.
+
+A job on the workers costs about as much as decoding ten thousand messages does, and a batch has one for each table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath.spark.lakehouse.changes import MESSAGE, ChangeDecoder
+from towpath.spark.lakehouse.envelopes import CHANGE
+from towpath.spark.types import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_MOST_MESSAGES, _MOST_BYTES = 20_000, 32 << 20
+"""The largest batch that is decoded in the driver."""
+
+
+class Messages(Protocol):
+    """The messages of a batch by the tables that they change."""
+
+    def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
+        """The decoded changes of a table."""
+
+
+class MessagesOnWorkers:
+    """Messages in a DataFrame of events."""
+
+    def __init__(self, events: DataFrame) -> None:
+        self._events = events
+
+    def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
+        """As `Messages.changes`."""
+        messages = self._events.filter(of_table(database, table)).select(*MESSAGE)
+        return messages.coalesce(tasks).mapInArrow(decoder, struct_type(decoder.schema))
+
+
+class MessagesInDriver:
+    """Messages in the memory of the driver."""
+
+    def __init__(self, events: DataFrame) -> None:
+        self._spark = events.sparkSession
+        found = events.filter(f"kind = '{CHANGE}'").select("database", "table", *MESSAGE).toArrow()
+        self._messages = found.combine_chunks()
+
+    def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
+        """As `Messages.changes`."""
+        column = self._messages.column("database")
+        of_database = pc.is_null(column) if database is None else pc.equal(column, database)
+        mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), table))
+        messages = self._messages.filter(mask).select(list(MESSAGE)).cast(pa.schema(list(MESSAGE.items())))
+        decoded = [decoder.decode(batch) for batch in messages.combine_chunks().to_batches()]
+        return self._spark.createDataFrame(
+            pa.Table.from_batches(decoded, decoder.schema), struct_type(decoder.schema)
+        ).coalesce(1)
+
+
+def messages_of(events: DataFrame, messages: int, size: int) -> Messages:
+    """The messages of a batch of events.
+
+    Args:
+        events: The events.
+        messages: How many there are.
+        size: Their bytes.
+    """
+    is_small = messages <= _MOST_MESSAGES and size <= _MOST_BYTES
+    # Spark 3.5 makes no DataFrame from Arrow.
+    return MessagesInDriver(events) if is_small and hasattr(events, "toArrow") else MessagesOnWorkers(events)
+
+
+def of_table(database: str | None, table: str) -> Column:
+    """True for the events of a table's changes."""
+    from pyspark.sql import functions as f
+
+    of_database = f.col("database").eqNullSafe(f.lit(database))
+    return (f.col("kind") == CHANGE) & of_database & (f.col("table") == table)
+
+
+@contextmanager
+def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session, which have their former values again at the end of the block."""
+    former = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, before in former.items():
+            spark.conf.unset(name) if before is None else spark.conf.set(name, before)
