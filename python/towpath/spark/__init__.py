@@ -16,6 +16,7 @@ from towpath.spark.types import arrow_schema, is_struct_type, struct_type
 if TYPE_CHECKING:
     from towpath.spark.lakehouse.merge import applier, apply_changes
     from towpath.spark.lakehouse.replicate import replicate
+    from towpath.spark.lakehouse.reprocess import reprocess
     from towpath.spark.metrics import ERROR_KINDS
     from towpath.spark.progress import BatchCounts, progress_listener
 
@@ -31,6 +32,7 @@ __all__ = [
     "register",
     "replicate",
     "report",
+    "reprocess",
     "struct_type",
 ]
 
@@ -41,6 +43,7 @@ _LAZY = {
     "apply_changes": "lakehouse.merge",
     "progress_listener": "progress",
     "replicate": "lakehouse.replicate",
+    "reprocess": "lakehouse.reprocess",
 }
 
 

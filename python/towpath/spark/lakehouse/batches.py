@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
 from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
-from towpath.spark.lakehouse.dead_letters import dead_letter_rows, write_dead_letters
 from towpath.spark.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
 from towpath.spark.lakehouse.follow import KEY, Follower, tables_of
@@ -19,7 +19,6 @@ from towpath.spark.lakehouse.merge import Applied, Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table, session_settings
 from towpath.spark.lakehouse.order import is_newer
 from towpath.spark.lakehouse.ordered_statements import Place, read_ddl, with_event_order
-from towpath.spark.lakehouse.quarantine import put_aside
 from towpath.spark.lakehouse.sql import Sql, expressions
 from towpath.spark.lakehouse.status import QUARANTINED, TableStatus, write_status
 from towpath.spark.lakehouse.tables import (
@@ -58,16 +57,16 @@ class Replicator:
     keys: Mapping[str, Sequence[str]]
     schemas: Mapping[str, str | StructType]
     table_options: Mapping[str, Mapping[str, Any]]
-    cluster_by: Mapping[str, Sequence[str]]
     settings: TableSettings
-    ddl: str | None
-    dead_letters: str | None
-    quarantine: str | None
-    status: str | None
-    watermarks: str | None
-    on_table_error: str
-    ddl_policy: str
+    dead_letters: Aside | None
+    quarantine: Aside | None
     parallelism: int
+    cluster_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ddl: str | None = None
+    status: str | None = None
+    watermarks: str | None = None
+    on_table_error: str = "quarantine"
+    ddl_policy: str = "follow"
     appliers: dict[str, Applier] = field(default_factory=dict)
     """By target: they know the targets of earlier batches."""
     stored_keys: dict[str, list[str] | None] = field(default_factory=dict)
@@ -184,10 +183,11 @@ class Replicator:
         except Exception as error:  # whatever it is, it must not stop the other tables
             if self.on_table_error == "fail" or self.quarantine is None:
                 return _Result(error=error)
-            _log.warning("%s: put aside in %s: %s", table.full_name, self.quarantine, error)
+            _log.warning("%s: put aside in %s: %s", table.full_name, self.quarantine.table, error)
             reason = str(error)
             try:
-                put_aside(batch.events.filter(table.condition()), self.quarantine, target, reason)
+                origin = self._origin(table, target)
+                write_quarantine(batch.events.filter(table.condition()), self.quarantine, origin, reason)
             except Exception as second:  # then the batch has to be read again
                 return _Result(error=second)
             status = TableStatus(table.database, table.name, target, state=QUARANTINED, reason=reason)
@@ -201,7 +201,7 @@ class Replicator:
         if schema is None:
             return Applied()
         keys = self._key(spark, table, target if existing else None)
-        apply.configure(keys, self._settings(table, keys))
+        apply.configure(keys, self._settings(table, keys), self._origin(table, target))
         decoder = ChangeDecoder(self.dialect, schema, self._decoder_options(table))
         tasks = max(1, -(-table.rows // _ROWS_PER_TASK))
         changes = batch.messages.changes(table.database, table.name, decoder, tasks)
@@ -210,6 +210,9 @@ class Replicator:
         applied = apply.apply(changes, keys, Hints(logs=table.in_log), batch.number)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return applied
+
+    def _origin(self, table: SourceTable, target: str | None) -> Origin:
+        return Origin(table.database, table.name, target, self.dialect)
 
     def _key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
         """The key of a table: as given, or as its messages and its target say."""
@@ -250,8 +253,9 @@ class Replicator:
         if not count:
             return
         rejected = events.filter(f"kind = '{DEAD}'").withColumnsRenamed({"value": "message", "key": "message_key"})
-        rows = dead_letter_rows(rejected, ("envelope", "the message names no table"), None)
-        write_dead_letters(rows, self.dead_letters, f"{count} messages cannot be read")
+        default = ("envelope", "the message names no table")
+        origin = Origin(dialect=self.dialect)
+        write_dead_letters(rejected, self.dead_letters, origin, default, f"{count} messages cannot be read")
 
     def _write_ddl(self, events: DataFrame, found: Iterable[Row]) -> None:
         if self.ddl and any(row["kind"] == DDL or row["truncates"] for row in found):

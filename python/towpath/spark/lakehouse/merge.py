@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
-from towpath.spark.lakehouse.dead_letters import dead_letter_rows, write_dead_letters
 from towpath.spark.lakehouse.order import ORDER_TYPE, is_newer, with_order
 from towpath.spark.lakehouse.rows import (
     DELETE,
@@ -131,7 +131,7 @@ def applier(
     if isinstance(keys, str):
         raise ValueError(f"keys: expected a sequence of column names, not the text {keys!r}")
     settings = TableSettings(dict(table_properties or {}), tuple(cluster_by), optimize_every, evolve, forget_after)
-    return Applier(target, list(keys or ()), dead_letters, settings)
+    return Applier(target, list(keys or ()), Aside(dead_letters) if dead_letters else None, settings)
 
 
 def for_each_batch(
@@ -182,21 +182,22 @@ class Applier:
     """Applies the changes of one table; a function for `foreachBatch`."""
 
     def __init__(
-        self, target: str, keys: list[str], dead_letters: str | None, settings: TableSettings | None = None
+        self, target: str, keys: list[str], dead_letters: Aside | None, settings: TableSettings | None = None
     ) -> None:
         self._target = target
         self._tombstones = companion(target, "tombstones")
         self._keys = keys
         self._dead_letters = dead_letters
+        self._origin = Origin(target=target)
         self._settings = settings or TableSettings()
         self._schemas: dict[str, StructType | None] = {}
         self._size: int | None = None
         self._forgot_at: float | None = None
         self.last: Applied | None = None
 
-    def configure(self, keys: list[str], settings: TableSettings) -> None:
-        """Set the key's columns, and how the target is created and maintained."""
-        self._keys, self._settings = keys, settings
+    def configure(self, keys: list[str], settings: TableSettings, origin: Origin) -> None:
+        """Set the key's columns, how the target is created and maintained, and whose changes it gets."""
+        self._keys, self._settings, self._origin = keys, settings, origin
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of decoded changes."""
@@ -422,8 +423,8 @@ class Applier:
             execute(spark, sql(template, table=table(self._tombstones), age=age))
 
     def _write_dead_letters(self, rejected: DataFrame, default: tuple[str, str], count: int) -> None:
-        rows = dead_letter_rows(rejected, default, self._target)
-        write_dead_letters(rows, self._dead_letters, f"{self._target}: {count} rows cannot be applied")
+        problem = f"{self._target}: {count} rows cannot be applied"
+        write_dead_letters(rejected, self._dead_letters, self._origin, default, problem)
 
 
 _SIZE_EVERY = 20

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from towpath.spark.lakehouse.aside import Aside
 from towpath.spark.lakehouse.batches import Replicator
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.merge import for_each_batch
+from towpath.spark.lakehouse.reprocess import beside
 from towpath.spark.lakehouse.tables import TableSettings
 from towpath.spark.lakehouse.targets import Target, Targets
 
@@ -113,8 +115,8 @@ def replicate(
         cluster_by=cluster_by or {},
         settings=TableSettings(dict(table_properties or {}), (), optimize_every, evolve, forget_after),
         ddl=ddl,
-        dead_letters=dead_letters,
-        quarantine=aside,
+        dead_letters=Aside(dead_letters) if dead_letters else None,
+        quarantine=Aside(aside) if aside else None,
         status=status,
         watermarks=watermarks,
         on_table_error=on_table_error,
@@ -122,8 +124,3 @@ def replicate(
         parallelism=parallelism,
     )
     return for_each_batch(events, apply, checkpoint, trigger, query_name, writer_options)
-
-
-def beside(table: str, suffix: str) -> str:
-    """The name or path of a table beside another one."""
-    return f"{table[:-1]}_{suffix}`" if table.endswith("`") else f"{table.rstrip('/')}_{suffix}"

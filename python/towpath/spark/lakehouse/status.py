@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from towpath.spark.lakehouse.rows import DELETE, OLD, REJECTED, ROW, UNKNOWN
-from towpath.spark.lakehouse.sql import Sql, merge
+from towpath.spark.lakehouse.sql import Sql, execute, merge, sql, string, table
 from towpath.spark.lakehouse.tables import create_or_evolve, temporary_view
 
 if TYPE_CHECKING:
@@ -105,3 +105,14 @@ def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus],
             Sql("WHEN MATCHED THEN UPDATE SET " + ", ".join([*state, *counts, *latest, *newest])),
             Sql("WHEN NOT MATCHED THEN INSERT *"),
         )
+
+
+def set_ok(spark: SparkSession, target: str, tables: Iterable[tuple[str | None, str]]) -> None:
+    """Say that tables are not in quarantine any more."""
+    template = (
+        "UPDATE {status} SET state = 'ok', since = current_timestamp(), reason = NULL, statement = NULL "
+        "WHERE state = 'quarantined' AND database <=> {database} AND `table` = {name}"
+    )
+    for database, name in tables:
+        of_database = string(database) if database is not None else Sql("NULL")
+        execute(spark, sql(template, status=table(target), database=of_database, name=string(name)))

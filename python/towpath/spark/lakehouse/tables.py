@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -270,12 +271,23 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
     return (digits, 0) if digits else None
 
 
-def append_once(rows: DataFrame, target: str, identity: Sequence[str]) -> None:
-    """Append rows to a table, which is created if needed. Rows whose identity it already has are skipped."""
+def append_once(rows: DataFrame, target: str, identity: Sequence[str], since: datetime | None = None) -> None:
+    """Append rows to a table, which is created if needed. Rows whose identity it already has are skipped.
+
+    Args:
+        rows: The rows.
+        target: The table.
+        identity: The columns that identify a row.
+        since: Rows that the table got before this time do not count; its column is `recorded_at`.
+    """
     spark = rows.sparkSession
     create_or_evolve(spark, target, rows.schema)
     with temporary_view(rows.dropDuplicates(list(identity))) as view:
-        merge(spark, target, view, equal_columns(identity), Sql("WHEN NOT MATCHED THEN INSERT *"))
+        same = equal_columns(identity)
+        if since is not None:
+            micros = Sql(str(round(since.timestamp() * 1_000_000)))
+            same = sql("{same} AND t.recorded_at >= timestamp_micros({micros})", same=same, micros=micros)
+        merge(spark, target, view, same, Sql("WHEN NOT MATCHED THEN INSERT *"))
 
 
 def append(spark: SparkSession, target: str, rows: DataFrame) -> None:
