@@ -80,7 +80,7 @@ def write_dead_letters(
         *_times(),
     )
     if aside is None:
-        first = rows.select("reason").first()
+        first = rows.orderBy(*PLACE, "row").select("reason").first()
         raise ValueError(
             f"{problem}, the first because of {first and first.reason!r}; name a table for them with dead_letters"
         )

@@ -17,7 +17,7 @@ from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
 from towpath.spark.lakehouse.follow import KEY, Follower, tables_of
 from towpath.spark.lakehouse.merge import Applied, Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table, session_settings
-from towpath.spark.lakehouse.order import is_newer
+from towpath.spark.lakehouse.order import Kinds, is_newer
 from towpath.spark.lakehouse.ordered_statements import Place, read_ddl, with_event_order
 from towpath.spark.lakehouse.sql import Sql, expressions
 from towpath.spark.lakehouse.status import QUARANTINED, TableStatus, write_status
@@ -207,7 +207,7 @@ class Replicator:
         changes = batch.messages.changes(table.database, table.name, decoder, tasks)
         if batch.watermarks:
             changes = after_watermark(changes, spark, batch.watermarks)
-        applied = apply.apply(changes, keys, Hints(logs=table.in_log), batch.number)
+        applied = apply.apply(changes, keys, Hints(Kinds(table.has_commit, table.in_log)), batch.number)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return applied
 
@@ -275,6 +275,7 @@ class SourceTable:
     truncates: int
     size: int
     """Bytes of the messages."""
+    has_commit: bool
     in_log: bool
     declarations: tuple[Declaration, ...]
 
@@ -325,6 +326,7 @@ def _summary(events: DataFrame) -> list[Row]:
             f.sum("rows").alias("rows"),
             f.count_if(f.col("op") == "truncate").alias("truncates"),
             f.coalesce(f.sum(f.length("value")), f.lit(0)).alias("size"),
+            f.max("has_commit").alias("has_commit"),
             f.max("in_log").alias("in_log"),
             f.min("topic").alias("topic"),
             f.first(f.when(f.col("declaration").isNotNull(), f.struct("key", "value")), ignorenulls=True).alias(
@@ -354,6 +356,7 @@ def _table(database: str | None, name: str, rows: list[Row]) -> SourceTable:
         rows=sum(row["rows"] for row in rows),
         truncates=sum(row["truncates"] for row in rows),
         size=sum(row["size"] for row in rows),
+        has_commit=any(row["has_commit"] for row in rows),
         in_log=any(row["in_log"] for row in rows),
         declarations=tuple(Declaration.of(row) for row in rows if row["declaration"]),
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
-from towpath.spark.lakehouse.order import ORDER_TYPE, is_newer, with_order
+from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_newer, with_order
 from towpath.spark.lakehouse.rows import (
     DELETE,
     REJECTED,
@@ -159,8 +159,8 @@ def for_each_batch(
 class Hints:
     """What is known of a batch before its rows are decoded. What is not known is found out, and costs a job more."""
 
-    logs: bool = False
-    """Whether there are changes with a place in a binlog."""
+    kinds: Kinds = field(default_factory=Kinds)
+    """What the order values may have."""
     partial: bool = False
     """Whether there are rows that lack columns."""
 
@@ -250,7 +250,7 @@ class Applier:
                 staged.unpersist()
                 staged, after = self._staged(ordered, keys, hints)
                 counted = replace(after, counts={**after.counts, TRUNCATE: counted.counts[TRUNCATE]})
-            self._write(staged, keys, counted.counts)
+            self._write(staged, keys, counted.counts, hints.kinds)
         finally:
             staged.unpersist()
         self._maintain(changes.sparkSession, batch_id)
@@ -265,14 +265,13 @@ class Applier:
     def _staged(self, changes: DataFrame, keys: list[str], hints: Hints) -> tuple[DataFrame, Applied]:
         """The changes of a batch with their outcomes, cached, and how many there are of each."""
         known, tombstones = self._known(changes.sparkSession, keys)
-        newest = newest_changes(changes, keys, logs=hints.logs, partial=hints.partial)
-        staged = with_outcome(newest, keys, known, tombstones).persist()
-        counted, found = _counted(staged)
-        needed = replace(hints, logs=hints.logs or found.logs, partial=hints.partial or found.partial)
-        if needed == hints:
+        newest = newest_changes(changes, keys, logs=hints.kinds.logs, partial=hints.partial)
+        staged = with_outcome(newest, keys, known, tombstones, hints.kinds).persist()
+        counted, has_partial = _counted(staged)
+        if hints.partial or not has_partial:
             return staged, counted
         staged.unpersist()
-        return self._staged(changes, keys, needed)
+        return self._staged(changes, keys, replace(hints, partial=True))
 
     def _known(self, spark: SparkSession, keys: list[str]) -> tuple[DataFrame | None, DataFrame | None]:
         """The keys and order values of the target, and its tombstones."""
@@ -290,7 +289,7 @@ class Applier:
         exists = self._schema(spark, self._tombstones) is not None
         return known, spark.read.table(table(self._tombstones)) if exists else None
 
-    def _write(self, staged: DataFrame, keys: list[str], counts: Mapping[str, int]) -> None:
+    def _write(self, staged: DataFrame, keys: list[str], counts: Mapping[str, int], kinds: Kinds) -> None:
         if counts.get(REJECTED):
             self._write_dead_letters(staged.filter("outcome = 'rejected'"), _KEY_ONLY, counts[REJECTED])
         if counts.get(UNKNOWN):
@@ -302,7 +301,7 @@ class Applier:
             if deletes:
                 self._write_tombstones(staged.filter("outcome = 'delete'"), keys)
             if rows or deletes:
-                self._merge(staged.filter("outcome IN ('row', 'delete')"), keys, order)
+                self._merge(staged.filter("outcome IN ('row', 'delete')"), keys, order, kinds)
 
     def _prepare_target(self, changes: DataFrame, keys: list[str]) -> str:
         """Create the target, or make it fit the columns. Returns the name of the column with the order values."""
@@ -381,9 +380,9 @@ class Applier:
         own: Any = StructType.fromDDL(f"`order` {ORDER_TYPE}, truncated boolean, recorded_at timestamp")
         self._make_fit(spark, self._tombstones, [*fields, *own])
 
-    def _merge(self, rows: DataFrame, keys: list[str], order: str) -> None:
+    def _merge(self, rows: DataFrame, keys: list[str], order: str, kinds: Kinds) -> None:
         names = rows.select(f"{COLUMNS}.*").columns
-        newer = is_newer(Sql("s.`order`"), column("t", order))
+        newer = is_newer(Sql("s.`order`"), column("t", order), kinds)
         targets = [*map(column, names), column(order)]
         values = [*(column("s", COLUMNS, name) for name in names), Sql("s.`order`")]
         updates = [*map(_assignment, names), sql("{t} = s.`order`", t=column("t", order))]
@@ -442,7 +441,7 @@ def _assignment(name: str) -> Sql:
     return sql(template, t=column("t", name), s=column("s", COLUMNS, name), name=string(name))
 
 
-def _counted(staged: DataFrame) -> tuple[Applied, Hints]:
+def _counted(staged: DataFrame) -> tuple[Applied, bool]:
     counted = staged.groupBy("outcome").agg(*_statistics()).collect()
     counts = {row["outcome"]: row["count"] for row in counted}
     last = max((row for row in counted if row["last"]), key=lambda row: _sortable(row["last"]), default=None)
@@ -451,8 +450,7 @@ def _counted(staged: DataFrame) -> tuple[Applied, Hints]:
         max((row["event_time"] for row in counted if row["event_time"]), default=None),
         "/".join(str(part) for part in last["last"][1:]) if last else None,
     )
-    logs, partial = any(row["logs"] for row in counted), any(row["partial"] for row in counted)
-    return applied, Hints(logs=logs, partial=partial)
+    return applied, any(row["partial"] for row in counted)
 
 
 def _statistics() -> list[Column]:
@@ -462,7 +460,6 @@ def _statistics() -> list[Column]:
         f.count("*").alias("count"),
         f.max("event_time").alias("event_time"),
         f.max(f.expr("struct(`order`.timestamp, topic, partition, offset)")).alias("last"),
-        f.max(f.expr("`order`.log IS NOT NULL")).alias("logs"),
         f.max(f.expr("op = 'update' AND coalesce(size(missing), 0) > 0")).alias("partial"),
     ]
 

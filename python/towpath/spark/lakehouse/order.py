@@ -2,18 +2,21 @@
 
 The value is a struct, stored with each row of a target and with each tombstone. Its fields:
 
-- `commit_ts`: TiDB's commit time; `is_row`: a row is newer than a delete of the same commit, because TiCDC writes a
-  changed key as a delete and an insert.
-- `log`, `file`, `at`: the place in the binlog. `log` is the server and the name of its files.
 - `event_time`, `produced_time`, `batch`: when the source executed the change, when the producer wrote the message, and
   canal's batch. `produced_time` is only set with a batch: canal counts from 1 again after a restart.
 - `timestamp`, `offset`, `step`: when the record came to Kafka, its offset, and the place in the message.
-- `topic`, `partition`: where the change is; they order nothing.
+- `commit_ts`: TiDB's commit time; `is_row`: a row is newer than a delete of the same commit, because TiCDC writes a
+  changed key as a delete and an insert.
+- `log`, `file`, `at`: the place in the binlog. `log` is the server and the name of its files.
+- `topic`, `partition`: where the change is.
+
+Where neither a commit time nor a common binlog decides, the structs are compared, and so their fields in this order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from towpath.spark.lakehouse.changes import COLUMNS
@@ -23,21 +26,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _BINLOG_FILE = "^(?:(.*)[.])?([0-9]+)$"
-TAIL = ("event_time", "produced_time", "batch", "timestamp", "offset", "step")
-"""The fields that order changes which have no commit time, and are in no common binlog."""
-
 ORDER_FIELDS = {
-    "commit_ts": "bigint",
-    "is_row": "boolean",
-    "log": "string",
-    "file": "bigint",
-    "at": "bigint",
     "event_time": "timestamp",
     "produced_time": "timestamp",
     "batch": "bigint",
     "timestamp": "timestamp",
     "offset": "bigint",
     "step": "bigint",
+    "commit_ts": "bigint",
+    "is_row": "boolean",
+    "log": "string",
+    "file": "bigint",
+    "at": "bigint",
     "topic": "string",
     "partition": "int",
 }
@@ -78,43 +78,47 @@ def with_order(changes: DataFrame) -> DataFrame:
     """Add the order value of each change."""
     from pyspark.sql import functions as f
 
-    fields = comma_separated(sql("{name}, {value}", name=string(name), value=value) for name, value in _VALUES.items())
+    fields = comma_separated(sql("{name}, {value}", name=string(name), value=_VALUES[name]) for name in ORDER_FIELDS)
     return changes.withColumn("order", f.expr(sql("named_struct({fields})", fields=fields)))
 
 
-def is_newer(one: Sql, other: Sql) -> Sql:
+@dataclass(frozen=True)
+class Kinds:
+    """What a batch's changes may have; what they cannot have is left out of expressions, which Spark has to compile."""
+
+    commits: bool = True
+    """Commit times."""
+    logs: bool = True
+    """Places in a binlog."""
+
+
+def is_newer(one: Sql, other: Sql, kinds: Kinds | None = None) -> Sql:
     """True if the first of two order values is newer. Null is older than every value.
 
     A lower place in the same log is a change that was delivered again, unless its event time is later: then the
     server's binlogs were reset.
     """
-    return sql(
-        "(CASE WHEN {other} IS NULL THEN true "
-        "WHEN {one}.commit_ts IS NOT NULL AND {other}.commit_ts IS NOT NULL THEN {one_commit} > {other_commit} "
-        "WHEN {one}.log = {other}.log AND {one_place} > {other_place} THEN true "
-        "WHEN {one}.log = {other}.log AND {one_place} < {other_place} "
-        "THEN coalesce({one}.event_time > {other}.event_time, false) "
-        "ELSE {one_tail} > {other_tail} END)",
-        one=one,
-        other=other,
-        one_commit=_struct(one, "commit_ts", "is_row"),
-        other_commit=_struct(other, "commit_ts", "is_row"),
-        one_place=_struct(one, "file", "at"),
-        other_place=_struct(other, "file", "at"),
-        one_tail=_struct(one, *TAIL),
-        other_tail=_struct(other, *TAIL),
-    )
+    kinds = kinds or Kinds()
+    cases = [Sql("WHEN {other} IS NULL THEN true"), *(_COMMIT if kinds.commits else ()), *(_LOG if kinds.logs else ())]
+    return sql(f"(CASE {' '.join(cases)} ELSE {{one}} > {{other}} END)", one=one, other=other)
+
+
+_COMMIT = (
+    "WHEN {one}.commit_ts IS NOT NULL AND {other}.commit_ts IS NOT NULL THEN {one}.commit_ts > {other}.commit_ts "
+    "OR {one}.commit_ts = {other}.commit_ts AND {one}.is_row AND NOT {other}.is_row",
+)
+_LOG = (
+    "WHEN {one}.log = {other}.log AND ({one}.file > {other}.file OR {one}.file = {other}.file "
+    "AND {one}.at > {other}.at) THEN true",
+    "WHEN {one}.log = {other}.log AND NOT ({one}.file = {other}.file AND {one}.at = {other}.at) "
+    "THEN coalesce({one}.event_time > {other}.event_time, false)",
+)
 
 
 def sort_key(order: Sql) -> Sql:
     """A sortable value with the order of changes, except of those in a binlog."""
-    template = "struct({order}.commit_ts, {order}.commit_ts IS NOT NULL AND {order}.is_row, {tail})"
-    return sql(template, order=order, tail=_struct(order, *TAIL))
-
-
-def _struct(order: Sql, *fields: str) -> Sql:
-    names = comma_separated(sql("{order}.{name}", order=order, name=column(name)) for name in fields)
-    return sql("struct({names})", names=names)
+    template = "struct({order}.commit_ts, {order}.commit_ts IS NOT NULL AND {order}.is_row, {order})"
+    return sql(template, order=order)
 
 
 def key_columns(keys: Sequence[str]) -> list[Sql]:

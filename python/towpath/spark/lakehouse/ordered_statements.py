@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.envelopes import DDL
-from towpath.spark.lakehouse.order import ORDER_FIELDS, TAIL, with_order
+from towpath.spark.lakehouse.order import ORDER_FIELDS, with_order
 from towpath.spark.lakehouse.sql import Sql, comma_separated, sql, string
 from towpath.spark.lakehouse.statements import Action, read_statements
 
@@ -46,8 +46,8 @@ class Place:
         return self.sort_key() > other.sort_key()
 
     def sort_key(self) -> tuple[tuple[bool, Any], ...]:
-        """What orders statements that are in no common log."""
-        return _sortable(self.fields, *TAIL)
+        """What orders statements that have no commit time, and are in no common log."""
+        return _sortable(self.fields, *ORDER_FIELDS)
 
     def literal(self) -> Sql:
         """The value as SQL."""

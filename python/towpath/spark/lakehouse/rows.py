@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from towpath.spark.lakehouse.changes import COLUMNS, PLACE
-from towpath.spark.lakehouse.order import is_newer, key_columns, newest_by_key, sort_key, without_repeats
+from towpath.spark.lakehouse.order import Kinds, is_newer, key_columns, newest_by_key, sort_key, without_repeats
 from towpath.spark.lakehouse.sql import Sql, any_of, column, comma_separated, expressions, sql, string
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def with_outcome(
     keys: Sequence[str],
     known: DataFrame | None,
     tombstones: DataFrame | None,
+    kinds: Kinds,
 ) -> DataFrame:
     """Add the column `outcome`.
 
@@ -130,54 +131,65 @@ def with_outcome(
         keys: The columns of the key.
         known: The target's rows: their key as in `tombstone_key`, and their order value `known`.
         tombstones: The target's tombstones.
+        kinds: What the order values may have.
     """
     expr = expressions(newest.sparkSession)
-    with_known = _with_known(newest, keys, known)
-    joined = _with_tombstones(with_known, newest, keys, tombstones)
+    found = newest if known is None else _with_known(newest, keys, known)
+    found = found if tombstones is None else _with_tombstones(found, newest, keys, tombstones)
+    conditions = [
+        sql("WHEN {rejected} THEN 'rejected'", rejected=is_rejected(keys)),
+        *(_after_tombstones(kinds) if tombstones is not None else ["WHEN op = 'truncate' THEN 'truncate'"]),
+        *(_after_row(kinds) if known is not None else []),
+        "WHEN op = 'delete' THEN 'delete'",
+        f"WHEN partial AND inherits AND {'NOT is_known' if known is not None else 'true'} THEN 'unknown'",
+    ]
+    return found.withColumn("outcome", expr(f"CASE {' '.join(conditions)} ELSE 'row' END")).drop(*_HELP)
+
+
+_HELP = ("known", "is_known", "gone", "truncates")
+
+
+def _after_row(kinds: Kinds) -> list[str]:
+    newer = is_newer(_ORDER, Sql("known"), kinds)
+    return [sql("WHEN is_known AND NOT {newer} THEN 'old'", newer=newer)]
+
+
+def _after_tombstones(kinds: Kinds) -> list[str]:
+    after_truncate = is_newer(_ORDER, Sql("x"), kinds)
     # A delete equal to its tombstone is applied if its row is there: its batch failed before the merge.
-    outcome = sql(
-        "CASE WHEN {rejected} THEN 'rejected' WHEN op = 'truncate' THEN "
-        "IF(exists(truncates, x -> NOT {after_truncate}), 'old', 'truncate') "
-        "WHEN exists(truncates, x -> NOT {after_truncate}) THEN 'old' "
-        "WHEN NOT {after_delete} AND NOT (op = 'delete' AND gone <=> {order} AND is_known) THEN 'old' "
-        "WHEN is_known AND NOT {after_row} THEN 'old' WHEN op = 'delete' THEN 'delete' "
-        "WHEN partial AND inherits AND NOT is_known THEN 'unknown' ELSE 'row' END",
-        rejected=is_rejected(keys),
+    after_delete = sql(
+        "NOT {newer} AND NOT (op = 'delete' AND gone <=> {order} AND is_known)",
+        newer=is_newer(_ORDER, Sql("gone"), kinds),
         order=_ORDER,
-        after_truncate=is_newer(_ORDER, Sql("x")),
-        after_delete=is_newer(_ORDER, Sql("gone")),
-        after_row=is_newer(_ORDER, Sql("known")),
     )
-    return joined.withColumn("outcome", expr(outcome)).drop("known", "gone", "truncates")
+    return [
+        sql("WHEN exists(truncates, x -> NOT {newer}) THEN 'old'", newer=after_truncate),
+        "WHEN op = 'truncate' THEN 'truncate'",
+        sql("WHEN {old} THEN 'old'", old=after_delete),
+    ]
 
 
-def _with_known(newest: DataFrame, keys: Sequence[str], known: DataFrame | None) -> DataFrame:
+def _with_known(newest: DataFrame, keys: Sequence[str], known: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     expr = expressions(newest.sparkSession)
-    if known is None:
-        return newest.withColumns({"known": expr("IF(false, `order`, NULL)"), "is_known": f.lit(False)})
     names = [tombstone_key(number) for number, _ in enumerate(keys)]
     joined = newest.join(known.withColumn("found", f.lit(True)), expr(_same_key(keys)), "left")
     return joined.withColumn("is_known", expr("found IS NOT NULL")).drop("found", *names)
 
 
-def _with_tombstones(
-    changes: DataFrame, newest: DataFrame, keys: Sequence[str], tombstones: DataFrame | None
-) -> DataFrame:
+def _with_tombstones(changes: DataFrame, newest: DataFrame, keys: Sequence[str], tombstones: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     expr = expressions(changes.sparkSession)
-    if tombstones is None:
-        nothing = {"gone": expr("IF(false, `order`, NULL)"), "truncates": expr("array_remove(array(`order`), `order`)")}
-        return changes.withColumns(nothing)
     names = [tombstone_key(number) for number, _ in enumerate(keys)]
     of_keys = tombstones.filter("NOT truncated").join(newest.select(COLUMNS), expr(_same_key(keys)), "left_semi")
-    gone = of_keys.groupBy(*names).agg(
-        expr(sql("max_by({order}, {key})", order=_ORDER, key=sort_key(_ORDER))).alias("gone")
-    )
+    newest_delete = sql("max_by({order}, {key})", order=_ORDER, key=sort_key(_ORDER))
+    gone = of_keys.groupBy(*names).agg(expr(newest_delete).alias("gone"))
     truncates = tombstones.filter("truncated").agg(expr("collect_list(`order`)").alias("truncates"))
     joined = changes.join(gone, expr(_same_key(keys)), "left").drop(*names)
+    if "is_known" not in joined.columns:
+        joined = joined.withColumn("is_known", f.lit(False))
     return joined.crossJoin(f.broadcast(truncates))
 
 

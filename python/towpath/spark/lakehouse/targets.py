@@ -23,14 +23,15 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _CATALOG_NAME = re.compile(r"(?:(?:`(?:[^`]|``)+`|[^.`]+)(?:\.(?!\Z)|\Z))+")
 _CATALOG_PART = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
 
-# What ends a segment, is undone as an escape, is a URI's or a glob's, or is substituted by Spark's SQL: `${...}`.
-_ENCODED = frozenset('/%#?\\:*{}[]<>|"^`$')
+# What ends a segment, is undone as an escape, ends the path of a URI, or is substituted by Spark's SQL: `${...}`.
+_ENCODED = frozenset("/\\%#?$")
 _COMPANION = re.compile(rf"__(?:{'|'.join(COMPANIONS)})_*\Z", re.IGNORECASE)
 
 
 def is_path(target: str) -> bool:
     """Whether a target is a path. A name of a catalog may have a slash between backticks."""
-    return "/" in target and not target.endswith("`")
+    before, slash, _ = target.partition("/")
+    return bool(slash) and "`" not in before
 
 
 def companion(target: str, suffix: str) -> str:
@@ -199,8 +200,8 @@ def _comparable(target: str) -> str:
 def encoded(name: str) -> str:
     """A name as one segment of a path. Two names never are the same segment, and none leads to another folder.
 
-    Characters with a meaning in paths, URIs, globs and Spark's SQL are percent-encoded, as are control characters and
-    the names `.` and `..`. Letters of every script stay, in their own Unicode normal form.
+    Slashes, `%`, `#`, `?` and `$` are percent-encoded, as are control characters and the names `.` and `..`. All others
+    stay, letters in their own Unicode normal form.
     """
     if name in (".", ".."):
         return "%2E" * len(name)

@@ -1,0 +1,275 @@
+"""The guarantees of docs/lakehouse.md on small batches: each test holds several of them, on tables of one batch."""
+
+import json
+
+import pytest
+
+import towpath
+from spark_rows import of_spark
+from towpath.spark.lakehouse.retries import is_conflict, with_retries
+
+COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
+TYPES = {"id": "int", "name": "varchar(20)"}
+
+
+class Topic:
+    """What a producer sent: messages with places that the test chooses."""
+
+    def __init__(self, spark, folder):
+        self.spark = spark
+        self.lake = folder / "lake"
+        self.options = {
+            "dead_letters": str(self.lake / "dead"),
+            "status": str(self.lake / "status"),
+            "ddl": str(self.lake / "ddl"),
+        }
+
+    def replicate(self, *messages, dialect="canal-json", **options):
+        rows = [(m.get("key"), m["value"], "t", m["partition"], m["offset"], None) for m in messages]
+        frame = self.spark.createDataFrame(rows, COLUMNS)
+        target = f"{self.lake}/{{database}}/{{table}}"
+        towpath.spark.replicate(frame, target, dialect, **{**self.options, **options})
+
+    def load(self, name):
+        return self.spark.read.format("delta").load(str(self.lake / name))
+
+    def rows(self, table):
+        frame = self.load(f"shop/{table}")
+        own = [name for name in frame.columns if name.startswith("_towpath")]
+        return sorted(of_spark(frame.drop(own[-1]).collect()), key=lambda row: row["id"])
+
+    def names(self, table):
+        return {row["id"]: row["name"] for row in self.rows(table)}
+
+    def states(self):
+        return {row["table"]: row for row in of_spark(self.load("status").collect())}
+
+    def version(self, table):
+        path = f"delta.`{self.lake / 'shop' / table}`"
+        return self.spark.sql(f"DESCRIBE HISTORY {path}").count()
+
+
+@pytest.fixture
+def topic(spark, tmp_path):
+    return Topic(spark, tmp_path)
+
+
+def canal(at, kind, table, row=None, types=TYPES, *, old=None, second=0, partition=0, **more):
+    message = {"database": "shop", "table": table, "type": kind, "pkNames": row and [next(iter(row))]}
+    message |= {"es": 1_700_000_000_000 + 1000 * second, "data": row and [row], "old": old and [old]}
+    message |= {"mysqlType": types, "isDdl": row is None, **more}
+    return {"partition": partition, "offset": at, "value": json.dumps(message).encode()}
+
+
+def row(key, name):
+    return {"id": str(key), "name": name}
+
+
+def test_canals_order_holds_across_partitions_and_batches(topic):
+    first = [canal(at, "INSERT", table, row(1, "v0")) for at, table in enumerate(["together", "late", "cut", "kept"])]
+    topic.replicate(*first)
+    moved = {"old": {"id": "1"}, "second": 5, "id": 11, "partition": 1}
+    again = {"second": 5, "id": 12}
+    # Key 1 moves to 9, and is inserted again, in one second; the later change is read first, or in the same batch.
+    late = canal(8, "UPDATE", "late", row(9, "v0"), **moved)
+    topic.replicate(
+        canal(7, "UPDATE", "together", row(9, "v0"), **moved),
+        canal(7, "INSERT", "together", row(1, "v1"), **again),
+        canal(8, "INSERT", "late", row(1, "v1"), **again),
+        canal(9, "INSERT", "cut", row(7, "x"), second=5, id=2, partition=1),
+        canal(10, "TRUNCATE", "cut", None, None, second=5, id=3),
+        canal(11, "INSERT", "kept", row(7, "x"), second=5, id=9, partition=1),
+    )
+    truncate = canal(12, "TRUNCATE", "kept", None, None, second=5, id=8)
+    topic.replicate(late, truncate)
+    wanted = {"together": {1: "v1", 9: "v0"}, "late": {1: "v1", 9: "v0"}, "cut": {}, "kept": {7: "x"}}
+    assert {table: topic.names(table) for table in wanted} == wanted
+    # A replay writes nothing; a topic that was made anew has low offsets and later times.
+    versions = {table: topic.version(table) for table in wanted}
+    topic.replicate(*first, late, truncate)
+    assert {table: topic.version(table) for table in wanted} == versions
+    topic.replicate(canal(0, "DELETE", "late", row(1, "v1"), second=86400))
+    assert topic.names("late") == {9: "v0"}
+
+
+def debezium(at, table, position, second, after, op="u", *, server=5, partition=0, before=None):
+    source = {"db": "shop", "table": table, "server_id": server, "file": "bin.000007", "pos": position}
+    source |= {"ts_ms": 1_700_000_000_000 + second * 1000, "connector": "mysql"}
+    value = json.dumps({"before": before, "after": after, "op": op, "source": source}).encode()
+    return {"partition": partition, "offset": at, "value": value, "key": b'{"id":1}'}
+
+
+def test_the_place_in_the_binlog_decides_except_between_servers(topic):
+    tables = ["spread", "failover", "cut"]
+    options = {
+        "dialect": "debezium-json",
+        "schemas": {f"shop.{name}": "id bigint, name string" for name in tables},
+        "keys": {f"shop.{name}": ["id"] for name in tables},
+    }
+
+    def one(name):
+        return {"id": 1, "name": name}
+
+    topic.replicate(
+        debezium(9, "spread", 100, 10, None, "d", before=one("a")),
+        debezium(0, "spread", 200, 10, one("b"), "c", partition=1),
+        debezium(10, "failover", 100, 10, one("a"), "c"),
+        debezium(11, "failover", 200, 11, one("b")),
+        debezium(12, "failover", 4, 30, one("c"), server=6),
+        debezium(13, "cut", 300, 10, one("a"), "c"),
+        **options,
+    )
+    topic.replicate(
+        debezium(14, "failover", 100, 10, one("a"), "c"),
+        debezium(15, "cut", 500, 20, None, "t"),
+        debezium(16, "cut", 100, 5, None, "t"),
+        **options,
+    )
+    assert [topic.names(name) for name in tables] == [{1: "b"}, {1: "c"}, {}]
+
+
+def test_a_table_that_cannot_go_on_is_put_aside_and_processed_again(topic, spark):
+    codes = {"id": "int", "code": "int"}
+    topic.replicate(canal(0, "INSERT", "coded", {"id": "1", "code": "5"}, codes))
+    poison = [
+        canal(1, "INSERT", "coded", {"id": "2", "code": "A5"}, {"id": "int", "code": "varchar(9)"}),
+        canal(2, "INSERT", "keyless", {"a": "1"}, {"a": "int"}, pkNames=None),
+        canal(3, "INSERT", "rekeyed", {"id": "1", "code": "5"}, codes),
+        canal(4, "INSERT", "rekeyed", {"id": "2", "code": "5"}, codes, pkNames=["id", "code"]),
+        canal(5, "INSERT", "zero", {"id": "1", "day": "0000-00-00"}, {"id": "int", "day": "date"}),
+        canal(6, "INSERT", "good", row(1, "x")),
+    ]
+    for _ in range(2):
+        topic.replicate(*poison, zero_date="error")
+    assert topic.names("good") == {1: "x"}
+    states = topic.states()
+    assert {name for name, status in states.items() if status["state"] == "quarantined"} == {
+        "coded",
+        "keyless",
+        "rekeyed",
+    }
+    assert "column code is int in the table and string in the messages" in states["coded"]["reason"]
+    assert "no primary key" in states["keyless"]["reason"]
+    assert states["zero"]["dead_letters"] == 2
+    assert topic.load("dead").count() == 1
+    assert topic.load("dead_quarantine").count() == 4
+    with pytest.raises(ValueError, match="column code is int"):
+        topic.replicate(*poison, zero_date="error", on_table_error="fail")
+    # The causes are removed.
+    spark.sql(f"ALTER TABLE delta.`{topic.lake}/shop/coded` RENAME COLUMN code TO number")
+    put_aside = {"dead_letters": topic.options["dead_letters"], "status": topic.options["status"]}
+    for _ in range(2):
+        towpath.spark.reprocess(
+            spark, **put_aside, zero_date="null", keys={"shop.keyless": ["a"], "shop.rekeyed": ["id"]}
+        )
+    assert topic.rows("coded") == [{"id": 1, "number": 5, "code": None}, {"id": 2, "number": None, "code": "A5"}]
+    assert topic.rows("zero") == [{"id": 1, "day": None}]
+    assert [row["id"] for row in topic.rows("rekeyed")] == [1, 2]
+    assert {status["state"] for status in topic.states().values()} == {"ok"}
+    assert topic.load("dead_quarantine").filter("done_at IS NULL").count() == 0
+
+
+NAMES = [
+    "_towpath",
+    "_op",
+    "_row",
+    "columns",
+    "order",
+    "key",
+    "value",
+    "offset",
+    "a.b",
+    "c`d",
+    "备注 信息",
+    "${user.home}",
+]
+
+
+def test_columns_and_tables_may_have_any_name(topic):
+    types = {"id": "int"} | dict.fromkeys(NAMES, "varchar(9)")
+    cells = {"id": "1"} | {name: f"v{at}" for at, name in enumerate(NAMES)}
+    changed = cells | {"value": "new"}
+    topic.replicate(
+        canal(0, "INSERT", "../../out", row(1, "x")),
+        canal(1, "INSERT", "a%20b#c?:*[d]{e} `f", row(1, "x")),
+        canal(2, "INSERT", "plain", row(1, "x")),
+        canal(3, "INSERT", "named", cells, types),
+        canal(4, "UPDATE", "named", changed, types, old={"value": cells["value"]}),
+    )
+    assert topic.rows("named") == [changed | {"id": 1}]
+    found = sorted(path.parent.relative_to(topic.lake).as_posix() for path in topic.lake.glob("shop/*/_delta_log"))
+    assert found == ["shop/..%2F..%2Fout", "shop/a%2520b%23c%3F:*[d]{e} `f", "shop/named", "shop/plain"]
+    # A column that is our own by name is added later, and one that differs in case only.
+    topic.replicate(
+        canal(5, "INSERT", "plain", {"ID": "2", "_TOWPATH": "y"}, {"ID": "int", "_TOWPATH": "varchar(9)"}, second=1)
+    )
+    assert topic.rows("plain") == [
+        {"id": 1, "name": "x", "_TOWPATH": None},
+        {"id": 2, "name": None, "_TOWPATH": "y"},
+    ]
+
+
+def test_ddl_is_followed_or_the_target_is_stale(topic):
+    def statement(at, sql, kind="ALTER", **more):
+        return canal(at, kind, more.pop("table", "a"), None, None, sql=sql, second=at, **more)
+
+    wide = {"id": "int", "y": "int", "z": "int"}
+    topic.replicate(
+        canal(0, "INSERT", "a", {"id": "1", "x": "5"}, {"id": "int", "x": "int"}),
+        statement(1, "ALTER TABLE a RENAME COLUMN x TO y, ADD COLUMN z int DEFAULT 7"),
+        canal(2, "INSERT", "a", {"id": "2", "y": "6", "z": "8"}, wide, second=2),
+        canal(3, "INSERT", "b", row(1, "old"), second=3),
+        statement(4, "DROP TABLE b", "ERASE", table="b"),
+        statement(5, "CREATE TABLE b (id int PRIMARY KEY, name varchar(20))", "CREATE", table="b"),
+        canal(6, "INSERT", "b", row(2, "new"), second=6),
+        canal(7, "INSERT", "c", row(1, "x"), second=7),
+        canal(8, "INSERT", "_c_gho", row(1, "x") | {"z": "9"}, TYPES | {"z": "int"}, second=8),
+        statement(9, "RENAME TABLE c TO _c_del, _c_gho TO c", "RENAME", table="c"),
+        canal(10, "INSERT", "d", row(1, "x"), second=10),
+        statement(11, "ALTER TABLE d TRUNCATE PARTITION p1", table="d"),
+    )
+    assert topic.rows("a") == [{"id": 1, "y": 5, "z": 7}, {"id": 2, "y": 6, "z": 8}]
+    assert topic.names("b") == {2: "new"}
+    assert topic.rows("c") == [{"id": 1, "name": "x", "z": 9}]
+    states = topic.states()
+    assert [name for name, status in states.items() if status["state"] == "stale"] == ["d"]
+    assert "TRUNCATE PARTITION" in states["d"]["statement"]
+    assert topic.load("ddl").count() == 6
+
+
+def test_partial_rows_inherit_from_their_own_row_only(topic):
+    types = {"id": "int", "a": "int", "b": "int"}
+    whole = {"id": "1", "a": "1", "b": "2"}
+    topic.replicate(
+        canal(0, "INSERT", "again", whole, types),
+        canal(1, "DELETE", "again", whole, types, second=1),
+        canal(2, "INSERT", "again", {"id": "1", "a": "5"}, types, second=2),
+        canal(3, "INSERT", "unknown", whole, types),
+        canal(4, "UPDATE", "unknown", {"id": "2", "a": "5"}, types, old={"a": "4"}, second=1),
+        canal(5, "INSERT", "bad_cell", {"id": "1", "d": None}, {"id": "int", "d": "date"}),
+        canal(6, "DELETE", "bad_cell", {"id": "1", "d": "0000-00-00"}, {"id": "int", "d": "date"}, second=1),
+        zero_date="error",
+    )
+    assert topic.rows("again") == [{"id": 1, "a": 5, "b": None}]
+    assert topic.rows("unknown") == [{"id": 1, "a": 1, "b": 2}]
+    assert topic.rows("bad_cell") == []
+    [dead] = of_spark(topic.load("dead").collect())
+    assert (dead["table"], "only the changed columns" in dead["reason"]) == ("unknown", True)
+
+
+def test_conflicts_are_retried_and_other_errors_are_not():
+    attempts = []
+
+    def fails_twice():
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise RuntimeError(
+                "io.delta.exceptions.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND] files were added"
+            )
+        return "done"
+
+    assert with_retries(fails_twice) == "done"
+    assert len(attempts) == 3
+    assert not is_conflict(ValueError("no such column"))
+    with pytest.raises(ValueError, match="no such column"):
+        with_retries(lambda: (_ for _ in ()).throw(ValueError("no such column")))
