@@ -41,7 +41,7 @@ def companion(target: str, suffix: str) -> str:
         target: A path, or a name as the user wrote it.
         suffix: One of `COMPANIONS`: no source table has a target from a template that ends with it.
     """
-    if target.endswith("`"):
+    if target.endswith("`") and not is_path(target):
         return f"{target[:-1]}__{suffix}`"
     return f"{target.rstrip('/')}__{suffix}"
 
