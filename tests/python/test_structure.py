@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from towpath.spark.lakehouse.columns import ENVELOPE
 
 import towpath
 from documents import ROOT
 from towpath.cli import parser
 from towpath.decoder import PARAMETERS
+from towpath.spark.lakehouse.changes import ENVELOPE
 
 SOURCE = ROOT / "python"
 FILES = {

@@ -296,7 +296,7 @@ class Applier:
             self._write_dead_letters(staged.filter("outcome = 'unknown'"), _UNKNOWN_ROW, counts[UNKNOWN])
         rows, deletes = counts.get(ROW, 0), counts.get(DELETE, 0)
         is_new = self.schema(staged.sparkSession) is None
-        if not rows and not deletes and not (is_new and counts.get(OLD)):
+        if not rows and not deletes:
             return
         order = self._prepare_target(staged, keys)
         # Tombstones first: if the batch fails between the two writes, the retry finds the same deletes again.

@@ -62,7 +62,7 @@ def reprocess(
     if dead_letters is None and quarantine is None:
         raise ValueError("name the table to process: dead_letters, quarantine, or both")
     quarantine = quarantine or beside(dead_letters or "", "quarantine")
-    started = spark.sql("SELECT current_timestamp()").collect()[0][0]
+    started = execute(spark, Sql("SELECT current_timestamp()")).collect()[0][0]
     existing = [one for one in (dead_letters, quarantine) if one and schema_of(spark, one) is not None]
     waiting = {name: _waiting(spark, name, tables, any_table=target is not None) for name in existing}
     origins = {origin for rows in waiting.values() for origin in _origins(rows)}

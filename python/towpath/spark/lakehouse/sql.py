@@ -13,7 +13,7 @@ from towpath.spark.lakehouse.retries import with_retries
 from towpath.spark.lakehouse.targets import is_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
 Sql = NewType("Sql", str)
@@ -74,10 +74,10 @@ def merge(spark: SparkSession, target: str, source: Sql, condition: Sql, *action
     )
 
 
-def execute(spark: SparkSession, statement: Sql) -> None:
+def execute(spark: SparkSession, statement: Sql) -> DataFrame:
     """Execute a statement, again if another writer was faster. Every statement here may be repeated."""
     text = without_variables(spark, statement)
-    with_retries(lambda: spark.sql(text))
+    return with_retries(lambda: spark.sql(text))
 
 
 def expressions(spark: SparkSession) -> Callable[[str], Column]:

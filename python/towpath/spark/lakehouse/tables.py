@@ -179,7 +179,7 @@ def set_properties(spark: SparkSession, target: str, values: Mapping[str, str]) 
 
 def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
     """The properties of a table."""
-    shown = spark.sql(sql("SHOW TBLPROPERTIES {table}", table=table(target))).collect()
+    shown = execute(spark, sql("SHOW TBLPROPERTIES {table}", table=table(target))).collect()
     return {row["key"]: row["value"] for row in shown}
 
 
