@@ -15,6 +15,7 @@ from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.spark.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
 from towpath.spark.lakehouse.follow import KEY, Follower, tables_of
+from towpath.spark.lakehouse.history import append_history
 from towpath.spark.lakehouse.merge import Applied, Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table, session_settings
 from towpath.spark.lakehouse.order import Kinds, is_newer
@@ -67,6 +68,7 @@ class Replicator:
     watermarks: str | None = None
     on_table_error: str = "quarantine"
     ddl_policy: str = "follow"
+    keyless: str = "quarantine"
     appliers: dict[str, Applier] = field(default_factory=dict)
     """By target: they know the targets of earlier batches."""
     stored_keys: dict[str, list[str] | None] = field(default_factory=dict)
@@ -200,16 +202,39 @@ class Replicator:
         schema = self._schema(existing, table, target)
         if schema is None:
             return Applied()
+        if self.keyless == "append" and not self._has_key(spark, table, target if existing else None):
+            return append_history(
+                batch.messages.changes(table.database, table.name, self._decoder(table, schema), table.tasks),
+                target,
+                self.dead_letters,
+                self._origin(table, target),
+                self._settings(table, []),
+            )
         keys = self._key(spark, table, target if existing else None)
         apply.configure(keys, self._settings(table, keys), self._origin(table, target))
-        decoder = ChangeDecoder(self.dialect, schema, self._decoder_options(table))
-        tasks = max(1, -(-table.rows // _ROWS_PER_TASK))
-        changes = batch.messages.changes(table.database, table.name, decoder, tasks)
+        decoder = self._decoder(table, schema)
+        changes = batch.messages.changes(table.database, table.name, decoder, table.tasks)
         if batch.watermarks:
             changes = after_watermark(changes, spark, batch.watermarks)
         applied = apply.apply(changes, keys, Hints(Kinds(table.has_commit, table.in_log)), batch.number)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return applied
+
+    def _decoder(self, table: SourceTable, schema: StructType) -> ChangeDecoder:
+        return ChangeDecoder(self.dialect, schema, self._decoder_options(table))
+
+    def _has_key(self, spark: SparkSession, table: SourceTable, target: str | None) -> bool:
+        if self.keys.get(table.full_name) or any(one.key for one in table.declarations):
+            return True
+        return bool(self._stored_key(spark, target))
+
+    def _stored_key(self, spark: SparkSession, target: str | None) -> list[str] | None:
+        """The key of a target that exists."""
+        if target is None:
+            return None
+        if target not in self.stored_keys:
+            self.stored_keys[target] = json.loads(table_properties(spark, target).get(KEY, "null"))
+        return self.stored_keys[target]
 
     def _origin(self, table: SourceTable, target: str | None) -> Origin:
         return Origin(table.database, table.name, target, self.dialect)
@@ -219,10 +244,7 @@ class Replicator:
         given = self.keys.get(table.full_name)
         if given:
             return list(given)
-        if target is not None and target not in self.stored_keys:
-            self.stored_keys[target] = json.loads(table_properties(spark, target).get(KEY, "null"))
-        stored = self.stored_keys[target] if target is not None else None
-        return declared_key(table.full_name, table.declarations, stored)
+        return declared_key(table.full_name, table.declarations, self._stored_key(spark, target))
 
     def _settings(self, table: SourceTable, keys: Sequence[str]) -> TableSettings:
         own = {KEY: json.dumps(list(keys), ensure_ascii=False), _SOURCE: table.full_name}
@@ -283,6 +305,11 @@ class SourceTable:
     def key(self) -> tuple[str, str]:
         """The name as statements have it."""
         return self.database or "", self.name
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks its rows ask for."""
+        return max(1, -(-self.rows // _ROWS_PER_TASK))
 
     @property
     def full_name(self) -> str:

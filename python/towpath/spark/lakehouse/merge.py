@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
 
-_KEY_ONLY = (
+KEY_ONLY = (
     "missing",
     "the message has only the row's key (TiCDC's handle-key-only or claim-check): the rest is not in Kafka",
 )
@@ -291,7 +291,7 @@ class Applier:
 
     def _write(self, staged: DataFrame, keys: list[str], counts: Mapping[str, int], kinds: Kinds) -> None:
         if counts.get(REJECTED):
-            self._write_dead_letters(staged.filter("outcome = 'rejected'"), _KEY_ONLY, counts[REJECTED])
+            self._write_dead_letters(staged.filter("outcome = 'rejected'"), KEY_ONLY, counts[REJECTED])
         if counts.get(UNKNOWN):
             self._write_dead_letters(staged.filter("outcome = 'unknown'"), _UNKNOWN_ROW, counts[UNKNOWN])
         rows, deletes = counts.get(ROW, 0), counts.get(DELETE, 0)

@@ -38,6 +38,7 @@ def replicate(
     watermarks: str | None = None,
     on_table_error: str = "quarantine",
     ddl_policy: str = "follow",
+    keyless: str = "quarantine",
     evolve: bool = True,
     forget_after: str = "7 days",
     parallelism: int = 4,
@@ -79,6 +80,8 @@ def replicate(
         on_table_error: "quarantine", or "fail": a table that cannot go on is an error.
         ddl_policy: "follow": DDL statements change the targets as they changed the source's tables; this needs the
             package sqlglot. "ignore": they do not. A target that no longer equals its source is `stale` in `status`.
+        keyless: What becomes of tables without a primary key: "quarantine", or "append": their targets are histories,
+            with a row for each change, and the columns `_op` and `_event_time`.
         evolve: Whether tables may be altered to fit the declared columns.
         forget_after: How long deleted keys are remembered.
         parallelism: How many tables are merged at the same time.
@@ -102,6 +105,8 @@ def replicate(
         raise ValueError(f'on_table_error: expected "quarantine" or "fail", not {on_table_error!r}')
     if ddl_policy not in ("follow", "ignore"):
         raise ValueError(f'ddl_policy: expected "follow" or "ignore", not {ddl_policy!r}')
+    if keyless not in ("quarantine", "append"):
+        raise ValueError(f'keyless: expected "quarantine" or "append", not {keyless!r}')
     events = read_envelopes(messages, dialect, metrics, **options)
     aside = quarantine or (dead_letters and beside(dead_letters, "quarantine"))
     own = filter(None, (ddl, dead_letters, aside, status, watermarks, checkpoint))
@@ -121,6 +126,7 @@ def replicate(
         watermarks=watermarks,
         on_table_error=on_table_error,
         ddl_policy=ddl_policy,
+        keyless=keyless,
         parallelism=parallelism,
     )
     return for_each_batch(events, apply, checkpoint, trigger, query_name, writer_options)
