@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
@@ -68,7 +69,7 @@ def apply_changes(
     forget_after: str = "7 days",
     table_properties: Mapping[str, str] | None = None,
     cluster_by: Sequence[str] = (),
-    optimize_every: int | None = None,
+    optimize_every: int | None = 50,
     checkpoint: str | None = None,
     trigger: Mapping[str, Any] | None = None,
     query_name: str | None = None,
@@ -90,7 +91,7 @@ def apply_changes(
             later than this could restore a deleted row.
         table_properties: Properties of a target that is created, beside those that towpath sets.
         cluster_by: Columns by which a target that is created is clustered.
-        optimize_every: After how many batches OPTIMIZE is executed. None: never.
+        optimize_every: After how many batches OPTIMIZE is executed, since each adds small files. None: never.
         checkpoint: The checkpoint folder of the stream. Only for a stream.
         trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
         query_name: Name of the streaming query.
@@ -125,7 +126,7 @@ def applier(
     forget_after: str = "7 days",
     table_properties: Mapping[str, str] | None = None,
     cluster_by: Sequence[str] = (),
-    optimize_every: int | None = None,
+    optimize_every: int | None = 50,
 ) -> Applier:
     """The function for `DataStreamWriter.foreachBatch` that `apply_changes` uses; the arguments are the same."""
     if isinstance(keys, str):
@@ -421,7 +422,8 @@ class Applier:
         if batch_id % _SIZE_EVERY == 0:
             self._size = None
         every = self._settings.optimize_every
-        if every and batch_id % every == every - 1:
+        # Targets take turns, so that no batch has to optimize all of them.
+        if every and (batch_id + crc32(self._target.encode())) % every == every - 1 and batch_id:
             execute(spark, sql("OPTIMIZE {table}", table=table(self._target)))
         now = time.monotonic()
         is_due = self._forgot_at is None or now - self._forgot_at > _FORGET_EVERY

@@ -44,7 +44,7 @@ def replicate(
     parallelism: int = 4,
     table_properties: Mapping[str, str] | None = None,
     cluster_by: Mapping[str, Sequence[str]] | None = None,
-    optimize_every: int | None = None,
+    optimize_every: int | None = 50,
     metrics: str | None = None,
     **options: Any,
 ) -> StreamingQuery | None:
@@ -87,7 +87,8 @@ def replicate(
         parallelism: How many tables are merged at the same time.
         table_properties: Properties of targets that are created, beside those that towpath sets.
         cluster_by: `{"database.table": [columns]}` by which a target that is created is clustered.
-        optimize_every: After how many batches OPTIMIZE is executed for a target. None: never.
+        optimize_every: After how many batches OPTIMIZE is executed for a target, since each adds small files. None:
+            never.
         metrics: Name of an observation for the metrics of reading the envelopes, as for `towpath.spark.decode`.
         **options: All other arguments of `towpath.Decoder`, for all tables; not `layout`, `fields` and `mode`.
 

@@ -38,7 +38,8 @@ _PROPERTIES = {
 }
 """What an existing table needs for every type, for wider types, and for columns of any name that may be renamed."""
 
-_OF_NEW_TABLES = {"delta.enableDeletionVectors": "true", "delta.autoOptimize.autoCompact": "true"}
+# Auto compaction looks at all files after each write, which takes as long as a small merge: OPTIMIZE is rarer.
+_OF_NEW_TABLES = {"delta.enableDeletionVectors": "true"}
 
 ORDER = "_towpath"
 """The column of a target with the order value of the change that wrote the row; a table's own columns come first."""
@@ -53,7 +54,7 @@ class TableSettings:
 
     properties: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
-    optimize_every: int | None = None
+    optimize_every: int | None = 50
     evolve: bool = True
     forget_after: str = "7 days"
 
