@@ -40,7 +40,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("towpath.spark")
 
-_ROWS_PER_TASK, _BYTES_PER_TASK = 50_000, 64 << 20
+_ROWS_PER_TASK = 50_000
+
+_MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
+"""The largest changes and the largest target of a small job."""
+
+# Compiling the code of a small job takes longer than to interpret its plan.
+_FOR_SMALL_JOBS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 _SOURCE = "towpath.source"
 """A property of a target: the table that it was created for."""
 
@@ -151,7 +161,7 @@ class Replicator:
         def apply(table: SourceTable) -> _Result:
             return self._guarded(batch, table)
 
-        with session_settings(spark, {"spark.sql.shuffle.partitions": "1"} if small else {}):
+        with session_settings(spark, _FOR_SMALL_JOBS if small else {}):
             results = self._map(spark, apply, small)
         return results + self._map(spark, apply, large)
 
@@ -168,7 +178,7 @@ class Replicator:
             size = self._applier(target).size(spark) if target else 0
         except Exception:  # it is raised again where the table is applied
             return True
-        return table.rows <= _ROWS_PER_TASK and size is not None and size <= _BYTES_PER_TASK
+        return table.rows <= _MOST_ROWS and size is not None and size <= _MOST_BYTES
 
     def _known_watermarks(self, spark: SparkSession) -> str | None:
         return self.watermarks if self.watermarks and schema_of(spark, self.watermarks) is not None else None
