@@ -140,6 +140,10 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
         self.values.resize(self.values.len() + count, T::Native::default());
     }
 
+    fn bytes(&self) -> usize {
+        size_of_val(self.values.as_slice())
+    }
+
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let values = std::mem::take(&mut self.values);
         let nulls = self.nulls.finish_with_parent(values.len(), parent);

@@ -376,6 +376,12 @@ impl<'p> Batch<'p> {
         self.appended = 0;
     }
 
+    /// Returns the bytes of the appended rows.
+    pub fn bytes(&self) -> usize {
+        let envelopes: usize = self.builders.iter().filter_map(|(_, builder)| builder.as_ref()).map(Builder::bytes).sum();
+        self.images.iter().map(Images::bytes).sum::<usize>() + envelopes
+    }
+
     /// Reserves capacity for `left` more bytes of messages, extrapolated from the first `read` bytes.
     pub fn reserve(&mut self, read: usize, left: usize) {
         let columns = self.plan.table.as_ref().map_or(2, |table| table.len()).max(1);

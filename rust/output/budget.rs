@@ -31,7 +31,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    pub fn new(factor: usize, fields: &[EnvelopeField], table: Option<&Fields>, images: usize) -> Self {
+    pub fn new(factor: usize, fields: &[EnvelopeField], table: Option<&Fields>, labels: usize, images: usize) -> Self {
         let table = table.into_iter().flatten();
         let columns: usize = table.clone().map(|field| fixed_bytes(field.data_type())).sum();
         let image = DataType::Null;
@@ -44,7 +44,7 @@ impl Budget {
                 field => field.content().map_or(0, |content| fixed_bytes(&content.data_type(&image))),
             })
             .sum();
-        Budget { factor, row_bytes: ROW_BYTES + columns * images + envelope }
+        Budget { factor, row_bytes: ROW_BYTES + (columns + labels) * images + envelope }
     }
 
     /// The bytes that the rows of a message may take.

@@ -83,7 +83,8 @@ class EnvelopeDecoder:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
         drop_spark_importers()
-        return map(self.decode, batches)
+        for batch in batches:
+            yield from self.decode_batches(batch)
 
     @property
     def columns(self) -> list[str]:
@@ -101,11 +102,14 @@ class EnvelopeDecoder:
         envelope = [field for field in self._decoder.schema if field.name != _INDEX]
         return pa.schema([*envelope, *MESSAGE.items()])
 
-    def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
+    def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """One row for each table that a message changes, and for each of its events that changes no row."""
         # The decoder copies the message's index to its rows; copying the message would be expensive.
         indices = pa.array(range(len(messages)), pa.int64())
-        events = self._decoder.decode(messages.append_column(_INDEX, indices))
+        for events in self._decoder.decode_batches(messages.append_column(_INDEX, indices)):
+            yield self._tables(events, messages)
+
+    def _tables(self, events: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch:
         firsts, lasts = _first_and_last_rows(events)
         # The table's declaration may change within a message; the last one is valid for what follows.
         declared = events.column("column_types").take(lasts)
