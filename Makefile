@@ -8,7 +8,7 @@ CLIPPY := cargo clippy --locked --all-targets
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-library test-lakehouse lint fmt bench fuzz soak matrix wheel jars clean develop need-java
+.PHONY: help demo test test-library test-lakehouse lint deny fmt bench fuzz soak matrix wheel jars clean develop need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,11 @@ lint: develop ## Formatting, clippy, ruff, mypy, and the typed stub against the 
 	$(IN_VENV) ruff check .
 	$(IN_VENV) mypy
 	$(IN_VENV) mypy.stubtest --mypy-config-file pyproject.toml towpath._towpath
+	@if cargo deny --version >/dev/null 2>&1; then $(MAKE) deny; else echo "cargo-deny is not installed: licences were not checked. 'make deny' installs it."; fi
+
+deny: ## Licences, duplicate crates and sources of the dependencies; installs cargo-deny once, which takes minutes
+	@cargo deny --version >/dev/null 2>&1 || cargo install --locked --version 0.20.2 cargo-deny
+	cargo deny --locked --offline check licenses bans sources
 
 fmt: $(VENV)/installed ## Format Rust and Python
 	cargo fmt

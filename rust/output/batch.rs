@@ -417,7 +417,8 @@ impl<'p> Batch<'p> {
             }
             columns.push(match builder {
                 Some(builder) => builder.finish()?,
-                None => self.images[usize::from(*field == EnvelopeField::After)].finish_struct()?,
+                None if *field == EnvelopeField::After => self.images[OUT_AFTER].finish_struct()?,
+                None => self.images[OUT_BEFORE].finish_struct()?,
             });
         }
         if self.builders.len() <= leading && self.plan.layout != Layout::Change {
