@@ -203,7 +203,7 @@ impl<'p> Batch<'p> {
             end += rows.len();
             let [OutputRow { message, .. }, _, ..] = rows else { continue };
             let (length, input) = (payloads.length(*message), payloads.input);
-            if input.kept.is_empty() && budget.is_ample(length.max(input.received(*message))) {
+            if input.kept.is_empty() && budget.is_ample_for(rows.len(), length.max(input.received(*message))) {
                 continue;
             }
             let corrupt = if self.plan.has_field(EnvelopeField::CorruptRecord) { input.received(*message) } else { 0 };

@@ -16,6 +16,9 @@ use crate::output::row::OutputRow;
 /// Bytes that every message may take, however short it is.
 const ALLOWANCE: usize = 16 << 20;
 
+/// How often a row repeats a byte of its message at most: as name with its offset, declared type, JDBC type, label, and as bad message.
+const REPEATS: usize = 8;
+
 /// Bytes of the budget that each row of a message takes at least while it is read.
 const READ_BYTES: usize = 256;
 
@@ -61,6 +64,12 @@ impl Budget {
     #[inline]
     pub fn is_ample(&self, message: usize) -> bool {
         message.saturating_mul(self.row_bytes.saturating_add(message)) <= ALLOWANCE
+    }
+
+    /// Whether a message of this size with this number of rows cannot exceed the bound, whatever its rows repeat.
+    #[inline]
+    pub fn is_ample_for(&self, rows: usize, message: usize) -> bool {
+        rows.saturating_mul(self.row_bytes.saturating_add(message.saturating_mul(REPEATS))) <= self.bytes(message)
     }
 
     /// The number of rows with labels of this size that a message may have.
