@@ -179,7 +179,7 @@ fn values_alone_are_errors() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What stands before and behind a message.
+/// What precedes and follows a message.
 const AROUND: &[(&str, &[u8], &[u8], bool)] = &[
     ("white space", b" \t\r\n", b" \t\r\n", true),
     ("a line feed behind", b"", b"\n", true),
