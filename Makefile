@@ -59,6 +59,7 @@ bench: wheel .venv-bench/installed .venv-bench-kafka/installed ## Measure agains
 
 fuzz: ## Random and damaged messages for about half an hour: nothing panics, nothing is lost
 	PROPTEST_CASES=$(CASES) cargo test --locked --release --test properties
+	PROPTEST_CASES=$$(($(CASES) / 10)) cargo test --locked --release --test dialect
 	PROPTEST_CASES=$$(($(CASES) / 50)) cargo test --locked --release --test differential
 
 soak: jars develop ## Bulk captures through Kafka into Delta while drivers are killed; needs the captures
