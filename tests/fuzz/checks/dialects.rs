@@ -1,0 +1,185 @@
+//! What must hold for the messages of any dialect, under any options.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, BooleanArray, RecordBatch, StructArray};
+use arrow_select::concat::concat_batches;
+use arrow_select::filter::filter_record_batch;
+use towpath::{Compression, DecodeError, Decoder, Error, Kind, Layout, Mode, Options, detect};
+
+use super::captures::Message;
+use super::input::{Input, records};
+use super::options::{Chosen, chosen, decoder, plain};
+
+/// How often the messages are repeated in one batch, so that templates of earlier ones are used.
+const REPEATS: usize = 3;
+
+/// Checks a dialect by its name, or `auto`.
+pub fn check(dialect: &str, data: &[u8]) {
+    let Input { choices, messages } = Input::parse(data);
+    check_messages(&chosen(dialect, choices), &messages);
+}
+
+/// Checks detection: a message decodes by `auto` as by the name of the dialect that is detected.
+pub fn check_auto(data: &[u8]) {
+    check("auto", data);
+    for message in Input::parse(data).messages {
+        let Some(dialect) = message.value.as_deref().and_then(detect) else { continue };
+        let decoded = |name: &str| decode(&expanding(name), std::slice::from_ref(&message));
+        let (named, auto) = (decoded(dialect.name), decoded("auto"));
+        assert_same(&auto, &named, &format!("auto differs from {}", dialect.name));
+    }
+}
+
+/// Returns a decoder of a dialect that expands what detection expands.
+fn expanding(dialect: &str) -> Rc<Decoder> {
+    thread_local! {
+        static DECODERS: RefCell<HashMap<String, Rc<Decoder>>> = RefCell::default();
+    }
+    let make = || decoder(Options { compression: Compression::Auto, ..plain(dialect) }).into();
+    DECODERS.with_borrow_mut(|decoders| decoders.entry(dialect.into()).or_insert_with(make).clone())
+}
+
+/// Checks messages in one batch against each message alone, which no template reads.
+pub fn check_messages(chosen: &Chosen, messages: &[Message]) {
+    let alone: Vec<RecordBatch> = messages.iter().map(|message| decode(&chosen.permissive, std::slice::from_ref(message))).collect();
+    for (message, rows) in messages.iter().zip(&alone) {
+        check_rows(message, rows, &chosen.options);
+        check_errors(message, rows, &chosen.options);
+        check_accounts(chosen, message, rows);
+    }
+    let repeated: Vec<Message> = std::iter::repeat_n(messages, REPEATS).flatten().cloned().collect();
+    let want: Vec<RecordBatch> = std::iter::repeat_n(&alone, REPEATS).flatten().map(placeless).collect();
+    check_batch(chosen, &repeated, &want);
+}
+
+pub fn decode(decoder: &Decoder, messages: &[Message]) -> RecordBatch {
+    decoder.decode(&records(messages)).unwrap_or_else(|error| panic!("the batch is refused: {error}"))
+}
+
+/// Compares the batch of all messages with the rows of each.
+fn check_batch(chosen: &Chosen, messages: &[Message], alone: &[RecordBatch]) {
+    let layout = chosen.options.layout;
+    let whole = concat_batches(&alone[0].schema(), alone).expect("batches of one schema are concatenated");
+    let outcome = chosen.decoder.decode(&records(messages));
+    let good = filter(&whole, |row| errors(&whole, layout).is_null(row));
+    match (chosen.options.mode, outcome) {
+        (Mode::Permissive, Ok(batch)) => assert_same(&placeless(&batch), &whole, "neighbours change the rows of a message"),
+        (Mode::DropMalformed, Ok(batch)) => assert_same(&placeless(&batch), &good, "other rows are dropped than those with an error"),
+        (Mode::FailFast, Ok(batch)) if good.num_rows() == whole.num_rows() => {
+            assert_same(&placeless(&batch), &whole, "FAILFAST differs from PERMISSIVE")
+        }
+        (Mode::FailFast, Err(DecodeError::Row(error))) => check_first_error(&error, alone, layout),
+        (mode, outcome) => panic!(
+            "{mode:?}: {:?}, but {} of {} rows have no error",
+            outcome.map(|batch| batch.num_rows()),
+            good.num_rows(),
+            whole.num_rows()
+        ),
+    }
+}
+
+/// The error of `FAILFAST` is the first one of `PERMISSIVE`.
+fn check_first_error(error: &Error, alone: &[RecordBatch], layout: Layout) {
+    let first = alone.iter().enumerate().find_map(|(row, batch)| {
+        let errors = errors(batch, layout);
+        (0..errors.len()).find(|at| errors.is_valid(*at)).map(|at| (row, errors["message"].as_string::<i32>().value(at).to_owned()))
+    });
+    assert_eq!(first, Some((error.row, error.message.clone())), "FAILFAST and PERMISSIVE differ in the first error");
+}
+
+/// Every array is valid, and the rows take no more memory than the budget allows.
+fn check_rows(message: &Message, rows: &RecordBatch, options: &Options) {
+    const ALLOWANCE: usize = 16 << 20;
+    // Values are not counted in the budget: a digit may become 32 bytes of a wide decimal.
+    const BYTES_OF_VALUE: usize = 64;
+    let mut bytes = 0;
+    for (field, column) in rows.schema().fields().iter().zip(rows.columns()) {
+        let data = column.to_data();
+        data.validate_full().unwrap_or_else(|error| panic!("column {:?} is no valid array: {error}", field.name()));
+        bytes += data.get_slice_memory_size().expect("the size of an array is known");
+    }
+    let length = message.value.as_ref().map_or(0, Vec::len);
+    let most = ALLOWANCE + (options.max_expansion + BYTES_OF_VALUE) * length;
+    assert!(bytes <= most, "the rows of {length} bytes take {bytes} bytes, more than {most}");
+}
+
+/// Errors have short texts, a place in the message, and the message itself.
+fn check_errors(message: &Message, rows: &RecordBatch, options: &Options) {
+    const MAX_CHARS: usize = 1500;
+    let errors = errors(rows, options.layout);
+    let (texts, bytes) = (errors["message"].as_string::<i32>(), errors["byte"].as_primitive::<Int64Type>());
+    let corrupt = rows["_corrupt_record"].as_binary::<i32>();
+    let value = message.value.as_deref().unwrap_or_default();
+    for row in (0..rows.num_rows()).filter(|row| errors.is_valid(*row)) {
+        let text = texts.value(row);
+        assert!(text.chars().count() <= MAX_CHARS, "an error of {} bytes: {text}", text.len());
+        assert!(
+            bytes.is_null(row) || (0..=value.len() as i64).contains(&bytes.value(row)),
+            "byte {} of {}: {text}",
+            bytes.value(row),
+            value.len()
+        );
+        assert_eq!(corrupt.value(row), value, "_corrupt_record is not the message: {text}");
+    }
+    let without_error = (0..rows.num_rows()).filter(|row| errors.is_null(*row));
+    without_error.for_each(|row| assert!(corrupt.is_null(row), "a row without an error has _corrupt_record"));
+}
+
+/// A message has rows, or it is counted as filtered. Every change and every error is a row in each layout.
+fn check_accounts(chosen: &Chosen, message: &Message, rows: &RecordBatch) {
+    let before = chosen.changes.metrics();
+    let changes = decode(&chosen.changes, std::slice::from_ref(message));
+    let after = chosen.changes.metrics();
+    let (errors, filtered) = (errors(&changes, Layout::Change), after.filtered - before.filtered);
+    assert!(changes.num_rows() as u64 + filtered > 0, "a message is lost");
+    assert_eq!(after.messages - before.messages, 1);
+    assert_eq!(after.rows - before.rows, changes.num_rows() as u64);
+    assert_eq!(total(&after.errors) - total(&before.errors), (errors.len() - errors.null_count()) as u64, "other errors are counted");
+    let is_size = |row: usize| errors.is_valid(row) && errors["kind"].as_string::<i32>().value(row) == Kind::Size.name();
+    if (0..errors.len()).any(is_size) {
+        return; // Rows of other layouts have another size.
+    }
+    let is_change = |op: &str| matches!(op, "insert" | "update" | "delete" | "snapshot" | "error");
+    let wanted = changes["op"].as_string::<i32>().iter().flatten().filter(|op| is_change(op)).count();
+    assert!(rows.num_rows() >= wanted, "{wanted} changes, but {} rows in layout {}", rows.num_rows(), chosen.options.layout.name());
+}
+
+fn total(counts: &std::collections::BTreeMap<&'static str, u64>) -> u64 {
+    counts.values().sum()
+}
+
+/// The column of errors.
+pub fn errors(batch: &RecordBatch, layout: Layout) -> &StructArray {
+    batch[if layout == Layout::Change { "error" } else { "_error" }].as_struct()
+}
+
+/// The rows without `_sequence`, which has the message's place in the batch.
+pub fn placeless(batch: &RecordBatch) -> RecordBatch {
+    let kept: Vec<usize> = (0..batch.num_columns()).filter(|at| batch.schema().field(*at).name() != "_sequence").collect();
+    batch.project(&kept).expect("the columns exist")
+}
+
+/// Compares rows. A difference is told by its first cell, as batches are long.
+pub fn assert_same(found: &RecordBatch, wanted: &RecordBatch, what: &str) {
+    if found == wanted {
+        return;
+    }
+    assert_eq!(found.schema(), wanted.schema(), "{what}: the schemas differ");
+    assert_eq!(found.num_rows(), wanted.num_rows(), "{what}: the numbers of rows differ");
+    for (at, field) in found.schema().fields().iter().enumerate() {
+        let cell = |batch: &RecordBatch, row| batch.column(at).slice(row, 1);
+        if let Some(row) = (0..found.num_rows()).find(|row| cell(found, *row).as_ref() != cell(wanted, *row).as_ref()) {
+            panic!("{what}: row {row}, {}: found {:?}, wanted {:?}", field.name(), cell(found, row), cell(wanted, row));
+        }
+    }
+}
+
+fn filter(batch: &RecordBatch, is_kept: impl Fn(usize) -> bool) -> RecordBatch {
+    let kept: BooleanArray = (0..batch.num_rows()).map(|row| Some(is_kept(row))).collect();
+    filter_record_batch(batch, &kept).expect("the mask has a value for each row")
+}
