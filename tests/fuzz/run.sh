@@ -37,7 +37,7 @@ run_one() {
     mkdir -p "$WORK/logs"
     # shellcheck disable=SC2046
     FUZZ_SEEDS=$WORK/seeds/$target "$BINARIES/$target" $(folders "$target") -max_total_time="$SECONDS_EACH" -max_len=16384 \
-        -timeout=20 -rss_limit_mb=3072 -use_value_profile=1 -print_final_stats=1 -verbosity=1 -dict=tests/fuzz/dictionary.txt \
+        -timeout=20 -rss_limit_mb=3072 -print_final_stats=1 -verbosity=1 -dict=tests/fuzz/dictionary.txt \
         -artifact_prefix="$WORK/artifacts/$target/" >"$log" 2>&1 && echo passed >"$WORK/logs/$target.outcome" || echo FAILED >"$WORK/logs/$target.outcome"
     echo "$target: $(cat "$WORK/logs/$target.outcome")"
 }
