@@ -10,15 +10,10 @@ cd "$(dirname "$0")/../.."
 SECONDS_EACH=${SECONDS_EACH:-120}
 JOBS=${JOBS:-$(nproc)}
 WORK=target/fuzz
-HOST=$(rustc --print host-tuple)
-BINARIES=$WORK/$HOST/release
+BINARIES=$WORK/release
 
-# Each target needs libFuzzer's instrumentation, which LLVM's pass inserts on stable Rust too. The host is named as the target of the
-# build, so that build scripts and macros are not instrumented.
 build() {
-    local level=-Cllvm-args=-sanitizer-coverage
-    RUSTFLAGS="-Cpasses=sancov-module $level-level=4 $level-inline-8bit-counters $level-pc-table $level-trace-compares --cfg fuzzing" \
-        cargo build --locked --release --manifest-path tests/fuzz/Cargo.toml --target "$HOST" --target-dir "$WORK" --bins
+    RUSTC_WRAPPER=$PWD/tests/fuzz/rustc.sh cargo build --locked --release --manifest-path tests/fuzz/Cargo.toml --target-dir "$WORK" --bins
 }
 
 targets() {
@@ -54,13 +49,13 @@ table() {
     done
 }
 
-# The least inputs that reach everything that has been reached, and of those the short ones.
+# Few inputs that together reach every edge that has been reached, and of those the short ones.
 minimise() {
     local target=$1 kept=tests/fuzz/corpus/$1
     # shellcheck disable=SC2046
     set -- $(folders "$target")
     rm -rf "$WORK/merged" && mkdir -p "$WORK/merged"
-    "$BINARIES/$target" -merge=1 -max_len=1024 "$WORK/merged" "$@" >"$WORK/logs/$target.merge.log" 2>&1
+    "$BINARIES/$target" -set_cover_merge=1 -use_counters=0 -max_len=1024 "$WORK/merged" "$@" >"$WORK/logs/$target.merge.log" 2>&1
     rm -f "$kept"/* && find "$WORK/merged" -type f -size -2k -exec cp {} "$kept" \;
     echo "$target: $(find "$kept" -type f | wc -l) inputs"
 }
@@ -75,10 +70,11 @@ export -f run_one folders
 export SECONDS_EACH WORK BINARIES
 [ $# -gt 0 ] || set -- $(targets)
 rm -f "$WORK"/logs/*.outcome
+mkdir -p "$WORK" && touch "$WORK/started"
 printf '%s\n' "$@" | xargs -P "$JOBS" -I{} bash -c 'run_one {}'
 table "$@"
 if grep -q FAILED "$WORK"/logs/*.outcome; then
-    find "$WORK/artifacts" -type f -newer "$BINARIES" -exec echo "failing input: {}" \;
+    find "$WORK/artifacts" -type f -newer "$WORK/started" -exec echo "failing input: {}" \;
     echo "The log of each target is in $WORK/logs. CONTRIBUTING.md says what to do with a failing input." >&2
     exit 1
 fi

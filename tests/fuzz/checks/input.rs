@@ -32,6 +32,11 @@ impl Choices {
         names[usize::from(self.0[place] / divisor) % names.len()].clone()
     }
 
+    pub fn without_last(self) -> Self {
+        let Choices([first, second, third, _]) = self;
+        Choices([first, second, third, 0])
+    }
+
     pub fn bit(self, place: usize, bit: u8) -> bool {
         self.0[place] >> bit & 1 == 1
     }

@@ -1,6 +1,6 @@
 //! Options of a decoder, chosen by the leading bytes of an input.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -35,18 +35,18 @@ thread_local! {
     static DECODERS: RefCell<HashMap<(String, Choices), Rc<Chosen>>> = RefCell::default();
 }
 
-/// Decoders for the same options: the one under test, and the one to compare it with.
+/// The decoder under test, and those to compare it with. These are made when they are needed first.
 pub struct Chosen {
     pub options: Options,
     pub decoder: Decoder,
-    /// In mode `PERMISSIVE`.
-    pub permissive: Decoder,
-    /// In mode `PERMISSIVE` and layout `change`.
-    pub changes: Decoder,
+    permissive: OnceCell<Decoder>,
+    changes: OnceCell<Decoder>,
 }
 
 /// Returns decoders of a dialect for the choices, which are kept from earlier calls.
 pub fn chosen(dialect: &str, choices: Choices) -> Rc<Chosen> {
+    // The last byte has modes of Debezium only.
+    let choices = if is_debezium(dialect) { choices } else { choices.without_last() };
     DECODERS.with_borrow_mut(|decoders| {
         if decoders.len() > MAX_DECODERS {
             decoders.clear();
@@ -57,10 +57,29 @@ pub fn chosen(dialect: &str, choices: Choices) -> Rc<Chosen> {
 
 impl Chosen {
     fn new(options: Options) -> Self {
-        let permissive = Options { mode: Mode::Permissive, ..options.clone() };
-        let changes = Options { layout: Layout::Change, fields: None, ..permissive.clone() };
-        Chosen { decoder: decoder(options.clone()), permissive: decoder(permissive), changes: decoder(changes), options }
+        Chosen { decoder: decoder(options.clone()), options, permissive: OnceCell::new(), changes: OnceCell::new() }
     }
+
+    /// The decoder in mode `PERMISSIVE`.
+    pub fn permissive(&self) -> &Decoder {
+        if self.options.mode == Mode::Permissive {
+            return &self.decoder;
+        }
+        self.permissive.get_or_init(|| decoder(Options { mode: Mode::Permissive, ..self.options.clone() }))
+    }
+
+    /// The decoder in mode `PERMISSIVE` and layout `change`.
+    pub fn changes(&self) -> &Decoder {
+        if self.options.layout == Layout::Change {
+            return self.permissive();
+        }
+        let make = || decoder(Options { mode: Mode::Permissive, layout: Layout::Change, fields: None, ..self.options.clone() });
+        self.changes.get_or_init(make)
+    }
+}
+
+fn is_debezium(dialect: &str) -> bool {
+    dialect == "auto" || dialect == "debezium-json"
 }
 
 pub fn decoder(options: Options) -> Decoder {
@@ -83,9 +102,9 @@ fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
 
 fn options(dialect: &str, choices: Choices) -> Options {
     let schema = choices.pick(0, 1, &SCHEMAS);
-    let layout = if schema.is_some() { choices.pick(0, 4, &Layout::NAMES).1 } else { Layout::Change };
+    let layout = if schema.is_some() { choices.pick(0, 4, Layout::NAMES).1 } else { Layout::Change };
     let is_json = dialect == "auto" || DIALECTS.iter().any(|known| known.name == dialect && known.wire == Wire::Json);
-    let is_debezium = dialect == "auto" || dialect == "debezium-json";
+    let is_debezium = is_debezium(dialect);
     let mode_of_debezium = |bit, names: [&str; 4], place| {
         let name = choices.pick(3, 1u8 << place, &names[..]);
         (is_debezium && choices.bit(2, bit)).then(|| name.to_owned())
@@ -93,7 +112,7 @@ fn options(dialect: &str, choices: Choices) -> Options {
     Options {
         schema: schema.map(|ddl| TableSchema::Ddl(ddl.into())),
         layout,
-        mode: choices.pick(0, 12, &Mode::NAMES).1,
+        mode: choices.pick(0, 12, Mode::NAMES).1,
         fields: choices.bit(0, 7).then(|| fields(layout)),
         case_sensitive: !choices.bit(1, 0),
         missing_is_error: choices.bit(1, 1),

@@ -156,8 +156,9 @@ fn check_image(columns: &[Column], images: &MapArray, row: usize) {
     let mut names: Vec<&String> = columns.iter().map(|column| &column.name).collect();
     names.sort();
     names.dedup();
-    if names.len() < columns.len() || images.is_null(row) {
-        return; // Of columns with one name the last counts, but its place may be that of another.
+    // Of columns with one name the last counts, but its place may be that of another. canal's backticks are no part of a name.
+    if names.len() < columns.len() || names.iter().any(|name| name.contains('`')) || images.is_null(row) {
+        return;
     }
     let entries = images.value(row);
     let (names, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_string::<i32>());

@@ -45,7 +45,7 @@ fn columns(ddl: &str) -> Result<Fields, String> {
 
 /// The schema is the same after it was spelled, and messages decode with it.
 fn check_schema(fields: &Fields) {
-    let ddl = fields.iter().map(|field| column(field)).collect::<Vec<_>>().join(", ");
+    let ddl = fields.iter().map(column).collect::<Vec<_>>().join(", ");
     assert_eq!(columns(&ddl).as_ref(), Ok(fields), "{ddl}");
     let options = Options { schema: Some(TableSchema::Arrow(fields.clone())), ..plain("canal-json") };
     let message = br#"{"database":"shop","table":"orders","type":"INSERT","data":[{"id":"1","a":"[]"}]}"#;
