@@ -55,8 +55,8 @@ minimise() {
     # shellcheck disable=SC2046
     set -- $(folders "$target")
     rm -rf "$WORK/merged" && mkdir -p "$WORK/merged"
-    "$BINARIES/$target" -set_cover_merge=1 -use_counters=0 -max_len=1024 "$WORK/merged" "$@" >"$WORK/logs/$target.merge.log" 2>&1
-    rm -f "$kept"/* && find "$WORK/merged" -type f -size -2k -exec cp {} "$kept" \;
+    "$BINARIES/$target" -artifact_prefix="$WORK/artifacts/$target/" -set_cover_merge=1 -use_counters=0 -max_len=1024 "$WORK/merged" "$@" >"$WORK/logs/$target.merge.log" 2>&1
+    rm -f "$kept"/* && find "$WORK/merged" -type f -size -513c -exec cp {} "$kept" \;
     echo "$target: $(find "$kept" -type f | wc -l) inputs"
 }
 

@@ -9,9 +9,9 @@ use super::captures::Message;
 
 /// Bytes before the messages, which choose options.
 const CHOICES: usize = 4;
-/// Stands between messages. None of its bytes occurs in UTF-8.
+/// Separates messages. None of its bytes occurs in UTF-8.
 const NEXT_MESSAGE: [u8; 4] = [0xF8, 0xF9, 0xFA, 0xFB];
-/// Stands between the key and the value of a message.
+/// Separates the key of a message from its value.
 const NEXT_PART: [u8; 4] = [0xFB, 0xFA, 0xF9, 0xF8];
 /// Limit of the messages of an input, which keeps executions fast.
 const MAX_MESSAGES: usize = 6;
@@ -27,7 +27,7 @@ pub struct Input {
 pub struct Choices([u8; CHOICES]);
 
 impl Choices {
-    /// Chooses one of `names` by the byte at `place`, of which `divisor` is used up by other choices.
+    /// Chooses one of `names` by the byte at `place`. Choices that share a byte have different divisors.
     pub fn pick<T: Clone>(self, place: usize, divisor: u8, names: &[T]) -> T {
         names[usize::from(self.0[place] / divisor) % names.len()].clone()
     }
