@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 IN_VENV := $(VENV)/bin/python -m
-CASES ?= 100000
+CASES ?= 20000
+SECONDS_EACH ?= 120
 CLIPPY := cargo clippy --locked --all-targets
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
@@ -57,10 +58,12 @@ bench: wheel .venv-bench/installed .venv-bench-kafka/installed ## Measure agains
 	.venv-bench-kafka/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	.venv-bench/bin/python benches/run.py $(PARTS)
 
-fuzz: ## Random and damaged messages for about half an hour: nothing panics, nothing is lost
+# The properties first, so that the table of the targets is the end of the output.
+fuzz: ## Fuzz every target for SECONDS_EACH=120 seconds, and try CASES=20000 of each property
 	PROPTEST_CASES=$(CASES) cargo test --locked --release --test properties
 	PROPTEST_CASES=$$(($(CASES) / 10)) cargo test --locked --release --test dialect
 	PROPTEST_CASES=$$(($(CASES) / 50)) cargo test --locked --release --test differential
+	SECONDS_EACH=$(SECONDS_EACH) tests/fuzz/run.sh $(TARGETS)
 
 soak: jars develop ## Bulk captures through Kafka into Delta while drivers are killed; needs the captures
 	$(IN_VENV) pytest tests/lakehouse -m soak -s

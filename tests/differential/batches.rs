@@ -4,18 +4,12 @@
 
 use proptest::prelude::*;
 
+pub use crate::captures::Message;
 use crate::json::{Escapes, Json, Spacing};
 use crate::mutations::{Mutation, ValueChange, mutation, null_of_envelope, of_tree, turned};
 use crate::producers::{self, Connect, Did, Form, Producer, Row, Statement};
 use crate::tables::{Table, TableDraw, WIDTH, table};
 use crate::values::{Cell, Kind, Temper, cell};
-
-/// A Kafka record.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Message {
-    pub key: Option<Vec<u8>>,
-    pub value: Option<Vec<u8>>,
-}
 
 /// Messages, and who wrote them about which tables.
 #[derive(Clone, Debug)]

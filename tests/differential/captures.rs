@@ -6,7 +6,12 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::batches::Message;
+/// A Kafka record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    pub key: Option<Vec<u8>>,
+    pub value: Option<Vec<u8>>,
+}
 
 /// How much of a capture is unpacked for each message that is asked for: without optimisation, all of all captures would take minutes.
 const BYTES: u64 = 20_000;
@@ -16,7 +21,7 @@ const LONGEST: usize = 20_000;
 
 /// Captures of a dialect, each with `count` of its messages, evenly spread.
 pub fn captures(dialect: &str, count: usize) -> Vec<(PathBuf, Vec<Message>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(dialect);
+    let folder = Path::new("tests/golden").join(dialect);
     let found = files(&folder).into_iter().filter_map(|path| messages(&path, count as u64 * BYTES).map(|messages| (path, messages)));
     found.map(|(path, messages)| (path, spread(messages, count))).collect()
 }
