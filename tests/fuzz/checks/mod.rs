@@ -2,6 +2,7 @@
 
 mod avro;
 #[path = "../../differential/captures.rs"]
+#[allow(dead_code, reason = "the tests of both readers use more of it")]
 mod captures;
 mod compression;
 mod dialects;
