@@ -118,7 +118,9 @@ pub fn check(data: &[u8]) {
     let error = errors(&rows, Layout::Change);
     if error.is_valid(0) {
         let kind = error["kind"].as_string::<i32>().value(0);
-        assert!(!matches!(kind, "syntax" | "encoding"), "prost reads what is an error: {error:?}");
+        // No message of canal has a group; prost skips them.
+        let has_group = error["message"].as_string::<i32>().value(0).contains("a group");
+        assert!(has_group || !matches!(kind, "syntax" | "encoding"), "prost reads what is an error: {error:?}");
         return;
     }
     assert_eq!(rows.num_rows(), change.rows.len());
