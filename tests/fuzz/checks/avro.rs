@@ -56,9 +56,9 @@ fn check_dts(record: &[u8]) {
                 return;
             }
             let text = |member: &str| error[member].as_string::<i32>().value(0);
-            // Some tags are JSON.
-            let is_syntax = text("kind") == "syntax" && !text("message").starts_with("dts-avro: tags.");
-            assert!(!is_syntax, "apache-avro reads what is an error: {error:?}");
+            // Some tags are JSON. apache-avro ignores the size that a block states.
+            let has_reason = text("message").starts_with("dts-avro: tags.") || text("message").contains("a block that says it ends at");
+            assert!(has_reason || text("kind") != "syntax", "apache-avro reads what is an error: {error:?}");
         }
         Ok(_) => {}
     }
