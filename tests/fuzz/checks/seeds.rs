@@ -64,7 +64,7 @@ fn of_values(dialect: &str, count: usize) -> Vec<Vec<u8>> {
     messages(dialect, count).into_iter().filter_map(|message| message.value).collect()
 }
 
-/// One seed for each message, and some of several messages. Their options differ.
+/// One seed for each message, and a few with several messages. Each seed chooses its own options.
 fn of_messages(messages: &[Message]) -> Vec<Vec<u8>> {
     let choices = |at: usize| [(at % 256) as u8, (at / 16 % 8) as u8 & !0b11, 0, 0];
     let single = messages.iter().enumerate().map(|(at, message)| compose(choices(at), std::slice::from_ref(message)));
