@@ -3,12 +3,13 @@
 PYTHON ?= python3
 VENV := .venv
 IN_VENV := $(VENV)/bin/python -m
-CASES ?= 100000
+CASES ?= 20000
+SECONDS_EACH ?= 120
 CLIPPY := cargo clippy --locked --all-targets
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-library test-lakehouse lint fmt bench fuzz soak matrix wheel jars clean develop need-java
+.PHONY: help demo test test-library test-lakehouse lint deny fmt bench fuzz soak matrix wheel jars clean develop need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +39,11 @@ lint: develop ## Formatting, clippy, ruff, mypy, and the typed stub against the 
 	$(IN_VENV) ruff check .
 	$(IN_VENV) mypy
 	$(IN_VENV) mypy.stubtest --mypy-config-file pyproject.toml towpath._towpath
+	@if cargo deny --version >/dev/null 2>&1; then $(MAKE) deny; else echo "cargo-deny is not installed: licences were not checked. 'make deny' installs it."; fi
+
+deny: ## Licences, duplicate crates and sources of the dependencies; installs cargo-deny once, which takes minutes
+	@cargo deny --version >/dev/null 2>&1 || cargo install --locked --version 0.20.2 cargo-deny
+	cargo deny --locked --offline check licenses bans sources
 
 fmt: $(VENV)/installed ## Format Rust and Python
 	cargo fmt
@@ -52,9 +58,12 @@ bench: wheel .venv-bench/installed .venv-bench-kafka/installed ## Measure agains
 	.venv-bench-kafka/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	.venv-bench/bin/python benches/run.py $(PARTS)
 
-fuzz: ## Random and damaged messages for about half an hour: nothing panics, nothing is lost
+# The properties first, so that the table of the targets is the end of the output.
+fuzz: ## Fuzz every target for SECONDS_EACH=120 seconds, and try CASES=20000 of each property
 	PROPTEST_CASES=$(CASES) cargo test --locked --release --test properties
+	PROPTEST_CASES=$$(($(CASES) / 10)) cargo test --locked --release --test dialect
 	PROPTEST_CASES=$$(($(CASES) / 50)) cargo test --locked --release --test differential
+	SECONDS_EACH=$(SECONDS_EACH) tests/fuzz/run.sh $(TARGETS)
 
 soak: jars develop ## Bulk captures through Kafka into Delta while drivers are killed; needs the captures
 	$(IN_VENV) pytest tests/lakehouse -m soak -s

@@ -121,6 +121,11 @@ trait ChunkReader {
     /// Invalidates everything that refers to interned names and declared types.
     fn reset(&mut self) {}
 
+    /// Whether no further chunk is wanted.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     fn read<'a>(
         &mut self,
         messages: &'a [Payload<'_>],
@@ -159,11 +164,19 @@ struct BatchReader<'r> {
     decoder: &'r Decoder,
     batch: Batch<'r>,
     templates: Templates,
+    /// The first message.
+    start: usize,
+    /// Bytes of rows after which the batch ends.
+    max_bytes: usize,
 }
 
 impl ChunkReader for BatchReader<'_> {
     fn reset(&mut self) {
         self.templates.clear();
+    }
+
+    fn is_full(&self) -> bool {
+        self.batch.bytes() >= self.max_bytes
     }
 
     fn read<'a>(
@@ -195,9 +208,10 @@ impl ChunkReader for BatchReader<'_> {
         }
         self.batch.append(events, &mut scratch, payloads)?;
         self.batch.end_chunk(events, |table| self.templates.envelope(table), input);
-        if payloads.first == 0 {
+        if payloads.first == self.start {
             let size = |messages: &[Option<&[u8]>]| messages.iter().flatten().map(|message| message.len()).sum();
-            let (read, left) = input.messages.split_at_checked(messages.len()).unwrap_or_default();
+            let rest = input.messages.get(self.start..).unwrap_or_default();
+            let (read, left) = rest.split_at_checked(messages.len()).unwrap_or_default();
             self.batch.reserve(size(read), size(left));
         }
         Ok(())
@@ -252,12 +266,24 @@ impl Decoder {
 
     /// Decodes messages of which some refer to what the caller fetched.
     pub fn decode_with(&self, values: &dyn Array, fetched: &Fetched<'_>) -> Result<RecordBatch, DecodeError> {
+        self.decode_part(values, fetched, 0, usize::MAX).map(|(batch, _)| batch)
+    }
+
+    /// Decodes the messages from `start` on, up to the one whose rows reach `max_bytes`, or a few more. Returns their batch, and the
+    /// index of the next message, which is the number of messages at the end.
+    pub fn decode_part(
+        &self,
+        values: &dyn Array,
+        fetched: &Fetched<'_>,
+        start: usize,
+        max_bytes: usize,
+    ) -> Result<(RecordBatch, usize), DecodeError> {
         let schemas = self.dialect_options.writer_schemas.snapshot(fetched.schemas.clone());
         let mut input = self.input(values, &schemas)?;
         input.replace(&fetched.messages);
-        let finished = self.run(&input)?;
+        let (finished, end) = self.run(&input, start, max_bytes)?;
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&finished.metrics);
-        self.assemble(finished, values.as_any().downcast_ref())
+        Ok((self.assemble(finished, values.as_any().downcast_ref())?, end))
     }
 
     /// Returns the claim checks of the selected tables, which refer to messages too large for Kafka: the index of each such message,
@@ -337,19 +363,19 @@ impl Decoder {
         Ok(Input { messages, keys, offsets, kept, schemas, unread: HashMap::new() })
     }
 
-    fn run(&self, input: &Input<'_>) -> Result<Finished, DecodeError> {
-        let mut reader = BatchReader { decoder: self, batch: Batch::new(&self.plan)?, templates: Templates::new() };
-        self.read_all(input, &mut reader)?;
-        Ok(reader.batch.finish(input.messages.len())?)
+    fn run(&self, input: &Input<'_>, start: usize, max_bytes: usize) -> Result<(Finished, usize), DecodeError> {
+        let mut reader = BatchReader { decoder: self, batch: Batch::new(&self.plan)?, templates: Templates::new(), start, max_bytes };
+        let end = self.read_from(start, input, &mut reader)?;
+        Ok((reader.batch.finish(end.saturating_sub(start))?, end))
     }
 
-    /// Reads the messages, chunk by chunk.
-    fn read_all(&self, input: &Input<'_>, reader: &mut impl ChunkReader) -> Result<(), DecodeError> {
+    /// Reads the messages from `start` on, chunk by chunk, until the reader is full. Returns the index of the next message.
+    fn read_from(&self, start: usize, input: &Input<'_>, reader: &mut impl ChunkReader) -> Result<usize, DecodeError> {
         let mut keys = Interner::new(&self.columns);
         let mut members = MemberNames::default();
         let mut types = DeclaredTypes::new(self.plan.has_field(EnvelopeField::ColumnTypes));
         let mut capacity = Capacity::default();
-        let mut at = 0;
+        let mut at = start;
         while at < input.messages.len() {
             let payloads = self.payloads(input, at);
             let keys_were_reset = keys.trim();
@@ -364,8 +390,11 @@ impl Decoder {
             reader.read(&payloads, input, &mut events, &Payloads { first: at, texts: &texts, input })?;
             capacity = events.capacity();
             at += payloads.len();
+            if reader.is_full() {
+                break;
+            }
         }
-        Ok(())
+        Ok(at)
     }
 
     /// Calls `found` with each column that a message of the selected tables declares: name, declared type and value.
@@ -397,7 +426,7 @@ impl Decoder {
         input: &Input<'_>,
         chunk: impl FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        self.read_all(input, &mut EventReader { decoder: self, chunk })
+        self.read_from(0, input, &mut EventReader { decoder: self, chunk }).map(drop)
     }
 
     /// Expands the next messages, up to the size of a chunk.

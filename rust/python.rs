@@ -62,20 +62,23 @@ impl PyDecoder {
         Ok(PyDecoder { core, kept })
     }
 
-    #[pyo3(signature = (values, unfetched=None, stored=None))]
-    fn decode<'py>(
+    #[pyo3(name = "_decode", signature = (values, unfetched=None, stored=None, *, start=0, max_bytes=usize::MAX))]
+    fn decode_part<'py>(
         &self,
         py: Python<'py>,
         values: &Bound<'py, PyAny>,
         unfetched: Option<HashMap<u32, String>>,
         stored: Option<HashMap<usize, Stored>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+        start: usize,
+        max_bytes: usize,
+    ) -> PyResult<(Bound<'py, PyAny>, Option<usize>)> {
         let values = messages(values)?;
         let stored = stored.unwrap_or_default();
         let messages = stored.iter().map(|(index, stored)| (*index, stored.message())).collect();
         let fetched = Fetched { schemas: unfetched.into_iter().flatten().collect(), messages };
-        let batch = py.detach(|| guarded(|| self.core.decode_with(values.as_ref(), &fetched)))?.map_err(|error| raise(py, error))?;
-        batch.to_pyarrow(py)
+        let decoded = py.detach(|| guarded(|| self.core.decode_part(values.as_ref(), &fetched, start, max_bytes)))?;
+        let (batch, next) = decoded.map_err(|error| raise(py, error))?;
+        Ok((batch.to_pyarrow(py)?, Some(next).filter(|next| *next < values.len())))
     }
 
     fn unknown_schemas(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from pyarrow.fs import FileSystem, FileType, LocalFileSystem
@@ -19,30 +19,45 @@ _UNREADABLE = (FileNotFoundError, PermissionError, ValueError)
 """What is wrong with one file. Other errors, such as those of a network, are of the whole place, and may pass."""
 
 
-def stored_messages(claims: Iterable[tuple[int, str]], location: str, limit: int) -> dict[int, bytes | str]:
-    """The messages that claim checks refer to. Each file is read once.
+def stored_messages(
+    claims: Iterable[tuple[int, str]], location: str, limit: int, max_bytes: int | None
+) -> Iterator[tuple[int | None, dict[int, bytes | str]]]:
+    """The messages that claim checks refer to, in parts. Each file is read once for a part.
 
     Args:
-        claims: Index of each message that is a claim check, and the path that its producer wrote.
+        claims: Index of each message that is a claim check, in ascending order, and the path that its producer wrote.
         location: Folder or URI that has the files now.
         limit: Most bytes of a file.
+        max_bytes: A part ends with the file that reaches this size; None reads all files at once.
 
-    Returns:
-        For each index the stored message, or, as text, why its file cannot be read.
+    Yields:
+        The index of the message at which the next part begins, or None for the last part; and for each index of the
+        part the stored message, or, as text, why its file cannot be read.
 
     Raises:
         OSError: The folder does not exist, or the file system cannot be asked.
     """
     claims = list(claims)
     if not claims:
-        return {}
+        yield None, {}
+        return
     known, folder = filesystem(location)
     if isinstance(known, LocalFileSystem) and not Path(folder).is_dir():
         raise FileNotFoundError(f"claim_check: {location!r} is no folder")
-    # Only the file name of a path counts, since the folder may have been moved.
-    names = {index: PurePosixPath(path).name for index, path in claims}
-    files = {name: _content(known, folder, name, limit) for name in dict.fromkeys(names.values())}
-    return {index: files[name] for index, name in names.items()}
+    files: dict[str, bytes | str] = {}
+    stored: dict[int, bytes | str] = {}
+    read = 0
+    for index, path in claims:
+        if max_bytes is not None and read >= max_bytes:
+            yield index, stored
+            files, stored, read = {}, {}, 0
+        # Only the file name of a path counts, since the folder may have been moved.
+        name = PurePosixPath(path).name
+        if name not in files:
+            files[name] = _content(known, folder, name, limit)
+            read += len(files[name])
+        stored[index] = files[name]
+    yield None, stored
 
 
 def _content(known: FileSystem, folder: str, name: str, limit: int) -> bytes | str:

@@ -201,7 +201,8 @@ def decode(parsed: argparse.Namespace) -> int:
     decoder = _decoder(parsed)
     with sink(parsed.output, decoder.schema) as write:
         for batch in _batches(parsed.files, parsed.framing):
-            write(decoder.decode(batch))
+            for rows in decoder.decode_batches(batch):
+                write(rows)
     return _print_metrics(decoder.metrics)
 
 
@@ -211,7 +212,8 @@ def report(parsed: argparse.Namespace) -> int:
 
     # Values are converted, so that their errors are found, only if row images are among the fields.
     decoder = _decoder(parsed, fields=[*FIELDS, "before", "after"] if parsed.schema else FIELDS)
-    write_report(map(decoder.decode, _batches(parsed.files, parsed.framing)), parsed.output)
+    batches = _batches(parsed.files, parsed.framing)
+    write_report((rows for batch in batches for rows in decoder.decode_batches(batch)), parsed.output)
     print(parsed.output)
     return _print_metrics(decoder.metrics)
 

@@ -118,8 +118,8 @@ class Decoder(_towpath.Decoder):
         decoder._arguments = {name: value for name, value in arguments.items() if value != _default(name)}
         return decoder
 
-    def decode(self, values: Any) -> pa.RecordBatch:  # type: ignore[override]
-        """Decode messages.
+    def decode(self, values: Any) -> pa.RecordBatch:
+        """Decode messages to one batch.
 
         Args:
             values: Anything with the Arrow PyCapsule interface: an array of binary or string (large and view forms
@@ -131,30 +131,61 @@ class Decoder(_towpath.Decoder):
         Raises:
             DecodeError: The first malformed row, in mode "FAILFAST".
             ValueError: A named column is missing or has the wrong type; or a column would exceed what an Arrow array
-                holds, so that fewer messages have to be decoded at once.
+                holds, so that fewer messages have to be decoded at once: see `decode_batches`.
             OSError: The folder of `claim_check` does not exist, or its file system does not answer.
             ImportError: `schema_registry` is given, but Confluent's client is not installed.
         """
+        [(part, unfetched, stored)] = self._fetched(values, None)
+        return self._decode(part, unfetched, stored)[0]
+
+    def decode_batches(self, values: Any, max_bytes: int = 256 << 20) -> Iterator[pa.RecordBatch]:
+        """Decode messages to as many batches as their rows need, one at a time. The rows of a message stay together.
+
+        This is how Spark's workers and the command line decode: the memory of a batch is bounded, however much the
+        messages expand.
+
+        Args:
+            values: As for `decode`.
+            max_bytes: A batch ends after the message whose rows reach this size, or at most 128 KiB of messages later.
+                Stored messages of claim checks are read up to this size at once.
+
+        Yields:
+            Record batches of `schema`, at least one.
+
+        Raises:
+            Exception: As `decode`, when the batch that fails is requested.
+        """
+        for part, unfetched, stored in self._fetched(values, max_bytes):
+            start: int | None = 0
+            while start is not None:
+                batch, start = self._decode(part, unfetched, stored, start=start, max_bytes=max_bytes)
+                yield batch
+
+    def _fetched(self, values: Any, max_bytes: int | None) -> Iterator[_Fetched]:
+        """The messages in parts, with what they refer to; one part if there is no limit."""
         location = self._arguments.get("claim_check")
         if location is None and self._registry is None:
-            return super().decode(values)
+            yield values, None, None
+            return
         values = _readable_twice(values)
         unfetched = self._registry.load(self, values) if self._registry is not None else None
-        return super().decode(values, unfetched, self._stored(values, location))
-
-    def _stored(self, values: Any, location: str | None) -> dict[int, bytes | str] | None:
-        """The stored messages of claim checks by the index of the message, or why they cannot be read."""
         if location is None:
-            return None
+            yield values, unfetched, None
+            return
         from towpath.claim_check import stored_messages  # imports file systems, which is slow
 
         limit = self._arguments.get("claim_check_limit", _default("claim_check_limit"))
-        return stored_messages(self.claim_checks(values), location, limit)
+        start = 0
+        for stop, stored in stored_messages(self.claim_checks(values), location, limit, max_bytes):
+            part = values if stop is None and not start else _slice(values, start, stop)
+            yield part, unfetched, {index - start: message for index, message in stored.items()}
+            start = stop or 0
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode each batch: what `DataFrame.mapInArrow` calls on a worker."""
         drop_spark_importers()
-        return map(self.decode, batches)
+        for batch in batches:
+            yield from self.decode_batches(batch)
 
     @property
     def spark_schema(self) -> StructType:
@@ -172,6 +203,9 @@ class Decoder(_towpath.Decoder):
         arguments = ", ".join(f"{name}={_shown(name, value)}" for name, value in self._arguments.items())
         return f"towpath.Decoder({arguments})"
 
+
+_Fetched = tuple[Any, dict[int, str] | None, dict[int, bytes | str] | None]
+"""Messages, why schemas of theirs could not be fetched, and the stored messages that they refer to."""
 
 _READ_HERE = ("claim_check", "claim_check_limit")
 """Arguments that the native decoder does not have."""
@@ -199,6 +233,11 @@ def _readable_twice(values: Any) -> Any:
     """The messages: first their schemas are looked for, then they are decoded."""
     is_stream = hasattr(values, "__arrow_c_stream__") and not hasattr(values, "__arrow_c_array__")
     return values.read_all() if is_stream and isinstance(values, pa.RecordBatchReader) else values
+
+
+def _slice(values: Any, start: int, stop: int | None) -> Any:
+    sliceable = values if hasattr(values, "slice") else pa.array(values)
+    return sliceable.slice(start, None if stop is None else stop - start)
 
 
 def infer_schema(

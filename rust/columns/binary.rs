@@ -76,6 +76,10 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
         self.bytes.pad(count);
     }
 
+    fn bytes(&self) -> usize {
+        self.bytes.size()
+    }
+
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         self.bytes.finish_binary(parent)
     }
@@ -237,6 +241,10 @@ impl ColumnBuilder for Geometries {
         self.srids.truncate(rows);
         self.wkbs.truncate(rows);
         self.nulls.truncate(rows);
+    }
+
+    fn bytes(&self) -> usize {
+        self.wkbs.size() + size_of_val(self.srids.as_slice())
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {

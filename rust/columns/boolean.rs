@@ -78,6 +78,10 @@ impl ColumnBuilder for Booleans {
         self.nulls.truncate(rows);
     }
 
+    fn bytes(&self) -> usize {
+        self.values.len()
+    }
+
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let values = std::mem::take(&mut self.values);
         let nulls = self.nulls.finish_with_parent(values.len(), parent);

@@ -190,6 +190,11 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.bytes.get(self.offsets.get(row)?.as_usize()..self.offsets.get(row + 1)?.as_usize())
     }
 
+    /// Returns the bytes of the values and their offsets.
+    pub fn size(&self) -> usize {
+        self.bytes.len() + size_of_val(self.offsets.as_slice())
+    }
+
     /// Reserves capacity for the forecast values.
     pub fn reserve(&mut self, forecast: Forecast) {
         forecast.reserve(&mut self.bytes);

@@ -201,6 +201,9 @@ pub(crate) trait ColumnBuilder: Any + Send {
     /// Reserves capacity for the forecast values.
     fn reserve(&mut self, _: Forecast) {}
 
+    /// Returns the bytes of the appended values.
+    fn bytes(&self) -> usize;
+
     /// Finishes the array. Rows where the `parent` struct is null are null too.
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError>;
 }

@@ -62,6 +62,11 @@ impl Offsets {
         self.offsets.len() - 1
     }
 
+    /// Returns the bytes of the offsets.
+    fn size(&self) -> usize {
+        size_of_val(self.offsets.as_slice())
+    }
+
     fn last(&self) -> i32 {
         self.offsets.last().copied().unwrap_or(0)
     }
@@ -169,6 +174,10 @@ impl ColumnBuilder for Lists {
     fn truncate(&mut self, rows: usize) {
         let elements = self.offsets.truncate(rows);
         self.child.truncate(elements);
+    }
+
+    fn bytes(&self) -> usize {
+        self.offsets.size() + self.child.bytes()
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
@@ -280,6 +289,10 @@ impl ColumnBuilder for Structs {
         self.rows = rows.min(self.rows);
     }
 
+    fn bytes(&self) -> usize {
+        self.children.iter().map(|child| child.bytes()).sum()
+    }
+
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let nulls = self.nulls.finish_with_parent(std::mem::take(&mut self.rows), parent);
         let arrays = self.children.iter_mut().map(|child| child.finish(nulls.as_ref())).collect::<Result<_, _>>()?;
@@ -374,6 +387,10 @@ impl ColumnBuilder for Maps {
         let entries = self.offsets.truncate(rows);
         self.keys.truncate(entries);
         self.values.truncate(entries);
+    }
+
+    fn bytes(&self) -> usize {
+        self.offsets.size() + self.keys.size() + self.values.bytes()
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {

@@ -71,8 +71,7 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
         let window = window_at(rest, &mut at_end);
         let (value, length) = self.convert.prefix(window)?;
         // JSON forbids leading zeros. A fraction or an exponent may follow the prefix.
-        let digit = usize::from(window[0] == b'-');
-        let leading_zero = window[digit] == b'0' && window[digit + 1].is_ascii_digit();
+        let leading_zero = matches!(window, [b'0', b'0'..=b'9', ..] | [b'-', b'0', b'0'..=b'9', ..]);
         let is_whole = matches!(rest.get(length), Some(b',' | b'}' | b']'));
         if leading_zero || !is_whole {
             return None;
@@ -138,6 +137,10 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
 
     fn pad(&mut self, count: usize) {
         self.values.resize(self.values.len() + count, T::Native::default());
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(self.values.as_slice())
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {

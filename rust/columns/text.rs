@@ -226,6 +226,10 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
         self.bytes.pad(count);
     }
 
+    fn bytes(&self) -> usize {
+        self.bytes.size()
+    }
+
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         self.bytes.finish_text(parent)
     }

@@ -146,7 +146,7 @@ fn read<'a>(value: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
     let mut rest = value;
     while !heads.is_empty() {
         let (head, following) = split(heads).map_err(|fault| fault.within("key"))?;
-        let head = read_head(text(head)?, events).map_err(|fault| fault.without_byte().within("key"))?;
+        let head = text(head).and_then(|head| read_head(head, events)).map_err(|fault| fault.without_byte().within("key"))?;
         let start = value.len() - rest.len();
         // Older versions write no length for a watermark.
         let (body, next) = if rest.is_empty() && head.kind == Some(3) { (rest, rest) } else { split(rest).map_err(|f| f.at(start))? };

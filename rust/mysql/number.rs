@@ -279,6 +279,8 @@ pub(crate) fn fits(number: i64, precision: u8) -> bool {
     POWERS_OF_TEN.get(usize::from(precision)).is_none_or(|limit| number.unsigned_abs() < limit.unsigned_abs())
 }
 
+// Evaluated by the compiler, where an index out of bounds is an error.
+#[allow(clippy::indexing_slicing)]
 const POWERS_OF_TEN: [i64; 19] = {
     let mut powers = [1; 19];
     let mut n = 1;

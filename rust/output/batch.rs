@@ -203,7 +203,7 @@ impl<'p> Batch<'p> {
             end += rows.len();
             let [OutputRow { message, .. }, _, ..] = rows else { continue };
             let (length, input) = (payloads.length(*message), payloads.input);
-            if input.kept.is_empty() && budget.is_ample(length.max(input.received(*message))) {
+            if input.kept.is_empty() && budget.is_ample_for(rows.len(), length.max(input.received(*message))) {
                 continue;
             }
             let corrupt = if self.plan.has_field(EnvelopeField::CorruptRecord) { input.received(*message) } else { 0 };
@@ -376,6 +376,12 @@ impl<'p> Batch<'p> {
         self.appended = 0;
     }
 
+    /// Returns the bytes of the appended rows.
+    pub fn bytes(&self) -> usize {
+        let envelopes: usize = self.builders.iter().filter_map(|(_, builder)| builder.as_ref()).map(Builder::bytes).sum();
+        self.images.iter().map(Images::bytes).sum::<usize>() + envelopes
+    }
+
     /// Reserves capacity for `left` more bytes of messages, extrapolated from the first `read` bytes.
     pub fn reserve(&mut self, read: usize, left: usize) {
         let columns = self.plan.table.as_ref().map_or(2, |table| table.len()).max(1);
@@ -411,7 +417,8 @@ impl<'p> Batch<'p> {
             }
             columns.push(match builder {
                 Some(builder) => builder.finish()?,
-                None => self.images[usize::from(*field == EnvelopeField::After)].finish_struct()?,
+                None if *field == EnvelopeField::After => self.images[OUT_AFTER].finish_struct()?,
+                None => self.images[OUT_BEFORE].finish_struct()?,
             });
         }
         if self.builders.len() <= leading && self.plan.layout != Layout::Change {

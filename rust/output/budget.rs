@@ -16,6 +16,9 @@ use crate::output::row::OutputRow;
 /// Bytes that every message may take, however short it is.
 const ALLOWANCE: usize = 16 << 20;
 
+/// How often a row repeats a byte of its message at most: as name with its offset, declared type, JDBC type, label, and as bad message.
+const REPEATS: usize = 8;
+
 /// Bytes of the budget that each row of a message takes at least while it is read.
 const READ_BYTES: usize = 256;
 
@@ -31,7 +34,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    pub fn new(factor: usize, fields: &[EnvelopeField], table: Option<&Fields>, images: usize) -> Self {
+    pub fn new(factor: usize, fields: &[EnvelopeField], table: Option<&Fields>, labels: usize, images: usize) -> Self {
         let table = table.into_iter().flatten();
         let columns: usize = table.clone().map(|field| fixed_bytes(field.data_type())).sum();
         let image = DataType::Null;
@@ -44,7 +47,7 @@ impl Budget {
                 field => field.content().map_or(0, |content| fixed_bytes(&content.data_type(&image))),
             })
             .sum();
-        Budget { factor, row_bytes: ROW_BYTES + columns * images + envelope }
+        Budget { factor, row_bytes: ROW_BYTES + (columns + labels) * images + envelope }
     }
 
     /// The bytes that the rows of a message may take.
@@ -61,6 +64,12 @@ impl Budget {
     #[inline]
     pub fn is_ample(&self, message: usize) -> bool {
         message.saturating_mul(self.row_bytes.saturating_add(message)) <= ALLOWANCE
+    }
+
+    /// Whether a message of this size with this number of rows cannot exceed the bound, whatever its rows repeat.
+    #[inline]
+    pub fn is_ample_for(&self, rows: usize, message: usize) -> bool {
+        rows.saturating_mul(self.row_bytes.saturating_add(message.saturating_mul(REPEATS))) <= self.bytes(message)
     }
 
     /// The number of rows with labels of this size that a message may have.

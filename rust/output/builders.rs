@@ -190,6 +190,22 @@ impl Builder {
         }
     }
 
+    /// Returns the bytes of the appended values.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Builder::Text(_, bytes) | Builder::CorruptRecord(bytes) => bytes.size(),
+            Builder::Number(_, numbers) => numbers.bytes(),
+            Builder::Index(numbers) => numbers.bytes(),
+            Builder::Time(_, numbers) => numbers.bytes(),
+            Builder::Flag(_, values, _) => values.len(),
+            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.names.size() + lists.offsets.bytes(),
+            Builder::DeclaredTypes(maps) => maps.bytes() + strings_bytes(&maps.values),
+            Builder::Jdbc(maps) => maps.bytes() + maps.values.bytes(),
+            Builder::Sequence(parts) => parts.iter().map(Numbers::bytes).sum(),
+            Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter().map(Builder::bytes).sum(),
+        }
+    }
+
     /// Finishes the array and resets the builder.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         match self {
@@ -280,6 +296,10 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         }
     }
 
+    fn bytes(&self) -> usize {
+        size_of_val(self.values.as_slice())
+    }
+
     fn take(&mut self) -> Result<PrimitiveArray<T>, ArrowError> {
         let values = std::mem::take(&mut self.values);
         let nulls = self.nulls.finish(values.len());
@@ -334,6 +354,10 @@ impl Offsets {
         }
         self.has_overflowed |= i32::try_from(end).is_err();
         self.offsets.push(i32::try_from(end).unwrap_or(i32::MAX));
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(self.offsets.as_slice())
     }
 
     fn take(&mut self) -> Result<(OffsetBuffer<i32>, Option<NullBuffer>), ArrowError> {
@@ -442,6 +466,11 @@ struct Entries {
     values: StringBuilder,
 }
 
+/// Returns the bytes of the strings and their offsets.
+fn strings_bytes(builder: &StringBuilder) -> usize {
+    builder.values_slice().len() + size_of_val(builder.offsets_slice())
+}
+
 /// Rebuilds the builder with more capacity: Arrow's `StringBuilder` has no `reserve`.
 fn reserve_strings(builder: &mut StringBuilder, forecast: Forecast) {
     let built = builder.finish();
@@ -455,6 +484,11 @@ fn reserve_strings(builder: &mut StringBuilder, forecast: Forecast) {
 }
 
 impl<V> Maps<V> {
+    /// Returns the bytes of the keys and offsets.
+    fn bytes(&self) -> usize {
+        strings_bytes(&self.keys) + self.offsets.bytes()
+    }
+
     fn reserve(&mut self, forecast: Forecast) {
         reserve_strings(&mut self.keys, forecast);
         forecast.reserve(&mut self.offsets.offsets);

@@ -66,6 +66,15 @@ impl Images {
         }
     }
 
+    /// Returns the bytes of the appended rows.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Images::None => 0,
+            Images::Table(table) => table.bytes(),
+            Images::Map(map) => map.bytes(),
+        }
+    }
+
     /// Appends a row of another builder for the same table, if it has that row.
     pub fn copy_row(&mut self, other: &Images, row: usize) {
         if let (Images::Table(table), Images::Table(other)) = (self, other)
@@ -152,6 +161,11 @@ impl Table {
         self.rows += 1;
         self.column_rows += 1;
         self.has_open_row = false;
+    }
+
+    fn bytes(&self) -> usize {
+        let unwritten = (self.rows - self.column_rows) * self.columns.len() * size_of::<u64>();
+        self.columns.iter().map(|column| column.bytes()).sum::<usize>() + unwritten
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -313,7 +327,15 @@ impl Map {
         if !valid {
             self.nulls.push(self.offsets.len() - 1, 1);
         }
-        self.offsets.push(self.keys.len() as i32);
+        let end = i32::try_from(self.keys.len()).unwrap_or_else(|_| {
+            self.keys.overflow();
+            i32::MAX
+        });
+        self.offsets.push(end);
+    }
+
+    fn bytes(&self) -> usize {
+        self.keys.size() + self.values.size() + size_of_val(self.offsets.as_slice())
     }
 
     fn truncate(&mut self, rows: usize) {

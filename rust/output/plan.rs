@@ -46,17 +46,20 @@ impl Plan {
         if options.row_column.is_some() && options.layout == Layout::Change {
             return Err("row_column: layout change has the table's columns in before and after already".into());
         }
+        let value_options = value_options(options, table.as_ref())?;
+        let labels = value_options.iter().map(|options| label_bytes(&options.labels)).sum();
+        let images = images_per_row(options.layout, &fields);
         let mut plan = Plan {
             layout: options.layout,
             row_column: options.row_column.clone(),
             mode: options.mode,
-            value_options: value_options(options, table.as_ref())?,
+            value_options,
             modes: Modes::new(options)?,
             wants: Wants { every_cell: false, images: false, types: false, jdbc_types: false, encodings: false, source: false },
             filter: Filter::new(options)?,
             field_bits: fields.iter().fold(0, |bits, field| bits | 1 << *field as u32),
             missing_is_error: options.missing_is_error,
-            budget: Budget::new(options.max_expansion, &fields, table.as_ref(), images_per_row(options.layout, &fields)),
+            budget: Budget::new(options.max_expansion, &fields, table.as_ref(), labels, images),
             table,
             fields,
         };
@@ -158,6 +161,15 @@ pub(crate) struct CellFault {
     /// `None` for a map, whose columns have only names.
     pub column: Option<usize>,
     pub fault: Fault,
+}
+
+/// Number of labels that MySQL's SET has at most.
+const MAX_SET_LABELS: usize = 64;
+
+/// Bytes of the longest cell with these labels: one of an enum, or all of a set.
+fn label_bytes(labels: &[String]) -> usize {
+    let lengths = labels.iter().map(|label| label.len() + 1);
+    if labels.len() > MAX_SET_LABELS { lengths.max().unwrap_or(0) } else { lengths.sum() }
 }
 
 fn value_options(options: &Options, table: Option<&Fields>) -> Result<Vec<ValueOptions>, String> {

@@ -550,11 +550,14 @@ impl MatchedMessage<'_, '_> {
     /// Whether the rows are within the budget; if not, the ordinary reader makes the error.
     fn fits(&self, plan: &Plan, events: &Events<'_, '_, '_>, payloads: &Payloads<'_>) -> bool {
         let (count, length, kept) = (self.buffers.count(), self.message.text.len(), &payloads.input.kept);
-        if count <= 1 || !self.template.passes || kept.is_empty() && plan.budget.is_ample(length) {
+        if count <= 1 || !self.template.passes {
+            return true;
+        }
+        let rows = count * output_rows(self.op, plan.layout, self.buffers.before.count > 0).count();
+        if kept.is_empty() && plan.budget.is_ample_for(rows, length) {
             return true;
         }
         let shared = &self.template.envelope;
-        let rows = count * output_rows(self.op, plan.layout, self.buffers.before.count > 0).count();
         let row = OutputRow::new(self.message.index, self.op, self.op.name(), EnvelopeRef::None);
         let row = EnvelopeRow {
             row: &row,

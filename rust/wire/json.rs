@@ -493,6 +493,13 @@ impl<'a> Cursor<'a> {
         Fault::new(Kind::Envelope, format!("expected {expected}, found {found}")).at(at)
     }
 
+    /// An error where an object is expected: of the envelope if there is another value, else of the syntax.
+    #[cold]
+    pub fn no_object(&mut self, expected: &str) -> Fault {
+        self.peek();
+        if self.clone().value().is_ok() { self.wrong_type(expected) } else { self.unexpected(expected) }
+    }
+
     /// A syntax error at this byte: what was found, and what was expected.
     #[cold]
     pub fn unexpected(&self, expected: &str) -> Fault {

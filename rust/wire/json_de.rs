@@ -222,7 +222,7 @@ pub(crate) fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<boo
 #[inline]
 pub(crate) fn read<'a, T: Deserialize<'a>>(cursor: &mut Cursor<'a>, context: &mut impl Context<'a>) -> Result<T> {
     if cursor.peek() != Some(b'{') {
-        return Err(cursor.unexpected("an object"));
+        return Err(cursor.no_object("an object"));
     }
     T::deserialize(JsonValue { cursor, context, or_null: false })
 }
@@ -547,7 +547,7 @@ mod tests {
 
     #[test]
     fn errors_have_the_path_and_the_byte() {
-        assert_eq!(error("[]"), "json: expected an object, found '[' at 0");
+        assert_eq!(error("[]"), "json: expected an object, found an array at 0");
         assert_eq!(error("{}"), "json: name: is missing at 2");
         assert_eq!(error(r#"{"name":null}"#), "json: name: expected text, found null at 8");
         assert_eq!(error(r#"{"number":"1"}"#), "json: number: expected an integer or null, found text at 10");

@@ -6,7 +6,7 @@ use crate::error::{Fault, Kind, Result};
 /// Calls `record` at the start of each object of a text: an object, an array of objects, or several of these separated by
 /// whitespace (in practice LF or CR LF).
 pub(crate) fn records<'a>(cursor: &mut Cursor<'a>, mut record: impl FnMut(&mut Cursor<'a>) -> Result<()>) -> Result<()> {
-    let mut seen = false;
+    let (mut seen, mut has_array) = (false, false);
     cursor.eat(BYTE_ORDER_MARK);
     while let Some(byte) = cursor.peek() {
         let start = cursor.at();
@@ -16,13 +16,14 @@ pub(crate) fn records<'a>(cursor: &mut Cursor<'a>, mut record: impl FnMut(&mut C
                 seen = true;
             }
             b'[' => {
+                has_array = true;
                 let mut elements = cursor.array()?;
                 while cursor.next_element(&mut elements)? {
                     record(cursor)?;
                     seen = true;
                 }
             }
-            _ => return Err(cursor.unexpected("an object or an array of objects")),
+            _ => return Err(cursor.no_object("an object or an array of objects")),
         }
         debug_assert!(cursor.at() > start);
         let end = cursor.at();
@@ -30,5 +31,9 @@ pub(crate) fn records<'a>(cursor: &mut Cursor<'a>, mut record: impl FnMut(&mut C
             return Err(cursor.unexpected("a newline between two messages"));
         }
     }
-    if seen { Ok(()) } else { Err(Fault::new(Kind::Syntax, "the message is empty").at(cursor.at())) }
+    match (seen, has_array) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Fault::new(Kind::Envelope, "an array without messages").at(cursor.at())),
+        (false, false) => Err(Fault::new(Kind::Syntax, "the message is empty").at(cursor.at())),
+    }
 }

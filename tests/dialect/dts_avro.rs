@@ -4,9 +4,12 @@ use std::sync::LazyLock;
 
 use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
+use apache_avro::types::Value as AvroValue;
+use apache_avro::writer::datum::GenericDatumWriter;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, BinaryArray, RecordBatch};
+use arrow_array::types::{Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, BinaryArray, RecordBatch, StructArray};
+use proptest::prelude::*;
 use towpath::{DecodeError, Decoder, Error, Kind, Mode, Options, TableSchema, detect, infer_schema};
 
 // ---- a writer
@@ -714,4 +717,158 @@ fn what_a_schema_nests_without_end_is_bounded() {
     let error = error_of(options.clone(), [vec![2; 1000], update().bytes()].concat());
     assert_eq!((error.kind, error.message.contains("128")), (Kind::Depth, true), "{}", error.message);
     decode(options, &[[items(&[items(&[])]), update().bytes()].concat()]);
+}
+
+// ---- random rows, encoded by the Avro project's own crate
+
+/// A row of the table `orders`.
+#[derive(Clone, Debug, PartialEq)]
+struct Order {
+    id: i64,
+    note: Option<String>,
+    /// Its digits without the point, of which four are the fraction.
+    total: Option<i64>,
+    /// By its bits.
+    ratio: Option<u64>,
+    /// Microseconds since 1970.
+    at: Option<i64>,
+    placed: Option<i64>,
+    hash: Option<Vec<u8>>,
+}
+
+const ORDERS: &str = "id bigint, note string, total decimal(20,4), ratio double, at timestamp, placed timestamp_ntz, hash binary";
+const COLUMNS: [(&str, i32); 7] = [("id", 8), ("note", 253), ("total", 246), ("ratio", 5), ("at", 7), ("placed", 12), ("hash", 252)];
+
+fn order() -> impl Strategy<Value = Order> {
+    use prop::option::of;
+    // TIMESTAMP begins a second after 1970, and DATETIME with the year 1000.
+    let (instants, clocks) = (1_000_000i64..2_147_483_647_999_999, -30_610_224_000_000_000i64..253_402_300_799_999_999);
+    let numbers = (any::<i64>(), of(any::<i64>()), of(any::<f64>().prop_filter("a MySQL double", |double| double.is_finite())));
+    let bytes = of(prop::collection::vec(any::<u8>(), 0..40));
+    (numbers, of(any::<String>()), of(instants), of(clocks), bytes).prop_map(|((id, total, ratio), note, at, placed, hash)| Order {
+        id,
+        note,
+        total,
+        ratio: ratio.map(f64::to_bits),
+        at,
+        placed,
+        hash,
+    })
+}
+
+fn record(members: Vec<(&str, AvroValue)>) -> AvroValue {
+    AvroValue::Record(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+fn string(text: impl Into<String>) -> AvroValue {
+    AvroValue::String(text.into())
+}
+
+fn union(branch: u32, value: AvroValue) -> AvroValue {
+    AvroValue::Union(branch, Box::new(value))
+}
+
+/// A value of an image: the branch of its type, or of null.
+fn of_image(branch: u32, members: Option<Vec<(&str, AvroValue)>>) -> AvroValue {
+    members.map_or_else(|| union(0, AvroValue::Null), |members| union(branch, record(members)))
+}
+
+fn clock_parts(micros: i64) -> Vec<(&'static str, AvroValue)> {
+    let clock = jiff::Timestamp::from_microsecond(micros).unwrap().to_zoned(jiff::tz::TimeZone::UTC).datetime();
+    let (date, time) = (clock.date(), clock.time());
+    let parts = [
+        ("year", i32::from(date.year())),
+        ("month", date.month().into()),
+        ("day", date.day().into()),
+        ("hour", time.hour().into()),
+        ("minute", time.minute().into()),
+        ("second", time.second().into()),
+        ("millis", time.subsec_nanosecond() / 1000),
+    ];
+    parts.map(|(name, part)| (name, union(1, AvroValue::Int(part)))).to_vec()
+}
+
+fn decimal_text(unscaled: i64) -> String {
+    let digits = format!("{:05}", unscaled.unsigned_abs());
+    let (whole, fraction) = digits.split_at(digits.len() - 4);
+    format!("{}{whole}.{fraction}", if unscaled < 0 { "-" } else { "" })
+}
+
+impl Order {
+    fn image(&self) -> AvroValue {
+        use AvroValue::{Bytes, Double, Int, Long};
+        let character = self.note.as_ref().map(|note| vec![("charset", string("utf8mb4")), ("value", Bytes(note.clone().into_bytes()))]);
+        let decimal = |total| vec![("value", string(decimal_text(total))), ("precision", Int(20)), ("scale", Int(4))];
+        let float = |bits| vec![("value", Double(f64::from_bits(bits))), ("precision", Int(22)), ("scale", Int(0))];
+        let instant = |at: i64| vec![("timestamp", Long(at / 1_000_000)), ("millis", Int((at % 1_000_000) as i32))];
+        let blob = self.hash.as_ref().map(|hash| vec![("type", string("BLOB")), ("value", Bytes(hash.clone()))]);
+        let values = vec![
+            of_image(1, Some(vec![("precision", Int(8)), ("value", string(self.id.to_string()))])),
+            of_image(2, character),
+            of_image(3, self.total.map(decimal)),
+            of_image(4, self.ratio.map(float)),
+            of_image(5, self.at.map(instant)),
+            of_image(6, self.placed.map(clock_parts)),
+            of_image(10, blob),
+        ];
+        union(2, AvroValue::Array(values))
+    }
+
+    /// The row of an image, which has none if it is null.
+    fn found(image: &StructArray, row: usize) -> Option<Order> {
+        let then = |name: &str| image[name].is_valid(row).then_some(row);
+        let micros = |name: &str| then(name).map(|row| image[name].as_primitive::<TimestampMicrosecondType>().value(row));
+        image.is_valid(row).then(|| Order {
+            id: image["id"].as_primitive::<Int64Type>().value(row),
+            note: then("note").map(|row| image["note"].as_string::<i32>().value(row).to_owned()),
+            total: then("total").map(|row| i64::try_from(image["total"].as_primitive::<Decimal128Type>().value(row)).unwrap()),
+            ratio: then("ratio").map(|row| image["ratio"].as_primitive::<Float64Type>().value(row).to_bits()),
+            at: micros("at"),
+            placed: micros("placed"),
+            hash: then("hash").map(|row| image["hash"].as_binary::<i32>().value(row).to_vec()),
+        })
+    }
+}
+
+fn encoded(before: Option<&Order>, after: Option<&Order>) -> Vec<u8> {
+    let image = |order: Option<&Order>| order.map_or_else(|| union(0, AvroValue::Null), Order::image);
+    let operation = match (before, after) {
+        (None, _) => AvroValue::Enum(0, "INSERT".into()),
+        (_, Some(_)) => AvroValue::Enum(1, "UPDATE".into()),
+        (_, None) => AvroValue::Enum(2, "DELETE".into()),
+    };
+    let field = |(name, number): (&str, i32)| record(vec![("name", string(name)), ("dataTypeNumber", AvroValue::Int(number))]);
+    let message = record(vec![
+        ("version", AvroValue::Int(0)),
+        ("id", AvroValue::Long(42)),
+        ("sourceTimestamp", AvroValue::Long(1_717_990_002)),
+        ("sourcePosition", string("4985@78")),
+        ("safeSourcePosition", string("")),
+        ("sourceTxid", string("11")),
+        ("source", record(vec![("sourceType", AvroValue::Enum(0, "MySQL".into())), ("version", string("8.0.28"))])),
+        ("operation", operation),
+        ("objectName", union(1, string("shop.orders"))),
+        ("processTimestamps", union(0, AvroValue::Null)),
+        ("tags", AvroValue::Map(Default::default())),
+        ("fields", union(2, AvroValue::Array(COLUMNS.map(field).to_vec()))),
+        ("beforeImages", image(before)),
+        ("afterImages", image(after)),
+    ]);
+    GenericDatumWriter::builder(&SCHEMA).build().unwrap().write_value_to_vec(message).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_are_what_was_written(changes in prop::collection::vec((prop::option::of(order()), prop::option::of(order())), 1..12)) {
+        // A change without an image is none.
+        let changes: Vec<_> = changes.into_iter().filter(|(before, after)| before.is_some() || after.is_some()).collect();
+        prop_assume!(!changes.is_empty());
+        let messages: Vec<Vec<u8>> = changes.iter().map(|(before, after)| encoded(before.as_ref(), after.as_ref())).collect();
+        let batch = decode(typed(ORDERS, Mode::Permissive), &messages);
+        let images = |row| (Order::found(batch["before"].as_struct(), row), Order::found(batch["after"].as_struct(), row));
+        prop_assert_eq!(batch["error"].null_count(), batch.num_rows());
+        prop_assert_eq!((0..batch.num_rows()).map(images).collect::<Vec<_>>(), changes);
+    }
 }

@@ -4,18 +4,12 @@
 
 use proptest::prelude::*;
 
+pub use crate::captures::Message;
 use crate::json::{Escapes, Json, Spacing};
 use crate::mutations::{Mutation, ValueChange, mutation, null_of_envelope, of_tree, turned};
 use crate::producers::{self, Connect, Did, Form, Producer, Row, Statement};
 use crate::tables::{Table, TableDraw, WIDTH, table};
-use crate::values::{Cell, Temper, cell};
-
-/// A Kafka record.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Message {
-    pub key: Option<Vec<u8>>,
-    pub value: Option<Vec<u8>>,
-}
+use crate::values::{Cell, Kind, Temper, cell};
 
 /// Messages, and who wrote them about which tables.
 #[derive(Clone, Debug)]
@@ -37,7 +31,7 @@ pub struct BatchDraw {
 }
 
 #[derive(Clone, Debug)]
-struct FormDraw {
+pub struct FormDraw {
     producer: Producer,
     escapes: Escapes,
     style: u8,
@@ -83,10 +77,10 @@ enum Repeats {
 }
 
 #[derive(Clone, Debug)]
-struct RowDraw {
+pub struct RowDraw {
     after: [u32; WIDTH],
     before: [u32; WIDTH],
-    changed: u8,
+    pub changed: u8,
 }
 
 /// Batches of up to sixty statements by these producers.
@@ -98,7 +92,8 @@ pub fn batch(producers: Vec<Producer>) -> impl Strategy<Value = BatchDraw> {
         .prop_map(|(forms, tables, habits, quirks, statements)| BatchDraw { forms, tables, habits, quirks, statements })
 }
 
-fn form(producers: Vec<Producer>) -> impl Strategy<Value = FormDraw> {
+/// One of these producers with its settings.
+pub fn form(producers: Vec<Producer>) -> impl Strategy<Value = FormDraw> {
     let escapes = prop_oneof![4 => Just(Escapes::Least), 1 => prop::sample::select(Escapes::ALL.to_vec())];
     let connect = (0..3usize, 0..5usize, 0..3usize, 0..2usize).prop_map(|(decimal, time, binary, unsigned)| Connect {
         decimal,
@@ -140,7 +135,8 @@ fn statement() -> impl Strategy<Value = StatementDraw> {
     )
 }
 
-fn row() -> impl Strategy<Value = RowDraw> {
+/// The cells of a row, whatever its table.
+pub fn row() -> impl Strategy<Value = RowDraw> {
     let cells = || prop::array::uniform8(any::<u32>());
     (cells(), cells(), any::<u8>()).prop_map(|(after, before, changed)| RowDraw { after, before, changed })
 }
@@ -170,7 +166,7 @@ impl BatchDraw {
 }
 
 impl FormDraw {
-    fn form(&self) -> Form {
+    pub fn form(&self) -> Form {
         Form { producer: self.producer, escapes: self.escapes, style: self.style, connect: self.connect }
     }
 }
@@ -191,7 +187,8 @@ impl Habits {
 impl StatementDraw {
     fn statement<'t>(&self, at: u64, table: &'t Table, habits: &Habits) -> Statement<'t> {
         let rows = if habits.many_rows { &self.rows[..] } else { &self.rows[..1] };
-        let rows = rows.iter().map(|row| row.row(table, habits)).collect();
+        let mask = |row: &RowDraw| if habits.many_changes { row.changed } else { table.updated };
+        let rows = rows.iter().map(|row| row.row(table, mask(row), |kind, draw| cell(kind, draw, habits.temper))).collect();
         // In some batches nearly all is updated.
         let did = match habits.did(self.did) {
             Did::Insert if !habits.many_kinds && table.updated.is_multiple_of(3) => Did::Update,
@@ -237,11 +234,11 @@ impl StatementDraw {
 }
 
 impl RowDraw {
-    fn row(&self, table: &Table, habits: &Habits) -> Row {
+    /// The row, of whose columns an update changes those of a mask.
+    pub fn row(&self, table: &Table, mask: u8, cell: impl Fn(Kind, u32) -> Cell) -> Row {
         let cells = |draws: &[u32; WIDTH]| -> Vec<Cell> {
-            table.columns.iter().zip(draws).map(|(column, draw)| cell(column.declared.kind, *draw, habits.temper)).collect()
+            table.columns.iter().zip(draws).map(|(column, draw)| cell(column.declared.kind, *draw)).collect()
         };
-        let mask = if habits.many_changes { self.changed } else { table.updated };
         let changed: Vec<bool> = (0..table.columns.len()).map(|at| mask >> at & 1 == 1).collect();
         let (after, drawn) = (cells(&self.after), cells(&self.before));
         let before =

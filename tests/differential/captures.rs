@@ -3,7 +3,15 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::batches::Message;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+/// A Kafka record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    pub key: Option<Vec<u8>>,
+    pub value: Option<Vec<u8>>,
+}
 
 /// How much of a capture is unpacked for each message that is asked for: without optimisation, all of all captures would take minutes.
 const BYTES: u64 = 20_000;
@@ -13,9 +21,24 @@ const LONGEST: usize = 20_000;
 
 /// Captures of a dialect, each with `count` of its messages, evenly spread.
 pub fn captures(dialect: &str, count: usize) -> Vec<(PathBuf, Vec<Message>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(dialect);
+    let folder = Path::new("tests/golden").join(dialect);
     let found = files(&folder).into_iter().filter_map(|path| messages(&path, count as u64 * BYTES).map(|messages| (path, messages)));
     found.map(|(path, messages)| (path, spread(messages, count))).collect()
+}
+
+/// The messages of a dialect in `tests/golden/forms`.
+pub fn forms(dialect: &str) -> Vec<Message> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/forms").join(format!("{dialect}.jsonl"));
+    let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
+    let form = |line: &str| {
+        let form: serde_json::Value = serde_json::from_str(line).unwrap();
+        let bytes = |plain: &str, encoded: &str| match (form[plain].as_str(), form[encoded].as_str()) {
+            (Some(text), _) => Some(text.as_bytes().to_vec()),
+            (None, encoded) => encoded.map(|text| BASE64_STANDARD.decode(text).unwrap()),
+        };
+        Message { key: bytes("key", "key64"), value: bytes("message", "message64") }
+    };
+    text.lines().map(form).collect()
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

@@ -55,7 +55,8 @@ fn thrice(messages: Vec<Message>) -> Vec<Message> {
     all
 }
 
-fn plain(dialect: &str) -> Options {
+/// The dialect's options without a schema of the table.
+pub fn plain(dialect: &str) -> Options {
     let writer_schemas = if matches!(dialect, "auto" | "debezium-avro") { writer_schemas() } else { Vec::new() };
     Options { dialect: dialect.into(), key: Some("key".into()), writer_schemas, ..Options::default() }
 }
@@ -70,13 +71,8 @@ fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
 /// As maps, by name and recognised; and each layout with the columns of the table that has the most messages.
 fn ways(dialect: &str, messages: &[Message]) -> Vec<Options> {
     let mut ways = vec![plain(dialect), Options { mode: Mode::FailFast, ..plain("auto") }];
-    let Some(table) = busiest(dialect, messages) else { return ways };
-    let of_table = Options { table: Some(regex::escape(&table)), ..plain(dialect) };
-    let declared = infer_schema(&records(messages, None), of_table.clone()).map(|schema| schema.fields().clone());
-    let fields = declared.unwrap_or_else(|_| guessed(&of_table, messages));
-    if fields.is_empty() {
-        return ways;
-    }
+    let Some(of_table) = of_busiest(dialect, messages) else { return ways };
+    let Some(fields) = columns(dialect, messages) else { return ways };
     for layout in [Layout::Change, Layout::Changelog, Layout::Upsert] {
         // The types of one table do not hold all values of others, and so there are errors too.
         let filtered = layout != Layout::Changelog;
@@ -84,6 +80,18 @@ fn ways(dialect: &str, messages: &[Message]) -> Vec<Options> {
         ways.push(Options { layout, schema: Some(TableSchema::Arrow(fields.clone())), ..options });
     }
     ways
+}
+
+/// Options that select the table with the most messages.
+fn of_busiest(dialect: &str, messages: &[Message]) -> Option<Options> {
+    busiest(dialect, messages).map(|table| Options { table: Some(regex::escape(&table)), ..plain(dialect) })
+}
+
+/// The columns of the table with the most messages, as these declare them or as their values look.
+pub fn columns(dialect: &str, messages: &[Message]) -> Option<Fields> {
+    let of_table = of_busiest(dialect, messages)?;
+    let declared = infer_schema(&records(messages, None), of_table.clone()).map(|schema| schema.fields().clone());
+    Some(declared.unwrap_or_else(|_| guessed(&of_table, messages))).filter(|fields| !fields.is_empty())
 }
 
 /// The table with the most messages.

@@ -21,11 +21,11 @@ const CASES: u32 = 120;
 const SEED: u64 = 20_261_121;
 
 /// What the environment does not ask for otherwise. Failures are told by their seed, so that no file is written.
-fn config() -> ProptestConfig {
+pub fn config(cases: u32) -> ProptestConfig {
     let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let is_asked = |name| std::env::var_os(name).is_some();
     if !is_asked("PROPTEST_CASES") {
-        config.cases = CASES;
+        config.cases = cases;
         if config.rng_seed == RngSeed::Random {
             config.rng_seed = RngSeed::Fixed(SEED);
         }
@@ -49,7 +49,7 @@ fn check(options: &Options, messages: &[Message], feeding: Feeding) -> Result<Co
 }
 
 fn both_readers_agree(name: &str, producers: Vec<Producer>) {
-    let config = config();
+    let config = config(CASES);
     let seed = config.rng_seed;
     let total = RefCell::new(Compared::default());
     let outcome = TestRunner::new(config).run(&(batch(producers), settings()), |(batch, settings): (BatchDraw, SettingsDraw)| {

@@ -290,7 +290,8 @@ fn asked_type(kind: Kind, draw: u8) -> DataType {
     }
 }
 
-fn natural_types(kind: Kind) -> Vec<DataType> {
+/// Types that hold the values of a kind, the first one all of them.
+pub fn natural_types(kind: Kind) -> Vec<DataType> {
     use DataType::{
         Binary, Boolean, Date32, Decimal128, Decimal256, Duration, Float32, Float64, Int32, Int64, LargeUtf8, Time64, Timestamp, Utf8,
     };

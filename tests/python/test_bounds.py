@@ -167,6 +167,60 @@ def test_columns_beyond_an_array_are_an_error_of_the_call():
         decoder.decode(values)
 
 
+def test_labels_of_the_caller_count():
+    rows = [insert_row()] * 4_000
+    [row] = decode(canal(rows), schema="c string", labels={"c": [LABEL]}, fields=["after", "error"]).to_pylist()
+    assert row["error"]["kind"] == "size"
+    assert (
+        decode(canal(rows), schema="c string", labels={"c": ["small"] * 1_000}, fields=["after", "error"]).num_rows
+        == 4_000
+    )
+
+
+def expanding(count):
+    """Messages whose rows take much more than their bytes, but are within the bound."""
+    value = canal(["{}"] * 1_000, database="x" * 10_000)
+    return pa.record_batch({"value": [value] * count, "offset": range(count)})
+
+
+def test_batches_end_when_their_rows_are_large():
+    messages = expanding(200)
+    decoder = towpath.Decoder("canal-json", fields=["database", "error"], keep=["offset"])
+    batches = list(decoder.decode_batches(messages, max_bytes=32 * MIB))
+    assert all(batch.schema == decoder.schema for batch in batches)
+    # 128 KiB of messages are some ten of them, with 10 MB of rows each.
+    assert len(batches) > 10
+    assert max(batch.nbytes for batch in batches) < 200 * MIB
+    whole = pa.Table.from_batches(batches)
+    assert whole["offset"].to_pylist() == [offset for offset in range(200) for _ in range(1_000)]
+    assert whole["error"].null_count == 200_000
+    assert decoder.metrics["messages"] == 200
+    assert decoder.metrics["rows"] == 200_000
+
+
+def test_a_worker_decodes_to_batches_of_bounded_size():
+    decoder = towpath.Decoder("canal-json", fields=["database"])
+    sizes = [batch.nbytes for batch in decoder([expanding(60)])]
+    assert len(sizes) == 2
+    assert max(sizes) < 512 * MIB
+
+
+def test_ordinary_messages_and_no_messages_are_one_batch():
+    decoder = towpath.Decoder("canal-json", "c string")
+    [batch] = decoder.decode_batches(pa.array([ONE, None, b"x"]))
+    assert batch.equals(decoder.decode(pa.array([ONE, None, b"x"])))
+    [batch] = decoder.decode_batches(pa.array([], pa.binary()))
+    assert batch.num_rows == 0
+
+
+def test_the_row_of_an_error_counts_from_the_first_message():
+    decoder = towpath.Decoder("canal-json", fields=["database"], mode="FAILFAST")
+    messages = [*expanding(40)["value"].to_pylist(), b"{"]
+    with pytest.raises(towpath.DecodeError) as caught:
+        list(decoder.decode_batches(pa.array(messages), max_bytes=MIB))
+    assert caught.value.row == 40
+
+
 def test_many_key_columns_take_linear_time():
     names = [f"{number:05}" for number in range(5_000)]
     update = {"type": "UPDATE", "database": "d", "table": "t", "pkNames": names, "old": [{"a": "0"}] * 5_000}

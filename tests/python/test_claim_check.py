@@ -57,6 +57,15 @@ def test_fetched_messages_are_as_if_they_had_never_been_stored(stored, claims, w
     assert decoder.decode(wrap(claims)).equals(towpath.Decoder(fields=FIELDS).decode(whole))
 
 
+@pytest.mark.parametrize("wrap", [lambda a: a, lambda a: pa.table({"value": a})], ids=["array", "table"])
+def test_stored_messages_are_read_in_parts(stored, claims, whole, wrap):
+    decoder = towpath.Decoder(fields=FIELDS, claim_check=str(stored))
+    batches = list(decoder.decode_batches(wrap(claims), max_bytes=1))
+    assert len(batches) > len(list(stored.iterdir())) // 2
+    expected = towpath.Decoder(fields=FIELDS).decode(whole)
+    assert pa.Table.from_batches(batches).combine_chunks().to_batches()[0].equals(expected)
+
+
 def test_without_the_place_the_row_has_its_keys_and_says_where_the_rest_is(claims):
     rows = towpath.Decoder().decode(claims).to_pylist()
     claimed = [row for row in rows if row["source"]["claim_check"]]

@@ -79,8 +79,28 @@ def test_links_lead_to_files(document):
         assert (document.parent / target).exists(), target
 
 
+def test_the_promises_name_files_that_exist():
+    named = re.findall(r"`((?:tests|rust)/[^`]+)`", (ROOT / "docs" / "promises.md").read_text())
+    assert len(named) > 15
+    assert [name for name in named if not list(ROOT.glob(name))] == []
+
+
 def test_make_help_names_every_verb():
     makefile = (ROOT / "Makefile").read_text()
     verbs = set(re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE))
-    wanted = ["help", "demo", "test", "lint", "fmt", "bench", "fuzz", "soak", "matrix", "wheel", "jars", "clean"]
+    wanted = [
+        "help",
+        "demo",
+        "test",
+        "lint",
+        "deny",
+        "fmt",
+        "bench",
+        "fuzz",
+        "soak",
+        "matrix",
+        "wheel",
+        "jars",
+        "clean",
+    ]
     assert verbs == set(wanted)

@@ -44,8 +44,8 @@ class BatchDecoder(Protocol):
     def metrics(self) -> Any:
         """As `towpath.Decoder.metrics`."""
 
-    def decode(self, values: Any) -> pa.RecordBatch:
-        """As `towpath.Decoder.decode`."""
+    def decode_batches(self, values: Any) -> Iterator[pa.RecordBatch]:
+        """As `towpath.Decoder.decode_batches`."""
 
 
 def count_and_observe(
@@ -70,8 +70,8 @@ class CountingDecoder:
         drop_spark_importers()
         before = _values(self._decoder)
         for batch in batches:
-            rows = self._decoder.decode(batch)
-            yield _with_metrics(rows.columns, rows.schema, pa.nulls(len(rows), self.metrics_type))
+            for rows in self._decoder.decode_batches(batch):
+                yield _with_metrics(rows.columns, rows.schema, pa.nulls(len(rows), self.metrics_type))
             after = _values(self._decoder)
             values = [integers([after[name] - before[name]]) for name in after]
             nulls = [pa.nulls(1, field.type) for field in rows.schema]

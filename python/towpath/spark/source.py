@@ -93,7 +93,7 @@ class TowpathReader(DataSourceReader):
         ordered = "_sequence" in decoder.schema.names
         for batch in files.messages(part):
             try:
-                yield decoder.decode(self._with_origin(batch, part.file, ordered))
+                yield from decoder.decode_batches(self._with_origin(batch, part.file, ordered))
             except DecodeError as error:
                 raise ValueError(f"{part.file.name}: byte {batch['_offset'][error.row]}: {error}") from error
 

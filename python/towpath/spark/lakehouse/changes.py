@@ -18,8 +18,6 @@ from towpath.spark.types import struct_type
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from towpath.decoder import Decoder
-
 COLUMNS = "columns"
 """The struct with the table's columns."""
 
@@ -127,11 +125,17 @@ class ChangeDecoder:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
         drop_spark_importers()
-        return map(self.decode, batches)
+        for messages in batches:
+            yield from self.decode_batches(messages)
 
-    def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
-        """The changes in messages, which have the columns of `MESSAGE`."""
-        rows = _decoded(self._decoder, messages)
+    def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The changes in messages, which have the columns of `MESSAGE`, in batches of bounded size."""
+        # The decoder copies the message's index to its rows; copying the message would be expensive.
+        indexed = messages.append_column(_INDEX, pa.array(range(len(messages)), pa.int64()))
+        for rows in self._decoder.decode_batches(indexed):
+            yield self._changes(indexed, _by_name(rows))
+
+    def _changes(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.RecordBatch:
         index = rows[_INDEX]
         partial = self._partial(messages, rows)
         key_only = _key_only(rows["_source"])
@@ -161,17 +165,16 @@ class ChangeDecoder:
         partial = pc.and_(lacks, pc.equal(rows["_op"], "update"))
         if not pc.any(partial).as_py():
             return partial
-        found = _decoded(self._declarations, messages)
+        # The rows are those of consecutive messages; a message's rows are never divided.
+        first, last = rows[_INDEX][0].as_py(), rows[_INDEX][-1].as_py()
+        found = _by_name(self._declarations.decode(messages.slice(first, last - first + 1)))
         declared = zip(found["_missing_columns"].to_pylist(), found["_column_types"].to_pylist(), strict=True)
         incomplete = pa.array([_is_incomplete(missing, types) for missing, types in declared], pa.bool_())
         return pc.and_(partial, incomplete)
 
 
-def _decoded(decoder: Decoder, messages: pa.RecordBatch) -> dict[str, pa.Array]:
-    # The decoder copies the message's index to its rows; copying the message would be expensive.
-    indices = pa.array(range(len(messages)), pa.int64())
-    events = decoder.decode(messages.append_column(_INDEX, indices))
-    return dict(zip(events.schema.names, events.columns, strict=True))
+def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
 def _is_incomplete(missing: Sequence[str] | None, types: Sequence[tuple[str, str]] | None) -> bool:

@@ -117,7 +117,8 @@ class EnvelopeDecoder:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
         drop_spark_importers()
-        return map(self.decode, batches)
+        for batch in batches:
+            yield from self.decode_batches(batch)
 
     @property
     def columns(self) -> list[str]:
@@ -129,33 +130,37 @@ class EnvelopeDecoder:
         """As `towpath.Decoder.metrics`."""
         return self._decoder.metrics
 
-    def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
+    def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """One row for each table that a message changes, and for each of its events that changes no row."""
         # The decoder copies the message's index to its rows; copying the message would be expensive.
         indices = pa.array(range(len(messages)), pa.int64())
-        decoded = self._decoder.decode(messages.append_column(_INDEX, indices))
-        kinds = _kinds(decoded)
-        firsts, lasts, rows = _first_and_last_rows(decoded, kinds)
-        # The table's declaration may change within a message; the last one is valid for what follows.
-        types = decoded.column("column_types").take(lasts)
-        events = decoded.take(firsts)
-        kinds = kinds.take(firsts)
-        is_change = pc.equal(kinds, CHANGE)
-        source = events.column("source")
-        kept = messages.take(events.column(_INDEX))
-        columns = {
-            **_by_name(events),
-            **_by_name(kept),
-            "kind": kinds,
-            "rows": rows,
-            "has_commit": pc.is_valid(pc.struct_field(source, "commit_ts")),
-            "in_log": pc.is_valid(pc.struct_field(source, "position")),
-            "declaration": _declarations(events, types, is_change),
-            "sql": events.column("sql"),
-            "source": _part(source, _SOURCE, is_change),
-            "error": _part(events.column("error"), ERROR, pc.is_null(events.column("error"))),
-        }
-        return pa.record_batch([columns[field.name].cast(field.type) for field in EVENT], EVENT)
+        for decoded in self._decoder.decode_batches(messages.append_column(_INDEX, indices)):
+            yield _events(decoded, messages)
+
+
+def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch:
+    kinds = _kinds(decoded)
+    firsts, lasts, rows = _first_and_last_rows(decoded, kinds)
+    # The table's declaration may change within a message; the last one is valid for what follows.
+    types = decoded.column("column_types").take(lasts)
+    events = decoded.take(firsts)
+    kinds = kinds.take(firsts)
+    is_change = pc.equal(kinds, CHANGE)
+    source = events.column("source")
+    kept = messages.take(events.column(_INDEX))
+    columns = {
+        **_by_name(events),
+        **_by_name(kept),
+        "kind": kinds,
+        "rows": rows,
+        "has_commit": pc.is_valid(pc.struct_field(source, "commit_ts")),
+        "in_log": pc.is_valid(pc.struct_field(source, "position")),
+        "declaration": _declarations(events, types, is_change),
+        "sql": events.column("sql"),
+        "source": _part(source, _SOURCE, is_change),
+        "error": _part(events.column("error"), ERROR, pc.is_null(events.column("error"))),
+    }
+    return pa.record_batch([columns[field.name].cast(field.type) for field in EVENT], EVENT)
 
 
 def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:

@@ -56,7 +56,8 @@ class MessagesInDriver:
         of_database = pc.is_null(column) if database is None else pc.equal(column, database)
         mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), table))
         messages = self._messages.filter(mask).select(list(MESSAGE)).cast(pa.schema(list(MESSAGE.items())))
-        decoded = [decoder.decode(batch) for batch in messages.combine_chunks().to_batches()]
+        found = messages.combine_chunks().to_batches()
+        decoded = [changes for batch in found for changes in decoder.decode_batches(batch)]
         return self._spark.createDataFrame(
             pa.Table.from_batches(decoded, decoder.schema), struct_type(decoder.schema)
         ).coalesce(1)
