@@ -50,6 +50,11 @@ _FOR_SMALL_JOBS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    # A file of a small table is written again sooner than rows in it are marked as deleted, and does not pile up.
+    "spark.databricks.delta.merge.deletionVectors.persistent": "false",
+    # The source is in the driver, and the same each time it is read.
+    "spark.databricks.delta.merge.materializeSource": "none",
 }
 _SOURCE = "towpath.source"
 """A property of a target: the table that it was created for."""
@@ -158,12 +163,9 @@ class Replicator:
         is_small = dict(zip(tables, self._map(spark, lambda one: self._is_small(spark, one), tables), strict=True))
         small, large = ([one for one in tables if is_small[one] == wanted] for wanted in (True, False))
 
-        def apply(table: SourceTable) -> _Result:
-            return self._guarded(batch, table)
-
         with session_settings(spark, _FOR_SMALL_JOBS if small else {}):
-            results = self._map(spark, apply, small)
-        return results + self._map(spark, apply, large)
+            results = self._map(spark, lambda table: self._guarded(replace(batch, is_small=True), table), small)
+        return results + self._map(spark, lambda table: self._guarded(batch, table), large)
 
     def _map(self, spark: SparkSession, function: Callable[[SourceTable], _T], tables: list[SourceTable]) -> list[_T]:
         if len(tables) <= 1 or self.parallelism <= 1:
@@ -226,7 +228,8 @@ class Replicator:
         changes = batch.messages.changes(table.database, table.name, decoder, table.tasks)
         if batch.watermarks:
             changes = after_watermark(changes, spark, batch.watermarks)
-        applied = apply.apply(changes, keys, Hints(Kinds(table.has_commit, table.in_log)), batch.number)
+        hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small)
+        applied = apply.apply(changes, keys, hints, batch.number)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return applied
 
@@ -344,6 +347,8 @@ class _Batch:
     messages: Messages
     watermarks: str | None
     number: int
+    is_small: bool = False
+    """Whether one task can merge the changes of each of its tables."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from zlib import crc32
 
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
+from towpath.spark.lakehouse.messages import in_driver
+from towpath.spark.lakehouse.newest import newest_changes
 from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_newer, with_order
 from towpath.spark.lakehouse.rows import (
     DELETE,
@@ -24,7 +26,7 @@ from towpath.spark.lakehouse.rows import (
     ROW,
     TRUNCATE,
     UNKNOWN,
-    newest_changes,
+    relevant,
     tombstone_key,
     with_outcome,
 )
@@ -33,6 +35,7 @@ from towpath.spark.lakehouse.tables import (
     TableSettings,
     append,
     create_or_evolve,
+    create_with,
     estimated_size,
     free_name,
     order_column,
@@ -164,6 +167,8 @@ class Hints:
     """What the order values may have."""
     partial: bool = False
     """Whether there are rows that lack columns."""
+    is_small: bool = False
+    """Whether the driver may hold the changes, which costs less than a cache on the workers."""
 
 
 @dataclass(frozen=True)
@@ -266,8 +271,12 @@ class Applier:
     def _staged(self, changes: DataFrame, keys: list[str], hints: Hints) -> tuple[DataFrame, Applied]:
         """The changes of a batch with their outcomes, cached, and how many there are of each."""
         known, tombstones = self._known(changes.sparkSession, keys)
-        newest = newest_changes(changes, keys, logs=hints.kinds.logs, partial=hints.partial)
-        staged = with_outcome(newest, keys, known, tombstones, hints.kinds).persist()
+        newest = newest_changes(changes, keys, hints.kinds, partial=hints.partial)
+        if hints.is_small:  # each use of a Delta table and of the newest changes takes longer to plan than to execute
+            newest = in_driver(newest)
+            tombstones = in_driver(relevant(tombstones, newest, keys)) if tombstones is not None else None
+        staged = with_outcome(newest, keys, known, tombstones, hints.kinds)
+        staged = in_driver(staged) if hints.is_small else staged.persist()
         counted, has_partial = _counted(staged)
         if hints.partial or not has_partial:
             return staged, counted
@@ -299,16 +308,23 @@ class Applier:
         is_new = self.schema(staged.sparkSession) is None
         if not rows and not deletes:
             return
-        order = self._prepare_target(staged, keys)
         # Tombstones first: if the batch fails between the two writes, the retry finds the same deletes again.
         if deletes:
             self._write_tombstones(staged.filter("outcome = 'delete'"), keys)
-        if is_new and rows:
-            self._append(staged.filter("outcome = 'row'"), order)
-        elif rows or deletes:
-            self._merge(staged.filter("outcome IN ('row', 'delete')"), keys, order, kinds)
+        if is_new and rows and self._create(staged.filter("outcome = 'row'")):
+            return
+        self._merge(staged.filter("outcome IN ('row', 'delete')"), keys, self._prepare_target(staged), kinds)
 
-    def _prepare_target(self, changes: DataFrame, keys: list[str]) -> str:
+    def _create(self, rows: DataFrame) -> bool:
+        """Create the target with rows, which costs a fraction of a merge. Returns whether it did not exist."""
+        from pyspark.sql import functions as f
+
+        order = free_name(rows.select(f"{COLUMNS}.*").schema, None)
+        written = rows.select(f"{COLUMNS}.*", f.col("order").alias(order))
+        self._schemas.clear()
+        return create_with(rows.sparkSession, self._target, written, self._settings)
+
+    def _prepare_target(self, changes: DataFrame) -> str:
         """Create the target, or make it fit the columns. Returns the name of the column with the order values."""
         from pyspark.sql.types import StructField
 
@@ -337,7 +353,7 @@ class Applier:
 
     def _truncate(self, truncates: DataFrame, changes: DataFrame, keys: list[str]) -> None:
         """Delete the rows older than truncates, which have order values, and write tombstones for all keys."""
-        self._prepare_target(changes, keys)
+        self._prepare_target(changes)
         self.truncate(truncates, keys)
 
     def truncate(self, truncates: DataFrame, keys: list[str]) -> None:
@@ -368,14 +384,19 @@ class Applier:
         self._schemas.clear()
 
     def _write_tombstones(self, deletes: DataFrame, keys: list[str]) -> None:
-        self._prepare_tombstones(deletes.sparkSession, deletes.select(f"{COLUMNS}.*").schema, keys)
+        spark = deletes.sparkSession
         values = (
             sql("{key} AS {name}", key=column(COLUMNS, key), name=column(tombstone_key(at)))
             for at, key in enumerate(keys)
         )
-        append(
-            deletes.sparkSession, self._tombstones, deletes.selectExpr(*values, "`order`", "false AS truncated", _NOW)
-        )
+        rows = deletes.selectExpr(*values, "`order`", "false AS truncated", _NOW)
+        if self._schema(spark, self._tombstones) is None and create_with(
+            spark, self._tombstones, rows, TableSettings()
+        ):
+            self._forgot_at = time.monotonic()
+            return
+        self._prepare_tombstones(spark, deletes.select(f"{COLUMNS}.*").schema, keys)
+        append(spark, self._tombstones, rows)
 
     def _prepare_tombstones(self, spark: SparkSession, columns: StructType, keys: list[str]) -> None:
         from pyspark.sql.types import StructField, StructType
@@ -384,12 +405,6 @@ class Applier:
         fields = [StructField(tombstone_key(at), types[key.lower()]) for at, key in enumerate(keys)]
         own: Any = StructType.fromDDL(f"`order` {ORDER_TYPE}, truncated boolean, recorded_at timestamp")
         self._make_fit(spark, self._tombstones, [*fields, *own])
-
-    def _append(self, rows: DataFrame, order: str) -> None:
-        """Write the rows to a target that is new, which costs a fraction of a merge."""
-        from pyspark.sql import functions as f
-
-        append(rows.sparkSession, self._target, rows.select(f"{COLUMNS}.*", f.col("order").alias(order)))
 
     def _merge(self, rows: DataFrame, keys: list[str], order: str, kinds: Kinds) -> None:
         names = rows.select(f"{COLUMNS}.*").columns

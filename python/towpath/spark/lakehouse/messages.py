@@ -18,6 +18,7 @@ from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _MOST_MESSAGES, _MOST_BYTES = 20_000, 32 << 20
 """The largest batch that is decoded in the driver."""
@@ -58,9 +59,7 @@ class MessagesInDriver:
         messages = self._messages.filter(mask).select(list(MESSAGE)).cast(pa.schema(list(MESSAGE.items())))
         found = messages.combine_chunks().to_batches()
         decoded = [changes for batch in found for changes in decoder.decode_batches(batch)]
-        return self._spark.createDataFrame(
-            pa.Table.from_batches(decoded, decoder.schema), struct_type(decoder.schema)
-        ).coalesce(1)
+        return local_frame(self._spark, pa.Table.from_batches(decoded, decoder.schema), struct_type(decoder.schema))
 
 
 def messages_of(events: DataFrame, messages: int, size: int) -> Messages:
@@ -74,6 +73,19 @@ def messages_of(events: DataFrame, messages: int, size: int) -> Messages:
     is_small = messages <= _MOST_MESSAGES and size <= _MOST_BYTES
     # Spark 3.5 makes no DataFrame from Arrow.
     return MessagesInDriver(events) if is_small and hasattr(events, "toArrow") else MessagesOnWorkers(events)
+
+
+def in_driver(frame: DataFrame) -> DataFrame:
+    """The rows of a DataFrame in the memory of the driver."""
+    # Spark 3.5 makes no DataFrame from Arrow.
+    if not hasattr(frame, "toArrow"):
+        return frame.persist()
+    return local_frame(frame.sparkSession, frame.toArrow(), frame.schema)
+
+
+def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """A DataFrame of one partition with rows of the driver."""
+    return spark.createDataFrame(rows, schema).coalesce(1)
 
 
 def of_table(database: str | None, table: str) -> Column:

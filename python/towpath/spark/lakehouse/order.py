@@ -10,7 +10,11 @@ The value is a struct, stored with each row of a target and with each tombstone.
 - `log`, `file`, `at`: the place in the binlog. `log` is the server and the name of its files.
 - `topic`, `partition`: where the change is.
 
-Where neither a commit time nor a common binlog decides, the structs are compared, and so their fields in this order.
+The first of these rules that knows both changes decides: commit times; places in the same binlog; offsets in the same
+partition; otherwise the structs are compared, and so their fields in this order. An offset is better than an event
+time: MySQL's event time is that of the statement's start, so a statement that waited for a lock is later in the binlog
+with an earlier time. Therefore the value of a change also gets the event time of the change that it replaces, if that
+is later: a change of another partition is compared with the latest time of the row.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from towpath.spark.lakehouse.changes import COLUMNS
-from towpath.spark.lakehouse.sql import Sql, column, comma_separated, expressions, sql, string
+from towpath.spark.lakehouse.sql import Sql, column, comma_separated, sql, string
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,9 +48,6 @@ ORDER_FIELDS = {
 """The fields of an order value, with their types in Spark."""
 
 ORDER_TYPE = f"struct<{','.join(f'{name}:{kind}' for name, kind in ORDER_FIELDS.items())}>"
-
-_UNBOUNDED = -(2**63)
-"""Spark's `Window.unboundedPreceding`."""
 
 _NUMBER = sql("try_cast(regexp_extract(source.file, {file}, 2) AS bigint)", file=string(_BINLOG_FILE))
 _IN_LOG = sql(
@@ -93,78 +94,73 @@ class Kinds:
 
 
 def is_newer(one: Sql, other: Sql, kinds: Kinds | None = None) -> Sql:
-    """True if the first of two order values is newer. Null is older than every value.
-
-    A lower place in the same log is a change that was delivered again, unless its event time is later: then the
-    server's binlogs were reset.
-    """
+    """True if the first of two order values is newer. Null is older than every value."""
     kinds = kinds or Kinds()
-    cases = [Sql("WHEN {other} IS NULL THEN true"), *(_COMMIT if kinds.commits else ()), *(_LOG if kinds.logs else ())]
-    return sql(f"(CASE {' '.join(cases)} ELSE {{one}} > {{other}} END)", one=one, other=other)
+    cases = [
+        Sql("WHEN {other} IS NULL THEN true"),
+        *(_COMMIT if kinds.commits else ()),
+        *(_LOG if kinds.logs else ()),
+        _PARTITION,
+    ]
+    template = f"(CASE {' '.join(cases)} ELSE {{one}} > {{other}} END)"
+    made_anew, was_made_anew = _made_anew(one, other), _made_anew(other, one)
+    return sql(template, one=one, other=other, made_anew=made_anew, was_made_anew=was_made_anew)
 
 
 _COMMIT = (
     "WHEN {one}.commit_ts IS NOT NULL AND {other}.commit_ts IS NOT NULL THEN {one}.commit_ts > {other}.commit_ts "
     "OR {one}.commit_ts = {other}.commit_ts AND {one}.is_row AND NOT {other}.is_row",
 )
+# A lower place in the same log is a change that was delivered again, unless its event time is later: then the server's
+# binlogs were reset.
 _LOG = (
     "WHEN {one}.log = {other}.log AND ({one}.file > {other}.file OR {one}.file = {other}.file "
     "AND {one}.at > {other}.at) THEN true",
     "WHEN {one}.log = {other}.log AND NOT ({one}.file = {other}.file AND {one}.at = {other}.at) "
     "THEN coalesce({one}.event_time > {other}.event_time, false)",
+    # A failover: the offsets of two logs say nothing.
+    "WHEN {one}.log <> {other}.log THEN {one} > {other}",
+)
+_PARTITION = (
+    "WHEN {one}.topic = {other}.topic AND {one}.partition = {other}.partition THEN {made_anew} OR NOT {was_made_anew} "
+    "AND ({one}.offset > {other}.offset OR {one}.offset = {other}.offset AND {one}.step > {other}.step)"
 )
 
 
-def sort_key(order: Sql) -> Sql:
-    """A sortable value with the order of changes, except of those in a binlog."""
-    template = "struct({order}.commit_ts, {order}.commit_ts IS NOT NULL AND {order}.is_row, {order})"
-    return sql(template, order=order)
+def _made_anew(one: Sql, other: Sql) -> Sql:
+    """True if the topic was made anew between two changes of a partition: the later one has no higher offset.
+
+    Timestamps of concurrent producers differ by some milliseconds, therefore it must be later by a second.
+    """
+    return sql(
+        "({one}.offset <= {other}.offset AND CASE WHEN {one}.timestamp IS NULL OR {other}.timestamp IS NULL "
+        "THEN coalesce({one}.event_time > {other}.event_time, false) "
+        "ELSE {one}.timestamp > {other}.timestamp + INTERVAL 1 SECOND "
+        "AND coalesce({one}.event_time >= {other}.event_time, true) END)",
+        one=one,
+        other=other,
+    )
+
+
+def not_before(order: Sql, *others: Sql) -> Sql:
+    """An order value with the latest event time of it and others, which may be null."""
+    times = comma_separated(sql("{value}.event_time", value=value) for value in (order, *others))
+    values = {name: sql(f"{{order}}.{name}", order=order) for name in ORDER_FIELDS}
+    values["event_time"] = sql("greatest({times})", times=times)
+    fields = comma_separated(sql("{name}, {value}", name=string(name), value=values[name]) for name in ORDER_FIELDS)
+    return sql("named_struct({fields})", fields=fields)
+
+
+def newest_order(kinds: Kinds) -> Sql:
+    """Aggregates the order values of a row's deletes to the newest."""
+    newer = is_newer(Sql("x"), Sql("newest"), kinds)
+    return sql(
+        "aggregate(array_sort(collect_list(`order`)), {null}, (newest, x) -> IF({newer}, x, newest))",
+        null=sql("CAST(NULL AS {type})", type=Sql(ORDER_TYPE)),
+        newer=newer,
+    )
 
 
 def key_columns(keys: Sequence[str]) -> list[Sql]:
     """The columns of the key in a frame of changes."""
     return [column(COLUMNS, name) for name in keys]
-
-
-def newest_by_key(changes: DataFrame, keys: Sequence[str], *, logs: bool) -> DataFrame:
-    """The newest change of each key. Changes with a value in the column `alone` are all kept.
-
-    Args:
-        changes: Changes with their order values.
-        keys: The columns of the key.
-        logs: Whether there may be changes with a place in a binlog.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    key = [*map(expressions(changes.sparkSession), key_columns(keys)), f.col("alone")]
-    newest = without_repeats(changes, key) if logs else changes
-    window = Window.partitionBy(*key).orderBy(f.expr(sort_key(Sql("`order`"))).desc())
-    return newest.withColumn("rank", f.row_number().over(window)).filter("rank = 1").drop("rank")
-
-
-def without_repeats(changes: DataFrame, key: Sequence[object], *, newest: bool = True) -> DataFrame:
-    """Without changes of a binlog that were delivered again.
-
-    Args:
-        changes: Changes with their order values.
-        key: The columns of the key.
-        newest: Whether only the newest change of each key in each binlog is kept.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    arrival = [f.expr(f"`order`.{name}") for name in ("timestamp", "offset", "step")]
-    in_log = Window.partitionBy(*key, f.expr("`order`.log")).orderBy(*arrival)  # type: ignore[arg-type]
-    place = f.expr("struct(`order`.file, `order`.at, `order`.event_time)")
-    before = f.max(place).over(in_log.rowsBetween(_UNBOUNDED, -1))
-    repeated = (
-        "`order`.log IS NOT NULL AND struct(before.file, before.at) > struct(`order`.file, `order`.at) "
-        "AND NOT coalesce(`order`.event_time > before.event_time, false)"
-    )
-    changes = changes.withColumn("before", before).filter(f"NOT coalesce({repeated}, false)").drop("before")
-    if not newest:
-        return changes
-    last = Window.partitionBy(*key, f.expr("`order`.log")).orderBy(*(field.desc() for field in arrival))  # type: ignore[arg-type]
-    ranked = changes.withColumn("rank", f.row_number().over(last))
-    return ranked.filter("`order`.log IS NULL OR rank = 1").drop("rank")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.envelopes import DDL
@@ -43,11 +44,11 @@ class Place:
             ours, theirs = _sortable(one, "file", "at"), _sortable(two, "file", "at")
             if ours != theirs:
                 return ours > theirs or _sortable(one, "event_time") > _sortable(two, "event_time")
-        return self.sort_key() > other.sort_key()
-
-    def sort_key(self) -> tuple[tuple[bool, Any], ...]:
-        """What orders statements that have no commit time, and are in no common log."""
-        return _sortable(self.fields, *ORDER_FIELDS)
+        is_failover = None not in (one["log"], two["log"]) and one["log"] != two["log"]
+        if not is_failover and (one["topic"], one["partition"]) == (two["topic"], two["partition"]):
+            later = _sortable(one, "offset", "step") > _sortable(two, "offset", "step")
+            return _made_anew(one, two) or (later and not _made_anew(two, one))
+        return _sortable(one, *ORDER_FIELDS) > _sortable(two, *ORDER_FIELDS)
 
     def literal(self) -> Sql:
         """The value as SQL."""
@@ -66,6 +67,16 @@ class Place:
 def _sortable(fields: Mapping[str, Any], *names: str) -> tuple[tuple[bool, Any], ...]:
     """Nulls are the least, as in Spark."""
     return tuple((fields[name] is not None, fields[name] if fields[name] is not None else 0) for name in names)
+
+
+def _made_anew(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the topic was made anew between the places, as `towpath.spark.lakehouse.order` decides it."""
+    if one["offset"] > other["offset"]:
+        return False
+    times = [fields["event_time"] for fields in (one, other)]
+    if None in (one["timestamp"], other["timestamp"]):
+        return None not in times and times[0] > times[1]
+    return one["timestamp"] > other["timestamp"] + 1_000_000 and (None in times or times[0] >= times[1])
 
 
 @dataclass(frozen=True)
@@ -105,14 +116,9 @@ def read_ddl(events: DataFrame) -> list[Statement]:
         )
         for row in rows
     ]
-    return sorted(statements, key=_age)
+    by_arrival = sorted(statements, key=lambda one: _sortable(one.place.fields, "timestamp", "offset", "step"))
+    return sorted(by_arrival, key=cmp_to_key(_compared))
 
 
-def _age(statement: Statement) -> tuple[Any, ...]:
-    fields = statement.place.fields
-    return (
-        _sortable(fields, "commit_ts"),
-        _sortable(fields, "event_time"),
-        _sortable(fields, "file", "at"),
-        statement.place.sort_key(),
-    )
+def _compared(one: Statement, other: Statement) -> int:
+    return 1 if one.place.is_newer(other.place) else -1

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from towpath.spark.lakehouse.changes import COLUMNS, PLACE
-from towpath.spark.lakehouse.order import Kinds, is_newer, key_columns, newest_by_key, sort_key, without_repeats
-from towpath.spark.lakehouse.sql import Sql, any_of, column, comma_separated, expressions, sql, string
+from towpath.spark.lakehouse.changes import COLUMNS
+from towpath.spark.lakehouse.order import Kinds, is_newer, key_columns, newest_order, not_before
+from towpath.spark.lakehouse.sql import Sql, any_of, column, expressions, sql, string
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ORDER = Sql("`order`")
-_UNBOUNDED = -(2**63)
 
 ROW, DELETE, OLD, REJECTED, UNKNOWN, TRUNCATE = "row", "delete", "old", "rejected", "unknown", "truncate"
 """The outcomes of a change: `UNKNOWN` is a partial update of a row that the target lacks."""
@@ -36,87 +35,6 @@ def is_rejected(keys: Sequence[str]) -> Sql:
     )
 
 
-def newest_changes(changes: DataFrame, keys: Sequence[str], *, logs: bool, partial: bool) -> DataFrame:
-    """The newest change of each key, and each change that is no row of the table.
-
-    Args:
-        changes: Changes with their order values.
-        keys: The columns of the key.
-        logs: Whether there may be changes with a place in a binlog.
-        partial: Whether there may be rows that lack columns, which then have the values of earlier changes.
-    """
-    expr = expressions(changes.sparkSession)
-    alone = sql(
-        "IF(({rejected}) OR op = 'truncate', struct({place}, row, step), NULL)",
-        rejected=is_rejected(keys),
-        place=comma_separated(column(name) for name in PLACE),
-    )
-    changes = changes.withColumn("alone", expr(alone))
-    if partial:
-        changes = with_earlier_values(changes, keys, logs=logs)
-    else:
-        changes = changes.withColumn("inherits", expr("op = 'update'"))
-    return newest_by_key(changes, keys, logs=logs and not partial)
-
-
-def with_earlier_values(changes: DataFrame, keys: Sequence[str], *, logs: bool) -> DataFrame:
-    """Fill the columns that rows lack (`binlog_row_image=minimal`) from earlier changes of the same row.
-
-    A delete or an insert begins another row, which inherits nothing. `inherits` says whether a row still needs values
-    of the target.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    expr = expressions(changes.sparkSession)
-    key = [*map(expr, key_columns(keys)), f.col("alone")]
-    if logs:
-        changes = changes.transform(lambda frame: _one_log(frame, key))
-    ordered = Window.partitionBy(*key).orderBy(expr(sort_key(_ORDER)))
-    begins = f.sum(expr("CAST(op <> 'update' AS INT)")).over(ordered.rowsBetween(_UNBOUNDED, 0))
-    changes = changes.withColumn("life", begins)
-    same_row = Window.partitionBy(*key, f.col("life")).orderBy(expr(sort_key(_ORDER)))
-    until_row = same_row.rowsBetween(_UNBOUNDED, 0)
-    names = changes.select(f"{COLUMNS}.*").columns
-    lacks = {name: sql("array_contains(missing, {name})", name=string(name)) for name in names}
-    # Wrapped in a struct, since the newest value may be null.
-    value = {
-        name: f.last(
-            expr(
-                sql(
-                    "IF(coalesce({lacks}, false), NULL, struct({value} AS v))",
-                    lacks=lacks[name],
-                    value=column(COLUMNS, name),
-                )
-            ),
-            ignorenulls=True,
-        ).over(until_row)
-        for name in names
-    }
-    filled = changes.withColumns({f"v{number}": value[name] for number, name in enumerate(names)})
-    fields = comma_separated(
-        sql("{name}, {value}.v", name=string(name), value=column(f"v{number}")) for number, name in enumerate(names)
-    )
-    missing = comma_separated(
-        sql("IF({value} IS NULL, {name}, NULL)", name=string(name), value=column(f"v{number}"))
-        for number, name in enumerate(names)
-    )
-    inherits = expr("op = 'update'") & (f.col("life") == 0)
-    return filled.withColumns(
-        {
-            COLUMNS: expr(sql("named_struct({fields})", fields=fields)),
-            "missing": expr(sql("array_compact(array({missing}))", missing=missing)),
-            "partial": expr("partial") & (f.col("life") == 0),
-            "inherits": inherits,
-        }
-    ).drop("life", *(f"v{number}" for number, _ in enumerate(names)))
-
-
-def _one_log(changes: DataFrame, key: Sequence[object]) -> DataFrame:
-    """Without changes that were delivered again; all others of a binlog are kept, in the order of arrival."""
-    return without_repeats(changes, key, newest=False)
-
-
 def with_outcome(
     newest: DataFrame,
     keys: Sequence[str],
@@ -135,15 +53,18 @@ def with_outcome(
     """
     expr = expressions(newest.sparkSession)
     found = newest if known is None else _with_known(newest, keys, known)
-    found = found if tombstones is None else _with_tombstones(found, newest, keys, tombstones)
+    found = found if tombstones is None else _with_tombstones(found, newest, keys, tombstones, kinds)
+    earlier = [Sql(name) for name in ("known", "gone") if name in found.columns]
+    latest = not_before(_ORDER, *earlier) if earlier else _ORDER
     conditions = [
         sql("WHEN {rejected} THEN 'rejected'", rejected=is_rejected(keys)),
-        *(_after_tombstones(kinds) if tombstones is not None else ["WHEN op = 'truncate' THEN 'truncate'"]),
+        *(_after_tombstones(kinds, latest) if tombstones is not None else ["WHEN op = 'truncate' THEN 'truncate'"]),
         *(_after_row(kinds) if known is not None else []),
         "WHEN op = 'delete' THEN 'delete'",
         f"WHEN partial AND inherits AND {'NOT is_known' if known is not None else 'true'} THEN 'unknown'",
     ]
-    return found.withColumn("outcome", expr(f"CASE {' '.join(conditions)} ELSE 'row' END")).drop(*_HELP)
+    outcome = expr(f"CASE {' '.join(conditions)} ELSE 'row' END")
+    return found.withColumns({"outcome": outcome, "order": expr(latest)}).drop(*_HELP)
 
 
 _HELP = ("known", "is_known", "gone", "truncates")
@@ -154,13 +75,13 @@ def _after_row(kinds: Kinds) -> list[str]:
     return [sql("WHEN is_known AND NOT {newer} THEN 'old'", newer=newer)]
 
 
-def _after_tombstones(kinds: Kinds) -> list[str]:
+def _after_tombstones(kinds: Kinds, latest: Sql) -> list[str]:
     after_truncate = is_newer(_ORDER, Sql("x"), kinds)
     # A delete equal to its tombstone is applied if its row is there: its batch failed before the merge.
     after_delete = sql(
-        "NOT {newer} AND NOT (op = 'delete' AND gone <=> {order} AND is_known)",
+        "NOT {newer} AND NOT (op = 'delete' AND gone <=> {latest} AND is_known)",
         newer=is_newer(_ORDER, Sql("gone"), kinds),
-        order=_ORDER,
+        latest=latest,
     )
     return [
         sql("WHEN exists(truncates, x -> NOT {newer}) THEN 'old'", newer=after_truncate),
@@ -178,19 +99,26 @@ def _with_known(newest: DataFrame, keys: Sequence[str], known: DataFrame) -> Dat
     return joined.withColumn("is_known", expr("found IS NOT NULL")).drop("found", *names)
 
 
-def _with_tombstones(changes: DataFrame, newest: DataFrame, keys: Sequence[str], tombstones: DataFrame) -> DataFrame:
+def _with_tombstones(
+    changes: DataFrame, newest: DataFrame, keys: Sequence[str], tombstones: DataFrame, kinds: Kinds
+) -> DataFrame:
     from pyspark.sql import functions as f
 
     expr = expressions(changes.sparkSession)
     names = [tombstone_key(number) for number, _ in enumerate(keys)]
     of_keys = tombstones.filter("NOT truncated").join(newest.select(COLUMNS), expr(_same_key(keys)), "left_semi")
-    newest_delete = sql("max_by({order}, {key})", order=_ORDER, key=sort_key(_ORDER))
-    gone = of_keys.groupBy(*names).agg(expr(newest_delete).alias("gone"))
+    gone = of_keys.groupBy(*names).agg(expr(newest_order(kinds)).alias("gone"))
     truncates = tombstones.filter("truncated").agg(expr("collect_list(`order`)").alias("truncates"))
     joined = changes.join(gone, expr(_same_key(keys)), "left").drop(*names)
     if "is_known" not in joined.columns:
         joined = joined.withColumn("is_known", f.lit(False))
     return joined.crossJoin(f.broadcast(truncates))
+
+
+def relevant(tombstones: DataFrame, newest: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The tombstones of truncates, and of the keys of changes."""
+    same = expressions(newest.sparkSession)(sql("truncated OR {same}", same=_same_key(keys)))
+    return tombstones.join(newest.select(COLUMNS), same, "left_semi")
 
 
 def _same_key(keys: Sequence[str]) -> Sql:

@@ -139,17 +139,31 @@ def create_or_evolve(
 
 
 def _create(spark: SparkSession, target: str, columns: StructType, settings: TableSettings) -> None:
-    template = "CREATE TABLE IF NOT EXISTS {table} ({columns}) USING delta {cluster}TBLPROPERTIES ({properties})"
+    template = "CREATE TABLE IF NOT EXISTS {table} ({columns}) {settings}"
+    values = {"columns": definitions(columns), "settings": _creation(settings)}
+    execute(spark, sql(template, table=table(target), **values))
+
+
+def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: TableSettings) -> bool:
+    """Create a table with rows, in one transaction. Returns whether it did not exist."""
+    with temporary_view(rows) as view:
+        template = "CREATE TABLE {table} {settings} AS SELECT * FROM {view}"
+        statement = sql(template, table=table(target), settings=_creation(settings), view=view)
+        try:
+            execute(spark, statement)
+        except Exception:
+            if schema_of(spark, target) is None:
+                raise
+            return False  # another writer was faster
+    return True
+
+
+def _creation(settings: TableSettings) -> Sql:
     cluster = sql("CLUSTER BY ({columns}) ", columns=comma_separated(map(column, settings.cluster_by)))
-    execute(
-        spark,
-        sql(
-            template,
-            table=table(target),
-            columns=definitions(columns),
-            cluster=cluster if settings.cluster_by else Sql(""),
-            properties=properties({**_PROPERTIES, **_OF_NEW_TABLES, **settings.properties}),
-        ),
+    return sql(
+        "USING delta {cluster}TBLPROPERTIES ({properties})",
+        cluster=cluster if settings.cluster_by else Sql(""),
+        properties=properties({**_PROPERTIES, **_OF_NEW_TABLES, **settings.properties}),
     )
 
 
