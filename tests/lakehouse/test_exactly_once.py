@@ -7,13 +7,17 @@ each cell is compared with what the source's own tables held.
 
 import random
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from threading import Event
 
 import pytest
 
 import captures_for_replication as captures
-from exactly_once import prove, with_redeliveries
+import towpath
+from exactly_once import compare, fill, prove, with_redeliveries
 from fidelity import bulk
+from simulated_source import UNREADABLE, moved_keys
 
 
 @pytest.fixture
@@ -34,6 +38,74 @@ def test_tables_equal_the_sources_after_kills_and_replays(spark, kafka, tmp_path
 @pytest.mark.parametrize("capture", ["canal_json", "canal_protobuf", "debezium_json", "ticdc"])
 def test_bulk_tables_equal_the_sources_after_kills_and_replays(spark, kafka, tmp_path, capture, report):
     prove(spark, kafka, tmp_path, getattr(captures, capture)(), seed=zlib.crc32(capture.encode()), report=report)
+
+
+def test_keys_that_move_between_partitions_end_right(spark, kafka, tmp_path, report):
+    case = moved_keys(500, tables=2, limit=250, seed=2)
+    topics = fill(kafka, case, tmp_path.name, random.Random(2))
+    target = {name: str(tmp_path / "lake" / name.replace(".", "/")) for name in case.tables}
+    read_topics(spark, kafka, topics, tmp_path / "checkpoint", limit=case.limit, target=target).awaitTermination()
+    report("cells", compare(spark, tmp_path, case))
+
+
+@pytest.mark.soak
+def test_moved_keys_end_right_beside_other_writers(spark, kafka, tmp_path, report):
+    """A topic of three partitions for each table, OPTIMIZE meanwhile, and a second query that shares `dead_letters`."""
+    case = moved_keys(30_000, tables=3, limit=1500, seed=3, unreadable=40)
+    topics = fill(kafka, case, tmp_path.name, random.Random(3))
+    kafka.create_topic(f"{tmp_path.name}-unreadable", 1)
+    kafka.produce(f"{tmp_path.name}-unreadable", [(None, UNREADABLE, 0)] * 500)
+    topic_of_other = [f"{tmp_path.name}-unreadable"]
+    options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": ",".join(topics + topic_of_other)}
+    sent = spark.read.format("kafka").options(**options).load().filter(f"value = '{UNREADABLE.decode()}'").count()
+    folder = tmp_path / "lake"
+    other = read_topics(
+        spark,
+        kafka,
+        topic_of_other,
+        tmp_path / "other",
+        limit=10,
+        target=str(folder / "other" / "{table}"),
+        dead_letters=str(folder / "dead_letters"),
+    )
+    ended = Event()
+    with ThreadPoolExecutor(1) as pool:
+        optimized = pool.submit(
+            keep_optimizing, spark, [folder / name.replace(".", "/") for name in case.tables], ended
+        )
+        try:
+            prove(spark, kafka, tmp_path, case, 3, report, topics=topics, dead_letters=sent)
+        finally:
+            ended.set()
+    assert other.awaitTermination(600)
+    report("times optimized", optimized.result())
+    assert optimized.result() > 10
+
+
+def read_topics(spark, kafka, topics, checkpoint, *, limit, **options):
+    """Replicate topics to their end."""
+    source = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": ",".join(topics)}
+    source |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": limit}
+    return towpath.spark.replicate(
+        spark.readStream.format("kafka").options(**source).load(),
+        dialect="canal-json",
+        checkpoint=str(checkpoint),
+        trigger={"availableNow": True},
+        **options,
+    )
+
+
+def keep_optimizing(spark, tables, ended):
+    """Compact tables one after the other, as a maintenance job would. Returns how often it could."""
+    times = 0
+    while not ended.wait(1):
+        for table in tables:
+            try:
+                spark.sql(f"OPTIMIZE delta.`{table}`")
+                times += 1
+            except Exception as error:  # the table does not exist yet, or a merge was faster
+                print(f"OPTIMIZE: {str(error).splitlines()[0]}")
+    return times
 
 
 def test_the_trouble_is_what_it_says():

@@ -39,13 +39,12 @@ class Place:
             return True
         one, two = self.fields, other.fields
         if one["commit_ts"] is not None and two["commit_ts"] is not None:
-            return bool(one["commit_ts"] > two["commit_ts"])
-        if one["log"] is not None and one["log"] == two["log"]:
-            ours, theirs = _sortable(one, "file", "at"), _sortable(two, "file", "at")
-            if ours != theirs:
-                return ours > theirs or _sortable(one, "event_time") > _sortable(two, "event_time")
+            return bool((one["commit_ts"], one["is_row"]) > (two["commit_ts"], two["is_row"]))
+        if one["log"] is not None and one["log"] == two["log"] and _in_log(one) != _in_log(two):
+            return _in_log(one) > _in_log(two) or _is_later(one, two)
         is_failover = None not in (one["log"], two["log"]) and one["log"] != two["log"]
-        if not is_failover and (one["topic"], one["partition"]) == (two["topic"], two["partition"]):
+        is_one_partition = one["topic"] is not None and _partition(one) == _partition(two)
+        if is_one_partition and not is_failover:
             later = _sortable(one, "offset", "step") > _sortable(two, "offset", "step")
             return _made_anew(one, two) or (later and not _made_anew(two, one))
         return _sortable(one, *ORDER_FIELDS) > _sortable(two, *ORDER_FIELDS)
@@ -69,14 +68,26 @@ def _sortable(fields: Mapping[str, Any], *names: str) -> tuple[tuple[bool, Any],
     return tuple((fields[name] is not None, fields[name] if fields[name] is not None else 0) for name in names)
 
 
+def _in_log(fields: Mapping[str, Any]) -> tuple[int, int]:
+    return fields["file"], fields["at"]
+
+
+def _partition(fields: Mapping[str, Any]) -> tuple[str, int]:
+    return fields["topic"], fields["partition"]
+
+
+def _is_later(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether both event times are known, and the first is later."""
+    return None not in (one["event_time"], other["event_time"]) and one["event_time"] > other["event_time"]
+
+
 def _made_anew(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether the topic was made anew between the places, as `towpath.spark.lakehouse.order` decides it."""
     if one["offset"] > other["offset"]:
         return False
-    times = [fields["event_time"] for fields in (one, other)]
     if None in (one["timestamp"], other["timestamp"]):
-        return None not in times and times[0] > times[1]
-    return one["timestamp"] > other["timestamp"] + 1_000_000 and (None in times or times[0] >= times[1])
+        return _is_later(one, other)
+    return one["timestamp"] > other["timestamp"] + 1_000_000 and not _is_later(other, one)
 
 
 @dataclass(frozen=True)
