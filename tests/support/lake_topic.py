@@ -22,7 +22,7 @@ class Topic:
         }
 
     def replicate(self, *messages, dialect="canal-json", **options):
-        rows = [(m.get("key"), m["value"], "t", m["partition"], m["offset"], None) for m in messages]
+        rows = [(m.get("key"), m["value"], "t", m["partition"], m["offset"], m.get("timestamp")) for m in messages]
         frame = self.spark.createDataFrame(rows, COLUMNS)
         target = f"{self.lake}/{{database}}/{{table}}"
         towpath.spark.replicate(frame, target, dialect, **{**self.options, **options})

@@ -8,19 +8,21 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
 from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.spark.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
-from towpath.spark.lakehouse.follow import KEY, Follower, tables_of
+from towpath.spark.lakehouse.follow import KEY, Follower
 from towpath.spark.lakehouse.history import append_history
 from towpath.spark.lakehouse.merge import Applied, Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table, session_settings
-from towpath.spark.lakehouse.order import Kinds, is_newer
-from towpath.spark.lakehouse.ordered_statements import Place, read_ddl, with_event_order
-from towpath.spark.lakehouse.sql import Sql, expressions
+from towpath.spark.lakehouse.order import Kinds
+from towpath.spark.lakehouse.ordered_statements import Place, read_ddl, sliced
+from towpath.spark.lakehouse.sql import expressions
 from towpath.spark.lakehouse.status import QUARANTINED, TableStatus, write_status
 from towpath.spark.lakehouse.tables import (
     TableSettings,
@@ -117,19 +119,29 @@ class Replicator:
         tables = _tables(found)
         statements = read_ddl(events) if any(row["kind"] == DDL for row in found) else []
         statements = [statement for statement in statements if statement.actions]
-        changed = {name for one in statements for action in one.actions for name in tables_of(action, one)}
+        changed = {name for one in statements for name in one.tables}
         results = self._side_by_side(events, [one for one in tables if one.key not in changed], batch_id)
         if not statements:
             return results
-        rest = with_event_order(events.filter(_any_of([one for one in tables if one.key in changed])))
+        rest = sliced(events.filter(_any_of([one for one in tables if one.key in changed])), statements)
+        found = _summary(rest, "slice")
         follower = self._follower(events.sparkSession)
+        followed = dict.fromkeys(changed, 0)
         for statement in statements:
-            newer = expressions(events.sparkSession)(is_newer(Sql("`order`"), statement.place.literal()))
-            before = rest.filter(~newer)
-            results += self._side_by_side(before, _tables(_summary(before)), batch_id)
+            reached = {name: followed[name] for name in statement.tables}
+            results += self._apply_slices(rest, found, reached, batch_id)
             results += [_Result(status=status) for status in follower.follow(statement)]
-            rest = rest.filter(newer)
-        return results + self._side_by_side(rest, _tables(_summary(rest)), batch_id)
+            followed.update({name: number + 1 for name, number in reached.items()})
+        return results + self._apply_slices(rest, found, followed, batch_id)
+
+    def _apply_slices(
+        self, events: DataFrame, found: list[Row], slices: Mapping[tuple[str, str], int], batch_id: int
+    ) -> list[_Result]:
+        """Apply the events of tables that are between two statements."""
+        rows = [row for row in found if slices.get((row["database"] or "", row["table"])) == row["slice"]]
+        tables = _tables(rows)
+        of_slices = [one.condition() & (events["slice"] == slices[one.key]) for one in tables]
+        return self._side_by_side(events.filter(reduce(or_, of_slices)), tables, batch_id) if tables else []
 
     def _follower(self, spark: SparkSession) -> Follower:
         def target_of(database: str, table: str) -> str | None:
@@ -357,12 +369,17 @@ class _Result:
     error: Exception | None = None
 
 
-def _summary(events: DataFrame) -> list[Row]:
-    """The tables in the batch by kind of event, with an example message for each declaration of a table."""
+def _summary(events: DataFrame, *more: str) -> list[Row]:
+    """The tables in the batch by kind of event, with an example message for each declaration of a table.
+
+    Args:
+        events: The events.
+        more: More columns to group by.
+    """
     from pyspark.sql import functions as f
 
     return (
-        events.groupBy("kind", "database", "table", "declaration")
+        events.groupBy("kind", "database", "table", "declaration", *more)
         .agg(
             f.count("*").alias("messages"),
             f.sum("rows").alias("rows"),
@@ -407,10 +424,7 @@ def _table(database: str | None, name: str, rows: list[Row]) -> SourceTable:
 def _any_of(tables: Iterable[SourceTable]) -> Column:
     from pyspark.sql import functions as f
 
-    found = f.lit(False)
-    for table in tables:
-        found = found | table.condition()
-    return found
+    return reduce(or_, (table.condition() for table in tables), f.lit(False))
 
 
 def _own_columns(schema: StructType) -> StructType:

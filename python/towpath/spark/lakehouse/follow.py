@@ -19,7 +19,6 @@ from towpath.spark.lakehouse.statements import (
     ChangeColumn,
     CreateTable,
     DropColumn,
-    DropDatabase,
     DropTable,
     ModifyColumn,
     NotFollowed,
@@ -43,22 +42,13 @@ from towpath.spark.types import struct_type
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from towpath.spark.lakehouse.statements import Action, TableName
+    from towpath.spark.lakehouse.statements import Action
 
 _log = logging.getLogger("towpath.spark")
 
 _LAST, _DROPPED_COLUMNS, _DROPPED, KEY = "towpath.ddl", "towpath.dropped_columns", "towpath.dropped", "towpath.key"
 """Properties of a target: the place of the last statement that was followed, columns that the source dropped, whether
 the source's table is dropped, and the key."""
-
-
-def names_of(action: Action) -> list[TableName]:
-    """The tables that an action changes."""
-    if isinstance(action, RenameTable):
-        return [name for pair in action.pairs for name in pair]
-    if isinstance(action, NotFollowed):
-        return list(action.tables)
-    return [] if isinstance(action, DropDatabase) else [action.table]
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,7 @@ class Follower:
             try:
                 reasons = self._follow(action, statement, followed)
             except Exception as error:  # a target that cannot follow must not stop the others
-                reasons = {name: str(error) for name in tables_of(action, statement)}
+                reasons = {name: str(error) for name in statement.tables_of(action)}
             stale += [_stale(name, reason, statement, self) for name, reason in reasons.items()]
         for target in followed:
             set_properties(self.spark, target, {_LAST: str(statement.place)})
@@ -96,7 +86,7 @@ class Follower:
 
     def _follow(self, action: Action, statement: Statement, followed: set[str]) -> dict[tuple[str, str], str]:
         """Follow an action, and add the target that it changed. Returns why the targets of tables are stale."""
-        tables = tables_of(action, statement)
+        tables = statement.tables_of(action)
         if isinstance(action, NotFollowed):
             return dict.fromkeys(tables, action.reason)
         if isinstance(action, RenameTable):
@@ -232,7 +222,7 @@ class Follower:
 
     def _rename_tables(self, action: RenameTable, statement: Statement) -> dict[tuple[str, str], str]:
         """Each table gets the rows of the one that has its name now, as gh-ost's and pt-osc's copies do."""
-        pairs = [tuple(_name(name, statement) for name in pair) for pair in action.pairs]
+        pairs = [tuple(statement.full_name(name) for name in pair) for pair in action.pairs]
         replaced = {new for _, new in pairs}
         stale = {}
         for old, new in pairs:
@@ -272,17 +262,6 @@ def _is_setting(name: str) -> bool:
     """Whether a property may be given to another table."""
     internal = ("delta.columnMapping.maxColumnId", "delta.minReaderVersion", "delta.minWriterVersion", "delta.feature.")
     return name.startswith(("delta.", "towpath.")) and not name.startswith((*internal, "delta.rowTracking"))
-
-
-def _name(name: TableName, statement: Statement) -> tuple[str, str]:
-    return name.database or statement.database or "", name.table
-
-
-def tables_of(action: Action, statement: Statement) -> list[tuple[str, str]]:
-    """The tables that an action changes, or that of the message."""
-    named = [_name(name, statement) for name in names_of(action)]
-    of_message = [(statement.database or "", statement.table)] if statement.table else []
-    return named or of_message
 
 
 def _stale(name: tuple[str, str], reason: str, statement: Statement, follower: Follower) -> TableStatus:

@@ -104,23 +104,26 @@ def is_newer(one: Sql, other: Sql, kinds: Kinds | None = None) -> Sql:
     ]
     template = f"(CASE {' '.join(cases)} ELSE {{one}} > {{other}} END)"
     made_anew, was_made_anew = _made_anew(one, other), _made_anew(other, one)
-    return sql(template, one=one, other=other, made_anew=made_anew, was_made_anew=was_made_anew)
+    after = sql(_AFTER, one=one, other=other)
+    return sql(template, one=one, other=other, after=after, made_anew=made_anew, was_made_anew=was_made_anew)
 
 
 _COMMIT = (
     "WHEN {one}.commit_ts IS NOT NULL AND {other}.commit_ts IS NOT NULL THEN {one}.commit_ts > {other}.commit_ts "
     "OR {one}.commit_ts = {other}.commit_ts AND {one}.is_row AND NOT {other}.is_row",
 )
-# A lower place in the same log is a change that was delivered again, unless its event time is later: then the server's
-# binlogs were reset.
+# A lower place with a later event time is a change after the server's binlogs were reset. A higher place with an
+# earlier event time is one that waited for a lock. Kafka's timestamps say which of them it is.
 _LOG = (
-    "WHEN {one}.log = {other}.log AND ({one}.file > {other}.file OR {one}.file = {other}.file "
-    "AND {one}.at > {other}.at) THEN true",
-    "WHEN {one}.log = {other}.log AND NOT ({one}.file = {other}.file AND {one}.at = {other}.at) "
-    "THEN coalesce({one}.event_time > {other}.event_time, false)",
+    "WHEN {one}.log = {other}.log AND NOT ({one}.file = {other}.file AND {one}.at = {other}.at) THEN "
+    "CASE WHEN {after} AND coalesce({one}.event_time < {other}.event_time, false) "
+    "THEN coalesce({one}.timestamp >= {other}.timestamp, false) "
+    "WHEN NOT {after} AND coalesce({one}.event_time > {other}.event_time, false) "
+    "THEN coalesce({one}.timestamp > {other}.timestamp, true) ELSE {after} END",
     # A failover: the offsets of two logs say nothing.
     "WHEN {one}.log <> {other}.log THEN {one} > {other}",
 )
+_AFTER = "(struct({one}.file, {one}.at) > struct({other}.file, {other}.at))"
 _PARTITION = (
     "WHEN {one}.topic = {other}.topic AND {one}.partition = {other}.partition THEN {made_anew} OR NOT {was_made_anew} "
     "AND ({one}.offset > {other}.offset OR {one}.offset = {other}.offset AND {one}.step > {other}.step)"

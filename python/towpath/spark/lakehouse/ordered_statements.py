@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.envelopes import DDL
-from towpath.spark.lakehouse.order import ORDER_FIELDS, with_order
-from towpath.spark.lakehouse.sql import Sql, comma_separated, sql, string
-from towpath.spark.lakehouse.statements import Action, read_statements
+from towpath.spark.lakehouse.order import ORDER_FIELDS, is_newer, with_order
+from towpath.spark.lakehouse.sql import Sql, comma_separated, expressions, sql, string
+from towpath.spark.lakehouse.statements import (
+    Action,
+    DropDatabase,
+    NotFollowed,
+    RenameTable,
+    TableName,
+    read_statements,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,7 +48,7 @@ class Place:
         if one["commit_ts"] is not None and two["commit_ts"] is not None:
             return bool((one["commit_ts"], one["is_row"]) > (two["commit_ts"], two["is_row"]))
         if one["log"] is not None and one["log"] == two["log"] and _in_log(one) != _in_log(two):
-            return _in_log(one) > _in_log(two) or _is_later(one, two)
+            return _is_after(one, two)
         is_failover = None not in (one["log"], two["log"]) and one["log"] != two["log"]
         is_one_partition = one["topic"] is not None and _partition(one) == _partition(two)
         if is_one_partition and not is_failover:
@@ -72,6 +79,17 @@ def _in_log(fields: Mapping[str, Any]) -> tuple[int, int]:
     return fields["file"], fields["at"]
 
 
+def _is_after(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether a place in a log is newer than another one of it, as `towpath.spark.lakehouse.order` decides it."""
+    after = _in_log(one) > _in_log(other)
+    contradicts = _is_later(other, one) if after else _is_later(one, other)
+    if not contradicts:
+        return after
+    if None in (one["timestamp"], other["timestamp"]):
+        return not after
+    return bool(one["timestamp"] >= other["timestamp"] if after else one["timestamp"] > other["timestamp"])
+
+
 def _partition(fields: Mapping[str, Any]) -> tuple[str, int]:
     return fields["topic"], fields["partition"]
 
@@ -100,10 +118,53 @@ class Statement:
     table: str | None
     actions: tuple[Action, ...]
 
+    @property
+    def tables(self) -> set[tuple[str, str]]:
+        """The tables that it changes."""
+        return {name for action in self.actions for name in self.tables_of(action)}
+
+    def tables_of(self, action: Action) -> list[tuple[str, str]]:
+        """The tables that one of its actions changes, or that of the message."""
+        named = [self.full_name(name) for name in _names_of(action)]
+        of_message = [(self.database or "", self.table)] if self.table else []
+        return named or of_message
+
+    def full_name(self, name: TableName) -> tuple[str, str]:
+        """The database and the name of a table in the statement."""
+        return name.database or self.database or "", name.table
+
+
+def _names_of(action: Action) -> list[TableName]:
+    if isinstance(action, RenameTable):
+        return [name for pair in action.pairs for name in pair]
+    if isinstance(action, NotFollowed):
+        return list(action.tables)
+    return [] if isinstance(action, DropDatabase) else [action.table]
+
 
 def with_event_order(events: DataFrame) -> DataFrame:
     """The events with the order value of their first change."""
     return with_order(events.withColumn("step", events["row"].cast("bigint") * 2))
+
+
+def sliced(events: DataFrame, statements: Sequence[Statement]) -> DataFrame:
+    """Add the column `slice`: how many of the statements about its table an event is newer than."""
+    places = comma_separated(
+        sql(
+            "struct({database} AS d, {table} AS t, {place} AS p)",
+            database=string(database),
+            table=string(table),
+            place=statement.place.literal(),
+        )
+        for statement in statements
+        for database, table in statement.tables
+    )
+    older = sql(
+        "size(filter(array({places}), s -> s.d = coalesce(database, '') AND s.t = `table` AND {newer}))",
+        places=places,
+        newer=is_newer(Sql("`order`"), Sql("s.p")),
+    )
+    return with_event_order(events).withColumn("slice", expressions(events.sparkSession)(older))
 
 
 def read_ddl(events: DataFrame) -> list[Statement]:

@@ -44,6 +44,9 @@ _OF_NEW_TABLES = {"delta.enableDeletionVectors": "true"}
 ORDER = "_towpath"
 """The column of a target with the order value of the change that wrote the row; a table's own columns come first."""
 
+# The last one: another writer is about to create it.
+_NO_TABLE = ("DELTA_MISSING_DELTA_TABLE", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND")
+
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 """Decimal digits of each integer type, from the smallest to the largest."""
 
@@ -93,7 +96,7 @@ def schema_of(spark: SparkSession, target: str) -> StructType | None:
     except AnalysisException as error:
         # Spark 3.5 only has `getErrorClass`, which Spark 4 deprecates.
         condition = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()
-        if condition in ("DELTA_MISSING_DELTA_TABLE", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND"):
+        if condition in _NO_TABLE:
             return None
         raise
 
