@@ -185,6 +185,16 @@ def test_ddl_is_followed_or_the_target_is_stale(topic):
     assert [name for name, status in states.items() if status["state"] == "stale"] == ["d"]
     assert "TRUNCATE PARTITION" in states["d"]["statement"]
     assert topic.load("ddl").count() == 5
+    # A table has one row of states, however many statements are between its changes.
+    assert topic.load("status").count() == len(states)
+    assert (states["a"]["applied"], states["b"]["applied"]) == (2, 2)
+    topic.replicate(
+        canal(12, "INSERT", "d", row(2, "x"), second=12),
+        statement(13, "ALTER TABLE d ADD COLUMN z int", table="d"),
+        canal(14, "INSERT", "d", row(3, "x") | {"z": "1"}, TYPES | {"z": "int"}, second=14),
+    )
+    after = topic.states()["d"]
+    assert (after["applied"], after["state"], after["statement"]) == (3, "stale", states["d"]["statement"])
 
 
 def test_partial_rows_inherit_from_their_own_row_only(topic):

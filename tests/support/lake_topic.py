@@ -20,12 +20,14 @@ class Topic:
             "status": str(self.lake / "status"),
             "ddl": str(self.lake / "ddl"),
         }
+        self.target = f"{self.lake}/{{database}}/{{table}}"
+
+    def frame(self, *messages):
+        rows = [(m.get("key"), m["value"], "t", m["partition"], m["offset"], m.get("timestamp")) for m in messages]
+        return self.spark.createDataFrame(rows, COLUMNS)
 
     def replicate(self, *messages, dialect="canal-json", **options):
-        rows = [(m.get("key"), m["value"], "t", m["partition"], m["offset"], m.get("timestamp")) for m in messages]
-        frame = self.spark.createDataFrame(rows, COLUMNS)
-        target = f"{self.lake}/{{database}}/{{table}}"
-        towpath.spark.replicate(frame, target, dialect, **{**self.options, **options})
+        towpath.spark.replicate(self.frame(*messages), self.target, dialect, **{**self.options, **options})
 
     def load(self, name):
         return self.spark.read.format("delta").load(str(self.lake / name))

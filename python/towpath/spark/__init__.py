@@ -15,6 +15,7 @@ from towpath.spark.types import arrow_schema, is_struct_type, struct_type
 
 if TYPE_CHECKING:
     from towpath.spark.lakehouse.merge import applier, apply_changes
+    from towpath.spark.lakehouse.rebuild import rebuild
     from towpath.spark.lakehouse.replicate import replicate
     from towpath.spark.lakehouse.reprocess import reprocess
     from towpath.spark.metrics import ERROR_KINDS
@@ -29,6 +30,7 @@ __all__ = [
     "decode",
     "is_struct_type",
     "progress_listener",
+    "rebuild",
     "register",
     "replicate",
     "report",
@@ -42,6 +44,7 @@ _LAZY = {
     "applier": "lakehouse.merge",
     "apply_changes": "lakehouse.merge",
     "progress_listener": "progress",
+    "rebuild": "lakehouse.rebuild",
     "replicate": "lakehouse.replicate",
     "reprocess": "lakehouse.reprocess",
 }

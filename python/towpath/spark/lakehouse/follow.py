@@ -30,6 +30,7 @@ from towpath.spark.lakehouse.statements import Column as SourceColumn
 from towpath.spark.lakehouse.status import STALE, TableStatus
 from towpath.spark.lakehouse.tables import (
     create_or_evolve,
+    is_setting,
     order_column,
     rename_column,
     schema_of,
@@ -245,7 +246,7 @@ class Follower:
             return None
         if not self.follows:
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
-        kept = {name: text for name, text in table_properties(self.spark, source).items() if _is_setting(name)}
+        kept = {name: text for name, text in table_properties(self.spark, source).items() if is_setting(name)}
         settings = properties({**kept, _LAST: str(place)})
         template = "CREATE OR REPLACE TABLE {target} USING delta TBLPROPERTIES ({settings}) AS SELECT * FROM {source}"
         execute(self.spark, sql(template, target=table(target), settings=settings, source=table(source)))
@@ -256,12 +257,6 @@ class Follower:
         """The name of a target's column; MySQL compares names without case."""
         schema = schema_of(self.spark, target)
         return next((one for one in schema.names if one.lower() == name.lower()), None) if schema is not None else None
-
-
-def _is_setting(name: str) -> bool:
-    """Whether a property may be given to another table."""
-    internal = ("delta.columnMapping.maxColumnId", "delta.minReaderVersion", "delta.minWriterVersion", "delta.feature.")
-    return name.startswith(("delta.", "towpath.")) and not name.startswith((*internal, "delta.rowTracking"))
 
 
 def _stale(name: tuple[str, str], reason: str, statement: Statement, follower: Follower) -> TableStatus:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from towpath.spark.lakehouse.rows import DELETE, OLD, REJECTED, ROW, UNKNOWN
-from towpath.spark.lakehouse.sql import Sql, execute, merge, sql, string, table
-from towpath.spark.lakehouse.tables import create_or_evolve, temporary_view
+from towpath.spark.lakehouse.sql import Sql, comma_separated, execute, merge, sql, string, table
+from towpath.spark.lakehouse.tables import create_or_evolve, schema_of, temporary_view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from towpath.spark.lakehouse.merge import Applied
 
 OK, STALE, QUARANTINED = "ok", "stale", "quarantined"
+_SEVERITY = (OK, QUARANTINED, STALE)
 
 _COLUMNS = (
     "database string, `table` string, target string, state string, since timestamp, reason string, statement string, "
@@ -64,6 +65,30 @@ class TableStatus:
         )
 
 
+def by_table(found: Iterable[TableStatus]) -> list[TableStatus]:
+    """One status for each table: a batch applies a table several times if there are statements between its changes."""
+    combined: dict[tuple[str | None, str], TableStatus] = {}
+    for one in found:
+        key = one.database, one.table
+        combined[key] = _combined(combined[key], one) if key in combined else one
+    return list(combined.values())
+
+
+def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
+    """Both counts, the worse state, and the rest of the second."""
+    worse = max(first, second, key=lambda one: _SEVERITY.index(one.state))
+    times = [time for time in (first.last_event_time, second.last_event_time) if time is not None]
+    seconds = [time for time in (first.merge_seconds, second.merge_seconds) if time is not None]
+    return replace(
+        worse,
+        **{name: getattr(first, name) + getattr(second, name) for name in _COUNTS},
+        target=second.target or first.target,
+        last_event_time=max(times, default=None),
+        last_place=second.last_place or first.last_place,
+        merge_seconds=sum(seconds) if seconds else None,
+    )
+
+
 def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus], batch_id: int) -> None:
     """Merge what a batch did into the table of states."""
     if not found:
@@ -88,7 +113,7 @@ def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus],
             one.merge_seconds,
             now,
         )
-        for one in found
+        for one in by_table(found)
     ]
     frame = spark.createDataFrame(rows, _COLUMNS)
     create_or_evolve(spark, target, frame.schema)
@@ -107,12 +132,29 @@ def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus],
         )
 
 
-def set_ok(spark: SparkSession, target: str, tables: Iterable[tuple[str | None, str]]) -> None:
-    """Say that tables are not in quarantine any more."""
+def read_stale(spark: SparkSession, target: str) -> list[TableStatus]:
+    """The tables that are stale."""
+    if schema_of(spark, target) is None:
+        return []
+    rows = spark.read.table(table(target)).filter(f"state = '{STALE}'").collect()
+    return [
+        TableStatus(row["database"], row["table"], None, STALE, reason=row["reason"], statement=row["statement"])
+        for row in rows
+    ]
+
+
+def set_ok(
+    spark: SparkSession,
+    target: str,
+    tables: Iterable[tuple[str | None, str]],
+    states: Sequence[str] = (QUARANTINED,),
+) -> None:
+    """Say that tables are right again that were in one of the states."""
     template = (
         "UPDATE {status} SET state = 'ok', since = current_timestamp(), reason = NULL, statement = NULL "
-        "WHERE state = 'quarantined' AND database <=> {database} AND `table` = {name}"
+        "WHERE state IN ({states}) AND database <=> {database} AND `table` = {name}"
     )
     for database, name in tables:
         of_database = string(database) if database is not None else Sql("NULL")
-        execute(spark, sql(template, status=table(target), database=of_database, name=string(name)))
+        values = {"states": comma_separated(map(string, states)), "database": of_database, "name": string(name)}
+        execute(spark, sql(template, status=table(target), **values))

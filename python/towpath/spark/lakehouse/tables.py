@@ -201,6 +201,12 @@ def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
     return {row["key"]: row["value"] for row in shown}
 
 
+def is_setting(name: str) -> bool:
+    """Whether a property may be given to another table."""
+    internal = ("delta.columnMapping.maxColumnId", "delta.minReaderVersion", "delta.minWriterVersion", "delta.feature.")
+    return name.startswith(("delta.", "towpath.")) and not name.startswith((*internal, "delta.rowTracking"))
+
+
 def _alter(spark: SparkSession, target: str, change: Sql) -> None:
     execute(spark, sql("ALTER TABLE {table} {change}", table=table(target), change=change))
 

@@ -1,0 +1,165 @@
+"""Rebuilds a target whose rows are no longer those of its source table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from towpath.spark.lakehouse.aside import Aside
+from towpath.spark.lakehouse.batches import Replicator
+from towpath.spark.lakehouse.envelopes import read_envelopes
+from towpath.spark.lakehouse.order import ORDER_TYPE
+from towpath.spark.lakehouse.sql import Sql, column, comma_separated, execute, properties, sql, table
+from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, read_stale, set_ok, write_status
+from towpath.spark.lakehouse.tables import (
+    TableSettings,
+    append,
+    create_with,
+    free_name,
+    is_setting,
+    schema_of,
+    table_properties,
+)
+from towpath.spark.lakehouse.targets import Target, Targets, companion
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def rebuild(
+    messages: DataFrame,
+    source_table: str | tuple[str, str],
+    target: Target,
+    dialect: str = "auto",
+    *,
+    snapshot: DataFrame | None = None,
+    status: str | None = None,
+    dead_letters: str | None = None,
+    keys: Sequence[str] | None = None,
+    schema: str | StructType | None = None,
+    **options: Any,
+) -> None:
+    """Build a target anew from its topic, or from a snapshot and its topic, and replace it when that is done.
+
+    The query that maintains the target may go on meanwhile. The new table is built beside the target, which it replaces
+    in one transaction. Then the messages are read once more, for the changes that the query has applied since they were
+    read first.
+
+    Args:
+        messages: A batch DataFrame with the columns of Kafka's source. It begins where the topic begins, or before the
+            snapshot was taken, and ends where the topic ends at the time when it is read.
+        source_table: The table's name, such as "shop.orders", or a tuple of database and table.
+        target: As for `replicate`.
+        dialect: As for `replicate`.
+        snapshot: The rows of the source table, for example from a dump or from JDBC. Needed if the topic does not have
+            all rows of the table, or if changes happened that are not in the log. Its columns are cast to the types of
+            the target.
+        status: The table with the state of each target. It is `stale` meanwhile, then `ok`, or stale again if the
+            messages have a statement that cannot be followed.
+        dead_letters: As for `replicate`.
+        keys: The columns of the primary key, if the messages do not declare it.
+        schema: The columns, if the messages do not declare their types.
+        **options: All other arguments of `towpath.Decoder`.
+
+    Raises:
+        ValueError: The messages are a stream, the table has no target, or what `replicate` raises. The target is as it
+            was then, unless the error is in the messages that arrived meanwhile.
+    """
+    if messages.isStreaming:
+        raise ValueError("messages: rebuild reads a batch of the topic, from its beginning to its end")
+    spark = messages.sparkSession
+    name = source_table if isinstance(source_table, tuple) else _parts(source_table)
+    place = Targets(target, filter(None, (status, dead_letters)))(*name)
+    if place is None:
+        raise ValueError(f"{'.'.join(name)}: has no target")
+    full_name = ".".join(name)
+
+    def apply(target: str, status: str | None = None) -> None:
+        replicator = Replicator(
+            targets=Targets({name: target}, ()),
+            dialect=dialect,
+            options=options,
+            keys={full_name: keys} if keys else {},
+            schemas={full_name: schema} if schema else {},
+            table_options={},
+            settings=TableSettings(optimize_every=None),
+            dead_letters=Aside(dead_letters) if dead_letters else None,
+            quarantine=None,
+            parallelism=1,
+            status=status,
+        )
+        replicator(read_envelopes(messages, dialect, None, **options))
+
+    if status:
+        write_status(spark, status, [TableStatus(*name, place, state=STALE, reason="it is being rebuilt")], 0)
+    stale = _build(spark, place, snapshot, apply)
+    apply(place)
+    if status:
+        set_ok(spark, status, [name], (STALE, QUARANTINED))
+        write_status(spark, status, [replace(one, target=place) for one in stale], 0)
+
+
+def _build(
+    spark: SparkSession, target: str, snapshot: DataFrame | None, apply: Callable[[str, str], None]
+) -> list[TableStatus]:
+    """Build a table beside the target, and replace the target by it. Returns why it is stale, if it is."""
+    # A table of the catalog, because SQL cannot remove one that is only a path.
+    beside = f"towpath_rebuild_{uuid4().hex}"
+    status = f"{beside}_status"
+    try:
+        if snapshot is not None:
+            create_with(spark, beside, _with_types_of(spark, target, snapshot), TableSettings())
+        apply(beside, status)
+        if schema_of(spark, beside) is None:
+            raise ValueError(f"{target}: the messages have no rows of its table")
+        _replace(spark, target, beside)
+        return read_stale(spark, status)
+    finally:
+        for name in (beside, companion(beside, "tombstones"), status):
+            execute(spark, sql("DROP TABLE IF EXISTS {table}", table=table(name)))
+
+
+def _with_types_of(spark: SparkSession, target: str, snapshot: DataFrame) -> DataFrame:
+    """The rows with an empty order value: they are older than every change. Columns have the target's types."""
+    types = {field.name.lower(): field.dataType.simpleString() for field in schema_of(spark, target) or ()}
+    columns = (
+        sql("CAST({name} AS {type}) AS {name}", name=column(field.name), type=Sql(types[field.name.lower()]))
+        if field.name.lower() in types
+        else column(field.name)
+        for field in snapshot.schema
+    )
+    order = column(free_name(snapshot.schema, None))
+    return snapshot.selectExpr(*columns, sql("CAST(NULL AS {type}) AS {order}", type=Sql(ORDER_TYPE), order=order))
+
+
+def _replace(spark: SparkSession, target: str, beside: str) -> None:
+    """Replace a target by another table, in one transaction, and add the tombstones of that one to its own."""
+    exists = schema_of(spark, target) is not None
+    both = [table_properties(spark, name) for name in ([target, beside] if exists else [beside])]
+    settings = {name: text for one in both for name, text in one.items() if is_setting(name)}
+    template = (
+        "CREATE OR REPLACE TABLE {target} USING delta {cluster} TBLPROPERTIES ({settings}) AS SELECT * FROM {source}"
+    )
+    values = {"settings": properties(settings), "source": table(beside)}
+    execute(spark, sql(template, target=table(target), cluster=_clustering(spark, target, exists=exists), **values))
+    found, own = companion(beside, "tombstones"), companion(target, "tombstones")
+    if schema_of(spark, found) is None:
+        return
+    tombstones = spark.read.table(table(found))
+    if schema_of(spark, own) is not None or not create_with(spark, own, tombstones, TableSettings()):
+        append(spark, own, tombstones)
+
+
+def _clustering(spark: SparkSession, target: str, *, exists: bool) -> Sql:
+    """The clause with the columns by which a target is clustered."""
+    detail = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).first() if exists else None
+    names = comma_separated(map(column, detail["clusteringColumns"] or ())) if detail else Sql("")
+    return sql("CLUSTER BY ({names})", names=names) if names else Sql("")
+
+
+def _parts(name: str) -> tuple[str, str]:
+    database, _, name_of_table = name.rpartition(".")
+    return database, name_of_table

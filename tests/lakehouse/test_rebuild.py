@@ -1,0 +1,75 @@
+"""A target that does not equal its source table any more is rebuilt."""
+
+import pytest
+
+import towpath
+from lake_topic import Topic, canal, row
+
+
+@pytest.fixture
+def topic(spark, tmp_path):
+    return Topic(spark, tmp_path)
+
+
+def rebuild(topic, *messages, **options):
+    messages = topic.frame(*messages)
+    status = topic.options["status"]
+    towpath.spark.rebuild(messages, "shop.a", topic.target, "canal-json", status=status, **options)
+
+
+def test_a_target_is_rebuilt_from_a_snapshot(topic, spark):
+    lost = canal(2, "ALTER", "a", None, None, sql="ALTER TABLE a TRUNCATE PARTITION p1", second=2)
+    topic.replicate(canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "a", row(2, "x"), second=1), lost)
+    assert topic.states()["a"]["state"] == "stale"
+    # The source has lost row 1. Row 3 was inserted and changed after the snapshot, and row 2 deleted.
+    later = [
+        canal(3, "INSERT", "a", row(3, "x"), second=3),
+        canal(4, "DELETE", "a", row(2, "x"), second=4),
+        canal(5, "UPDATE", "a", row(3, "y"), old={"name": "x"}, second=5),
+    ]
+    topic.replicate(*later)
+    snapshot = spark.createDataFrame([(2, "x")], "id bigint, name string")
+    rebuild(topic, *later, snapshot=snapshot)
+    assert topic.names("a") == {3: "y"}
+    assert topic.load("shop/a").schema["id"].dataType.simpleString() == "int"
+    assert topic.states()["a"]["state"] == "ok"
+    assert topic.states()["a"]["statement"] is None
+    # The query goes on: what it has applied is old, what is new is applied.
+    version = topic.version("a")
+    topic.replicate(*later)
+    assert topic.version("a") == version
+    topic.replicate(canal(6, "UPDATE", "a", row(3, "z"), old={"name": "y"}, second=6))
+    assert topic.names("a") == {3: "z"}
+    # With the statement in the messages it cannot be known whether the snapshot is older.
+    rebuild(topic, lost, *later, snapshot=snapshot)
+    assert topic.states()["a"]["state"] == "stale"
+    assert "TRUNCATE PARTITION" in topic.states()["a"]["statement"]
+
+
+def test_a_target_is_rebuilt_from_its_topic(topic, spark):
+    messages = [
+        canal(0, "INSERT", "a", row(1, "x")),
+        canal(1, "INSERT", "a", row(2, "x"), second=1),
+        canal(2, "DELETE", "a", row(2, "x"), second=2),
+        canal(3, "INSERT", "b", row(1, "x"), second=3),
+    ]
+    topic.replicate(*messages)
+    path = f"delta.`{topic.lake}/shop/a`"
+    spark.sql(f"DELETE FROM {path}")
+    spark.sql(f"ALTER TABLE {path} SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 3 days')")
+    rebuild(topic, *messages)
+    assert topic.names("a") == {1: "x"}
+    topic.replicate(messages[1])
+    assert topic.names("a") == {1: "x"}
+    shown = {one["key"]: one["value"] for one in spark.sql(f"SHOW TBLPROPERTIES {path}").collect()}
+    assert shown["delta.logRetentionDuration"] == "interval 3 days"
+    assert not [one.name for one in spark.catalog.listTables() if one.name.startswith("towpath_rebuild")]
+    with pytest.raises(ValueError, match="the messages have no rows of its table"):
+        rebuild(topic, messages[3])
+    assert topic.names("a") == {1: "x"}
+
+
+def test_a_stream_cannot_rebuild(topic, spark):
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(ValueError, match="reads a batch of the topic"):
+        towpath.spark.rebuild(stream, "shop.a", topic.target)
