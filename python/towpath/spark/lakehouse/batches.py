@@ -116,7 +116,8 @@ class Replicator:
 
     def _apply_in_order(self, events: DataFrame, found: list[Row], batch_id: int) -> list[_Result]:
         """Apply all tables. Those that statements change get what is older than a statement, then the statement."""
-        tables = _tables(found)
+        declarations = _declarations(found)
+        tables = _tables(found, declarations)
         statements = read_ddl(events) if any(row["kind"] == DDL for row in found) else []
         statements = [statement for statement in statements if statement.actions]
         changed = {name for one in statements for name in one.tables}
@@ -129,17 +130,22 @@ class Replicator:
         followed = dict.fromkeys(changed, 0)
         for statement in statements:
             reached = {name: followed[name] for name in statement.tables}
-            results += self._apply_slices(rest, found, reached, batch_id)
+            results += self._apply_slices(rest, found, reached, batch_id, declarations)
             results += [_Result(status=status) for status in follower.follow(statement)]
             followed.update({name: number + 1 for name, number in reached.items()})
-        return results + self._apply_slices(rest, found, followed, batch_id)
+        return results + self._apply_slices(rest, found, followed, batch_id, declarations)
 
     def _apply_slices(
-        self, events: DataFrame, found: list[Row], slices: Mapping[tuple[str, str], int], batch_id: int
+        self,
+        events: DataFrame,
+        found: list[Row],
+        slices: Mapping[tuple[str, str], int],
+        batch_id: int,
+        declarations: Mapping[int, Declaration],
     ) -> list[_Result]:
         """Apply the events of tables that are between two statements."""
         rows = [row for row in found if slices.get((row["database"] or "", row["table"])) == row["slice"]]
-        tables = _tables(rows)
+        tables = _tables(rows, declarations)
         of_slices = [one.condition() & (events["slice"] == slices[one.key]) for one in tables]
         return self._side_by_side(events.filter(reduce(or_, of_slices)), tables, batch_id) if tables else []
 
@@ -379,7 +385,7 @@ def _summary(events: DataFrame, *more: str) -> list[Row]:
     from pyspark.sql import functions as f
 
     return (
-        events.groupBy("kind", "database", "table", "declaration", *more)
+        events.groupBy("kind", "database", "table", "declared", *more)
         .agg(
             f.count("*").alias("messages"),
             f.sum("rows").alias("rows"),
@@ -388,6 +394,7 @@ def _summary(events: DataFrame, *more: str) -> list[Row]:
             f.max("has_commit").alias("has_commit"),
             f.max("in_log").alias("in_log"),
             f.min("topic").alias("topic"),
+            f.first("declaration", ignorenulls=True).alias("declaration"),
             f.first(f.when(f.col("declaration").isNotNull(), f.struct("key", "value")), ignorenulls=True).alias(
                 "example"
             ),
@@ -396,17 +403,22 @@ def _summary(events: DataFrame, *more: str) -> list[Row]:
     )
 
 
-def _tables(found: Iterable[Row]) -> list[SourceTable]:
+def _declarations(found: Iterable[Row]) -> dict[int, Declaration]:
+    """The declarations in a batch, by their hashes."""
+    return {row["declared"]: Declaration.of(row) for row in found if row["declaration"]}
+
+
+def _tables(found: Iterable[Row], declarations: Mapping[int, Declaration]) -> list[SourceTable]:
     """The tables whose rows change, those with the most changes first."""
     groups: dict[tuple[str | None, str], list[Row]] = {}
     for row in found:
         if row["kind"] == CHANGE:
             groups.setdefault((row["database"], row["table"]), []).append(row)
-    tables = [_table(database, name, rows) for (database, name), rows in groups.items()]
+    tables = [_table(database, name, rows, declarations) for (database, name), rows in groups.items()]
     return sorted(tables, key=lambda table: -table.rows)
 
 
-def _table(database: str | None, name: str, rows: list[Row]) -> SourceTable:
+def _table(database: str | None, name: str, rows: list[Row], declarations: Mapping[int, Declaration]) -> SourceTable:
     return SourceTable(
         database,
         name,
@@ -417,7 +429,7 @@ def _table(database: str | None, name: str, rows: list[Row]) -> SourceTable:
         size=sum(row["size"] for row in rows),
         has_commit=any(row["has_commit"] for row in rows),
         in_log=any(row["in_log"] for row in rows),
-        declarations=tuple(Declaration.of(row) for row in rows if row["declaration"]),
+        declarations=tuple(declarations[row["declared"]] for row in rows if row["declared"] in declarations),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -54,6 +55,7 @@ EVENT = pa.schema(
         ("rows", pa.int64()),
         ("has_commit", pa.bool_()),
         ("in_log", pa.bool_()),
+        ("declared", pa.int64()),
         ("declaration", pa.string()),
         ("event_time", pa.timestamp("us", "UTC")),
         ("produced_time", pa.timestamp("us", "UTC")),
@@ -67,7 +69,8 @@ EVENT = pa.schema(
 )
 """The columns of an event. One of kind `change` is for all row changes of a table in a message.
 
-`declaration` is JSON text of the table's key and types, at the first event of a record batch that declares them.
+`declaration` is JSON text of the table's key and types, at the first event of a record batch that declares them;
+`declared` is its hash, at each event.
 """
 
 
@@ -148,6 +151,7 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
     is_change = pc.equal(kinds, CHANGE)
     source = events.column("source")
     kept = messages.take(events.column(_INDEX))
+    declared, declarations = _declarations(events, types, is_change)
     columns = {
         **_by_name(events),
         **_by_name(kept),
@@ -155,7 +159,8 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
         "rows": rows,
         "has_commit": pc.is_valid(pc.struct_field(source, "commit_ts")),
         "in_log": pc.is_valid(pc.struct_field(source, "position")),
-        "declaration": _declarations(events, types, is_change),
+        "declared": declared,
+        "declaration": declarations,
         "sql": events.column("sql"),
         "source": _part(source, _SOURCE, is_change),
         "error": _part(events.column("error"), ERROR, pc.is_null(events.column("error"))),
@@ -205,8 +210,8 @@ def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Ar
     return firsts.take(order), lasts.take(order), counts.take(order)
 
 
-def _declarations(events: pa.RecordBatch, types: pa.MapArray, is_change: pa.Array) -> pa.Array:
-    """For the first event of each declaration: its JSON text."""
+def _declarations(events: pa.RecordBatch, types: pa.MapArray, is_change: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The hash of each event's declaration, and for the first event of each declaration its JSON text."""
     key = events.column("primary_key")
     pairs = pc.binary_join_element_wise(types.keys, types.items, "\0", null_handling="replace", null_replacement="")
     said = pc.binary_join_element_wise(
@@ -218,12 +223,20 @@ def _declarations(events: pa.RecordBatch, types: pa.MapArray, is_change: pa.Arra
         null_handling="replace",
         null_replacement="\3",
     )
-    indices = pa.array(range(len(events)), pa.int64())
-    found = pa.table([said, indices], ["said", "at"]).filter(is_change).group_by("said").aggregate([("at", "min")])
+    encoded = pc.if_else(is_change, said, pa.scalar(None, pa.string())).dictionary_encode()
+    firsts = pc.index_in(pa.array(range(len(encoded.dictionary)), pa.int32()), encoded.indices).to_pylist()
     texts: list[str | None] = [None] * len(events)
-    for at in found["at_min"].to_pylist():
-        texts[at] = _declaration(key[at].as_py(), types[at].as_py())
-    return pa.array(texts, pa.string())
+    hashes = []
+    for at in firsts:
+        text = _declaration(key[at].as_py(), types[at].as_py())
+        texts[at] = text
+        hashes.append(_hash(events.column("database")[at].as_py(), events.column("table")[at].as_py(), text))
+    return pa.array(hashes, pa.int64()).take(encoded.indices), pa.array(texts, pa.string())
+
+
+def _hash(*parts: str | None) -> int:
+    """An integer that is the same in each process."""
+    return int.from_bytes(blake2b(json.dumps(parts).encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def _declaration(key: list[str] | None, types: list[tuple[str, str]] | None) -> str:
