@@ -133,7 +133,7 @@ class ChangeDecoder:
         # The decoder copies the message's index to its rows; copying the message would be expensive.
         indexed = messages.append_column(_INDEX, pa.array(range(len(messages)), pa.int64()))
         for rows in self._decoder.decode_batches(indexed):
-            yield self._changes(indexed, _by_name(rows))
+            yield self._changes(indexed, by_name(rows))
 
     def _changes(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.RecordBatch:
         index = rows[_INDEX]
@@ -167,13 +167,14 @@ class ChangeDecoder:
             return partial
         # The rows are those of consecutive messages; a message's rows are never divided.
         first, last = rows[_INDEX][0].as_py(), rows[_INDEX][-1].as_py()
-        found = _by_name(self._declarations.decode(messages.slice(first, last - first + 1)))
+        found = by_name(self._declarations.decode(messages.slice(first, last - first + 1)))
         declared = zip(found["_missing_columns"].to_pylist(), found["_column_types"].to_pylist(), strict=True)
         incomplete = pa.array([_is_incomplete(missing, types) for missing, types in declared], pa.bool_())
         return pc.and_(partial, incomplete)
 
 
-def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+def by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of a batch."""
     return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath.archives import drop_spark_importers
-from towpath.spark.lakehouse.changes import ERROR, MESSAGE, SOURCE
+from towpath.spark.lakehouse.changes import ERROR, MESSAGE, SOURCE, by_name
 from towpath.spark.metrics import count_and_observe
 from towpath.spark.types import struct_type
 
@@ -153,8 +153,8 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
     kept = messages.take(events.column(_INDEX))
     declared, declarations = _declarations(events, types, is_change)
     columns = {
-        **_by_name(events),
-        **_by_name(kept),
+        **by_name(events),
+        **by_name(kept),
         "kind": kinds,
         "rows": rows,
         "has_commit": pc.is_valid(pc.struct_field(source, "commit_ts")),
@@ -166,10 +166,6 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
         "error": _part(events.column("error"), ERROR, pc.is_null(events.column("error"))),
     }
     return pa.record_batch([columns[field.name].cast(field.type) for field in EVENT], EVENT)
-
-
-def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
 def _part(struct: pa.StructArray, fields: dict[str, pa.DataType], nulls: pa.Array) -> pa.StructArray:
