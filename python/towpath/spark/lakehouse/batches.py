@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
 from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
@@ -22,6 +21,7 @@ from towpath.spark.lakehouse.merge import Applied, Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table, session_settings
 from towpath.spark.lakehouse.order import Kinds
 from towpath.spark.lakehouse.ordered_statements import Place, read_ddl, sliced
+from towpath.spark.lakehouse.parallel import in_parallel
 from towpath.spark.lakehouse.sql import expressions
 from towpath.spark.lakehouse.status import QUARANTINED, TableStatus, write_status
 from towpath.spark.lakehouse.tables import (
@@ -55,14 +55,11 @@ _FOR_SMALL_JOBS = {
     "spark.sql.adaptive.enabled": "false",
     # A file of a small table is written again sooner than rows in it are marked as deleted, and does not pile up.
     "spark.databricks.delta.merge.deletionVectors.persistent": "false",
-    # The source is in the driver, and the same each time it is read.
-    "spark.databricks.delta.merge.materializeSource": "none",
 }
+# What is merged has been computed already, and is the same each time it is read.
+_FOR_ALL_JOBS = {"spark.databricks.delta.merge.materializeSource": "none"}
 _SOURCE = "towpath.source"
 """A property of a target: the table that it was created for."""
-
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -90,6 +87,8 @@ class Replicator:
     """By target: they know the targets of earlier batches."""
     stored_keys: dict[str, list[str] | None] = field(default_factory=dict)
     """The key of each target, as its properties say it."""
+    declarations: dict[int, Declaration] = field(default_factory=dict)
+    """By hash: what the messages of this and of earlier batches declare."""
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of events."""
@@ -101,6 +100,7 @@ class Replicator:
 
     def _apply(self, events: DataFrame, batch_id: int) -> None:
         found = _summary(events)
+        self._learn_declarations(events, found)
         self._write_dead_letters(events, found)
         self._write_ddl(events, found)
         results = self._apply_in_order(events, found, batch_id)
@@ -116,8 +116,7 @@ class Replicator:
 
     def _apply_in_order(self, events: DataFrame, found: list[Row], batch_id: int) -> list[_Result]:
         """Apply all tables. Those that statements change get what is older than a statement, then the statement."""
-        declarations = _declarations(found)
-        tables = _tables(found, declarations)
+        tables = _tables(found, self.declarations)
         statements = read_ddl(events) if any(row["kind"] == DDL for row in found) else []
         statements = [statement for statement in statements if statement.actions]
         changed = {name for one in statements for name in one.tables}
@@ -130,10 +129,23 @@ class Replicator:
         followed = dict.fromkeys(changed, 0)
         for statement in statements:
             reached = {name: followed[name] for name in statement.tables}
-            results += self._apply_slices(rest, found, reached, batch_id, declarations)
+            results += self._apply_slices(rest, found, reached, batch_id)
             results += [_Result(status=status) for status in follower.follow(statement)]
             followed.update({name: number + 1 for name, number in reached.items()})
-        return results + self._apply_slices(rest, found, followed, batch_id, declarations)
+        return results + self._apply_slices(rest, found, followed, batch_id)
+
+    def _learn_declarations(self, events: DataFrame, found: Iterable[Row]) -> None:
+        """Read the declarations that earlier batches did not have."""
+        from pyspark.sql import functions as f
+
+        new = {row["declared"] for row in found if row["declared"] is not None} - self.declarations.keys()
+        if not new:
+            return
+        declared = events.filter(f.col("declaration").isNotNull() & f.col("declared").isin(list(new)))
+        examples = declared.groupBy("declared").agg(
+            f.first("declaration").alias("declaration"), f.first(f.struct("key", "value")).alias("example")
+        )
+        self.declarations.update({row["declared"]: Declaration.of(row) for row in examples.collect()})
 
     def _apply_slices(
         self,
@@ -141,11 +153,10 @@ class Replicator:
         found: list[Row],
         slices: Mapping[tuple[str, str], int],
         batch_id: int,
-        declarations: Mapping[int, Declaration],
     ) -> list[_Result]:
         """Apply the events of tables that are between two statements."""
         rows = [row for row in found if slices.get((row["database"] or "", row["table"])) == row["slice"]]
-        tables = _tables(rows, declarations)
+        tables = _tables(rows, self.declarations)
         of_slices = [one.condition() & (events["slice"] == slices[one.key]) for one in tables]
         return self._side_by_side(events.filter(reduce(or_, of_slices)), tables, batch_id) if tables else []
 
@@ -178,18 +189,16 @@ class Replicator:
             self._known_watermarks(spark),
             batch_id,
         )
-        is_small = dict(zip(tables, self._map(spark, lambda one: self._is_small(spark, one), tables), strict=True))
-        small, large = ([one for one in tables if is_small[one] == wanted] for wanted in (True, False))
-
-        with session_settings(spark, _FOR_SMALL_JOBS if small else {}):
-            results = self._map(spark, lambda table: self._guarded(replace(batch, is_small=True), table), small)
-        return results + self._map(spark, lambda table: self._guarded(batch, table), large)
-
-    def _map(self, spark: SparkSession, function: Callable[[SourceTable], _T], tables: list[SourceTable]) -> list[_T]:
-        if len(tables) <= 1 or self.parallelism <= 1:
-            return list(map(function, tables))
-        with ThreadPoolExecutor(self.parallelism, "towpath") as pool:
-            return list(pool.map(_inheriting(spark, function), tables))
+        found = in_parallel(spark, lambda one: self._is_small(spark, one), tables, self.parallelism)
+        is_small = dict(zip(tables, found, strict=True))
+        results: list[_Result] = []
+        for small in (True, False):
+            of_size = [one for one in tables if is_small[one] == small]
+            apply = partial(self._guarded, replace(batch, is_small=small))
+            settings = {**_FOR_ALL_JOBS, **(_FOR_SMALL_JOBS if small else {})}
+            with session_settings(spark, settings if of_size else {}):
+                results += in_parallel(spark, apply, of_size, self.parallelism)
+        return results
 
     def _is_small(self, spark: SparkSession, table: SourceTable) -> bool:
         """Whether one task can merge a table's changes."""
@@ -376,7 +385,7 @@ class _Result:
 
 
 def _summary(events: DataFrame, *more: str) -> list[Row]:
-    """The tables in the batch by kind of event, with an example message for each declaration of a table.
+    """The tables in the batch by kind of event, topic and declaration.
 
     Args:
         events: The events.
@@ -384,8 +393,9 @@ def _summary(events: DataFrame, *more: str) -> list[Row]:
     """
     from pyspark.sql import functions as f
 
+    # Only numbers and booleans: with a text among the aggregates, Spark would sort the events.
     return (
-        events.groupBy("kind", "database", "table", "declared", *more)
+        events.groupBy("kind", "database", "table", "topic", "declared", *more)
         .agg(
             f.count("*").alias("messages"),
             f.sum("rows").alias("rows"),
@@ -393,19 +403,9 @@ def _summary(events: DataFrame, *more: str) -> list[Row]:
             f.coalesce(f.sum(f.length("value")), f.lit(0)).alias("size"),
             f.max("has_commit").alias("has_commit"),
             f.max("in_log").alias("in_log"),
-            f.min("topic").alias("topic"),
-            f.first("declaration", ignorenulls=True).alias("declaration"),
-            f.first(f.when(f.col("declaration").isNotNull(), f.struct("key", "value")), ignorenulls=True).alias(
-                "example"
-            ),
         )
         .collect()
     )
-
-
-def _declarations(found: Iterable[Row]) -> dict[int, Declaration]:
-    """The declarations in a batch, by their hashes."""
-    return {row["declared"]: Declaration.of(row) for row in found if row["declaration"]}
 
 
 def _tables(found: Iterable[Row], declarations: Mapping[int, Declaration]) -> list[SourceTable]:
@@ -429,7 +429,9 @@ def _table(database: str | None, name: str, rows: list[Row], declarations: Mappi
         size=sum(row["size"] for row in rows),
         has_commit=any(row["has_commit"] for row in rows),
         in_log=any(row["in_log"] for row in rows),
-        declarations=tuple(declarations[row["declared"]] for row in rows if row["declared"] in declarations),
+        declarations=tuple(
+            dict.fromkeys(declarations[row["declared"]] for row in rows if row["declared"] in declarations)
+        ),
     )
 
 
@@ -468,13 +470,3 @@ def _statement() -> list[Column]:
 
     names = [*PLACE, "row", "database", "table", "event_time", "sql", "table_changes"]
     return [*map(f.col, names), f.col("source.operation").alias("operation")]
-
-
-def _inheriting(spark: SparkSession, function: Any) -> Any:
-    """The function for another thread, with Spark's settings of this one, such as the job group of the query."""
-    from pyspark.util import inheritable_thread_target
-
-    try:
-        return inheritable_thread_target(spark)(function)
-    except TypeError:  # Spark 3.5 has no argument for the session
-        return inheritable_thread_target(function)

@@ -27,7 +27,7 @@ class Declaration:
 
     @classmethod
     def of(cls, row: Row) -> Declaration:
-        """From a row of the batch's summary."""
+        """From a row with the JSON text `declaration` and a message that has it, `example`."""
         said = json.loads(row["declaration"])
         example = row["example"]
         key = None if example["key"] is None else bytes(example["key"])

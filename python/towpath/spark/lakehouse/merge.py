@@ -9,7 +9,7 @@ checkpoint, and a batch that is retried after a failure ends in the same state.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,11 @@ from zlib import crc32
 
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
-from towpath.spark.lakehouse.messages import in_driver
+from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.newest import newest_changes
 from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_newer, with_order
+from towpath.spark.lakehouse.parallel import in_parallel
+from towpath.spark.lakehouse.retries import is_lost, with_retries
 from towpath.spark.lakehouse.rows import (
     DELETE,
     REJECTED,
@@ -223,7 +225,7 @@ class Applier:
     def apply(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         """Apply a frame of changes."""
         try:
-            return self._apply(changes, keys, hints, batch_id)
+            return with_retries(lambda: self._apply(changes, keys, hints, batch_id), is_lost)
         except Exception:
             self._schemas.clear()  # somebody else may have changed the tables
             raise
@@ -241,24 +243,21 @@ class Applier:
         return self._size
 
     def _schema(self, spark: SparkSession, name: str) -> StructType | None:
-        if self._schemas.get(name) is None:
-            self._schemas[name] = schema_of(spark, name)
-        return self._schemas[name]
+        found = self._schemas.get(name)
+        if found is None:
+            found = self._schemas[name] = schema_of(spark, name)
+        return found
 
     def _apply(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         began = time.monotonic()
         ordered = with_order(changes)
         self._check_keys(ordered, keys)
         staged, counted = self._staged(ordered, keys, hints)
-        try:
-            if counted.counts.get(TRUNCATE):
-                self._truncate(staged.filter("outcome = 'truncate'"), ordered, keys)
-                staged.unpersist()
-                staged, after = self._staged(ordered, keys, hints)
-                counted = replace(after, counts={**after.counts, TRUNCATE: counted.counts[TRUNCATE]})
-            self._write(staged, keys, counted.counts, hints.kinds)
-        finally:
-            staged.unpersist()
+        if counted.counts.get(TRUNCATE):
+            self._truncate(staged.filter("outcome = 'truncate'"), ordered, keys)
+            staged, after = self._staged(ordered, keys, hints)
+            counted = replace(after, counts={**after.counts, TRUNCATE: counted.counts[TRUNCATE]})
+        self._write(staged, keys, counted.counts, hints.kinds)
         self._maintain(changes.sparkSession, batch_id)
         return replace(counted, seconds=time.monotonic() - began)
 
@@ -269,18 +268,17 @@ class Applier:
             raise ValueError(f"{self._target}: the key's columns {missing} are not among the columns {columns}")
 
     def _staged(self, changes: DataFrame, keys: list[str], hints: Hints) -> tuple[DataFrame, Applied]:
-        """The changes of a batch with their outcomes, cached, and how many there are of each."""
+        """The changes of a batch with their outcomes, and how many there are of each."""
         known, tombstones = self._known(changes.sparkSession, keys)
-        newest = newest_changes(changes, keys, hints.kinds, partial=hints.partial)
-        if hints.is_small:  # each use of a Delta table and of the newest changes takes longer to plan than to execute
-            newest = in_driver(newest)
-            tombstones = in_driver(relevant(tombstones, newest, keys)) if tombstones is not None else None
+        # Each use of a Delta table and of the newest changes takes as long to plan as to execute.
+        newest = computed(newest_changes(changes, keys, hints.kinds, partial=hints.partial), in_driver=hints.is_small)
+        if tombstones is not None:
+            tombstones = computed(relevant(tombstones, newest, keys), in_driver=hints.is_small)
         staged = with_outcome(newest, keys, known, tombstones, hints.kinds)
-        staged = in_driver(staged) if hints.is_small else staged.persist()
+        staged = computed(staged, in_driver=hints.is_small)
         counted, has_partial = _counted(staged)
         if hints.partial or not has_partial:
             return staged, counted
-        staged.unpersist()
         return self._staged(changes, keys, replace(hints, partial=True))
 
     def _known(self, spark: SparkSession, keys: list[str]) -> tuple[DataFrame | None, DataFrame | None]:
@@ -305,13 +303,17 @@ class Applier:
         if counts.get(UNKNOWN):
             self._write_dead_letters(staged.filter("outcome = 'unknown'"), _UNKNOWN_ROW, counts[UNKNOWN])
         rows, deletes = counts.get(ROW, 0), counts.get(DELETE, 0)
-        is_new = self.schema(staged.sparkSession) is None
-        if not rows and not deletes:
-            return
-        # Tombstones first: if the batch fails between the two writes, the retry finds the same deletes again.
+        # If one of the two writes fails, a retry of the batch finds the same deletes again.
+        writes: list[Callable[[], None]] = []
         if deletes:
-            self._write_tombstones(staged.filter("outcome = 'delete'"), keys)
-        if is_new and rows and self._create(staged.filter("outcome = 'row'")):
+            writes.append(lambda: self._write_tombstones(staged.filter("outcome = 'delete'"), keys))
+        if rows or deletes:
+            writes.append(lambda: self._write_rows(staged, keys, kinds, has_rows=bool(rows)))
+        in_parallel(staged.sparkSession, lambda write: write(), writes, len(writes))
+
+    def _write_rows(self, staged: DataFrame, keys: list[str], kinds: Kinds, *, has_rows: bool) -> None:
+        is_new = self.schema(staged.sparkSession) is None
+        if is_new and has_rows and self._create(staged.filter("outcome = 'row'")):
             return
         self._merge(staged.filter("outcome IN ('row', 'delete')"), keys, self._prepare_target(staged), kinds)
 

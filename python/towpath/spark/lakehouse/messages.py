@@ -75,12 +75,15 @@ def messages_of(events: DataFrame, messages: int, size: int) -> Messages:
     return MessagesInDriver(events) if is_small and hasattr(events, "toArrow") else MessagesOnWorkers(events)
 
 
-def in_driver(frame: DataFrame) -> DataFrame:
-    """The rows of a DataFrame in the memory of the driver."""
+def computed(frame: DataFrame, *, in_driver: bool) -> DataFrame:
+    """The rows of a DataFrame, which are computed once and held in the memory of the driver or of the workers.
+
+    Not by `persist`: Spark discards what is cached, and computes it again, when a table is written that its plan reads.
+    """
     # Spark 3.5 makes no DataFrame from Arrow.
-    if not hasattr(frame, "toArrow"):
-        return frame.persist()
-    return local_frame(frame.sparkSession, frame.toArrow(), frame.schema)
+    if in_driver and hasattr(frame, "toArrow"):
+        return local_frame(frame.sparkSession, frame.toArrow(), frame.schema)
+    return frame.localCheckpoint(eager=False)
 
 
 def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:

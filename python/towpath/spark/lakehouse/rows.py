@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from towpath.spark.lakehouse.changes import COLUMNS
 from towpath.spark.lakehouse.order import Kinds, is_newer, key_columns, newest_order, not_before
 from towpath.spark.lakehouse.sql import Sql, any_of, column, expressions, sql, string
 
@@ -48,12 +47,12 @@ def with_outcome(
         newest: The newest change of each key.
         keys: The columns of the key.
         known: The target's rows: their key as in `tombstone_key`, and their order value `known`.
-        tombstones: The target's tombstones.
+        tombstones: The target's tombstones that are `relevant`.
         kinds: What the order values may have.
     """
     expr = expressions(newest.sparkSession)
     found = newest if known is None else _with_known(newest, keys, known)
-    found = found if tombstones is None else _with_tombstones(found, newest, keys, tombstones, kinds)
+    found = found if tombstones is None else _with_tombstones(found, keys, tombstones, kinds)
     earlier = [Sql(name) for name in ("known", "gone") if name in found.columns]
     latest = not_before(_ORDER, *earlier) if earlier else _ORDER
     conditions = [
@@ -99,15 +98,12 @@ def _with_known(newest: DataFrame, keys: Sequence[str], known: DataFrame) -> Dat
     return joined.withColumn("is_known", expr("found IS NOT NULL")).drop("found", *names)
 
 
-def _with_tombstones(
-    changes: DataFrame, newest: DataFrame, keys: Sequence[str], tombstones: DataFrame, kinds: Kinds
-) -> DataFrame:
+def _with_tombstones(changes: DataFrame, keys: Sequence[str], tombstones: DataFrame, kinds: Kinds) -> DataFrame:
     from pyspark.sql import functions as f
 
     expr = expressions(changes.sparkSession)
     names = [tombstone_key(number) for number, _ in enumerate(keys)]
-    of_keys = tombstones.filter("NOT truncated").join(newest.select(COLUMNS), expr(_same_key(keys)), "left_semi")
-    gone = of_keys.groupBy(*names).agg(expr(newest_order(kinds)).alias("gone"))
+    gone = tombstones.filter("NOT truncated").groupBy(*names).agg(expr(newest_order(kinds)).alias("gone"))
     truncates = tombstones.filter("truncated").agg(expr("collect_list(`order`)").alias("truncates"))
     joined = changes.join(gone, expr(_same_key(keys)), "left").drop(*names)
     if "is_known" not in joined.columns:
@@ -116,9 +112,16 @@ def _with_tombstones(
 
 
 def relevant(tombstones: DataFrame, newest: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The tombstones of truncates, and of the keys of changes."""
-    same = expressions(newest.sparkSession)(sql("truncated OR {same}", same=_same_key(keys)))
-    return tombstones.join(newest.select(COLUMNS), same, "left_semi")
+    """The tombstones of the keys of changes, and of truncates, whose key is null."""
+    spark = newest.sparkSession
+    wanted = [f"wanted_{tombstone_key(number)}" for number, _ in enumerate(keys)]
+    named = zip(key_columns(keys), wanted, strict=True)
+    of_changes = [sql("{key} AS {name}", key=key, name=Sql(name)) for key, name in named]
+    of_truncates = [sql("NULL AS {name}", name=Sql(name)) for name in wanted]
+    found = newest.selectExpr(*of_changes).union(spark.range(1).selectExpr(*of_truncates))
+    # Equality of each column, so that Spark can join by hash.
+    same = " AND ".join(f"{name} <=> {tombstone_key(number)}" for number, name in enumerate(wanted))
+    return tombstones.join(found, expressions(spark)(same), "left_semi")
 
 
 def _same_key(keys: Sequence[str]) -> Sql:
