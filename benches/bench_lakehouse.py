@@ -1,12 +1,10 @@
 """`replicate` beside what is usually written by hand: from_json, a window for the newest change of each key, MERGE.
 
-    make jars && python benches/bench_lakehouse.py hot 200000 50000     one table: so many changes of so many keys
-    python benches/bench_lakehouse.py tables 20 20                     so many tables, so many changes of each in a batch
-    python benches/bench_lakehouse.py tables 8 10 --partitions 64      a topic of so many partitions for each table
+    make jars && python benches/bench_lakehouse.py hot "20 tables"      these shapes; without a name all but the large ones
 
-Wall time, in one Spark of two cores, from a broker of its own. The recipe merges four tables at the same time, orders by
-offset, and keeps neither deleted keys nor what it cannot decode: it is the cheaper job. Both ways run once over a small
-topic before. At the end the tables of both have to be equal.
+Wall time, and CPU time of the driver, its JVM and its Python workers, in one Spark of two cores; a broker is on the same
+machine. The recipe merges four tables at the same time, orders by offset, and keeps neither deleted keys nor what it cannot
+decode: it does less. Both ways run once over a small topic before. After each shape the tables of both have to be equal.
 """
 
 import argparse
@@ -17,10 +15,12 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
+import psutil
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
@@ -38,6 +38,32 @@ COLUMNS = {
     "weight": ("double", "double"),
 }
 MESSAGE = f"type string, `table` string, data array<struct<{', '.join(f'{name}: string' for name in COLUMNS)}>>"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A topic of several tables, or one for each table, that is read in batches."""
+
+    tables: int
+    changes: int
+    """Of each table."""
+    keys: int
+    """Of each table."""
+    batches: int
+    partitions: int = 1
+    """More than one: each table has a topic of its own."""
+    is_large: bool = False
+
+
+SHAPES = {
+    "hot": Shape(1, 200_000, 50_000, 4, 4),
+    "million": Shape(1, 1_000_000, 200_000, 4, 4, is_large=True),
+    "20 tables": Shape(20, 40, 20, 2),
+    "8 tables": Shape(8, 20, 10, 2),
+    "8 topics": Shape(8, 20, 10, 2, 64),
+    "100 tables": Shape(100, 20, 10, 2, is_large=True),
+    "500 tables": Shape(500, 20, 10, 2, is_large=True),
+}
 TYPES = {name: mysql for name, (mysql, _) in COLUMNS.items()}
 THREADS = 4
 
@@ -113,19 +139,33 @@ def with_towpath(messages, lake, checkpoint):
 WAYS = {"towpath": with_towpath, "recipe": recipe}
 
 
+def cpu_seconds(broker):
+    """Of this process, its JVM and its Python workers; not of the broker."""
+    total = 0.0
+    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+        try:
+            if process.pid != broker:
+                times = process.cpu_times()
+                total += times.user + times.system
+        except psutil.NoSuchProcess:
+            continue
+    return total
+
+
 def measure(spark, kafka, topics, limit, folder):
     """Seconds of each way, and of each of its batches."""
     measured = {}
     for name, way in WAYS.items():
         source = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": ",".join(topics)}
         source |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(limit)}
-        began = time.monotonic()
+        began, cpu = time.monotonic(), cpu_seconds(kafka.pid)
         query = way(
             spark.readStream.format("kafka").options(**source).load(), f"{folder}/{name}", f"{folder}/of-{name}"
         )
         query.awaitTermination()
         batches = [one["durationMs"]["triggerExecution"] / 1000 for one in query.recentProgress if one["numInputRows"]]
-        measured[name] = {"seconds": time.monotonic() - began, "batches": batches}
+        wall, cpu = time.monotonic() - began, cpu_seconds(kafka.pid) - cpu
+        measured[name] = {"wall": wall, "cpu": cpu, "batches": batches}
     return measured
 
 
@@ -137,45 +177,53 @@ def verify(spark, tables, folder):
         assert found[0].count() > 0, f"{table} is empty"
 
 
-def fill(kafka, prefix, counts, partitions):
-    """One topic for all tables, their changes in turns; or a topic of several partitions for each."""
-    sources = {
-        table: changes(table, count, keys, number) for number, (table, (count, keys)) in enumerate(counts.items())
-    }
-    if len(counts) == 1 or partitions > 1:
-        for table, source in sources.items():
-            kafka.create_topic(f"{prefix}-{table}", partitions)
-            kafka.produce(f"{prefix}-{table}", [(None, value, key % partitions) for key, value in source])
-        return [f"{prefix}-{table}" for table in sources]
+def fill(kafka, prefix, shape):
+    """One topic for all tables, their changes in turns; or a topic of several partitions for each. Returns the topics."""
+    tables = [f"t{number:03}" for number in range(shape.tables)]
+    sources = [changes(table, shape.changes, shape.keys, number) for number, table in enumerate(tables)]
+    if shape.partitions > 1:
+        topics = [f"{prefix}-{table}" for table in tables]
+        for topic, source in zip(topics, sources, strict=True):
+            kafka.create_topic(topic, shape.partitions)
+            kafka.produce(topic, ((None, value, key % shape.partitions) for key, value in source))
+        return topics
     kafka.create_topic(prefix, 1)
-    in_turns = zip(*sources.values(), strict=True)
-    kafka.produce(prefix, [(None, value, 0) for values in in_turns for _, value in values])
+    in_turns = zip(*sources, strict=True)
+    kafka.produce(prefix, ((None, value, 0) for values in in_turns for _, value in values))
     return [prefix]
+
+
+def run(spark, kafka, name, shape, folder):
+    """What both ways take for a shape."""
+    prefix = name.replace(" ", "-")
+    topics = fill(kafka, prefix, shape)
+    limit = -(-shape.tables * shape.changes // shape.batches)
+    measured = measure(spark, kafka, topics, limit, f"{folder}/{prefix}")
+    verify(spark, [f"t{number:03}" for number in range(0, shape.tables, 10)], f"{folder}/{prefix}")
+    ratios = {what: measured["towpath"][what] / measured["recipe"][what] for what in ("wall", "cpu")}
+    print(f"{name}: {ratios['wall']:.2f} of the recipe's wall time, {ratios['cpu']:.2f} of its CPU time: {measured}")
+    return measured
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shape", choices=["hot", "tables"])
-    parser.add_argument("size", type=int, help="changes, or tables")
-    parser.add_argument("each", type=int, help="keys, or changes of a table in a batch")
-    parser.add_argument("--partitions", type=int)
+    usual = [name for name, shape in SHAPES.items() if not shape.is_large]
+    parser.add_argument("shapes", nargs="*", metavar="shape", help=", ".join(SHAPES))
+    parser.add_argument("--all", action="store_true", help="the large shapes too, which take half an hour")
+    parser.add_argument("--json", type=Path, help="a file for the figures")
     arguments = parser.parse_args()
-    if arguments.shape == "hot":
-        counts, limit = {"hot": (arguments.size, arguments.each)}, -(-arguments.size // 4)
-    else:
-        counts = {f"t{number:03}": (2 * arguments.each, arguments.each) for number in range(arguments.size)}
-        limit = arguments.size * arguments.each
-    partitions = arguments.partitions or (4 if arguments.shape == "hot" else 1)
+    if unknown := set(arguments.shapes) - set(SHAPES):
+        parser.error(f"no such shape: {', '.join(unknown)}; there are {', '.join(SHAPES)}")
+    shapes = list(SHAPES) if arguments.all else arguments.shapes or usual
     folder = tempfile.mkdtemp(prefix="towpath-bench-")
     with KafkaBroker() as kafka:
         spark = lake_session(Path(folder) / "warehouse", {"spark.sql.shuffle.partitions": "8"})
-        measure(spark, kafka, fill(kafka, "warm", {"warm": (200, 100)}, 1), 1000, f"{folder}/warm")
-        measured = measure(spark, kafka, fill(kafka, "measured", counts, partitions), limit, folder)
-        verify(spark, counts, folder)
+        measure(spark, kafka, fill(kafka, "warm", Shape(1, 200, 100, 1)), 1000, f"{folder}/warm")
+        measured = {name: run(spark, kafka, name, SHAPES[name], folder) for name in shapes}
         spark.stop()
     shutil.rmtree(folder, ignore_errors=True)
-    ratio = measured["towpath"]["seconds"] / measured["recipe"]["seconds"]
-    print(json.dumps({**measured, "towpath / recipe": round(ratio, 2)}, indent=1))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(measured))
 
 
 if __name__ == "__main__":

@@ -275,10 +275,28 @@ def source_part(arguments):
 
 def kafka_part(arguments):
     """A topic of a broker on this machine, with a Spark that has a Kafka source."""
+    need_kafka()
+    return spark_figures(KAFKA_PYTHON, "bench_kafka.py", "kafka", arguments)
+
+
+def lakehouse_part(arguments):
+    """`replicate` and what people write by hand, from Kafka to Delta. Each shape runs once, as it takes minutes."""
+    report = corpus.CACHE / "lakehouse.json"
+    need_kafka()
+    corpus.CACHE.mkdir(exist_ok=True)
+    run([KAFKA_PYTHON, BENCHES / "bench_lakehouse.py", "--all", "--json", report], stdout=sys.stderr)
+    return {
+        f"lakehouse {shape} {what} {way}": [figures[what]]
+        for shape, ways in json.loads(report.read_text()).items()
+        for way, figures in ways.items()
+        for what in ("wall", "cpu")
+    }
+
+
+def need_kafka():
     for needed, made in ((KAFKA_PYTHON, "make bench"), (ROOT / "target/jars/kafka/fetched", "make jars")):
         if not needed.exists():
             raise Missing(f"{needed.relative_to(ROOT)}, which `{made}` makes")
-    return spark_figures(KAFKA_PYTHON, "bench_kafka.py", "kafka", arguments)
 
 
 def spark_figures(python, program, prefix, arguments):
@@ -304,6 +322,7 @@ PARTS = {
     "spark": spark_part,
     "source": source_part,
     "kafka": kafka_part,
+    "lakehouse": lakehouse_part,
 }
 # What other work on the machine does not change.
 COUNTED = {"instructions", "fallback", "memory"}

@@ -265,4 +265,30 @@ SPARK = [
     ),
 ]
 
-ROWS = [*RUST, *PYTHON, *JVM, *INSTRUCTIONS, *FALLBACK, *MEMORY, *SCALING, *SPARK]
+
+def replicated(shape, what="wall", must=None, goal=None):
+    title = f"replicate, {shape}, {what}: times"
+    names = (f"lakehouse {shape} {what} {way}" for way in ("towpath", "recipe"))
+    return Row(f"{title} the recipe", *names, must, goal, True, "s")
+
+
+LAKEHOUSE = [
+    replicated("hot", must=1.0, goal=0.7),
+    replicated("hot", "cpu"),
+    replicated("million"),
+    replicated("20 tables", must=1.0),
+    replicated("20 tables", "cpu"),
+    Row(
+        "replicate, wall, 8 topics of 64 partitions: times 8 tables in one partition",
+        "lakehouse 8 topics wall towpath",
+        "lakehouse 8 tables wall towpath",
+        1.3,
+        None,
+        True,
+        "s",
+    ),
+    replicated("8 topics"),
+    replicated("100 tables"),
+    replicated("500 tables"),
+]
+ROWS = [*RUST, *PYTHON, *JVM, *INSTRUCTIONS, *FALLBACK, *MEMORY, *SCALING, *SPARK, *LAKEHOUSE]

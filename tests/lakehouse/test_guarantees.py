@@ -7,7 +7,8 @@ import pytest
 import towpath
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
-from towpath.spark.lakehouse.retries import is_conflict, with_retries
+from towpath.spark.lakehouse.messages import computed
+from towpath.spark.lakehouse.retries import is_conflict, is_lost, with_retries
 
 
 @pytest.fixture
@@ -233,3 +234,19 @@ def test_conflicts_are_retried_and_other_errors_are_not():
     assert not is_conflict(ValueError("no such column"))
     with pytest.raises(ValueError, match="no such column"):
         with_retries(lambda: (_ for _ in ()).throw(ValueError("no such column")))
+
+
+def test_rows_that_a_worker_held_are_computed_again_when_it_ended(spark):
+    attempts = []
+
+    def count():
+        attempts.append(1)
+        frame = computed(spark.range(5), in_driver=False)
+        frame.count()
+        if len(attempts) < 3:  # what the end of a worker does
+            for number in spark._jsc.sc().getPersistentRDDs().keySet().mkString(" ").split():
+                spark._jsc.sc().unpersistRDD(int(number), True)
+        return frame.count()
+
+    assert with_retries(count, is_lost) == 5
+    assert len(attempts) == 3

@@ -6,6 +6,7 @@ import pytest
 
 import towpath
 from spark_rows import of_spark
+from towpath.spark.lakehouse.rows import relevant
 
 SCHEMA = "id bigint, name string"
 
@@ -77,8 +78,26 @@ def test_what_arrives_again_changes_nothing(lake, source):
     assert lake.names() == {9: "c"}
     # The inserts of keys that were deleted later, alone, and then all changes again in one batch.
     lake.apply(*first)
-    lake.apply(*first, *second, *first)
+    status = f"{lake.target}_status"
+    lake.apply(*first, *second, *first, status=status)
     assert lake.names() == {9: "c"}
+    [row] = of_spark(lake.read(status).collect())
+    assert (row["table"], row["state"]) == (lake.target, "ok")
+    assert (row["applied"], row["ignored_as_old"], row["dead_letters"]) == (0, 3, 0)
+
+
+def test_tombstones_are_found_by_hash(spark):
+    """A comparison of all tombstones with all changes would take the time of their product."""
+    tombstones = spark.createDataFrame(
+        [(1, "a", False), (1, "b", False), (2, "a", False), (None, None, True)],
+        "k0 bigint, k1 string, truncated boolean",
+    )
+    newest = spark.sql("SELECT named_struct('id', id, 'name', 'a') AS columns FROM range(1, 4)")
+    found = relevant(tombstones, newest, ["id", "name"])
+    assert sorted(map(tuple, found.collect()), key=str) == [(1, "a", False), (2, "a", False), (None, None, True)]
+    plan = found._jdf.queryExecution().executedPlan().toString()
+    assert "NestedLoop" not in plan
+    assert "Cartesian" not in plan
 
 
 def test_a_deleted_key_comes_back_by_a_later_insert(lake, source):

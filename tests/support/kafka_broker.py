@@ -78,6 +78,11 @@ class KafkaBroker:
         """The bootstrap address: host and port."""
         return f"127.0.0.1:{self._port}"
 
+    @property
+    def pid(self) -> int | None:
+        """The broker's process, if it runs."""
+        return self._server.pid if self._server else None
+
     def start(self) -> "KafkaBroker":
         """Start it and wait until it answers."""
         folder = Path(self._folder.name)

@@ -74,7 +74,9 @@ ENVELOPE = frozenset(
 _KAFKA = frozenset([*MESSAGE, "timestampType", "headers"])
 _NOT_OF_TABLE = ENVELOPE | _KAFKA | {f"_{name}" for name in _KAFKA}
 
-_INDEX = "_message"
+INDEX = "_message"
+"""The column that a decoder copies to the rows: the index of their message. Copying the message would be expensive."""
+
 _FIELDS = [
     "_op",
     "_event_time",
@@ -115,7 +117,7 @@ class ChangeDecoder:
         from towpath.decoder import Decoder
 
         # MySQL compares the names of columns without case.
-        settings = {"case_sensitive": False, **options, "layout": "upsert", "keep": {_INDEX: pa.int64()}, "key": "key"}
+        settings = {"case_sensitive": False, **options, "layout": "upsert", "keep": {INDEX: pa.int64()}, "key": "key"}
         self._decoder = Decoder(dialect, schema, row_column=COLUMNS, fields=_FIELDS, **settings)
         self._declarations = Decoder(
             dialect, schema, row_column=COLUMNS, fields=["_missing_columns", "_column_types"], **settings
@@ -130,13 +132,12 @@ class ChangeDecoder:
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The changes in messages, which have the columns of `MESSAGE`, in batches of bounded size."""
-        # The decoder copies the message's index to its rows; copying the message would be expensive.
-        indexed = messages.append_column(_INDEX, pa.array(range(len(messages)), pa.int64()))
+        indexed = with_index(messages)
         for rows in self._decoder.decode_batches(indexed):
             yield self._changes(indexed, by_name(rows))
 
     def _changes(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.RecordBatch:
-        index = rows[_INDEX]
+        index = rows[INDEX]
         partial = self._partial(messages, rows)
         key_only = _key_only(rows["_source"])
         needs_message = pc.or_(pc.or_(partial, key_only), pc.is_valid(rows["_error"]))
@@ -166,11 +167,16 @@ class ChangeDecoder:
         if not pc.any(partial).as_py():
             return partial
         # The rows are those of consecutive messages; a message's rows are never divided.
-        first, last = rows[_INDEX][0].as_py(), rows[_INDEX][-1].as_py()
+        first, last = rows[INDEX][0].as_py(), rows[INDEX][-1].as_py()
         found = by_name(self._declarations.decode(messages.slice(first, last - first + 1)))
         declared = zip(found["_missing_columns"].to_pylist(), found["_column_types"].to_pylist(), strict=True)
         incomplete = pa.array([_is_incomplete(missing, types) for missing, types in declared], pa.bool_())
         return pc.and_(partial, incomplete)
+
+
+def with_index(messages: pa.RecordBatch) -> pa.RecordBatch:
+    """Messages with the column `INDEX`."""
+    return messages.append_column(INDEX, pa.array(range(len(messages)), pa.int64()))
 
 
 def by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath.archives import drop_spark_importers
-from towpath.spark.lakehouse.changes import ERROR, MESSAGE, SOURCE, by_name
+from towpath.spark.lakehouse.changes import ERROR, INDEX, MESSAGE, SOURCE, by_name, with_index
 from towpath.spark.metrics import count_and_observe
 from towpath.spark.types import struct_type
 
@@ -43,7 +43,6 @@ _FIELDS = [
     "row",
     "error",
 ]
-_INDEX = "_message"
 _SOURCE = {**SOURCE, "operation": pa.string(), "watermark_ts": pa.int64()}
 
 EVENT = pa.schema(
@@ -93,7 +92,7 @@ def read_envelopes(messages: DataFrame, dialect: str, metrics: str | None, **opt
 
     from towpath.decoder import Decoder
 
-    decoder = Decoder(dialect, fields=_FIELDS, keep={_INDEX: pa.int64()}, key="key", **options)
+    decoder = Decoder(dialect, fields=_FIELDS, keep={INDEX: pa.int64()}, key="key", **options)
     missing = [name for name in MESSAGE if name not in (*messages.columns, "key", "timestamp")]
     if missing:
         raise ValueError(f"the DataFrame lacks Kafka's columns {', '.join(missing)}")
@@ -135,9 +134,7 @@ class EnvelopeDecoder:
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """One row for each table that a message changes, and for each of its events that changes no row."""
-        # The decoder copies the message's index to its rows; copying the message would be expensive.
-        indices = pa.array(range(len(messages)), pa.int64())
-        for decoded in self._decoder.decode_batches(messages.append_column(_INDEX, indices)):
+        for decoded in self._decoder.decode_batches(with_index(messages)):
             yield _events(decoded, messages)
 
 
@@ -150,7 +147,7 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
     kinds = kinds.take(firsts)
     is_change = pc.equal(kinds, CHANGE)
     source = events.column("source")
-    kept = messages.take(events.column(_INDEX))
+    kept = messages.take(events.column(INDEX))
     declared, declarations = _declarations(events, types, is_change)
     columns = {
         **by_name(events),
@@ -196,7 +193,7 @@ def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Ar
     changes = pc.equal(kinds, CHANGE).fill_null(False)
     indices = pa.array(range(len(events)), pa.int64())
     keys = ["message", "database", "table"]
-    rows = pa.table([events.column(name) for name in (_INDEX, "database", "table")] + [indices], [*keys, "row"])
+    rows = pa.table([events.column(name) for name in (INDEX, "database", "table")] + [indices], [*keys, "row"])
     groups = rows.filter(changes).group_by(keys, use_threads=False).aggregate([("row", "min_max"), ("row", "count")])
     others = indices.filter(pc.and_(pc.invert(changes), pc.is_valid(kinds)))
     bounds = groups["row_min_max"].combine_chunks()

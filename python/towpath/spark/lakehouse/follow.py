@@ -13,7 +13,7 @@ import pyarrow as pa
 from towpath.spark.lakehouse.declarations import storable
 from towpath.spark.lakehouse.order import is_newer
 from towpath.spark.lakehouse.ordered_statements import Place, Statement
-from towpath.spark.lakehouse.sql import column, execute, merge, properties, sql, table
+from towpath.spark.lakehouse.sql import column, merge, sql
 from towpath.spark.lakehouse.statements import (
     AddColumn,
     ChangeColumn,
@@ -33,6 +33,7 @@ from towpath.spark.lakehouse.tables import (
     is_setting,
     order_column,
     rename_column,
+    replace_with,
     schema_of,
     set_properties,
     table_properties,
@@ -247,9 +248,7 @@ class Follower:
         if not self.follows:
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
         kept = {name: text for name, text in table_properties(self.spark, source).items() if is_setting(name)}
-        settings = properties({**kept, _LAST: str(place)})
-        template = "CREATE OR REPLACE TABLE {target} USING delta TBLPROPERTIES ({settings}) AS SELECT * FROM {source}"
-        execute(self.spark, sql(template, target=table(target), settings=settings, source=table(source)))
+        replace_with(self.spark, target, source, {**kept, _LAST: str(place)})
         self.changed(target)
         return None
 

@@ -33,6 +33,7 @@ from towpath.spark.lakehouse.rows import (
     with_outcome,
 )
 from towpath.spark.lakehouse.sql import Sql, column, comma_separated, execute, merge, sql, string, table
+from towpath.spark.lakehouse.status import TableStatus, write_status
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append,
@@ -70,6 +71,7 @@ def apply_changes(
     keys: Sequence[str] | None = None,
     *,
     dead_letters: str | None = None,
+    status: str | None = None,
     evolve: bool = True,
     forget_after: str = "7 days",
     table_properties: Mapping[str, str] | None = None,
@@ -91,6 +93,8 @@ def apply_changes(
             `_primary_key`.
         dead_letters: Name or path of the table for rows that could not be decoded: the message, its topic,
             partition, offset and timestamp, and the reason. Without it the first such row is an error.
+        status: Name or path of the table with the state of each target, as for `replicate`. Its row for this target has
+            no database, and the target as the table.
         evolve: Whether columns may be added to the target, and types widened.
         forget_after: How long deleted keys are remembered, as an SQL interval. A message that is replayed
             later than this could restore a deleted row.
@@ -113,6 +117,7 @@ def apply_changes(
         target,
         keys,
         dead_letters=dead_letters,
+        status=status,
         evolve=evolve,
         forget_after=forget_after,
         table_properties=table_properties,
@@ -127,6 +132,7 @@ def applier(
     keys: Sequence[str] | None = None,
     *,
     dead_letters: str | None = None,
+    status: str | None = None,
     evolve: bool = True,
     forget_after: str = "7 days",
     table_properties: Mapping[str, str] | None = None,
@@ -137,7 +143,7 @@ def applier(
     if isinstance(keys, str):
         raise ValueError(f"keys: expected a sequence of column names, not the text {keys!r}")
     settings = TableSettings(dict(table_properties or {}), tuple(cluster_by), optimize_every, evolve, forget_after)
-    return Applier(target, list(keys or ()), Aside(dead_letters) if dead_letters else None, settings)
+    return Applier(target, list(keys or ()), Aside(dead_letters) if dead_letters else None, settings, status)
 
 
 def for_each_batch(
@@ -190,7 +196,12 @@ class Applier:
     """Applies the changes of one table; a function for `foreachBatch`."""
 
     def __init__(
-        self, target: str, keys: list[str], dead_letters: Aside | None, settings: TableSettings | None = None
+        self,
+        target: str,
+        keys: list[str],
+        dead_letters: Aside | None,
+        settings: TableSettings | None = None,
+        status: str | None = None,
     ) -> None:
         self._target = target
         self._tombstones = companion(target, "tombstones")
@@ -198,6 +209,7 @@ class Applier:
         self._dead_letters = dead_letters
         self._origin = Origin(target=target)
         self._settings = settings or TableSettings()
+        self._status = status
         self._schemas: dict[str, StructType | None] = {}
         self._size: int | None = None
         self._forgot_at: float | None = None
@@ -221,6 +233,9 @@ class Applier:
             self.last = self.apply(changes, keys, Hints(), batch_id)
         finally:
             changes.unpersist()
+        if self._status:
+            status = TableStatus.of(None, self._target, self._target, self.last)
+            write_status(batch.sparkSession, self._status, [status], batch_id)
 
     def apply(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         """Apply a frame of changes."""

@@ -11,7 +11,7 @@ from towpath.spark.lakehouse.aside import Aside
 from towpath.spark.lakehouse.batches import Replicator
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.order import ORDER_TYPE
-from towpath.spark.lakehouse.sql import Sql, column, comma_separated, execute, properties, sql, table
+from towpath.spark.lakehouse.sql import Sql, column, execute, sql, table
 from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, read_stale, set_ok, write_status
 from towpath.spark.lakehouse.tables import (
     TableSettings,
@@ -19,6 +19,7 @@ from towpath.spark.lakehouse.tables import (
     create_with,
     free_name,
     is_setting,
+    replace_with,
     schema_of,
     table_properties,
 )
@@ -140,11 +141,7 @@ def _replace(spark: SparkSession, target: str, beside: str) -> None:
     exists = schema_of(spark, target) is not None
     both = [table_properties(spark, name) for name in ([target, beside] if exists else [beside])]
     settings = {name: text for one in both for name, text in one.items() if is_setting(name)}
-    template = (
-        "CREATE OR REPLACE TABLE {target} USING delta {cluster} TBLPROPERTIES ({settings}) AS SELECT * FROM {source}"
-    )
-    values = {"settings": properties(settings), "source": table(beside)}
-    execute(spark, sql(template, target=table(target), cluster=_clustering(spark, target, exists=exists), **values))
+    replace_with(spark, target, beside, settings, _clustering(spark, target) if exists else ())
     found, own = companion(beside, "tombstones"), companion(target, "tombstones")
     if schema_of(spark, found) is None:
         return
@@ -153,11 +150,10 @@ def _replace(spark: SparkSession, target: str, beside: str) -> None:
         append(spark, own, tombstones)
 
 
-def _clustering(spark: SparkSession, target: str, *, exists: bool) -> Sql:
-    """The clause with the columns by which a target is clustered."""
-    detail = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).first() if exists else None
-    names = comma_separated(map(column, detail["clusteringColumns"] or ())) if detail else Sql("")
-    return sql("CLUSTER BY ({names})", names=names) if names else Sql("")
+def _clustering(spark: SparkSession, target: str) -> Sequence[str]:
+    """The columns by which a target is clustered."""
+    detail = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).first()
+    return detail["clusteringColumns"] or () if detail else ()
 
 
 def _parts(name: str) -> tuple[str, str]:

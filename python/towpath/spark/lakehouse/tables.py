@@ -161,12 +161,33 @@ def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: Tab
     return True
 
 
+def replace_with(
+    spark: SparkSession, target: str, source: str, settings: Mapping[str, str], cluster_by: Sequence[str] = ()
+) -> None:
+    """Replace a table by the rows of another one, in one transaction. It is created if it does not exist.
+
+    Args:
+        spark: The session.
+        target: The table that is replaced.
+        source: The table with the rows.
+        settings: Properties of the new table.
+        cluster_by: Columns by which the new table is clustered.
+    """
+    template = "CREATE OR REPLACE TABLE {target} {clauses} AS SELECT * FROM {source}"
+    clauses = _clauses(settings, cluster_by)
+    execute(spark, sql(template, target=table(target), clauses=clauses, source=table(source)))
+
+
 def _creation(settings: TableSettings) -> Sql:
-    cluster = sql("CLUSTER BY ({columns}) ", columns=comma_separated(map(column, settings.cluster_by)))
+    return _clauses({**_PROPERTIES, **_OF_NEW_TABLES, **settings.properties}, settings.cluster_by)
+
+
+def _clauses(settings: Mapping[str, str], cluster_by: Sequence[str]) -> Sql:
+    cluster = sql("CLUSTER BY ({columns}) ", columns=comma_separated(map(column, cluster_by)))
     return sql(
         "USING delta {cluster}TBLPROPERTIES ({properties})",
-        cluster=cluster if settings.cluster_by else Sql(""),
-        properties=properties({**_PROPERTIES, **_OF_NEW_TABLES, **settings.properties}),
+        cluster=cluster if cluster_by else Sql(""),
+        properties=properties(settings),
     )
 
 
