@@ -47,17 +47,24 @@ _ROWS_PER_TASK = 50_000
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
 
-# Compiling the code of a small job takes longer than to interpret its plan.
-_FOR_SMALL_JOBS = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    # A file of a small table is written again sooner than rows in it are marked as deleted, and does not pile up.
-    "spark.databricks.delta.merge.deletionVectors.persistent": "false",
-}
+_SMALL, _REWRITING, _MARKING = "small", "rewriting", "marking"
+"""The kinds of a table's jobs: one task; several tasks that rewrite files, or that mark rows in them as deleted."""
+
 # What is merged has been computed already, and is the same each time it is read.
-_FOR_ALL_JOBS = {"spark.databricks.delta.merge.materializeSource": "none"}
+_MARK = {"spark.databricks.delta.merge.materializeSource": "none"}
+_REWRITE = {**_MARK, "spark.databricks.delta.merge.deletionVectors.persistent": "false"}
+_SETTINGS = {
+    # Compiling the code of a small job takes longer than to interpret its plan.
+    _SMALL: {
+        **_REWRITE,
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+    },
+    _REWRITING: _REWRITE,
+    _MARKING: _MARK,
+}
 _SOURCE = "towpath.source"
 """A property of a target: the table that it was created for."""
 
@@ -179,7 +186,7 @@ class Replicator:
         return self.appliers.setdefault(target, Applier(target, [], self.dead_letters))
 
     def _side_by_side(self, events: DataFrame, tables: list[SourceTable], batch_id: int) -> list[_Result]:
-        """Apply tables at the same time: first those whose jobs need one task only."""
+        """Apply tables at the same time, those with jobs of one kind after those with another one."""
         if not tables:
             return []
         spark = events.sparkSession
@@ -189,25 +196,29 @@ class Replicator:
             self._known_watermarks(spark),
             batch_id,
         )
-        found = in_parallel(spark, lambda one: self._is_small(spark, one), tables, self.parallelism)
-        is_small = dict(zip(tables, found, strict=True))
+        found = in_parallel(spark, partial(self._kind, spark), tables, self.parallelism)
+        kinds = dict(zip(tables, found, strict=True))
         results: list[_Result] = []
-        for small in (True, False):
-            of_size = [one for one in tables if is_small[one] == small]
-            apply = partial(self._guarded, replace(batch, is_small=small))
-            settings = {**_FOR_ALL_JOBS, **(_FOR_SMALL_JOBS if small else {})}
-            with session_settings(spark, settings if of_size else {}):
-                results += in_parallel(spark, apply, of_size, self.parallelism)
+        for kind, settings in _SETTINGS.items():
+            of_kind = [one for one in tables if kinds[one] == kind]
+            apply = partial(self._guarded, replace(batch, is_small=kind == _SMALL))
+            with session_settings(spark, settings if of_kind else {}):
+                results += in_parallel(spark, apply, of_kind, self.parallelism)
         return results
 
-    def _is_small(self, spark: SparkSession, table: SourceTable) -> bool:
-        """Whether one task can merge a table's changes."""
+    def _kind(self, spark: SparkSession, table: SourceTable) -> str:
+        """The kind of a table's jobs."""
         try:
             target = self.targets(table.database, table.name, table.topic)
             size = self._applier(target).size(spark) if target else 0
         except Exception:  # it is raised again where the table is applied
-            return True
-        return table.rows <= _MOST_ROWS and size is not None and size <= _MOST_BYTES
+            return _SMALL
+        if size is None:
+            return _MARKING
+        if table.rows <= _MOST_ROWS and size <= _MOST_BYTES:
+            return _SMALL
+        # A file that mostly consists of changed rows is rewritten sooner than they are marked, and does not pile up.
+        return _REWRITING if size <= table.size else _MARKING
 
     def _known_watermarks(self, spark: SparkSession) -> str | None:
         return self.watermarks if self.watermarks and schema_of(spark, self.watermarks) is not None else None

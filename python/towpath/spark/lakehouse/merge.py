@@ -285,9 +285,9 @@ class Applier:
     def _staged(self, changes: DataFrame, keys: list[str], hints: Hints) -> tuple[DataFrame, Applied]:
         """The changes of a batch with their outcomes, and how many there are of each."""
         known, tombstones = self._known(changes.sparkSession, keys)
-        # Each use of a Delta table and of the newest changes takes as long to plan as to execute.
-        newest = computed(newest_changes(changes, keys, hints.kinds, partial=hints.partial), in_driver=hints.is_small)
-        if tombstones is not None:
+        newest = newest_changes(changes, keys, hints.kinds, partial=hints.partial)
+        if tombstones is not None:  # then the newest changes are needed twice
+            newest = computed(newest, in_driver=hints.is_small)
             tombstones = computed(relevant(tombstones, newest, keys), in_driver=hints.is_small)
         staged = with_outcome(newest, keys, known, tombstones, hints.kinds)
         staged = computed(staged, in_driver=hints.is_small)
