@@ -1,6 +1,7 @@
 """The guarantees of docs/lakehouse.md on small batches: each test holds several of them, on tables of one batch."""
 
 import json
+from contextlib import ExitStack
 
 import pytest
 
@@ -241,12 +242,12 @@ def test_rows_that_a_worker_held_are_computed_again_when_it_ended(spark):
 
     def count():
         attempts.append(1)
-        frame = computed(spark.range(5), in_driver=False)
-        frame.count()
-        if len(attempts) < 3:  # what the end of a worker does
-            for number in spark._jsc.sc().getPersistentRDDs().keySet().mkString(" ").split():
-                spark._jsc.sc().unpersistRDD(int(number), True)
-        return frame.count()
+        with ExitStack() as held:
+            frame = computed(spark.range(5), held, in_driver=False)
+            frame.count()
+            if len(attempts) < 3:
+                held.close()  # frees what the workers hold, as their end does
+            return frame.count()
 
     assert with_retries(count, is_lost) == 5
     assert len(attempts) == 3

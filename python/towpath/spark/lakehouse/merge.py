@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -240,7 +241,7 @@ class Applier:
     def apply(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         """Apply a frame of changes."""
         try:
-            return with_retries(lambda: self._apply(changes, keys, hints, batch_id), is_lost)
+            return with_retries(lambda: self._apply_once(changes, keys, hints, batch_id), is_lost)
         except Exception:
             self._schemas.clear()  # somebody else may have changed the tables
             raise
@@ -263,16 +264,17 @@ class Applier:
             found = self._schemas[name] = schema_of(spark, name)
         return found
 
-    def _apply(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
+    def _apply_once(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         began = time.monotonic()
         ordered = with_order(changes)
         self._check_keys(ordered, keys)
-        staged, counted = self._staged(ordered, keys, hints)
-        if counted.counts.get(TRUNCATE):
-            self._truncate(staged.filter("outcome = 'truncate'"), ordered, keys)
-            staged, after = self._staged(ordered, keys, hints)
-            counted = replace(after, counts={**after.counts, TRUNCATE: counted.counts[TRUNCATE]})
-        self._write(staged, keys, counted.counts, hints.kinds)
+        with ExitStack() as held:
+            staged, counted = self._staged(ordered, keys, hints, held)
+            if counted.counts.get(TRUNCATE):
+                self._truncate(staged.filter("outcome = 'truncate'"), ordered, keys)
+                staged, after = self._staged(ordered, keys, hints, held)
+                counted = replace(after, counts={**after.counts, TRUNCATE: counted.counts[TRUNCATE]})
+            self._write(staged, keys, counted.counts, hints.kinds)
         self._maintain(changes.sparkSession, batch_id)
         return replace(counted, seconds=time.monotonic() - began)
 
@@ -282,19 +284,19 @@ class Applier:
         if missing:
             raise ValueError(f"{self._target}: the key's columns {missing} are not among the columns {columns}")
 
-    def _staged(self, changes: DataFrame, keys: list[str], hints: Hints) -> tuple[DataFrame, Applied]:
+    def _staged(self, changes: DataFrame, keys: list[str], hints: Hints, held: ExitStack) -> tuple[DataFrame, Applied]:
         """The changes of a batch with their outcomes, and how many there are of each."""
         known, tombstones = self._known(changes.sparkSession, keys)
         newest = newest_changes(changes, keys, hints.kinds, partial=hints.partial)
         if tombstones is not None:  # then the newest changes are needed twice
-            newest = computed(newest, in_driver=hints.is_small)
-            tombstones = computed(relevant(tombstones, newest, keys), in_driver=hints.is_small)
+            newest = computed(newest, held, in_driver=hints.is_small)
+            tombstones = computed(relevant(tombstones, newest, keys), held, in_driver=hints.is_small)
         staged = with_outcome(newest, keys, known, tombstones, hints.kinds)
-        staged = computed(staged, in_driver=hints.is_small)
+        staged = computed(staged, held, in_driver=hints.is_small)
         counted, has_partial = _counted(staged)
         if hints.partial or not has_partial:
             return staged, counted
-        return self._staged(changes, keys, replace(hints, partial=True))
+        return self._staged(changes, keys, replace(hints, partial=True), held)
 
     def _known(self, spark: SparkSession, keys: list[str]) -> tuple[DataFrame | None, DataFrame | None]:
         """The keys and order values of the target, and its tombstones."""

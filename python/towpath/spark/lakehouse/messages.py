@@ -6,7 +6,7 @@ A job on the workers costs about as much as decoding ten thousand messages does,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -75,15 +75,24 @@ def messages_of(events: DataFrame, messages: int, size: int) -> Messages:
     return MessagesInDriver(events) if is_small and hasattr(events, "toArrow") else MessagesOnWorkers(events)
 
 
-def computed(frame: DataFrame, *, in_driver: bool) -> DataFrame:
+def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame:
     """The rows of a DataFrame, which are computed once and held in the memory of the driver or of the workers.
 
     Not by `persist`: Spark discards what is cached, and computes it again, when a table is written that its plan reads.
+
+    Args:
+        frame: The DataFrame.
+        held: Its end frees the memory of the workers.
+        in_driver: Whether the driver holds the rows.
     """
     # Spark 3.5 makes no DataFrame from Arrow.
     if in_driver and hasattr(frame, "toArrow"):
         return local_frame(frame.sparkSession, frame.toArrow(), frame.schema)
-    return frame.localCheckpoint(eager=False)
+    rows = frame.localCheckpoint(eager=False)
+    plan = getattr(rows, "_jdf", None)
+    if plan is not None:  # On Connect the server frees the memory when the client has forgotten the DataFrame.
+        held.callback(plan.queryExecution().analyzed().rdd().unpersist, False)
+    return rows
 
 
 def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
