@@ -10,14 +10,18 @@ from typing import NoReturn
 
 from towpath import _towpath
 from towpath.cli.status import DECODE_ERRORS, EPILOG, FAILURE, INTERRUPTED, SUCCESS
-from towpath.cli.verbs import decode, detect, dialects, infer, report
+from towpath.cli.verbs import check, decode, detect, dialects, doctor, head, infer, report, tables
 
 VERBS = {
     "dialects": dialects,
     "detect": detect,
+    "tables": tables,
     "infer": infer,
+    "head": head,
+    "check": check,
     "decode": decode,
     "report": report,
+    "doctor": doctor,
 }
 """A module for each verb: `PURPOSE` is its help, `add_arguments` declares its arguments, `run` returns its status."""
 

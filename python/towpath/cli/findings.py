@@ -23,7 +23,7 @@ SAMPLE = 10_000
 """The first messages, in which tables and dialects are looked for when something is wrong."""
 EXAMPLES = 3
 """How many errors are shown."""
-_SHOWN = 200  # bytes of a message
+_SHOWN = 200  # characters of a message
 
 
 class Findings:
@@ -31,15 +31,17 @@ class Findings:
 
     Args:
         arguments: The arguments of the decoder.
+        most: How many errors are remembered.
     """
 
-    def __init__(self, arguments: dict[str, Any]) -> None:
+    def __init__(self, arguments: dict[str, Any], most: int = EXAMPLES) -> None:
         self.decoder = Decoder(**arguments)
         self.examples: list[str] = []
         """Where the first errors are, and what they are."""
-        self._arguments = arguments
+        self._arguments, self._most = arguments, most
         self._sample: list[Messages] = []
-        self._has_matched = False
+        self.has_matched = False
+        """Whether the filter let a row through."""
 
     def decode(self, inputs: Iterable[Messages]) -> Iterator[pa.RecordBatch]:
         """The rows.
@@ -53,12 +55,12 @@ class Findings:
             errors = self._errors()
             try:
                 for rows in self.decoder.decode_batches(messages.batch):
-                    self._has_matched = self._has_matched or _has_table(rows)
+                    self.has_matched = self.has_matched or _has_table(rows)
                     yield rows
             except _towpath.DecodeError as error:
                 raise located(error, messages.place(error.row)) from error
-            if self._errors() > errors and len(self.examples) < EXAMPLES:
-                self.examples += self._errors_of(messages)[: EXAMPLES - len(self.examples)]
+            if self._errors() > errors and len(self.examples) < self._most:
+                self.examples += self._errors_of(messages)[: self._most - len(self.examples)]
 
     def _errors(self) -> int:
         return sum(self.decoder.metrics["errors"].values())
@@ -83,17 +85,33 @@ class Findings:
             The exit status.
         """
         metrics = self.decoder.metrics
-        unmatched = metrics["filtered"] > 0 and not self._has_matched
-        warnings = [*_absent(metrics), *self._other_dialect(metrics), *(self._tables_seen() if unmatched else [])]
+        warnings = self.warnings()
         if as_json:
-            found = {**metrics, "examples": self.examples, "warnings": warnings}
-            print(json.dumps(found, ensure_ascii=False), file=sys.stderr)
+            print(json.dumps(self.found(), ensure_ascii=False), file=sys.stderr)
         else:
             examples = [f"error: {example}" for example in self.examples]
             print("\n".join([*_lines(metrics), *examples, *(f"warning: {one}" for one in warnings)]), file=sys.stderr)
+        return self.status(inputs)
+
+    def found(self) -> dict[str, Any]:
+        """The counts, with the examples of errors and the warnings, as `--json` prints them."""
+        return {**self.decoder.metrics, "examples": self.examples, "warnings": self.warnings()}
+
+    def warnings(self) -> list[str]:
+        """What is probably a mistake of the user."""
+        metrics = self.decoder.metrics
+        tables = self._tables_seen() if self.is_unmatched() else []
+        return [*_absent(metrics), *self._other_dialect(metrics), *tables]
+
+    def status(self, inputs: Inputs) -> int:
+        """The exit status."""
         if inputs.interrupted:
             return INTERRUPTED
-        return DECODE_ERRORS if any(metrics["errors"].values()) or unmatched else SUCCESS
+        return DECODE_ERRORS if self._errors() or self.is_unmatched() else SUCCESS
+
+    def is_unmatched(self) -> bool:
+        """Whether there are changes, and the filter let none through."""
+        return self.decoder.metrics["filtered"] > 0 and not self.has_matched
 
     def _other_dialect(self, metrics: Metrics) -> Iterator[str]:
         """What the messages look like, if they are not of the dialect that was named."""
@@ -141,8 +159,9 @@ def _has_table(rows: pa.RecordBatch) -> bool:
 
 
 def _shown(message: bytes | None) -> str:
-    text = " ".join((message or b"")[:_SHOWN].decode(errors="backslashreplace").split())
-    return text + "..." if len(message or b"") > _SHOWN else text
+    # A character has at most four bytes.
+    text = " ".join((message or b"")[: 4 * _SHOWN].decode(errors="backslashreplace").split())
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def _absent(metrics: Metrics) -> Iterator[str]:

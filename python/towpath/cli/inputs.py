@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -103,7 +104,9 @@ def _find(place: str, framing: str | None) -> Iterator[files.File]:
     if not place:
         raise ValueError("FILE: the name is empty")
     for file in files.find([place], framing="lines", compression="none"):
-        yield replace(file, framing=framing or _framing(file.path), compression=_file_compression(file))
+        is_relative = isinstance(file.filesystem, LocalFileSystem) and "://" not in place and not os.path.isabs(place)
+        name = os.path.relpath(file.path) if is_relative else file.name
+        yield replace(file, name=name, framing=framing or _framing(file.path), compression=_file_compression(file))
 
 
 def _framing(path: str) -> str:

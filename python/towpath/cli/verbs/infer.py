@@ -15,6 +15,7 @@ from towpath.cli.inputs import Inputs
 from towpath.cli.status import DECODE_ERRORS, SUCCESS
 from towpath.ddl import ddl
 from towpath.decoder import Decoder, infer_schema
+from towpath.literals import Dialect
 
 PURPOSE = "print a schema from the types that messages declare, one for each table"
 
@@ -74,7 +75,7 @@ def _tables(messages: pa.RecordBatch, parsed: argparse.Namespace, settings: dict
 
 
 def _inferred(
-    messages: pa.RecordBatch, tables: list[Table], dialect: str, settings: dict[str, Any]
+    messages: pa.RecordBatch, tables: list[Table], dialect: Dialect, settings: dict[str, Any]
 ) -> tuple[dict[str, str], list[str]]:
     """The DDL of each table, by its name, and why others have none."""
     found: dict[str, str] = {}
