@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from towpath._towpath import _Metrics
+    from towpath.literals import Compression, Dialect, Field, Layout, Missing, Mode, ZeroDate
     from towpath.schema_registry import SchemaRegistry
 
     class Metrics(_Metrics):
@@ -88,24 +89,24 @@ class Decoder(_towpath.Decoder):
 
     def __new__(
         cls,
-        dialect: str = "auto",
+        dialect: Dialect = "auto",
         schema: str | pa.Schema | StructType | None = None,
         *,
         database: str | None = None,
         table: str | None = None,
-        layout: str = "change",
-        fields: Sequence[str] | None = None,
+        layout: Layout = "change",
+        fields: Sequence[Field] | None = None,
         row_column: str | None = None,
         keep: Sequence[str] | Mapping[str, pa.DataType] = (),
         value: str = "value",
         key: str | None = None,
-        mode: str = "PERMISSIVE",
+        mode: Mode = "PERMISSIVE",
         time_zone: str = "UTC",
-        zero_date: str = "null",
+        zero_date: ZeroDate = "null",
         labels: Mapping[str, Sequence[str]] | None = None,
-        compression: str = "auto",
+        compression: Compression = "auto",
         case_sensitive: bool = True,
-        missing: str = "null",
+        missing: Missing = "null",
         lenient: bool = False,
         max_expansion: int = 256,
         claim_check: str | None = None,
@@ -309,7 +310,7 @@ def _slice(values: Any, start: int, stop: int | None) -> Any:
 
 def infer_schema(
     values: Any,
-    dialect: str = "auto",
+    dialect: Dialect = "auto",
     database: str | None = None,
     table: str | None = None,
     *,

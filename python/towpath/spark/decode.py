@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
     from pyspark.sql.types import StructField, StructType
 
+    from towpath.literals import Dialect
+
 
 def decode(
     df: DataFrame,
-    dialect: str = "auto",
+    dialect: Dialect = "auto",
     schema: str | pa.Schema | StructType | None = None,
     *,
     keep: Sequence[str] = (),
