@@ -15,9 +15,11 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 def test_the_ten_lines_print_what_they_decode(capsys):
     code = blocks("README.md")[0]
-    assert f"## Ten lines\n\n```python\n{code}```" in (ROOT / "README.md").read_text()
     run("README.md", code, {})
-    op, before, after = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out
+    shown = f"## Ten lines\n\n```python\n{code}```\n\nIt prints:\n\n```text\n{printed}```"
+    assert shown in (ROOT / "README.md").read_text()
+    op, before, after = printed.splitlines()
     assert op == "update"
     assert "Decimal('9.99')" in before
     assert "Decimal('12.50')" in after
