@@ -62,6 +62,11 @@ def test_a_column_that_no_row_carries_is_named_with_the_nearest_name(capture, ca
         "warning: no row has the column 'colour' of the schema",
     ]
     assert main(["report", "capture.jsonl", "--schema", "ID bigint"]) == 0
+    page = (capture.parent / "report.html").read_text()
+    assert (
+        "<strong>Warning:</strong> no row has the column &#x27;ID&#x27; of the schema; the messages have &#x27;id&#x27;"
+        in page
+    )
     assert warnings_of(capsys) == ["warning: no row has the column 'ID' of the schema; the messages have 'id'"]
     assert main(["decode", "capture.jsonl", "--schema", SCHEMA]) == 0
     assert warnings_of(capsys) == []

@@ -27,6 +27,6 @@ def run(parsed: argparse.Namespace) -> int:
     findings = Findings(decoder_arguments(parsed, fields=fields))
     read = inputs(parsed)
     check_output(parsed.output, read.paths, parsed.force)
-    write_report(findings.decode(read), parsed.output)
+    write_report(findings.decode(read), parsed.output, warnings=findings.warnings)
     print(parsed.output)
     return findings.finish(read, as_json=parsed.json)
