@@ -142,6 +142,24 @@ def test_other_framings_from_standard_input(name):
     assert run("decode", "-", "--framing", framing, input=content).stdout == wanted
 
 
+@pytest.mark.parametrize("framing", ["lines", "length-prefixed"])
+def test_long_messages_take_time_in_proportion(framing, tmp_path):
+    """A pipe has 64 KiB: were the message copied with each of these, 40 MB would take minutes."""
+    message = change(data=[{"id": "1", "note": "x" * 40_000_000}])
+    framed = message + b"\n" if framing == "lines" else len(message).to_bytes(4, "big") + message
+    ran = run("decode", "-", "--framing", framing, "--fields", "op", input=framed * 2)
+    assert ran.stdout == b'{"op": "insert"}\n' * 2
+
+
+def test_a_line_without_an_end_is_refused():
+    """It is not gathered until memory ends."""
+    program = f"cat /dev/zero | tr '\\0' x | {sys.executable} -m towpath decode -"
+    ran = subprocess.run(program, shell=True, capture_output=True, check=False, timeout=LONGEST)
+    assert ran.returncode == 2
+    [line] = ran.stderr.decode().splitlines()
+    assert line.startswith("towpath: standard input: byte 0: the line that begins here is longer than ")
+
+
 def test_input_that_ends_within_a_message_is_an_error():
     ran = run("decode", "-", "--framing", "length-prefixed", input=b"\0\0\0\x09abc", status=2)
     assert ran.stderr.decode().splitlines() == [

@@ -77,16 +77,22 @@ class StandardInput:
         """
         with self:
             blocks = self._blocks(live, compression_of)
-            rest, position, ended = b"", 0, False
+            pending, position, ended, enough = [b""], 0, False, BLOCK_BYTES
             while not ended:
                 block = next(blocks, b"")
-                ended, rest = not block, rest + block
+                ended = not block
                 if ended and self.interrupted:
                     return
-                if framing == "lines" and not ended and b"\n" not in block:
+                pending.append(block)
+                size = sum(map(len, pending))
+                may_be_complete = b"\n" in block if framing == "lines" else size < BLOCK_BYTES
+                if not (ended or may_be_complete or size >= enough):
                     continue
-                batch, used = _cut(rest, framing, position, ended)
-                rest, position = rest[used:], position + used
+                data = b"".join(pending)
+                batch, used = _cut(data, framing, position, ended)
+                # A message longer than a block is looked for again when twice as much has arrived.
+                enough = BLOCK_BYTES if used else 2 * max(size, BLOCK_BYTES)
+                pending, position = [data[used:]], position + used
                 if len(batch):
                     yield batch
 
