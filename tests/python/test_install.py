@@ -46,7 +46,7 @@ def bare(tmp_path_factory):
     environment = Environment(folder / "venv")
     if environment.pip("download", "--no-deps", "--dest", folder, "six").returncode:
         pytest.skip("no package index answers: nothing can be installed into a clean environment")
-    installed = environment.pip("install", WHEELS[-1])
+    installed = environment.pip("install", "--no-compile", WHEELS[-1])
     assert installed.returncode == 0, installed.stderr
     return environment
 
@@ -61,7 +61,7 @@ def test_the_command(bare):
     command = bare.python.parent / "towpath"
     decoded = bare.run(command, "decode", CAPTURE)
     assert decoded.returncode == 0, decoded.stderr
-    assert len(decoded.stdout.splitlines()) == len(CAPTURE.read_bytes().splitlines())
+    assert decoded.stdout.count("\n") == len(CAPTURE.read_bytes().splitlines())
 
 
 def test_without_pyspark_and_matplotlib_one_line_says_what_to_install(bare, tmp_path):
@@ -79,8 +79,8 @@ def test_without_pyspark_and_matplotlib_one_line_says_what_to_install(bare, tmp_
 @pytest.fixture(scope="module")
 def spark(bare):
     """The environment with the extra that the README names."""
-    assert 'pip install ".[spark]"' in blocks("README.md", "sh")[1]
-    installed = bare.pip("install", f"{WHEELS[-1]}[spark]")
+    assert any('pip install ".[spark]"' in code for code in blocks("README.md", "sh"))
+    installed = bare.pip("install", "--no-compile", f"{WHEELS[-1]}[spark]")
     assert installed.returncode == 0, installed.stderr
     return bare
 
@@ -98,6 +98,7 @@ df = spark.createDataFrame([(bytearray(message), 5)], "value binary, offset long
 
 
 def test_the_extra_spark_decodes_in_spark(spark):
+    assert spark.code("import pandas; print(pandas.__version__)").stdout.startswith("2."), "Spark 4.0 needs it"
     ran = spark.code(SESSION + block("README.md", "frame.select"))
     assert ran.returncode == 0, ran.stderr
     assert re.search(r"insert\|\s*7\|\s*12\.50\|\s*5\|", ran.stdout)

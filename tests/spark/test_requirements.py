@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pyspark
 import pytest
 
 import towpath
@@ -86,6 +87,13 @@ def test_a_worker_without_towpath(tmp_path):
 def test_a_worker_python_that_does_not_exist(tmp_path):
     [line] = errors_of(tmp_path / "absent")
     assert line.startswith(f"ValueError: Spark would start its workers with {tmp_path}/absent, which is no program")
+
+
+@pytest.mark.skipif(pyspark.__version__ >= "4.1", reason="mapInArrow of Spark 4.1 and later needs no pandas")
+def test_without_pandas(topic, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r'^\[PACKAGE_NOT_INSTALLED\] Pandas [^\n]* pip install "towpath\[spark\]"'):
+        towpath.spark.decode(topic, "canal-json")
 
 
 def test_the_function_that_is_sent_decodes():
