@@ -137,7 +137,8 @@ class Decoder(_towpath.Decoder):
 
         Args:
             values: Anything with the Arrow PyCapsule interface: an array of binary or string (large and view forms
-                too), one message per element, or a record batch or struct array that has the value column.
+                too), one message per element, or a record batch or struct array that has the value column. Or a list
+                of bytes or text (None is a tombstone), one message, a numpy array, a pandas series.
 
         Returns:
             A record batch of `schema`.

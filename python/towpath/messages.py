@@ -11,8 +11,8 @@ def as_arrow(values: Any) -> Any:
     """Messages as an object that has the Arrow PyCapsule interface.
 
     Args:
-        values: One message (bytes, bytearray, memoryview, str), or None for a tombstone; a list or other iterable of
-            them; a numpy array or pandas series of them; or anything that has the Arrow PyCapsule interface, which is
+        values: One message (bytes, bytearray, memoryview, str); a list or other iterable of them, in which None is a
+            tombstone; a numpy array or pandas series of them; or anything that has the Arrow PyCapsule interface, which is
             returned as it is: arrays, chunked arrays, record batches, tables, polars and pandas frames.
 
     Raises:
@@ -20,7 +20,7 @@ def as_arrow(values: Any) -> Any:
     """
     if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
         return values
-    if values is None or isinstance(values, bytes | bytearray | memoryview | str):
+    if isinstance(values, bytes | bytearray | memoryview | str):
         return _array([values])
     if hasattr(values, "tolist"):  # numpy, and pandas before it had the interface
         return _array(values.tolist())

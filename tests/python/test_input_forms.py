@@ -83,12 +83,14 @@ def test_one_message(value):
 
 def test_tombstones_and_nothing():
     decoder = towpath.Decoder("canal-json")
-    assert decoder.decode(None).column("op").to_pylist() == ["tombstone"]
+    assert decoder.decode([None]).column("op").to_pylist() == ["tombstone"]
     assert decoder.decode([None, MESSAGES[0]]).column("op").to_pylist() == ["tombstone", "insert"]
     assert len(decoder.decode([])) == 0
 
 
-@pytest.mark.parametrize("values", [5, 1.5, [5], [MESSAGES[0], 5], [[MESSAGES[0]]], {"value": MESSAGES}, object()])
+@pytest.mark.parametrize(
+    "values", [None, 5, 1.5, [5], [MESSAGES[0], 5], [[MESSAGES[0]]], {"value": MESSAGES}, object()]
+)
 def test_other_things_are_a_type_error_that_says_what_is_expected(values):
     with pytest.raises(TypeError, match="expected messages as bytes or text, a list or an Arrow array"):
         towpath.Decoder("canal-json").decode(values)
