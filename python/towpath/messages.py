@@ -12,8 +12,8 @@ def as_arrow(values: Any) -> Any:
 
     Args:
         values: One message (bytes, bytearray, memoryview, str); a list or other iterable of them, in which None is a
-            tombstone; a numpy array or pandas series of them; or anything that has the Arrow PyCapsule interface, which is
-            returned as it is: arrays, chunked arrays, record batches, tables, polars and pandas frames.
+            tombstone; a numpy array or pandas series of them; or anything that has the Arrow PyCapsule interface, which
+            is returned as it is: arrays, chunked arrays, record batches, tables, polars and pandas frames.
 
     Raises:
         TypeError: These are no messages.
