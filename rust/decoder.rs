@@ -349,6 +349,13 @@ impl Decoder {
     fn input<'v>(&self, values: &'v dyn Array, schemas: &'v SchemaSnapshot) -> Result<Input<'v>, DecodeError> {
         let Some(columns) = values.as_any().downcast_ref::<StructArray>() else {
             let (kept, unread) = (Vec::new(), HashMap::new());
+            if let Some(key) = &self.options.key {
+                let what = format!(
+                    "key: {key:?} names a column, but an array has messages only; decode a record batch with the columns {:?} and {key:?}, or leave out the key",
+                    self.options.value
+                );
+                return Err(DecodeError::Input(what));
+            }
             return Ok(Input { messages: bytes_of(values)?, keys: None, offsets: None, kept, schemas, unread });
         };
         let keys =

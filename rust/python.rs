@@ -115,6 +115,11 @@ impl PyDecoder {
     }
 
     #[getter]
+    fn absent_columns(&self) -> Vec<String> {
+        self.core.metrics().absent_columns().map(str::to_owned).collect()
+    }
+
+    #[getter]
     fn columns(&self) -> Vec<&str> {
         self.core.columns().collect()
     }

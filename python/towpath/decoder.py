@@ -14,14 +14,24 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from towpath import _towpath
+from towpath._towpath import DecodeError
 from towpath.archives import drop_spark_importers
+from towpath.messages import as_arrow
 from towpath.spark.types import arrow_schema, is_struct_type, struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from typing_extensions import Self
 
+    from towpath._towpath import _Metrics
+    from towpath.literals import Compression, Dialect, Field, Layout, Missing, Mode, ZeroDate
     from towpath.schema_registry import SchemaRegistry
+
+    class Metrics(_Metrics):
+        """What a decoder has done so far."""
+
+        absent_columns: dict[str, str | None]
+        """Columns of the schema that no row image had so far, each with the most similar name that one had."""
 
 
 class Decoder(_towpath.Decoder):
@@ -74,27 +84,29 @@ class Decoder(_towpath.Decoder):
 
     _arguments: dict[str, Any]
     _registry: SchemaRegistry | None
+    _sample: Any
+    _names: list[str] | None
 
     def __new__(
         cls,
-        dialect: str = "auto",
+        dialect: Dialect = "auto",
         schema: str | pa.Schema | StructType | None = None,
         *,
         database: str | None = None,
         table: str | None = None,
-        layout: str = "change",
-        fields: Sequence[str] | None = None,
+        layout: Layout = "change",
+        fields: Sequence[Field] | None = None,
         row_column: str | None = None,
         keep: Sequence[str] | Mapping[str, pa.DataType] = (),
         value: str = "value",
         key: str | None = None,
-        mode: str = "PERMISSIVE",
+        mode: Mode = "PERMISSIVE",
         time_zone: str = "UTC",
-        zero_date: str = "null",
+        zero_date: ZeroDate = "null",
         labels: Mapping[str, Sequence[str]] | None = None,
-        compression: str = "auto",
+        compression: Compression = "auto",
         case_sensitive: bool = True,
-        missing: str = "null",
+        missing: Missing = "null",
         lenient: bool = False,
         max_expansion: int = 256,
         claim_check: str | None = None,
@@ -104,6 +116,7 @@ class Decoder(_towpath.Decoder):
         """Create a decoder; the class docstring describes the arguments."""
         values = locals()
         arguments = {name: values[name] for name in PARAMETERS} | options
+        _check_types(arguments)
         if is_struct_type(schema):
             arguments["schema"] = arrow_schema(schema)
         # The native decoder finds claim checks and the ids of schemas; files and registries are read here.
@@ -115,6 +128,7 @@ class Decoder(_towpath.Decoder):
             native["writer_schemas"] = given_schemas(native["writer_schemas"])
         decoder = super().__new__(cls, **native)
         decoder._registry = _registry(arguments.get("schema_registry"))
+        decoder._sample = decoder._names = None
         decoder._arguments = {name: value for name, value in arguments.items() if value != _default(name)}
         return decoder
 
@@ -123,7 +137,8 @@ class Decoder(_towpath.Decoder):
 
         Args:
             values: Anything with the Arrow PyCapsule interface: an array of binary or string (large and view forms
-                too), one message per element, or a record batch or struct array that has the value column.
+                too), one message per element, or a record batch or struct array that has the value column. Or a list
+                of bytes or text (None is a tombstone), one message, a numpy array, a pandas series.
 
         Returns:
             A record batch of `schema`.
@@ -135,8 +150,10 @@ class Decoder(_towpath.Decoder):
             OSError: The folder of `claim_check` does not exist, or its file system does not answer.
             ImportError: `schema_registry` is given, but Confluent's client is not installed.
         """
-        [(part, unfetched, stored)] = self._fetched(values, None)
-        return self._decode(part, unfetched, stored)[0]
+        [(_, part, unfetched, stored)] = self._fetched(as_arrow(values), None)
+        batch, _ = self._decode(part, unfetched, stored)
+        self._remember(part)
+        return batch
 
     def decode_batches(self, values: Any, max_bytes: int = 256 << 20) -> Iterator[pa.RecordBatch]:
         """Decode messages to as many batches as their rows need, one at a time. The rows of a message stay together.
@@ -155,22 +172,46 @@ class Decoder(_towpath.Decoder):
         Raises:
             Exception: As `decode`, when the batch that fails is requested.
         """
-        for part, unfetched, stored in self._fetched(values, max_bytes):
+        for first, part, unfetched, stored in self._fetched(as_arrow(values), max_bytes):
             start: int | None = 0
             while start is not None:
-                batch, start = self._decode(part, unfetched, stored, start=start, max_bytes=max_bytes)
+                try:
+                    batch, start = self._decode(part, unfetched, stored, start=start, max_bytes=max_bytes)
+                except DecodeError as error:
+                    error.row += first
+                    raise
+                self._remember(part)
                 yield batch
+
+    def _remember(self, values: Any) -> None:
+        """Keep the messages that lack a column of the schema, in which `metrics` looks for its name."""
+        if self._sample is None and self._names is None and self.absent_columns:
+            self._sample = values
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the decoder has done so far; `docs/errors.md` describes the counts."""
+        from towpath.names import nearest
+
+        absent = self.absent_columns
+        if absent and self._names is None and self._sample is not None:
+            self._names, self._sample = _column_names_of(self._sample, self._arguments), None
+        known = self._names or []
+        return {
+            **super().metrics,
+            "absent_columns": {name: nearest(name, known) for name in self.columns if name in absent},
+        }
 
     def _fetched(self, values: Any, max_bytes: int | None) -> Iterator[_Fetched]:
         """The messages in parts, with what they refer to; one part if there is no limit."""
         location = self._arguments.get("claim_check")
         if location is None and self._registry is None:
-            yield values, None, None
+            yield 0, values, None, None
             return
         values = _readable_twice(values)
         unfetched = self._registry.load(self, values) if self._registry is not None else None
         if location is None:
-            yield values, unfetched, None
+            yield 0, values, unfetched, None
             return
         from towpath.claim_check import stored_messages  # imports file systems, which is slow
 
@@ -178,14 +219,19 @@ class Decoder(_towpath.Decoder):
         start = 0
         for stop, stored in stored_messages(self.claim_checks(values), location, limit, max_bytes):
             part = values if stop is None and not start else _slice(values, start, stop)
-            yield part, unfetched, {index - start: message for index, message in stored.items()}
+            yield start, part, unfetched, {index - start: message for index, message in stored.items()}
             start = stop or 0
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode each batch: what `DataFrame.mapInArrow` calls on a worker."""
         drop_spark_importers()
         for batch in batches:
-            yield from self.decode_batches(batch)
+            try:
+                yield from self.decode_batches(batch)
+            except DecodeError as error:
+                from towpath.places import coordinates, located
+
+                raise located(error, *coordinates(batch, error.row), f"row {error.row} of its batch") from error
 
     @property
     def spark_schema(self) -> StructType:
@@ -204,16 +250,39 @@ class Decoder(_towpath.Decoder):
         return f"towpath.Decoder({arguments})"
 
 
-_Fetched = tuple[Any, dict[int, str] | None, dict[int, bytes | str] | None]
-"""Messages, why schemas of theirs could not be fetched, and the stored messages that they refer to."""
+_Fetched = tuple[int, Any, dict[int, str] | None, dict[int, bytes | str] | None]
+"""The index of the first message, the messages, why schemas could not be fetched, and the stored messages."""
 
 _READ_HERE = ("claim_check", "claim_check_limit")
 """Arguments that the native decoder does not have."""
+
+_OF_THE_INPUT = ("dialect", "database", "table", "value", "key", "compression", "lenient", "unwrapped", "writer_schema")
+"""Arguments that say how messages are read, apart from their columns."""
+
+_SAMPLE = 1_000  # messages
+
+
+def _column_names_of(values: Any, arguments: Mapping[str, Any]) -> list[str]:
+    """The columns of the first row images in some messages, in their order."""
+    own = {name: value for name, value in arguments.items() if name in _OF_THE_INPUT}
+    images = _towpath.Decoder(own.pop("dialect", "auto"), fields=["before", "after"], **own)
+    rows, _ = images._decode(_slice(values, 0, _SAMPLE))
+    return list(dict.fromkeys(name for image in rows.columns for name in image.keys.to_pylist()))
+
 
 _ALL_PARAMETERS = signature(Decoder.__new__).parameters.values()
 
 PARAMETERS = {one.name: one for one in _ALL_PARAMETERS if one.name not in ("cls", "options")}
 """The arguments of every dialect, with their annotations and defaults."""
+
+
+def _check_types(arguments: Mapping[str, Any]) -> None:
+    """Reject a flag or number of another type: every text that is not empty would be a true flag."""
+    types = {"bool": bool, "int": int}
+    for name, parameter in PARAMETERS.items():
+        wanted = types.get(str(parameter.annotation))
+        if wanted and type(arguments[name]) is not wanted:
+            raise TypeError(f"{name}: expected {wanted.__name__}, not {arguments[name]!r}")
 
 
 def _default(name: str) -> Any:
@@ -242,7 +311,7 @@ def _slice(values: Any, start: int, stop: int | None) -> Any:
 
 def infer_schema(
     values: Any,
-    dialect: str = "auto",
+    dialect: Dialect = "auto",
     database: str | None = None,
     table: str | None = None,
     *,
@@ -265,6 +334,7 @@ def infer_schema(
     Raises:
         ValueError: The messages declare no types, or types that no column can have; or a schema cannot be fetched.
     """
+    values = as_arrow(values)
     if schema_registry is None and writer_schemas is None:
         return _towpath.infer_schema(values, dialect, database, table)
     from towpath.schema_registry import given_schemas

@@ -112,7 +112,7 @@ def find(places: Iterable[str], pattern: str = "*", framing: str = "auto", compr
             raise FileNotFoundError(f"no file at {place}" + (f" with a name like {pattern}" if pattern != "*" else ""))
         scheme = f"{place.partition('://')[0]}://" if "://" in place else ""
         for info in sorted(infos, key=lambda info: info.path):
-            found_framing = _framing(info.path) if framing == "auto" else framing
+            found_framing = framing_of(info.path) if framing == "auto" else framing
             found_compression = _compression(info.path) if compression == "auto" else compression
             yield File(known, info.path, scheme + info.path, info.size, found_framing, found_compression, next(number))
 
@@ -145,7 +145,12 @@ def _compression(path: str) -> str:
     return _COMPRESSIONS.get(PurePosixPath(path).suffix, "none")
 
 
-def _framing(path: str) -> str:
+def framing_of(path: str) -> str:
+    """The framing by a file's extension, apart from that of its compression.
+
+    Raises:
+        ValueError: The extension is unknown.
+    """
     name = PurePosixPath(path)
     name = name.with_suffix("") if name.suffix in _COMPRESSIONS else name
     if name.suffix in _FRAMINGS:

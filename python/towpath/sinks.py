@@ -75,23 +75,24 @@ def _json_lines(file: TextIO) -> Write:
     def write(batch: pa.RecordBatch) -> None:
         types = [(field.name, field.type) for field in batch.schema]
         for row in batch.to_pylist():
-            file.write(json.dumps({name: _plain(row[name], kind) for name, kind in types}, ensure_ascii=False) + "\n")
+            file.write(json.dumps({name: plain(row[name], kind) for name, kind in types}, ensure_ascii=False) + "\n")
+        file.flush()  # for a reader of a pipe
 
     return write
 
 
-def _plain(cell: Any, kind: pa.DataType) -> Any:
+def plain(cell: Any, kind: pa.DataType) -> Any:
     """A cell as JSON can represent it without loss: anything but text, numbers and booleans becomes text."""
     if cell is None or isinstance(cell, str | bool | int | float):
         return cell
     if isinstance(cell, bytes):
         return base64.b64encode(cell).decode()
     if pa.types.is_map(kind):
-        return {key: _plain(value, kind.item_type) for key, value in cell}
+        return {key: plain(value, kind.item_type) for key, value in cell}
     if pa.types.is_struct(kind):
-        return {field.name: _plain(cell[field.name], field.type) for field in kind}
+        return {field.name: plain(cell[field.name], field.type) for field in kind}
     if pa.types.is_list(kind):
-        return [_plain(inner, kind.value_type) for inner in cell]
+        return [plain(inner, kind.value_type) for inner in cell]
     if isinstance(cell, timedelta):
         return _time(cell)
     return cell.isoformat() if isinstance(cell, date | time) else str(cell)

@@ -41,6 +41,8 @@ pub(crate) struct Batch<'p> {
     pub missing: Vec<usize>,
     /// Number of rows that lack each column of the table.
     missing_counts: Vec<u64>,
+    /// Number of rows that have a row image.
+    pub image_rows: u64,
     types: Vec<usize>,
     /// Count of the events' rows that have been appended.
     appended: usize,
@@ -97,6 +99,7 @@ struct Position {
     images: [usize; 5],
     missing: usize,
     counts: Vec<u64>,
+    image_rows: u64,
 }
 
 /// Finished columns of a batch, without the input columns of `keep`.
@@ -122,6 +125,7 @@ impl<'p> Batch<'p> {
             changed: Vec::new(),
             missing: Vec::new(),
             missing_counts: vec![0; plan.width()],
+            image_rows: 0,
             types: Vec::new(),
             appended: 0,
             origins: Vec::new(),
@@ -240,7 +244,12 @@ impl<'p> Batch<'p> {
 
     /// Returns how much has been appended.
     fn position(&self) -> Position {
-        Position { images: self.images.each_ref().map(Images::rows), missing: self.missing.len(), counts: self.missing_counts.clone() }
+        Position {
+            images: self.images.each_ref().map(Images::rows),
+            missing: self.missing.len(),
+            counts: self.missing_counts.clone(),
+            image_rows: self.image_rows,
+        }
     }
 
     /// Drops what has been appended since a position.
@@ -248,6 +257,7 @@ impl<'p> Batch<'p> {
         self.images.iter_mut().zip(position.images).for_each(|(images, rows)| images.truncate(rows));
         self.missing.truncate(position.missing);
         self.missing_counts = position.counts;
+        self.image_rows = position.image_rows;
     }
 
     /// Applies the filter. The result for the last table is cached, because consecutive rows usually share it.
@@ -322,6 +332,7 @@ impl<'p> Batch<'p> {
             }
             let missing_column = self.missing.get(start).copied().filter(|_| self.plan.missing_is_error);
             let missing = self.end_missing(start);
+            self.image_rows += u64::from(images.iter().any(Option::is_some));
             let Some(row) = self.rows.get_mut(first + at) else { continue };
             row.missing = missing;
             if let (Some(field), None) = (missing_column.and_then(|column| self.plan.table.as_ref()?.get(column)), &error) {
@@ -427,6 +438,7 @@ impl<'p> Batch<'p> {
         let kept = (self.plan.mode == Mode::DropMalformed).then(|| BooleanArray::from(std::mem::take(&mut self.kept)));
         let counts = self.plan.table.iter().flat_map(|table| table.iter()).zip(&self.missing_counts).filter(|(_, count)| **count > 0);
         self.metrics.missing = counts.map(|(field, count)| (field.name().clone(), *count)).collect();
+        self.metrics.image_rows = self.image_rows;
         self.metrics.messages = messages as u64;
         self.metrics.rows = kept.as_ref().map_or(self.origins.len(), BooleanArray::true_count) as u64;
         Ok(Finished { columns, origins: self.origins, kept, metrics: self.metrics })

@@ -17,6 +17,8 @@ pub struct Metrics {
     pub errors: BTreeMap<&'static str, u64>,
     /// Output rows whose message lacks a column of the table, by column.
     pub missing: BTreeMap<String, u64>,
+    /// Output rows that have a row image.
+    pub image_rows: u64,
     /// Input messages that a template decoded: a performance counter, independent of the output.
     pub templated: u64,
 }
@@ -28,11 +30,17 @@ impl Metrics {
         self.filtered += other.filtered;
         self.dropped += other.dropped;
         self.templated += other.templated;
+        self.image_rows += other.image_rows;
         for (kind, count) in &other.errors {
             *self.errors.entry(kind).or_default() += count;
         }
         for (column, count) in &other.missing {
             *self.missing.entry(column.clone()).or_default() += count;
         }
+    }
+
+    /// Columns that every row image so far lacks.
+    pub fn absent_columns(&self) -> impl Iterator<Item = &str> {
+        self.missing.iter().filter(|(_, count)| **count == self.image_rows).map(|(column, _)| column.as_str())
     }
 }

@@ -641,7 +641,7 @@ impl MatchedMessage<'_, '_> {
         }
     }
 
-    /// Appends the missing requested columns of a row's images, in schema order.
+    /// Counts a row with images, and appends their missing requested columns in schema order.
     fn add_missing(&self, row: usize, with_before: bool, with_after: bool, batch: &mut Batch<'_>) -> std::ops::Range<usize> {
         let missing = &mut batch.missing;
         let start = missing.len();
@@ -656,6 +656,7 @@ impl MatchedMessage<'_, '_> {
                 }
             }
         }
+        batch.image_rows += 1;
         batch.end_missing(start)
     }
 

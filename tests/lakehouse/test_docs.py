@@ -66,15 +66,38 @@ def test_the_page_on_lakehouses(spark, kafka, filled, tmp_path):
     assert [row._sequence.n for row in names["newest"](changes, ["id"]).collect()] == [3]
 
 
-def test_the_example_runs_as_the_readme_says(kafka, topic, tmp_path):
+EXAMPLE = [sys.executable, ROOT / "examples" / "kafka_to_delta.py"]
+
+
+def run_example(*arguments, settings, folder):
+    variables = {**os.environ, "SPARK_CONF_DIR": str(settings)}
+    command = [*EXAMPLE, *arguments]
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=300, cwd=folder)
+
+
+def test_the_example_runs_as_the_readme_says(tmp_path):
+    """With a broker of its own, a relative path, and a table without a primary key."""
     # Its session has Spark's defaults; these settings make a short run start sooner.
     (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in QUICK.items()))
-    variables = {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
-    program = [sys.executable, ROOT / "examples" / "kafka_to_delta.py", "--broker", kafka.bootstrap, "--topic", topic]
-    tables = ["--tables", "shop_a.pkmove", "misc_a.客户表"]
-    command = [*program, "--lake", tmp_path / "lake", "--fill", *tables]
-    ran = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=300)
+    arguments = ["--lake", "lake", "--tables", "shop_a.pkmove", "misc_a.客户表", "misc_a.nopk"]
+    ran = run_example(*arguments, settings=tmp_path, folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
-    # What the source's tables have at the end.
+    # What the source's tables have at the end; of the one without a key, its three inserts.
     assert "shop_a/pkmove: 20 rows" in ran.stdout
     assert "misc_a/客户表: 2 rows" in ran.stdout
+    assert "misc_a/nopk: 3 rows" in ran.stdout
+    again = run_example(*arguments, settings=tmp_path, folder=tmp_path)
+    assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+    assert again.stderr.startswith(f"{tmp_path}/lake has the tables of an earlier broker")
+
+
+@pytest.mark.parametrize("jar", [None, "delta-spark_2.13-9.9.0.jar"])
+def test_the_example_names_jars_that_do_not_fit(tmp_path, jar):
+    if jar:
+        (tmp_path / jar).touch()
+    ran = run_example("--jars", tmp_path, settings=tmp_path, folder=tmp_path)
+    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
+    reason = (
+        "Delta 9.9.0 runs on Spark 9.9, not on Spark 4." if jar else f"there is no Delta in {tmp_path}: run `make jars`"
+    )
+    assert ran.stderr.startswith(reason)

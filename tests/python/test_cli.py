@@ -61,8 +61,8 @@ def test_infer_prints_what_a_decoder_takes(capsys):
 
 
 def test_infer_looks_at_the_first_messages_only(capsys, mixed):
-    assert main(["infer", mixed, "--messages", "0"]) == 2
-    assert "infer_schema" in printed_by(capsys)[1][0]
+    assert main(["infer", mixed, "--limit", "0"]) == 2
+    assert printed_by(capsys)[1] == ["towpath: infer: there are no messages to look at"]
 
 
 def test_ddl_quotes_names_that_need_it():
@@ -130,13 +130,22 @@ def test_errors_are_counted_and_are_the_status(capsys, mixed, mode, rows, droppe
     assert main(["decode", mixed, "--schema", SCHEMA, "--table", "orders", "--mode", mode]) == 1
     out, counts = printed_by(capsys)
     assert len(out.splitlines()) == rows
-    assert counts == ["5 messages", f"{rows} rows", "1 filtered", f"{dropped} dropped", "2 errors: 1 syntax, 1 type"]
+    wanted = ["5 messages", f"{rows} rows", "1 filtered", f"{dropped} dropped", "2 errors: 1 syntax, 1 type"]
+    assert counts[:-2] == wanted
+    [of_type, of_syntax] = counts[-2:]
+    reason = 'canal-json: after.total: "12,50" is not a decimal(10,2)'
+    assert of_type == f"error: {mixed}: message 2 at byte {len(MIXED[0]) + 1}: {reason}: {MIXED[1].decode()}"
+    assert of_syntax.startswith(f"error: {mixed}: message 4 at byte {sum(map(len, MIXED[:3])) + 3}: canal-json: ")
+    assert of_syntax.endswith(MIXED[3].decode())
 
 
 def test_failfast_leaves_no_file(capsys, mixed, tmp_path):
     output = tmp_path / "out.parquet"
     assert main(["decode", mixed, "--schema", SCHEMA, "--mode", "FAILFAST", "-o", str(output)]) == 1
-    assert printed_by(capsys)[1] == ['towpath: canal-json: after.total: "12,50" is not a decimal(10,2)']
+    byte = MIXED[1].index(b"12,50")
+    place = f"{mixed}: message 2 at byte {len(MIXED[0]) + 1}"
+    reason = f'canal-json: after.total: "12,50" is not a decimal(10,2) (byte {byte} of the message)'
+    assert printed_by(capsys)[1] == [f"towpath: {place}: {reason}"]
     assert os.listdir(tmp_path) == ["mixed.jsonl"]
 
 
@@ -170,7 +179,9 @@ def test_wrong_usage_is_status_2(capsys, arguments):
     with pytest.raises(SystemExit) as left:
         main(arguments)
     assert left.value.code == 2
-    assert "usage: towpath" in capsys.readouterr().err
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("towpath")
+    assert "--help" in line
 
 
 def test_as_a_process_in_a_pipe():

@@ -37,6 +37,7 @@ OURS = [
     "towpath._towpath",
     "towpath.archives",
     "towpath.decoder",
+    "towpath.messages",
     "towpath.spark",
     "towpath.spark.decode",
     "towpath.spark.register",

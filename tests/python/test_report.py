@@ -211,5 +211,5 @@ def test_the_command_looks_at_values_that_a_schema_asks_for(tmp_path, capsys):
     capture, output = tmp_path / "mixed.jsonl", tmp_path / "r.html"
     capture.write_bytes(b"\n".join(MIXED))
     assert main(["report", str(capture), "--schema", SCHEMA, "--table", "orders", "-o", str(output)]) == 1
-    assert capsys.readouterr().err.splitlines()[-1] == "2 errors: 1 syntax, 1 type"
+    assert "2 errors: 1 syntax, 1 type" in capsys.readouterr().err.splitlines()
     assert "4 events of 2 tables; 2 with an error." in output.read_text(encoding="utf-8")

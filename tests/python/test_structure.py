@@ -171,3 +171,9 @@ def test_helpers_of_tests_are_in_one_folder():
     assert not names & sys.stdlib_module_names
     others = [path for path in (ROOT / "tests").rglob("*.py") if path.parent.name != "support"]
     assert [path.name for path in others if not re.match(r"test_|conftest", path.name)] == []
+
+
+def test_the_citation_has_the_packages_version():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {towpath.__version__}\n" in citation
+    assert "\nlicense: Apache-2.0\n" in citation

@@ -7,7 +7,7 @@ them and would interpret `$` as mathematics: legends and tables are HTML, in whi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timezone
 from html import escape
 from io import StringIO
@@ -50,19 +50,26 @@ height: .8rem; margin-right: .4rem; vertical-align: -.05rem }
 """
 
 
-def write_report(batches: Iterable[pa.RecordBatch], path: str | Path, title: str = "Change messages") -> None:
+def write_report(
+    batches: Iterable[pa.RecordBatch],
+    path: str | Path,
+    title: str = "Change messages",
+    warnings: Callable[[], Sequence[str]] | None = None,
+) -> None:
     """Write a report of decoded batches.
 
     Args:
         batches: Batches of a decoder of layout "change", with at least the columns `FIELDS`.
         path: The file to write.
         title: The heading of the page.
+        warnings: Called when all batches have been read; returns what the page shows below its heading.
 
     Raises:
         ImportError: matplotlib is not installed; the extra `towpath[report]` installs it.
     """
     require_matplotlib()
-    Path(path).write_text(page(summarize(batches), title), encoding="utf-8")
+    summary = summarize(batches)
+    Path(path).write_text(page(summary, title, warnings() if warnings else ()), encoding="utf-8")
 
 
 def require_matplotlib() -> None:
@@ -73,9 +80,9 @@ def require_matplotlib() -> None:
         raise ImportError('a report needs matplotlib: pip install "towpath[report]"') from error
 
 
-def page(summary: Summary, title: str = "Change messages") -> str:
+def page(summary: Summary, title: str = "Change messages", warnings: Sequence[str] = ()) -> str:
     """A summary as an HTML page."""
-    sections = [_heading(summary, title)]
+    sections = [_heading(summary, title), *(f"<p><strong>Warning:</strong> {escape(one)}</p>" for one in warnings)]
     if len(summary.counts):
         sections += [_over_time(summary), _lag(summary), _errors(summary.errors), _counts(summary.counts)]
     content = "\n".join(sections)

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
     from pyspark.sql.types import StructField, StructType
 
+    from towpath.literals import Dialect
+
 
 def decode(
     df: DataFrame,
-    dialect: str = "auto",
+    dialect: Dialect = "auto",
     schema: str | pa.Schema | StructType | None = None,
     *,
     keep: Sequence[str] = (),
@@ -28,7 +30,8 @@ def decode(
 ) -> DataFrame:
     """Decode the messages of a DataFrame, batch or streaming, classic or Spark Connect.
 
-    Only the columns that are needed (`value`, `key`, `keep`) are sent to Python.
+    Only the columns that are needed (`value`, `key`, `keep`) are sent to Python; in mode "FAILFAST" also Kafka's
+    `topic`, `partition` and `offset`, which the error names.
 
     Args:
         df: A DataFrame with a column of messages, such as Spark's Kafka source returns.
@@ -44,12 +47,16 @@ def decode(
         **options: All other arguments of `towpath.Decoder`.
 
     Raises:
-        ValueError: A column is missing in `df` or has the wrong type, or `towpath.Decoder` rejects an argument.
+        ValueError: A column is missing in `df` or has the wrong type, `towpath.Decoder` rejects an argument, or
+            PYSPARK_PYTHON of a local Spark is no program.
+        ImportError: Spark's Python needs a package that is not installed.
     """
     from pyspark.sql.types import BinaryType, StringType, StructType
 
     from towpath.ddl import quoted
     from towpath.decoder import Decoder
+    from towpath.places import KAFKA
+    from towpath.spark.requirements import map_in_arrow
 
     kept = [_field(df, name) for name in keep]
     for name in filter(None, (value, key)):
@@ -60,9 +67,12 @@ def decode(
     without_kept = Decoder(dialect, schema, value=value, key=key, **options)
     decoder = Decoder(dialect, schema, value=value, key=key, keep=tuple(keep), **options)
     output = StructType([*without_kept.spark_schema.fields, *kept])
-    needed = df.select(*map(quoted, dict.fromkeys(filter(None, (value, key, *keep)))))
+    # An error of mode FAILFAST says where the message is.
+    places = KAFKA if options.get("mode") == "FAILFAST" else ()
+    wanted = [value, key, *keep, *(name for name in places if name in df.columns)]
+    needed = df.select(*map(quoted, dict.fromkeys(filter(None, wanted))))
     if metrics is None:
-        return needed.mapInArrow(decoder, output)
+        return map_in_arrow(needed, decoder, output)
     from towpath.spark.metrics import count_and_observe
 
     return count_and_observe(needed, decoder, output, metrics)

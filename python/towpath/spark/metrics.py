@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from towpath import _towpath
-from towpath.archives import drop_spark_importers
 from towpath.scalars import integers
+from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class BatchDecoder(Protocol):
     def metrics(self) -> Any:
         """As `towpath.Decoder.metrics`."""
 
-    def decode_batches(self, values: Any) -> Iterator[pa.RecordBatch]:
-        """As `towpath.Decoder.decode_batches`."""
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """As `towpath.Decoder`: what `DataFrame.mapInArrow` calls on a worker."""
 
 
 def count_and_observe(
@@ -53,7 +53,7 @@ def count_and_observe(
 ) -> DataFrame:
     """The decoded rows of a DataFrame of messages; their metrics go to the observation."""
     counting = CountingDecoder(decoder)
-    counted = messages.mapInArrow(counting, _with_metrics_column(output, counting.metrics_type))
+    counted = map_in_arrow(messages, counting, _with_metrics_column(output, counting.metrics_type))
     return _observe(counted, counting.metrics_type, metrics)
 
 
@@ -67,10 +67,9 @@ class CountingDecoder:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
-        drop_spark_importers()
         before = _values(self._decoder)
         for batch in batches:
-            for rows in self._decoder.decode_batches(batch):
+            for rows in self._decoder([batch]):
                 yield _with_metrics(rows.columns, rows.schema, pa.nulls(len(rows), self.metrics_type))
             after = _values(self._decoder)
             values = [integers([after[name] - before[name]]) for name in after]

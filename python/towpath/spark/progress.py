@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from towpath.spark.metrics import ERROR_KINDS, MISSING, TOTALS
+from towpath.spark.requirements import require_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -68,6 +69,7 @@ def progress_listener(report: Callable[[BatchCounts], object] | None = None) -> 
     Returns:
         A `pyspark.sql.streaming.StreamingQueryListener`.
     """
+    require_pyspark()
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     emit = report or _log_counts

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 def struct_type(schema: pa.Schema) -> StructType:
     """An Arrow schema as Spark `StructType`; `ValueError` for a type that Spark cannot read from Arrow."""
+    from towpath.spark.requirements import require_pyspark
+
+    require_pyspark()
     from pyspark.sql.types import StructType
 
     return StructType([_spark_field(field, field.name) for field in schema])

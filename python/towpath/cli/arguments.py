@@ -1,0 +1,114 @@
+"""Arguments that several verbs have, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from towpath import _towpath
+from towpath.cli.inputs import FRAMINGS, Inputs
+from towpath.decoder import PARAMETERS, Decoder
+
+
+def add_argument(verb: argparse.ArgumentParser, name: str, **settings: Any) -> None:
+    """A flag for an argument of `Decoder`, with the same name and default."""
+    verb.add_argument(f"--{name}", default=PARAMETERS[name].default, **settings)
+
+
+def add_input(verb: argparse.ArgumentParser) -> None:
+    """The files to read."""
+    verb.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a capture, plain, gzip or zstd, or a folder or pattern; - is standard input",
+    )
+    verb.add_argument("--framing", choices=FRAMINGS, help="how messages are delimited (default: by the name)")
+    verb.add_argument("--limit", type=_count, metavar="N", help="read the first N messages only")
+
+
+def add_filters(verb: argparse.ArgumentParser) -> None:
+    """The files to read, and which messages of them."""
+    add_input(verb)
+    add_argument(verb, "dialect", help="the message format (default: %(default)s)")
+    add_argument(verb, "database", metavar="REGEX", help="only databases whose whole name matches")
+    add_argument(verb, "table", metavar="REGEX", help="only tables whose whole name matches")
+
+
+def add_decoder(verb: argparse.ArgumentParser) -> None:
+    """The arguments of a decoder."""
+    add_filters(verb)
+    add_argument(
+        verb, "schema", metavar="DDL", help="the table's columns: 'id bigint, total decimal(10,2)', or @FILE with them"
+    )
+    add_set(
+        verb, "any other argument of towpath.Decoder, its value as JSON or plain text: --set time_zone=Asia/Shanghai"
+    )
+
+
+def add_layout(verb: argparse.ArgumentParser) -> None:
+    """The arguments that determine the rows."""
+    add_argument(verb, "layout", choices=_towpath.LAYOUTS)
+    add_argument(verb, "fields", type=lambda text: text.split(","), metavar="A,B", help="envelope columns to write")
+    add_argument(verb, "mode", choices=_towpath.MODES)
+
+
+def add_output(verb: argparse.ArgumentParser, default: str, what: str) -> None:
+    """The file to write."""
+    verb.add_argument("-o", "--output", default=default, metavar="FILE", help=what)
+    verb.add_argument("--force", action="store_true", help="overwrite the output if it exists")
+
+
+def add_json(verb: argparse.ArgumentParser, what: str = "print JSON") -> None:
+    """A flag for output that programs read."""
+    verb.add_argument("--json", action="store_true", help=what)
+
+
+def add_set(verb: argparse.ArgumentParser, help: str) -> None:
+    """Other arguments, by their names."""
+    verb.add_argument("--set", action="append", type=_setting, default=[], metavar="NAME=VALUE", help=help)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of messages")
+    return int(text)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def inputs(parsed: argparse.Namespace, *, live: bool = False) -> Inputs:
+    """The messages of the named files; live ones of standard input as soon as they arrive."""
+    return Inputs(parsed.files, parsed.framing, parsed.limit, live=live)
+
+
+def decoder_arguments(parsed: argparse.Namespace, **fixed: Any) -> dict[str, Any]:
+    """The arguments of the decoder that the command line describes."""
+    flags = {name: value for name, value in vars(parsed).items() if name in PARAMETERS}
+    arguments = {"key": "key", **flags, **fixed, **dict(parsed.set)}
+    schema = arguments.get("schema")
+    if isinstance(schema, str) and schema.startswith("@"):
+        arguments["schema"] = _text_of(schema[1:])
+    return arguments
+
+
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--schema @{path}: {error}") from None
+
+
+def make_decoder(parsed: argparse.Namespace, **fixed: Any) -> Decoder:
+    """The decoder that the command line describes, with some arguments fixed by the verb."""
+    return Decoder(**decoder_arguments(parsed, **fixed))

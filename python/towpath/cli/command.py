@@ -1,0 +1,76 @@
+"""Parses the command line, runs a verb, and reports a failure in one line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from towpath import _towpath
+from towpath.cli.status import DECODE_ERRORS, EPILOG, FAILURE, INTERRUPTED, SUCCESS
+from towpath.cli.verbs import check, decode, detect, dialects, doctor, head, infer, report, tables
+
+VERBS = {
+    "dialects": dialects,
+    "detect": detect,
+    "tables": tables,
+    "infer": infer,
+    "head": head,
+    "check": check,
+    "decode": decode,
+    "report": report,
+    "doctor": doctor,
+}
+"""A module for each verb: `PURPOSE` is its help, `add_arguments` declares its arguments, `run` returns its status."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        arguments: The arguments after the command's name; by default those of the process.
+
+    Returns:
+        The exit status.
+    """
+    parsed = parser().parse_args(arguments)
+    try:
+        status: int = VERBS[parsed.verb].run(parsed)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SUCCESS
+    except KeyboardInterrupt:
+        return _failed("interrupted", INTERRUPTED)
+    except _towpath.DecodeError as error:
+        return _failed(str(error), DECODE_ERRORS)
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        return _failed(str(error), FAILURE)
+    except Exception as error:  # a user gets one line whatever happens
+        return _failed(f"{type(error).__name__}: {error}", FAILURE)
+
+
+def _failed(what: str, status: int) -> int:
+    print("towpath:", " ".join(what.split()), file=sys.stderr)
+    return status
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a wrong argument in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(FAILURE, f"{self.prog}: {message}; {self.prog} --help lists the arguments\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line. `verb` of the parsed arguments is a name in `VERBS`."""
+    command = _Parser("towpath", description="Inspect and convert captures of change messages.", epilog=EPILOG)
+    command.add_argument("--version", action="version", version=f"towpath {_towpath.__version__}")
+    verbs = command.add_subparsers(required=True, metavar="VERB", dest="verb")
+    for name, module in VERBS.items():
+        verb = verbs.add_parser(name, help=module.PURPOSE, description=f"{module.PURPOSE}.", epilog=EPILOG)
+        module.add_arguments(verb)
+    return command

@@ -1,0 +1,168 @@
+"""The messages that a verb reads: files of every framing, and standard input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+import pyarrow as pa
+from pyarrow.fs import LocalFileSystem
+
+from towpath import files
+from towpath.cli import kafka_tools
+from towpath.cli.standard_input import NAME, StandardInput
+from towpath.places import coordinates
+
+PARQUET = "parquet"
+FRAMINGS = (*files.FRAMINGS, *kafka_tools.FRAMINGS, PARQUET)
+
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Consecutive messages of a file."""
+
+    name: str
+    """The file."""
+    first: int
+    """Number of the first message in its file, from 1."""
+    batch: pa.RecordBatch
+    """Columns `key`, `value`, and what the framing has: `_offset`, `topic`, `partition`, `offset`, `timestamp`."""
+
+    def place(self, row: int) -> str:
+        """Where a message is: `topic.jsonl: message 3 at byte 245`, with Kafka's coordinates if they are known."""
+        at = f" at byte {self.batch['_offset'][row].as_py()}" if "_offset" in self.batch.schema.names else ""
+        return f"{self.name}: " + ", ".join([f"message {self.first + row}{at}", *coordinates(self.batch, row)])
+
+
+class Inputs:
+    """The messages of some files, one file after the other. A terminal shows a progress bar."""
+
+    def __init__(self, places: Sequence[str], framing: str | None, limit: int | None = None, *, live: bool = False):
+        """Find the files.
+
+        Args:
+            places: Files, folders and patterns; "-" is standard input.
+            framing: One of `FRAMINGS`; None: by each file's extension, and `lines` for standard input.
+            limit: The most messages to read.
+            live: Whether messages of standard input are handed over as they arrive, in small batches.
+
+        Raises:
+            FileNotFoundError: No file matches a place.
+            ValueError: A file's extension does not determine its framing; or the framing cannot be read here.
+        """
+        if framing == PARQUET and "-" in places:
+            raise ValueError("--framing parquet: standard input cannot be read at an offset; name a file")
+        self._framing, self._limit, self._live = framing, limit, live
+        self._standard_input = StandardInput()
+        self._found = [None if place == "-" else list(_find(place, framing)) for place in places]
+
+    @property
+    def paths(self) -> list[str]:
+        """The local files."""
+        found = [file for several in self._found for file in several or []]
+        return [file.path for file in found if isinstance(file.filesystem, LocalFileSystem)]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an interrupt has ended standard input."""
+        return self._standard_input.interrupted
+
+    def __iter__(self) -> Iterator[Messages]:
+        left = self._limit
+        for messages in self._all():
+            if left is not None and len(messages.batch) >= left:
+                yield replace(messages, batch=messages.batch.slice(0, left))
+                return
+            yield messages
+            left = None if left is None else left - len(messages.batch)
+
+    def _all(self) -> Iterator[Messages]:
+        for several in self._found:
+            if several is None:
+                yield from self._piped()
+            for file in several or []:
+                yield from self._of(file)
+
+    def _of(self, file: files.File) -> Iterator[Messages]:
+        with _progress_bar(file) as advance:
+            for messages in _numbered(file.name, file.framing, _batches(file)):
+                yield messages
+                advance(messages.batch)
+
+    def _piped(self) -> Iterator[Messages]:
+        framing = self._framing or "lines"
+        batches = self._standard_input.batches(kafka_tools.cut_as(framing), self._live, _compression)
+        return _numbered(NAME, framing, batches)
+
+
+def _find(place: str, framing: str | None) -> Iterator[files.File]:
+    if not place:
+        raise ValueError("FILE: the name is empty")
+    for file in files.find([place], framing="lines", compression="none"):
+        is_relative = isinstance(file.filesystem, LocalFileSystem) and "://" not in place and not os.path.isabs(place)
+        name = os.path.relpath(file.path) if is_relative else file.name
+        yield replace(file, name=name, framing=framing or _framing(file.path), compression=_file_compression(file))
+
+
+def _framing(path: str) -> str:
+    return PARQUET if PurePath(path).suffix == ".parquet" else files.framing_of(path)
+
+
+def _file_compression(file: files.File) -> str:
+    with file.filesystem.open_input_file(file.path) as opened:
+        return _compression(opened.read(4))
+
+
+def _compression(start: bytes) -> str:
+    """The compression by its magic bytes, with which no message and no length of one begins."""
+    return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), "none")
+
+
+def _batches(file: files.File) -> Iterator[pa.RecordBatch]:
+    if file.framing == PARQUET:
+        return _parquet_batches(file)
+    return files.messages(files.whole(replace(file, framing=kafka_tools.cut_as(file.framing))))
+
+
+def _parquet_batches(file: files.File) -> Iterator[pa.RecordBatch]:
+    from pyarrow import parquet
+
+    with file.filesystem.open_input_file(file.path) as opened:
+        stored = parquet.ParquetFile(opened)
+        if "value" not in stored.schema_arrow.names:
+            raise ValueError(f"{file.name}: no column 'value', only {', '.join(stored.schema_arrow.names)}")
+        yield from stored.iter_batches(files.BATCH_MESSAGES)
+
+
+def _numbered(name: str, framing: str, batches: Iterator[pa.RecordBatch]) -> Iterator[Messages]:
+    """The messages with their numbers, and always with a column `key`."""
+    first = 1
+    for batch in batches:
+        messages = Messages(name, first, batch)
+        if framing in kafka_tools.FRAMINGS:
+            messages = replace(messages, batch=kafka_tools.records(framing, batch, messages.place))
+        if "key" not in messages.batch.schema.names:
+            messages = replace(messages, batch=messages.batch.append_column("key", pa.nulls(len(batch), pa.binary())))
+        yield messages
+        first += len(batch)
+
+
+@contextmanager
+def _progress_bar(file: files.File) -> Iterator[Callable[[pa.RecordBatch], object]]:
+    """A function that advances the bar, if tqdm is installed: by bytes, or by messages if the file is compressed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield len
+        return
+    plain = file.compression == "none" and file.framing != PARQUET
+    total, unit = (file.size, "B") if plain else (None, " messages")
+    name = PurePath(file.path).name
+    with tqdm(desc=name, total=total, unit=unit, unit_scale=True, disable=None, leave=False) as bar:
+        # In a plain file, to the offset of the batch's last message.
+        yield lambda batch: bar.update(batch["_offset"][-1].as_py() - bar.n if plain else len(batch))

@@ -1,0 +1,28 @@
+"""Checks that an output overwrites nothing that it should not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+
+def check_output(output: str, sources: Iterable[str], force: bool) -> None:
+    """Raise if writing a file would destroy something.
+
+    Args:
+        output: The file to write; "-" is standard output.
+        sources: The local files that are read.
+        force: Whether a file that exists may be overwritten.
+
+    Raises:
+        ValueError: The output is one of the files that are read, whatever `force` is; or it is a folder.
+        FileExistsError: The output exists.
+    """
+    if output == "-" or not os.path.lexists(output):
+        return
+    if os.path.isdir(output):
+        raise ValueError(f"-o {output} is a folder; name a file")
+    if any(os.path.exists(source) and os.path.samefile(source, output) for source in sources):
+        raise ValueError(f"-o {output} is the file that is read; name another output")
+    if not force:
+        raise FileExistsError(f"-o {output} exists; --force overwrites it")

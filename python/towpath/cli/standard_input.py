@@ -1,0 +1,155 @@
+"""Messages from standard input, as they arrive."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from itertools import chain
+from types import FrameType, TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from towpath import _towpath
+from towpath.files import BLOCK_BYTES
+
+NAME = "standard input"
+
+_LIVE_BYTES = 1 << 20
+_NO_LIMIT = (1 << 63) - 1
+
+
+class StandardInput:
+    """Standard input, read in pieces, whose end is also an interrupt (Ctrl-C): what has arrived is decoded."""
+
+    def __init__(self) -> None:
+        self.interrupted = False
+        self._reading = False
+        self._handler: Any = None
+
+    def __enter__(self) -> StandardInput:
+        if threading.current_thread() is threading.main_thread():  # only there can a signal be handled
+            self._handler = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        # What is being decoded is finished first, unless the user insists.
+        if self._reading or self.interrupted:
+            self.interrupted = True
+            raise KeyboardInterrupt
+        self.interrupted = True
+
+    def read(self, size: int) -> bytes:
+        """What has arrived, at most `size` bytes; empty at the end."""
+        if self.interrupted:
+            return b""
+        self._reading = True
+        try:
+            return os.read(sys.stdin.fileno(), size)
+        except KeyboardInterrupt:
+            return b""
+        finally:
+            self._reading = False
+
+    def batches(self, framing: str, live: bool, compression_of: Callable[[bytes], str]) -> Iterator[pa.RecordBatch]:
+        """The messages of standard input.
+
+        Args:
+            framing: One of `towpath.files.FRAMINGS`.
+            live: Whether a batch is what has arrived, rather than some megabytes.
+            compression_of: Returns the compression by the first bytes.
+
+        Yields:
+            Batches with `key` (if the framing has keys), `value` and `_offset`. After an interrupt an incomplete
+            message at the end is left out.
+
+        Raises:
+            ValueError: The input is corrupt: it ends within a message, or a length exceeds the limit.
+            OSError: It cannot be decompressed.
+        """
+        with self:
+            blocks = self._blocks(live, compression_of)
+            pending, position, ended, enough = [b""], 0, False, BLOCK_BYTES
+            while not ended:
+                block = next(blocks, b"")
+                ended = not block
+                if ended and self.interrupted:
+                    return
+                pending.append(block)
+                size = sum(map(len, pending))
+                may_be_complete = b"\n" in block if framing == "lines" else size < BLOCK_BYTES
+                if not (ended or may_be_complete or size >= enough):
+                    continue
+                data = b"".join(pending)
+                batch, used = _cut(data, framing, position, ended)
+                # A message longer than a block is looked for again when twice as much has arrived.
+                enough = BLOCK_BYTES if used else 2 * max(size, BLOCK_BYTES)
+                pending, position = [data[used:]], position + used
+                if len(batch):
+                    yield batch
+
+    def _blocks(self, live: bool, compression_of: Callable[[bytes], str]) -> Iterator[bytes]:
+        start = _filled(self.read, 4)
+        compression = compression_of(start)
+        is_plain = compression == "none"
+        read = self.read if is_plain else self._decompressed(start, compression)
+        size = _LIVE_BYTES if live else BLOCK_BYTES
+        rest = iter(lambda: read(size) if live else _filled(read, size), b"")
+        return chain([start] if is_plain and start else [], rest)
+
+    def _decompressed(self, start: bytes, compression: str) -> Callable[[int], bytes]:
+        stream = pa.CompressedInputStream(pa.PythonFile(_Concatenated(start, self.read), "r"), compression)
+
+        def read(size: int) -> bytes:
+            try:
+                found: bytes = stream.read(size)
+            except OSError as error:
+                if self.interrupted:  # the end of a compressed stream is missing then
+                    return b""
+                raise OSError(f"{NAME}: {error}") from error
+            return found
+
+        return read
+
+
+def _cut(block: bytes, framing: str, position: int, ended: bool) -> tuple[pa.RecordBatch, int]:
+    data = pa.Array.from_buffers(pa.uint8(), len(block), [None, pa.py_buffer(block)])
+    try:
+        return _towpath.cut(data, framing, position, _NO_LIMIT, ended)
+    except ValueError as error:
+        raise ValueError(f"{NAME}: {error}") from None
+
+
+def _filled(read: Callable[[int], bytes], size: int) -> bytes:
+    """As many bytes as asked for, fewer at the end."""
+    parts: list[bytes] = []
+    while size > 0 and (part := read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+class _Concatenated(io.RawIOBase):
+    """Some bytes, and what can be read after them."""
+
+    def __init__(self, start: bytes, read: Callable[[int], bytes]) -> None:
+        self._start, self._read = start, read
+
+    def readable(self) -> bool:
+        """It is only read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """What `RawIOBase.read` calls."""
+        found = self._start or self._read(len(buffer))
+        part, self._start = found[: len(buffer)], found[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)

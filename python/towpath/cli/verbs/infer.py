@@ -1,0 +1,91 @@
+"""Prints schemas from the types that messages declare."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from typing import Any
+
+import pyarrow as pa
+
+from towpath.cli.arguments import add_filters, add_json, add_set, inputs
+from towpath.cli.inputs import Inputs
+from towpath.cli.status import DECODE_ERRORS, SUCCESS
+from towpath.ddl import ddl
+from towpath.decoder import Decoder, infer_schema
+from towpath.literals import Dialect
+
+PURPOSE = "print a schema from the types that messages declare, one for each table"
+
+_INFERRED_WITH = ("schema_registry", "writer_schemas")
+"""Arguments of `infer_schema` that say where schemas are."""
+
+_MESSAGES = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+
+Table = tuple[str, str]
+
+
+def add_arguments(verb: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_filters(verb)
+    verb.set_defaults(limit=10_000)
+    add_set(verb, f"{' or '.join(_INFERRED_WITH)}: --set schema_registry=http://registry:8081")
+    add_json(verb, "print a JSON object from the name of each table to its DDL")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Print DDL, after the table's name if the tables differ; status 1 if a table declares no types."""
+    settings = dict(parsed.set)
+    if unknown := settings.keys() - set(_INFERRED_WITH):
+        raise ValueError(f"--set: unknown {min(unknown)!r}; allowed are {', '.join(_INFERRED_WITH)}")
+    messages = _together(inputs(parsed))
+    tables = _tables(messages, parsed, settings)
+    if len(tables) < 2 and not parsed.json:  # of no table the error says what is wrong
+        print(ddl(infer_schema(messages, parsed.dialect, parsed.database, parsed.table, **settings)))
+        return SUCCESS
+    found, failed = _inferred(messages, tables, parsed.dialect, settings)
+    for why in failed:
+        print("towpath:", why, file=sys.stderr)
+    if parsed.json:
+        print(json.dumps(found, ensure_ascii=False))
+    elif len(set(found.values())) == 1:  # shards
+        print(next(iter(found.values())))
+    else:
+        print("\n\n".join(f"-- {name}\n{text}" for name, text in found.items()))
+    return DECODE_ERRORS if failed else SUCCESS
+
+
+def _together(read: Inputs) -> pa.RecordBatch:
+    """All messages as one batch."""
+    # The types of keys and values may differ between files: null, binary, large binary.
+    batches = [messages.batch.select(_MESSAGES.names).cast(_MESSAGES) for messages in read]
+    if not sum(map(len, batches)):
+        raise ValueError("infer: there are no messages to look at")
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _tables(messages: pa.RecordBatch, parsed: argparse.Namespace, settings: dict[str, Any]) -> list[Table]:
+    """The tables whose rows are in the messages, in their order."""
+    filters = {"database": parsed.database, "table": parsed.table}
+    decoder = Decoder(parsed.dialect, key="key", fields=["op", "database", "table"], **filters, **settings)
+    changes = (row for row in decoder.decode(messages).to_pylist() if row["op"] in ("insert", "update", "delete"))
+    return list(dict.fromkeys((row["database"] or "", row["table"] or "") for row in changes))
+
+
+def _inferred(
+    messages: pa.RecordBatch, tables: list[Table], dialect: Dialect, settings: dict[str, Any]
+) -> tuple[dict[str, str], list[str]]:
+    """The DDL of each table, by its name, and why others have none."""
+    found: dict[str, str] = {}
+    failed: list[str] = []
+    for database, table in tables:
+        name = f"{database}.{table}" if database else table
+        try:
+            schema = infer_schema(messages, dialect, re.escape(database), re.escape(table), **settings)
+        except ValueError as error:
+            failed.append(f"{name}: {error}")
+        else:
+            found[name] = ddl(schema)
+    return found, failed

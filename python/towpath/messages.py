@@ -1,0 +1,44 @@
+"""Messages in any form that a Python program has them in, as Arrow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+
+def as_arrow(values: Any) -> Any:
+    """Messages as an object that has the Arrow PyCapsule interface.
+
+    Args:
+        values: One message (bytes, bytearray, memoryview, str); a list or other iterable of them, in which None is a
+            tombstone; a numpy array or pandas series of them; or anything that has the Arrow PyCapsule interface, which
+            is returned as it is: arrays, chunked arrays, record batches, tables, polars and pandas frames.
+
+    Raises:
+        TypeError: These are no messages.
+    """
+    if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+        return values
+    if isinstance(values, bytes | bytearray | memoryview | str):
+        return _array([values])
+    if hasattr(values, "tolist"):  # numpy, and pandas before it had the interface
+        return _array(values.tolist())
+    if isinstance(values, dict) or not hasattr(values, "__iter__"):
+        raise TypeError(_expected(values))
+    return _array(list(values))
+
+
+def _array(values: list[Any]) -> pa.Array:
+    """An array of binary, which text becomes too."""
+    try:
+        return pa.array([value.encode() if isinstance(value, str) else value for value in values], pa.binary())
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        wrong = next((value for value in values if not isinstance(value, bytes | bytearray | memoryview | None)), None)
+        raise TypeError(f"{_expected(wrong)}: {error}") from None
+
+
+def _expected(found: Any) -> str:
+    return (
+        f"expected messages as bytes or text, a list or an Arrow array of them, or a table, not {type(found).__name__}"
+    )

@@ -1,0 +1,75 @@
+"""What towpath needs of the driver and of the workers. What is missing is an error in one line that has the cure."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_INSTALL = 'pip install "towpath[spark]" in the Python of the driver'
+
+
+def require_pyspark() -> None:
+    """Raise an `ImportError` that says what to install."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"pyspark is not installed: {_INSTALL}", name="pyspark") from error
+
+
+def map_in_arrow(df: DataFrame, function: Any, output: StructType) -> DataFrame:
+    """`DataFrame.mapInArrow` of a function that needs towpath.
+
+    Raises:
+        ImportError: Spark's Python needs a package that is not installed.
+        ValueError: The Python that a local Spark would start does not exist.
+    """
+    _check_worker_python(df)
+    try:
+        return df.mapInArrow(on_worker(function), output)
+    except ImportError as error:  # pandas, for Spark 4.0 and earlier
+        raise ImportError(f"{' '.join(str(error).split())} {_INSTALL}") from error
+
+
+def _check_worker_python(df: DataFrame) -> None:
+    """Find out before a job does, which fails with a page of Java. Executors of a cluster have Pythons of their own."""
+    context = getattr(df.sparkSession, "_sc", None)  # None in Spark Connect
+    if context is None or not str(context.master).startswith("local"):
+        return
+    if not shutil.which(context.pythonExec):
+        raise ValueError(
+            f"Spark would start its workers with {context.pythonExec}, which is no program: set the environment "
+            "variable PYSPARK_PYTHON to sys.executable before the session is created"
+        )
+
+
+def on_worker(function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> Any:
+    """A function for `mapInArrow` that says what to do if the Python of a worker has no towpath.
+
+    Spark sends it by value, since it is no name of a module, and what it calls as bytes: so it can be loaded without
+    towpath.
+    """
+    from pyspark import cloudpickle
+
+    pickled = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+
+    def decode_batches(batches: Iterable[Any]) -> Iterator[Any]:
+        import pickle
+        import sys
+
+        try:
+            decode = pickle.loads(pickled)
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"the Python of this worker, {sys.executable}, has no module {error.name}: install towpath there, or "
+                "set PYSPARK_PYTHON to a Python that has it before the session is created (docs/cluster.md)",
+                name=error.name,
+            ) from None
+        yield from decode(batches)
+
+    return decode_batches

@@ -1,0 +1,36 @@
+"""Versions that work together: what the tests of this version ran with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Versions:
+    """One combination. A text with several versions has commas between them."""
+
+    spark: str
+    python: str
+    """Versions that Spark and its packages run on."""
+    java: str
+    pandas: str
+    pyarrow: str
+    delta: str
+    """Version of Delta, or "-": no Delta was tested with this Spark."""
+    kafka: str
+    """Version of Spark's Kafka source, or "-"."""
+    tested_by: str
+
+
+TESTED = (
+    Versions("3.5.9", "3.10, 3.11", "17", "2.3.3", "23.0.1", "-", "-", "make matrix"),
+    Versions("4.0.0", "3.10 to 3.13", "17, 21", "2.3.3", "25.0.1, 26.0.1", "4.0.0", "4.0.0", "make test"),
+    Versions("4.3.0", "3.11 to 3.13", "17, 21", "2.3.3", "26.0.1", "-", "-", "make matrix"),
+)
+"""In order of their versions of Spark."""
+
+
+def combination_with(spark: str) -> Versions | None:
+    """The combination of this Spark's minor version (4.0.1 is like 4.0.0), or None."""
+    minor = spark.split(".")[:2]
+    return next((one for one in TESTED if one.spark.split(".")[:2] == minor), None)

@@ -1,0 +1,207 @@
+"""Mistakes at the command line: one line says what is wrong and how to mend it, and nothing is destroyed."""
+
+import json
+import os
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from all_golden import GOLDEN
+from canal_messages import SCHEMA, change, order
+from towpath.cli import main
+
+CLOUDCANAL = str(GOLDEN / "canal-json/cloudcanal/small.jsonl")
+
+
+@pytest.fixture
+def capture(tmp_path, monkeypatch):
+    """A capture in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "capture.jsonl"
+    path.write_bytes(b"\n".join(change(data=[order(number, "1.00")]) for number in (1, 2)) + b"\n")
+    return path
+
+
+def errors_of(capsys):
+    return capsys.readouterr().err.splitlines()
+
+
+def warnings_of(capsys):
+    return [line for line in errors_of(capsys) if line.startswith("warning: ")]
+
+
+@pytest.mark.parametrize("verb", ["decode", "report"])
+@pytest.mark.parametrize("name", ["capture.jsonl", "./capture.jsonl", "link.jsonl", "hard.jsonl"])
+def test_the_input_is_never_overwritten(capture, capsys, verb, name):
+    before = capture.read_bytes()
+    os.symlink("capture.jsonl", "link.jsonl")
+    os.link("capture.jsonl", "hard.jsonl")
+    for source, force in product(["capture.jsonl", "captur*.jsonl"], [[], ["--force"]]):
+        assert main([verb, source, "-o", name, *force]) == 2
+        assert errors_of(capsys) == [f"towpath: -o {name} is the file that is read; name another output"]
+    assert capture.read_bytes() == before
+
+
+@pytest.mark.parametrize(("verb", "name"), [("decode", "out.jsonl"), ("report", "report.html")])
+def test_a_file_is_overwritten_only_with_force(capture, capsys, verb, name):
+    (capture.parent / name).write_text("precious")
+    assert main([verb, "capture.jsonl", "-o", name]) == 2
+    assert errors_of(capsys) == [f"towpath: -o {name} exists; --force overwrites it"]
+    assert (capture.parent / name).read_text() == "precious"
+    assert main([verb, "capture.jsonl", "-o", name, "--force"]) == 0
+    assert (capture.parent / name).read_text() != "precious"
+
+
+def test_a_column_that_no_row_carries_is_named_with_the_nearest_name(capture, capsys):
+    assert main(["decode", "capture.jsonl", "--schema", "id bigint, totl decimal(10,2), colour string"]) == 0
+    assert warnings_of(capsys) == [
+        "warning: no row has the column 'totl' of the schema; the messages have 'total'",
+        "warning: no row has the column 'colour' of the schema",
+    ]
+    assert main(["report", "capture.jsonl", "--schema", "ID bigint"]) == 0
+    page = (capture.parent / "report.html").read_text()
+    assert (
+        "<strong>Warning:</strong> no row has the column &#x27;ID&#x27; of the schema; the messages have &#x27;id&#x27;"
+        in page
+    )
+    assert warnings_of(capsys) == ["warning: no row has the column 'ID' of the schema; the messages have 'id'"]
+    assert main(["decode", "capture.jsonl", "--schema", SCHEMA]) == 0
+    assert warnings_of(capsys) == []
+
+
+def test_a_column_that_some_rows_carry_is_only_counted(capture, capsys):
+    with capture.open("ab") as file:
+        file.write(change(data=[{"id": "3", "note": "x"}]))
+    assert main(["decode", "capture.jsonl", "--schema", "id bigint, note string"]) == 0
+    assert errors_of(capsys)[-1] == "2 rows without column 'note'"
+
+
+def test_a_filter_that_matches_nothing_lists_the_tables(capsys):
+    seen = [json.loads(line) for line in Path(CLOUDCANAL).read_bytes().splitlines()]
+    tables = {f"{one['database']}.{one['table']}" for one in seen if not one["isDdl"]}
+    assert main(["decode", CLOUDCANAL, "--table", "order"]) == 1
+    [warning] = warnings_of(capsys)
+    assert warning.startswith(f"warning: no message matches --table 'order'; tables in the first {len(seen)} messages")
+    assert all(f"{table} (" in warning for table in tables)
+    assert main(["decode", CLOUDCANAL, "--table", "orders"]) == 0
+    assert warnings_of(capsys) == []
+
+
+def test_a_wrong_dialect_says_what_the_messages_look_like(capsys):
+    assert main(["decode", CLOUDCANAL, "--dialect", "debezium-json", "--limit", "5"]) == 1
+    lines = errors_of(capsys)
+    assert lines[-1] == "warning: --dialect is debezium-json, but of the first 5 messages canal-json (5)"
+    first = next(line for line in lines if line.startswith("error: "))
+    with Path(CLOUDCANAL).open(encoding="utf-8") as file:
+        message = file.readline()
+    assert first.startswith(f"error: {CLOUDCANAL}: message 1 at byte 0: debezium-json: ")
+    assert message[:150] in first
+
+
+def test_infer_prints_the_ddl_of_each_table(capsys):
+    assert main(["infer", CLOUDCANAL]) == 0
+    printed = dict(part.split("\n", 1) for part in capsys.readouterr().out.strip().split("\n\n"))
+    assert len(printed) > 1
+    for name, text in printed.items():
+        database, table = name.removeprefix("-- ").split(".")
+        assert main(["infer", CLOUDCANAL, "--database", database, "--table", table]) == 0
+        assert capsys.readouterr().out.strip() == text.strip()
+    assert main(["infer", CLOUDCANAL, "--json"]) == 0
+    assert {f"-- {name}": text for name, text in json.loads(capsys.readouterr().out).items()} == {
+        name: text.strip() for name, text in printed.items()
+    }
+
+
+def test_shards_have_one_ddl(tmp_path, capsys):
+    path = tmp_path / "shards.jsonl"
+    types = {"mysqlType": {"id": "bigint"}}
+    shards = [change(data=[{"id": "1"}], table=f"orders_{shard}", **types) for shard in (0, 1)]
+    path.write_bytes(b"\n".join(shards))
+    assert main(["infer", str(path)]) == 0
+    assert capsys.readouterr().out == "id bigint\n"
+
+
+def test_a_table_that_declares_no_types_is_named(tmp_path, capsys):
+    path = tmp_path / "some.jsonl"
+    typed = change(data=[{"id": "1"}], table="typed", mysqlType={"id": "bigint"})
+    path.write_bytes(b"\n".join([typed, change(data=[{"id": "1"}], table="untyped")]))
+    assert main(["infer", str(path)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "id bigint\n"
+    assert printed.err.startswith("towpath: shop.untyped: ")
+
+
+def test_a_schema_from_a_file(capture, capsys):
+    (capture.parent / "orders.ddl").write_text("id bigint,\ntotal decimal(10,2)\n")
+    assert main(["decode", "capture.jsonl", "--schema", "@orders.ddl", "--fields", "after"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == {"after": {"id": 1, "total": "1.00"}}
+    assert main(["decode", "capture.jsonl", "--schema", "@absent.ddl"]) == 2
+    assert "absent.ddl" in errors_of(capsys)[0]
+
+
+NONSENSE = [
+    [],
+    ["--nonsense"],
+    ["nonsense"],
+    ["decode"],
+    ["decode", ""],
+    ["decode", "\udcff"],
+    ["decode", "/"],
+    ["decode", "absent-*.jsonl"],
+    ["decode", "s3://"],
+    ["decode", "nonsense://x.jsonl"],
+    ["decode", "{capture}", "--limit", "-1"],
+    ["decode", "{capture}", "--limit", "x"],
+    ["decode", "{capture}", "--framing", "x"],
+    ["decode", "{capture}", "--dialect", ""],
+    ["decode", "{capture}", "--table", "("],
+    ["decode", "{capture}", "--schema", "id"],
+    ["decode", "{capture}", "--schema", ""],
+    ["decode", "{capture}", "--schema", "@"],
+    ["decode", "{capture}", "--schema", "@/"],
+    ["decode", "{capture}", "--fields", ""],
+    ["decode", "{capture}", "--fields", "op,op"],
+    ["decode", "{capture}", "--layout", "flat"],
+    ["decode", "{capture}", "--layout", "upsert"],
+    ["decode", "{capture}", "-o", ""],
+    ["decode", "{capture}", "-o", "absent/rows.jsonl"],
+    ["decode", "{capture}", "-o", "/"],
+    ["decode", "{capture}", "-o", "rows.csv"],
+    ["decode", "{capture}", "--set", "x"],
+    ["decode", "{capture}", "--set", "=1"],
+    ["decode", "{capture}", "--set", "keep=1"],
+    ["decode", "{capture}", "--set", 'keep=["nothing"]'],
+    ["decode", "{capture}", "--set", "key=1"],
+    ["decode", "{capture}", "--set", "labels=[1]"],
+    ["decode", "{capture}", "--set", "lenient=maybe"],
+    ["decode", "{capture}", "--set", "claim_check_limit=x"],
+    ["decode", "{capture}", "--set", "schema_registry=1"],
+    ["decode", "{capture}", "--set", "writer_schemas=1"],
+    ["decode", "{capture}", "--set", 'writer_schemas={"x": 1}'],
+    ["decode", "-", "--framing", "parquet"],
+    ["detect", "{capture}", "--framing", "parquet"],
+    ["detect", "{capture}", "--framing", "key-value"],
+    ["detect", "{capture}", "--framing", "kcat-json"],
+    ["infer", "{capture}"],
+    ["infer", "{capture}", "--set", "x=1"],
+    ["infer", "{capture}", "--set", "schema_registry=1"],
+    ["report", "{capture}", "-o", "/absent/x.html"],
+]
+
+
+@pytest.mark.parametrize("arguments", NONSENSE, ids=lambda arguments: " ".join(arguments).encode(errors="replace"))
+def test_nonsense_is_one_line_and_status_2(arguments, capture):
+    """In a process of its own, since a traceback would be printed there."""
+    words = [word.replace("{capture}", "capture.jsonl") for word in arguments]
+    ran = subprocess.run(
+        [sys.executable, "-m", "towpath", *words], capture_output=True, check=False, stdin=subprocess.DEVNULL
+    )
+    lines = ran.stderr.decode().splitlines()
+    assert (ran.returncode, len(lines)) == (2, 1), lines
+    assert lines[0].startswith("towpath")
+    assert "Traceback" not in lines[0]
+    assert sorted(os.listdir(capture.parent)) == ["capture.jsonl"]

@@ -1,0 +1,103 @@
+"""Errors of one line: what a worker lacks, with the cure, and where the message is that FAILFAST stops at."""
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyspark
+import pytest
+
+import towpath
+from canal_messages import MIXED, SCHEMA
+from towpath.spark.requirements import on_worker
+
+
+@pytest.fixture
+def topic(spark):
+    rows = [(None, value, "binlog", 3, 100 + at) for at, value in enumerate(MIXED)]
+    return spark.createDataFrame(rows, "key binary, value binary, topic string, partition int, offset long").coalesce(1)
+
+
+BYTE = MIXED[1].index(b"12,50")
+PLACE = (
+    rf"DecodeError: topic binlog, partition 3, offset 101, row 1 of its batch: "
+    rf'canal-json: after\.total: "12,50" is not a decimal\(10,2\) \(byte {BYTE} of the message\)'
+)
+
+
+@pytest.mark.parametrize("metrics", [None, "counts"])
+def test_failfast_names_the_place_of_the_message(topic, metrics):
+    decoded = towpath.spark.decode(topic, "canal-json", SCHEMA, mode="FAILFAST", metrics=metrics)
+    assert "offset" not in decoded.columns
+    with pytest.raises(Exception, match=PLACE):
+        decoded.collect()
+
+
+def test_failfast_of_the_decoder_as_the_function(topic):
+    decoder = towpath.Decoder("canal-json", SCHEMA, mode="FAILFAST")
+    with pytest.raises(Exception, match=PLACE):
+        topic.mapInArrow(decoder, decoder.spark_schema).collect()
+
+
+JOB = """
+import os, sys
+from pyspark.sql import SparkSession
+import towpath
+
+os.environ["PYSPARK_PYTHON"] = {worker!r}
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+df = spark.createDataFrame([(bytearray(b"x"),)], "value binary")
+try:
+    towpath.spark.decode(df, "canal-json").collect()
+except Exception as error:
+    print(type(error).__name__, str(error), sep=": ")
+"""
+
+WITHOUT_TOWPATH = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name == "towpath":
+            raise ModuleNotFoundError("No module named 'towpath'", name="towpath")
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def errors_of(worker):
+    """The lines of the error of a job whose workers run this Python."""
+    program = JOB.format(worker=str(worker))
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    return ran.stdout.splitlines()
+
+
+def test_a_worker_without_towpath(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_TOWPATH)
+    worker = tmp_path / "python"
+    worker.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {sys.executable} "$@"\n')
+    worker.chmod(0o755)
+    said = [line for line in errors_of(worker) if "towpath there" in line]
+    assert len(said) == 1
+    assert f"the Python of this worker, {sys.executable}, has no module towpath: " in said[0]
+    assert "PYSPARK_PYTHON" in said[0]
+
+
+def test_a_worker_python_that_does_not_exist(tmp_path):
+    [line] = errors_of(tmp_path / "absent")
+    assert line.startswith(f"ValueError: Spark would start its workers with {tmp_path}/absent, which is no program")
+
+
+@pytest.mark.skipif(pyspark.__version__ >= "4.1", reason="mapInArrow of Spark 4.1 and later needs no pandas")
+def test_without_pandas(topic, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r'Pandas [^\n]* must be installed[^\n]* pip install "towpath\[spark\]"'):
+        towpath.spark.decode(topic, "canal-json")
+
+
+def test_the_function_that_is_sent_decodes():
+    decoder = towpath.Decoder("canal-json", SCHEMA)
+    batch = pa.record_batch({"value": pa.array(MIXED)})
+    [rows] = on_worker(decoder)([batch])
+    assert rows.equals(decoder.decode(batch))
