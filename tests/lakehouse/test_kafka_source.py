@@ -10,10 +10,12 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 from pyspark.errors import StreamingQueryException
 
+import captures_for_replication
 import towpath
 from all_golden import captures
 from canal_messages import MIXED, SCHEMA, change, order
 from documents import ROOT, block, run
+from exactly_once import prove
 from guarded_broker import GuardedBroker, certificates
 from kafka_broker import KafkaBroker
 from kafka_source import KEPT
@@ -543,3 +545,10 @@ def test_login_and_tls(spark, guarded, protocol):
         text, seconds = refused(spark, broker, **good)
         assert re.search("ConnectionError: Kafka at .*certificate", text)
         assert seconds < 20
+
+
+@pytest.mark.soak
+def test_tables_equal_the_sources_after_drivers_are_killed(spark, kafka, tmp_path):
+    """Nothing is lost or doubled: drivers are killed with their workers, and an old checkpoint comes back."""
+    case = captures_for_replication.canal_json_small()
+    prove(spark, kafka, tmp_path, case, seed=4, report=lambda name, cells: print(name, cells), format="towpath")
