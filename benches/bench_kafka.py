@@ -1,8 +1,10 @@
-"""Spark local[2]: a Kafka topic's `value` column through each way of decoding into the noop sink.
+"""Spark local[2]: a Kafka topic's messages through each way of decoding into the noop sink.
 
     make jars && python benches/bench_kafka.py --count 400000 --rounds 5 --json results.json
 
-The same messages, measures and rounds as in bench_spark.py, from a broker of its own: 4 partitions, compressed with lz4.
+The same messages, measures and rounds as in bench_spark.py, from a broker of its own: 4 partitions, compressed with lz4,
+or as `--partitions` and `--compression` say. The ways take the column `value` of Spark's Kafka source, except the two
+that are read on the workers: they are `format("towpath")` on the topic.
 It needs pyspark 4.0, as Spark's Kafka source is complete only for that one here. The ways run in a process of their own,
 so that the broker's CPU time is not counted: it is a cluster's business, and the same for every way.
 """
@@ -23,17 +25,17 @@ import bench_spark
 import corpus
 from bench_spark import WAYS, measure, sums
 from kafka_broker import KafkaBroker
+from peers import DDL
 from server_process import jars
 
-PARTITIONS = 4
 MEASURED = ("read only", "identity mapInArrow", "towpath", "towpath rows", "from_json tuned")
 
 
-def fill(kafka, count):
+def fill(kafka, arguments):
     """The messages take turns between the partitions."""
-    values = corpus.messages("wide", count)
-    topic = kafka.create_topic("orders", PARTITIONS, compression_type="lz4")
-    kafka.produce(topic, ((None, value, at % PARTITIONS) for at, value in enumerate(values)))
+    values = corpus.messages("wide", arguments.count)
+    topic = kafka.create_topic("orders", arguments.partitions, compression_type=arguments.compression)
+    kafka.produce(topic, ((None, value, at % arguments.partitions) for at, value in enumerate(values)))
     return topic
 
 
@@ -42,11 +44,23 @@ def read(spark, bootstrap, topic):
     return source.option("startingOffsets", "earliest").load().select("value")
 
 
+def source(spark, bootstrap, topic, **options):
+    reader = spark.read.format("towpath").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    return reader.options(dialect="canal-json", schema=DDL, **options).load()
+
+
+def of_source(spark, bootstrap, topic):
+    """As `towpath` and `towpath rows`, but the messages do not pass through the JVM."""
+    both = source(spark, bootstrap, topic, fields="op,before,after,event_time,produced_time")
+    rows = source(spark, bootstrap, topic, layout="upsert", fields="_op,_event_time,_produced_time")
+    return {"source on the workers, both images": both, "source on the workers": rows}
+
+
 def verify(ways, count):
     """Every way that decodes has to have decoded the same, out of all messages."""
     assert ways["read only"].count() >= count
     wanted = sums(ways["from_json tuned"])
-    for name in ("towpath", "towpath rows"):
+    for name in set(ways) - {"read only", "identity mapInArrow", "from_json tuned"}:
         got = sums(ways[name])
         assert got == wanted, f"{name} decoded {got}, not {wanted}"
 
@@ -55,7 +69,7 @@ def measure_topic(bootstrap, topic, arguments):
     os.chdir(corpus.CACHE)  # Spark leaves a folder or two where it runs
     spark = bench_spark.session(**{"spark.jars": ",".join(map(str, jars("spark")))})
     frame = read(spark, bootstrap, topic)
-    ways = {name: WAYS[name](frame) for name in MEASURED}
+    ways = {name: WAYS[name](frame) for name in MEASURED} | of_source(spark, bootstrap, topic)
     verify(ways, arguments.count)
     results = measure(ways, arguments.rounds)
     versions = {"pyspark": spark.version, "pyarrow": pa.__version__}
@@ -65,7 +79,7 @@ def measure_topic(bootstrap, topic, arguments):
 
 def measure_apart(arguments):
     with KafkaBroker() as kafka:
-        topic = fill(kafka, arguments.count)
+        topic = fill(kafka, arguments)
         options = ["--count", arguments.count, "--rounds", arguments.rounds, "--json", arguments.json]
         command = [sys.executable, __file__, *options, "--topic", kafka.bootstrap, topic]
         subprocess.run([str(word) for word in command], check=True)
@@ -75,6 +89,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=400_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--compression", default="lz4")
     parser.add_argument("--json", type=Path, required=True, help="where to write the figures")
     parser.add_argument("--topic", nargs=2, metavar=("BROKER", "NAME"), help="measure a topic that is there already")
     arguments = parser.parse_args()

@@ -94,14 +94,16 @@ def fill(kafka: KafkaBroker, case: Case, prefix: str, rng: random.Random) -> lis
 class Drivers:
     """Starts one driver after the other for the same job and checkpoint."""
 
-    def __init__(self, kafka: KafkaBroker, case: Case, topics: list[str], folder: Path) -> None:
+    def __init__(self, kafka: KafkaBroker, case: Case, topics: list[str], folder: Path, format: str) -> None:
         self._folder = folder
         self._checkpoint = folder / "checkpoint"
         self._limit = case.limit
         target = {name: str(folder / "lake" / name.replace(".", "/")) for name in case.tables}
         self._job = {
             "warehouse": str(folder / "warehouse"),
+            "format": format,
             "source": {
+                **({"layout": "messages"} if format == "towpath" else {}),
                 "kafka.bootstrap.servers": kafka.bootstrap,
                 "subscribe": ",".join(topics),
                 "startingOffsets": "earliest",
@@ -195,11 +197,15 @@ def prove(
     report: Callable[[str, Any], None],
     topics: list[str] | None = None,
     dead_letters: int = 0,
+    format: str = "kafka",
 ) -> None:
-    """Fill the topics if they are not, kill drivers three times, restore an old checkpoint, and compare the tables."""
+    """Fill the topics if they are not, kill drivers three times, restore an old checkpoint, and compare the tables.
+
+    The format is that of Spark's Kafka source, or `towpath`.
+    """
     rng = random.Random(seed)
     topics = topics or fill(kafka, case, f"{folder.name}-{seed}", rng)
-    drivers = Drivers(kafka, case, topics, folder)
+    drivers = Drivers(kafka, case, topics, folder, format)
     for kill in range(3):
         drivers.start_and_kill(rng)
         if kill == 0:

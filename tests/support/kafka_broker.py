@@ -41,6 +41,7 @@ transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+log.cleaner.backoff.ms=200
 """
 JVM = [
     "-Xms64m",
@@ -68,7 +69,9 @@ class Sent:
 class KafkaBroker:
     """A broker that runs from `start` to `stop`, also as a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, more: str = "") -> None:
+        """`more` are settings that follow the others and replace them; they are formatted as those are."""
+        self._more = more
         self._folder = tempfile.TemporaryDirectory(prefix="kafka-", ignore_cleanup_errors=True)
         self._port = free_port()
         self._server: ServerProcess | None = None
@@ -84,12 +87,14 @@ class KafkaBroker:
         return self._server.pid if self._server else None
 
     def start(self) -> "KafkaBroker":
-        """Start it and wait until it answers."""
+        """Start it and wait until it answers; after `halt`, with its topics."""
         folder = Path(self._folder.name)
         settings = folder / "server.properties"
-        settings.write_text(SETTINGS.format(port=self._port, controller=free_port(), folder=folder, largest=LARGEST))
         program = [java(), *JVM, "-cp", os.pathsep.join(map(str, jars("kafka")))]
-        _format([*program, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(settings)])
+        if not settings.exists():
+            ports = {"port": self._port, "controller": free_port()}
+            settings.write_text((SETTINGS + self._more).format(**ports, folder=folder, largest=LARGEST))
+            _format([*program, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(settings)])
         self._server = ServerProcess([*program, "kafka.Kafka", settings], folder / "broker.log")
         try:
             self._server.wait_until(self._answers)
@@ -98,16 +103,20 @@ class KafkaBroker:
             raise
         return self
 
-    def stop(self) -> None:
-        """End it; its topics are gone."""
+    def halt(self) -> None:
+        """End it; `start` continues with its topics."""
         if self._server:
             self._server.stop()
+
+    def stop(self) -> None:
+        """End it; its topics are gone."""
+        self.halt()
         self._folder.cleanup()
 
     def create_topic(self, name: str, partitions: int = 1, **settings: str) -> str:
         """Create a topic and return its name. Settings are Kafka's, with `_` for `.`."""
         config = {key.replace("_", "."): value for key, value in settings.items()}
-        admin = self._admin()  # it has to exist until the broker has answered
+        admin = self.admin()  # it has to exist until the broker has answered
         admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(60)
         return name
 
@@ -132,11 +141,12 @@ class KafkaBroker:
 
     def _answers(self) -> bool:
         try:
-            return bool(self._admin().list_topics(timeout=1).brokers)
+            return bool(self.admin().list_topics(timeout=1).brokers)
         except KafkaException:
             return False
 
-    def _admin(self) -> AdminClient:
+    def admin(self) -> AdminClient:
+        """A client that changes topics."""
         # Its log would report that a starting broker refuses connections.
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 

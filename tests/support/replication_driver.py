@@ -9,7 +9,9 @@ import json
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 
+from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
 import towpath
@@ -20,9 +22,13 @@ def main() -> None:
     """Run the job, and print the number of each finished batch."""
     job = json.loads(Path(sys.argv[1]).read_text())
     spark = lake_session(Path(job["warehouse"]), job["settings"])
-    source = spark.readStream.format("kafka").options(**job["source"]).load()
+    source = spark.readStream.format(job["format"]).options(**job["source"]).load()
     schemas = {name: StructType.fromJson(schema) for name, schema in job["schemas"].items()}
-    query = towpath.spark.replicate(source, schemas=schemas, trigger={"availableNow": True}, **job["replicate"])
+    # On Spark 4.0 a source in Python has one micro-batch with availableNow.
+    trigger = {"availableNow": True} if job["format"] == "kafka" else {"processingTime": "0 seconds"}
+    query = towpath.spark.replicate(source, schemas=schemas, trigger=trigger, **job["replicate"])
+    if job["format"] != "kafka":
+        Thread(target=stop_at_the_end, args=[query]).start()
     said = -1
     while query.isActive:
         progress = query.lastProgress
@@ -33,6 +39,12 @@ def main() -> None:
     query.awaitTermination()
     print("finished", flush=True)
     spark.stop()
+
+
+def stop_at_the_end(query: StreamingQuery) -> None:
+    """Stop it when it has processed everything; it fails by itself."""
+    query.processAllAvailable()
+    query.stop()
 
 
 main()

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from towpath.decoder import PARAMETERS
 from towpath.files import COMPRESSIONS, FRAMINGS
+
+Parser = Callable[[str], Any]
+"""Parses an option's text, or raises a `ValueError` that says what the text should be."""
 
 KEPT = {"_file": "string", "_offset": "int64"}
 """Columns that `keep` can name, with their Arrow types: the file of a message, and the offset of its first byte."""
@@ -37,7 +40,7 @@ def parse_options(options: Mapping[str, str]) -> Settings:
     Raises:
         ValueError: An option is unknown, or its value is invalid.
     """
-    arguments = {_canonical(name): _parse(_canonical(name), text) for name, text in options.items()}
+    arguments = parsed(options, _PARSERS)
     own = {name: arguments.pop(name, default) for name, default in _DEFAULTS.items()}
     return Settings(
         arguments=arguments,
@@ -49,20 +52,27 @@ def parse_options(options: Mapping[str, str]) -> Settings:
     )
 
 
-def _canonical(name: str) -> str:
-    if name.lower() not in _NAMES:
-        raise ValueError(f"unknown option {name!r}; allowed are {', '.join(_PARSERS)}")
-    return _NAMES[name.lower()]
+def parsed(options: Mapping[str, str], parsers: Mapping[str, Parser]) -> dict[str, Any]:
+    """The values of options by their canonical names.
+
+    Raises:
+        ValueError: An option has no parser, or its parser refuses the text by saying what it should be.
+    """
+    canonical = {name.lower(): name for name in parsers}
+    values = {}
+    for given, text in options.items():
+        if given.lower() not in canonical:
+            raise ValueError(f"unknown option {given!r}; allowed are {', '.join(parsers)}")
+        name = canonical[given.lower()]
+        try:
+            values[name] = parsers[name](text)
+        except ValueError as error:
+            raise ValueError(f"option {name}: {text!r} is not {error}") from None
+    return values
 
 
-def _parse(name: str, text: str) -> Any:
-    try:
-        return _PARSERS[name](text)
-    except ValueError as error:
-        raise ValueError(f"option {name}: {text!r} is not {error}") from None
-
-
-def _flag(text: str) -> bool:
+def flag(text: str) -> bool:
+    """True or false."""
     if text.lower() not in ("true", "false"):
         raise ValueError("true or false")
     return text.lower() == "true"
@@ -72,10 +82,15 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _kept(text: str) -> tuple[str, ...]:
-    if not set(_names(text)) <= set(KEPT):
-        raise ValueError(f"of {', '.join(KEPT)}")
-    return _names(text)
+def kept(allowed: Collection[str]) -> Callable[[str], tuple[str, ...]]:
+    """A parser of names of input columns."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        if not set(_names(text)) <= set(allowed):
+            raise ValueError(f"of {', '.join(allowed)}")
+        return _names(text)
+
+    return parse
 
 
 def _json(text: str) -> Any:
@@ -85,7 +100,9 @@ def _json(text: str) -> Any:
         raise ValueError(f"JSON: {error}") from None
 
 
-def _one_of(*allowed: str) -> Callable[[str], str]:
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """A parser of a name out of these."""
+
     def parse(text: str) -> str:
         if text not in allowed:
             raise ValueError(f"one of {', '.join(allowed)}")
@@ -94,7 +111,7 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
-def _bytes(text: str) -> int:
+def size(text: str) -> int:
     """A size in the notation of Spark's settings: 67108864, 65536k, 64m, 64MB."""
     number = re.fullmatch(r"(\d+)\s*([kmg]?)b?", text.strip().lower())
     if not number or not int(number[1]):
@@ -104,7 +121,7 @@ def _bytes(text: str) -> int:
 
 def _parser(annotation: str) -> Callable[[str], Any]:
     """How text becomes an argument of this type."""
-    by_type = {"bool": _flag, "int": _bytes, "Sequence": _names, "Mapping": _json, "list": _json}
+    by_type = {"bool": flag, "int": size, "Sequence": _names, "Mapping": _json, "list": _json}
     return next((parse for name, parse in by_type.items() if annotation.startswith(name)), str)
 
 
@@ -125,18 +142,21 @@ _DIALECT_OPTIONS = {
 _ANNOTATIONS = {name: str(parameter.annotation) for name, parameter in PARAMETERS.items()} | _DIALECT_OPTIONS
 
 # The source itself decides which columns have the message and its key.
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    **{name: _parser(annotation) for name, annotation in _ANNOTATIONS.items() if name not in ("value", "key")},
-    "keep": _kept,
+DECODER_PARSERS: dict[str, Parser] = {
+    name: _parser(annotation) for name, annotation in _ANNOTATIONS.items() if name not in ("value", "key")
+}
+"""Parsers of the arguments of `towpath.Decoder`."""
+
+_PARSERS: dict[str, Parser] = {
+    **DECODER_PARSERS,
+    "keep": kept(KEPT),
     "path": lambda text: (text,),
     "paths": _json,  # Spark passes the list of a load() with several paths in this form
-    "framing": _one_of("auto", *FRAMINGS),
-    "file_compression": _one_of("auto", *COMPRESSIONS),
+    "framing": one_of("auto", *FRAMINGS),
+    "file_compression": one_of("auto", *COMPRESSIONS),
     "pathGlobFilter": str,
-    "maxPartitionBytes": _bytes,
+    "maxPartitionBytes": size,
 }
-
-_NAMES = {name.lower(): name for name in _PARSERS}
 
 _DEFAULTS: dict[str, Any] = {
     "path": (),

@@ -1,6 +1,6 @@
-"""The data source `spark.read.format("towpath")`: files of messages.
+"""The data source `towpath`: files of messages, or topics of Kafka.
 
-The Python workers read and decode the files; the JVM receives only rows. This module needs pyspark 4.
+The Python workers read and decode them; the JVM receives only rows. This module needs pyspark 4.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from towpath import files
@@ -17,6 +17,7 @@ from towpath._towpath import DecodeError
 from towpath.archives import drop_spark_importers
 from towpath.decoder import Decoder
 from towpath.scalars import integer, text
+from towpath.spark.kafka.options import KafkaSettings, is_kafka, parse_kafka_options
 from towpath.spark.options import KEPT, Settings, parse_options
 
 # `_sequence` orders changes by the input column `offset`. Here that is the file's number in the upper bits, and the
@@ -25,12 +26,17 @@ _FILE_BITS = 44
 
 
 class TowpathDataSource(DataSource):
-    """Reads files of messages. The options are described in `docs/source.md`."""
+    """Reads files of messages, or topics. `docs/source.md` and `docs/kafka.md` describe the options."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._settings = parse_options(options)
-        self._schema = _decoder(self._settings, "lines").spark_schema
+        self._settings: Settings | KafkaSettings
+        if is_kafka(options):
+            self._settings = parse_kafka_options(options)
+            self._schema = self._settings.spark_schema
+        else:
+            self._settings = parse_options(options)
+            self._schema = _decoder(self._settings, "lines").spark_schema
 
     @classmethod
     def name(cls) -> str:
@@ -47,14 +53,35 @@ class TowpathDataSource(DataSource):
         Raises:
             ValueError: `DataFrameReader.schema` named columns that are not the layout's, or there is no path.
         """
+        self._check(schema)
+        if isinstance(self._settings, KafkaSettings):
+            from towpath.spark.kafka.reader import KafkaReader  # those who read files need no client of Kafka
+
+            return KafkaReader(self._settings)
+        if not self._settings.paths:
+            raise ValueError("path: name a file, a folder or a pattern, in load()")
+        return TowpathReader(self._settings)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """The reader of a stream, which is one of topics.
+
+        Raises:
+            ValueError: As for `reader`.
+            PySparkNotImplementedError: The input is files.
+        """
+        if not isinstance(self._settings, KafkaSettings):
+            return super().streamReader(schema)
+        from towpath.spark.kafka.stream import stream_reader
+
+        self._check(schema)
+        return stream_reader(self._settings)
+
+    def _check(self, schema: StructType) -> None:
         if _columns(schema) != _columns(self._schema):
             raise ValueError(
                 f'the rows are {self._schema.simpleString()}: name the table\'s columns in option("schema", ...), '
                 "envelope columns in fields, and do not call schema()"
             )
-        if not self._settings.paths:
-            raise ValueError("path: name a file, a folder or a pattern, in load()")
-        return TowpathReader(self._settings)
 
 
 def _columns(schema: StructType) -> list[tuple[str, str]]:

@@ -1,0 +1,202 @@
+"""What the driver asks Kafka: which partitions there are, and their offsets."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from towpath.spark.kafka.offsets import EARLIEST, LATEST, Boundary, Offsets, TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+    from towpath.spark.kafka.options import KafkaSettings
+
+_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+_PAUSE = 0.2  # seconds between questions that fail, and between looks at what librdkafka reports meanwhile
+_UNREACHABLE = (
+    3.0  # seconds after which brokers that all refuse are an error: one that restarts may refuse for a moment
+)
+
+
+def import_client() -> Any:
+    """Confluent's client.
+
+    Raises:
+        ImportError: It is not installed.
+    """
+    try:
+        import confluent_kafka.admin
+    except ImportError:
+        raise ImportError(
+            "the Kafka input needs Confluent's client: pip install confluent-kafka (the extra 'kafka')"
+        ) from None
+    return confluent_kafka
+
+
+def client_config(client: Mapping[str, str], errors: list[KafkaError]) -> dict[str, Any]:
+    """Settings of any client of librdkafka. What it reports is appended to `errors`, instead of being logged."""
+    return {"log_level": 0, "isolation.level": "read_uncommitted", **client, "error_cb": errors.append}
+
+
+def refused(error: Exception) -> ValueError:
+    """The error for a setting that librdkafka does not know or allow; its message names the setting."""
+    reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
+    return ValueError(
+        f"options kafka.*: {reason}; librdkafka's settings and Java's that have an equivalent are possible"
+    )
+
+
+class Cluster:
+    """The brokers, as the driver sees them."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._kafka = import_client()
+        self._errors: list[KafkaError] = []
+        self._reached = False
+        try:
+            self._admin = self._kafka.admin.AdminClient(client_config(settings.client, self._errors))
+        except self._kafka.KafkaException as error:
+            raise refused(error) from None
+
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that are subscribed or assigned, in order.
+
+        Raises:
+            ValueError: A topic or a partition does not exist.
+            ConnectionError: Kafka does not answer.
+        """
+        settings = self._settings
+        if settings.pattern is not None:
+            return sorted(self._matching(settings.pattern))
+        existing = self._described({*settings.topics, *(partition.topic for partition in settings.assigned)})
+        if missing := sorted(set(settings.assigned) - set(existing)):
+            raise ValueError(f"assign: {missing[0]} does not exist")
+        return sorted(settings.assigned or existing)
+
+    def _matching(self, pattern: str) -> Iterable[TopicPartition]:
+        found = self._ask(lambda: {"": _done(lambda: self._admin.list_topics(timeout=5))})[""]
+        return (
+            TopicPartition(topic, number)
+            for topic, described in found.topics.items()
+            if re.fullmatch(pattern, topic) and topic not in _INTERNAL
+            for number in described.partitions
+        )
+
+    def _described(self, topics: set[str]) -> list[TopicPartition]:
+        names = self._kafka.TopicCollection(sorted(topics))
+        try:
+            found = self._ask(lambda: self._admin.describe_topics(names))
+        except self._kafka.KafkaException as error:
+            raise ValueError(f"subscribe {', '.join(sorted(topics))}: {error.args[0].str()}") from None
+        return [TopicPartition(topic, one.id) for topic, described in found.items() for one in described.partitions]
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The first offset of each partition that is still there."""
+        return self.resolve(Boundary(EARLIEST), "", partitions)
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The offset of the next message of each partition; with `read_committed`, of the first open transaction."""
+        return self.resolve(Boundary(LATEST), "", partitions)
+
+    def resolve(self, boundary: Boundary, option: str, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The offsets of a boundary.
+
+        Raises:
+            ValueError: A partition has no message of the asked time or later.
+            ConnectionError: Kafka does not answer.
+        """
+        wanted = {partition: boundary.of(partition) for partition in partitions}
+        specs = self._kafka.admin.OffsetSpec
+        if boundary.by_time:
+            asked = {partition: specs.for_timestamp(value) for partition, value in wanted.items()}
+        else:
+            words = {EARLIEST: specs.earliest(), LATEST: specs.latest()}
+            asked = {partition: words[value] for partition, value in wanted.items() if value in words}
+        found = {**wanted, **self._offsets(asked)}
+        late = [partition for partition, offset in found.items() if boundary.by_time and offset < 0]
+        if late and not boundary.or_latest:
+            raise ValueError(
+                f"{option}: {late[0]} has no message at or after {wanted[late[0]]} ms; "
+                "startingOffsetsByTimestampStrategy=latest starts at its end instead"
+            )
+        return {**found, **self.latest(late)} if late else found
+
+    def _offsets(self, asked: Mapping[TopicPartition, Any]) -> Offsets:
+        if not asked:
+            return {}
+        places = {self._kafka.TopicPartition(*partition): spec for partition, spec in asked.items()}
+        level = self._settings.client.get("isolation.level", "read_uncommitted").upper()
+        isolation = self._kafka.IsolationLevel[level]
+        found = self._ask(lambda: self._admin.list_offsets(places, isolation_level=isolation))
+        return {TopicPartition(place.topic, place.partition): result.offset for place, result in found.items()}
+
+    def _ask(self, question: Callable[[], dict[Any, concurrent.futures.Future[Any]]]) -> dict[Any, Any]:
+        """The answers. Errors that pass are tried again, for as long as Kafka may be silent."""
+        began = time.monotonic()
+        patience = self._settings.poll_seconds if self._reached else self._settings.connect_seconds
+        while True:
+            futures = question()
+            pending = set(futures.values())
+            while pending:
+                pending = concurrent.futures.wait(pending, timeout=_PAUSE).not_done
+                self._admin.poll(0)
+                if pending:
+                    self._give_up(time.monotonic() - began, patience, None)
+            failed = [error for one in futures.values() if (error := one.exception()) is not None]
+            if not failed:
+                self._reached = True
+                self._errors.clear()
+                return {key: one.result() for key, one in futures.items()}
+            self._admin.poll(0)
+            waited = time.monotonic() - began
+            if not self._passes(failed[0], waited):
+                raise failed[0]
+            self._give_up(waited, patience, failed[0])
+            time.sleep(_PAUSE)
+
+    def _passes(self, error: BaseException, waited: float) -> bool:
+        """Whether to ask again: brokers that restart or move leaders answer wrongly for a moment."""
+        kinds = self._kafka.KafkaError
+        if not isinstance(error, self._kafka.KafkaException):
+            return False
+        code = error.args[0].code()
+        if code == kinds.UNKNOWN_TOPIC_OR_PART:
+            return self._reached and waited < _UNREACHABLE
+        moving = (kinds.UNKNOWN_LEADER_EPOCH, kinds.FENCED_LEADER_EPOCH, kinds.BROKER_NOT_AVAILABLE)
+        silent = (kinds._TIMED_OUT, kinds._TRANSPORT, kinds._ALL_BROKERS_DOWN, kinds._TIMED_OUT_QUEUE)
+        return bool(error.args[0].retriable() or code in (*moving, *silent))
+
+    def _give_up(self, waited: float, patience: float, error: BaseException | None) -> None:
+        """Raise if nobody needs to wait longer: a password does not become right, a wrong host no broker."""
+        kinds = self._kafka.KafkaError
+        codes = {one.code() for one in self._errors}
+        hopeless = not self._reached and (
+            codes & {kinds._AUTHENTICATION, kinds._SSL}
+            or (kinds._ALL_BROKERS_DOWN in codes and waited > min(_UNREACHABLE, patience))
+        )
+        if hopeless or waited > patience:
+            raise unanswered(self._kafka, self._settings, self._errors, waited, error) from None
+
+
+def unanswered(
+    kafka: Any, settings: KafkaSettings, errors: list[KafkaError], waited: float, last: object = None
+) -> ConnectionError:
+    """The error for brokers that do not answer, with what librdkafka last reported of one."""
+    reasons = [one.str() for one in errors if one.code() != kafka.KafkaError._ALL_BROKERS_DOWN]
+    reason = reasons[-1] if reasons else str(last or "no answer")
+    return ConnectionError(f"Kafka at {settings.client['bootstrap.servers']}: {reason} (after {waited:.0f} s)")
+
+
+def _done(function: Callable[[], Any]) -> concurrent.futures.Future[Any]:
+    """The outcome of a call that waits itself."""
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    try:
+        future.set_result(function())
+    except Exception as error:
+        future.set_exception(error)
+    return future

@@ -1,0 +1,161 @@
+"""Offsets of topic partitions, in the forms that Spark's Kafka source uses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+EARLIEST = -2
+LATEST = -1
+"""Offsets that stand for the beginning and the end of a partition, as in Spark's options."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"partition {self.number} of topic {self.topic}"
+
+
+Offsets = dict[TopicPartition, int]
+
+
+def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+    """Spark's form, `{"topic": {"0": 17}}`, in the order of topics and partitions.
+
+    Spark compares offsets as text, so equal offsets have to be written equally.
+    """
+    written: dict[str, dict[str, int]] = {}
+    for (topic, number), offset in sorted(offsets.items()):
+        written.setdefault(topic, {})[str(number)] = offset
+    return written
+
+
+def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """The reverse of `to_json`."""
+    return {
+        TopicPartition(topic, int(number)): offset
+        for topic, numbers in written.items()
+        for number, offset in numbers.items()
+    }
+
+
+def parse(text: str) -> Offsets:
+    """Offsets, or times in milliseconds, from JSON of that form.
+
+    Raises:
+        ValueError: The text has another form.
+    """
+    written = _object(text)
+    if not all(isinstance(numbers, dict) for numbers in written.values()):
+        raise ValueError('JSON such as {"topic": {"0": 17}}')
+    values = [value for numbers in written.values() for value in numbers.values()]
+    if not all(type(value) is int for value in values) or not all(number.isdecimal() for number in _keys(written)):
+        raise ValueError('JSON such as {"topic": {"0": 17}}')
+    return from_json(written)
+
+
+def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
+    """Partitions from JSON such as `{"topic": [0, 1]}`, the form of `assign`.
+
+    Raises:
+        ValueError: The text has another form.
+    """
+    written = _object(text)
+    if not all(isinstance(numbers, list) and all(type(one) is int for one in numbers) for numbers in written.values()):
+        raise ValueError('JSON such as {"topic": [0, 1]}')
+    return tuple(sorted({TopicPartition(topic, number) for topic, numbers in written.items() for number in numbers}))
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        written = json.loads(text)
+    except ValueError:
+        written = None
+    if not isinstance(written, dict) or not written:
+        raise ValueError("a JSON object that is not empty")
+    return written
+
+
+def _keys(written: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+    return (number for numbers in written.values() for number in numbers)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Where reading starts or ends, as options give it."""
+
+    value: int | Offsets
+    """For every partition or for each: an offset, `EARLIEST`, `LATEST`, or a time in milliseconds."""
+    by_time: bool = False
+    """The offset is that of the first message with this time or a later one."""
+    or_latest: bool = False
+    """A time after the last message is the end of the partition, not an error."""
+
+    def of(self, partition: TopicPartition) -> int:
+        """The value for one of the partitions that `check` has seen."""
+        return self.value if isinstance(self.value, int) else self.value[partition]
+
+    def values(self) -> Iterable[int]:
+        """All values."""
+        return [self.value] if isinstance(self.value, int) else self.value.values()
+
+    def check(self, option: str, partitions: Iterable[TopicPartition]) -> None:
+        """Compare with the partitions that are read.
+
+        Raises:
+            ValueError: Values are given for other partitions than these.
+        """
+        if isinstance(self.value, int):
+            return
+        given, wanted = set(self.value), set(partitions)
+        if unnamed := sorted(wanted - given):
+            raise ValueError(f"{option}: {unnamed[0]} is read, but has no value; name all partitions")
+        if unread := sorted(given - wanted):
+            raise ValueError(f"{option}: {unread[0]} is not read; name only partitions that exist and are subscribed")
+
+
+@dataclass(frozen=True)
+class Range:
+    """Messages of one partition: from the offset `start` up to, but not including, `end`."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}, offsets {self.start} to {self.end}"
+
+
+def split(ranges: list[Range], at_least: int | None) -> list[Range]:
+    """The ranges in about `at_least` parts, if there are fewer. Long ranges are cut into more parts than short ones."""
+    if at_least is None or len(ranges) >= at_least:
+        return ranges
+    total = sum(one.end - one.start for one in ranges)
+    return [part for one in ranges for part in _cut(one, round((one.end - one.start) * at_least / total))]
+
+
+def _cut(whole: Range, parts: int) -> list[Range]:
+    length = whole.end - whole.start
+    parts = max(1, min(parts, length))
+    edges = [whole.start + length * part // parts for part in range(parts + 1)]
+    return [replace(whole, start=start, end=end) for start, end in pairwise(edges)]
+
+
+def limited(start: Offsets, end: Offsets, most: int | None) -> Offsets:
+    """The end of at most about `most` messages after `start`; each partition's share is that of its backlog.
+
+    Every partition that has messages gets at least one, as in Spark's source, so no partition waits forever.
+    """
+    backlog = {partition: max(0, offset - start[partition]) for partition, offset in end.items()}
+    total = sum(backlog.values())
+    if most is None or total <= most:
+        return end
+    share = {partition: min(size, max(1, size * most // total)) for partition, size in backlog.items()}
+    return {partition: min(offset, start[partition] + share[partition]) for partition, offset in end.items()}

@@ -1,0 +1,110 @@
+"""Batch reading of topics: ranges of offsets are planned in the driver, fetched and decoded on the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from towpath._towpath import DecodeError
+from towpath.archives import drop_spark_importers
+from towpath.decoder import Decoder
+from towpath.spark.kafka.client import Cluster
+from towpath.spark.kafka.columns import to_batch
+from towpath.spark.kafka.fetch import fetcher, report_loss
+from towpath.spark.kafka.offsets import EARLIEST, LATEST, Boundary, Offsets, Range, TopicPartition, split
+from towpath.spark.kafka.options import KafkaSettings
+
+
+@dataclass
+class KafkaPartition(InputPartition):
+    """The input of one task."""
+
+    range: Range
+
+
+class KafkaReader(DataSourceReader):
+    """The reader of a batch query."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        """Check the options that only the other kind of query has.
+
+        Raises:
+            ValueError: An option is one of streams, or its value is.
+        """
+        if settings.max_offsets is not None:
+            raise ValueError("option maxOffsetsPerTrigger is for streams; endingOffsets bounds a batch")
+        _refuse(settings.starting, LATEST, "startingOffsets", "the end of a partition")
+        _refuse(settings.ending, EARLIEST, "endingOffsets", "the beginning of a partition")
+        self._settings = settings
+
+    def partitions(self) -> list[InputPartition]:
+        """Every offset from the start to the end, which is fixed here: a task that is run again reads the same."""
+        settings = self._settings
+        cluster = Cluster(settings)
+        found = cluster.partitions()
+        start = resolved(cluster, settings.starting or Boundary(EARLIEST), "starting", found)
+        end = resolved(cluster, settings.ending or Boundary(LATEST), "ending", found)
+        return planned(settings, cluster, start, end)
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition. Where there are none, Spark starts a task all the same, with None."""
+        return rows(self._settings, partition.range) if isinstance(partition, KafkaPartition) else iter(())
+
+
+def _refuse(boundary: Boundary | None, word: int, option: str, what: str) -> None:
+    if boundary is not None and not boundary.by_time and word in boundary.values():
+        raise ValueError(f"option {option}: a batch cannot have {what} there")
+
+
+def resolved(cluster: Cluster, boundary: Boundary, side: str, partitions: list[TopicPartition]) -> Offsets:
+    """The offsets of a boundary, which has to name these partitions."""
+    option = f"{side}OffsetsByTimestamp" if boundary.by_time else f"{side}Offsets"
+    boundary.check(option, partitions)
+    return cluster.resolve(boundary, option, partitions)
+
+
+def planned(settings: KafkaSettings, cluster: Cluster, start: Offsets, end: Offsets) -> list[InputPartition]:
+    """The tasks for everything from `start` to `end`.
+
+    Raises:
+        ValueError: Messages are gone, and `failOnDataLoss` is true. Tasks would notice too, but later and each.
+    """
+    ranges = [Range(partition, start[partition], stop) for partition, stop in sorted(end.items())]
+    ranges = [one for one in ranges if one.start < one.end]
+    first = cluster.earliest(one.partition for one in ranges)
+    following = cluster.latest(one.partition for one in ranges)
+    existing = []
+    for one in ranges:
+        begin, stop = max(one.start, first[one.partition]), min(one.end, following[one.partition])
+        if (begin, stop) != (one.start, one.end):
+            log = f"the partition has {first[one.partition]} to {following[one.partition]}"
+            report_loss(one, log, settings.fail_on_data_loss)
+        if begin < stop:
+            existing.append(Range(one.partition, begin, stop))
+    return [KafkaPartition(part) for part in split(existing, settings.min_partitions)]
+
+
+def rows(settings: KafkaSettings, wanted: Range) -> Iterator[pa.RecordBatch]:
+    """The rows of a range: decoded, or Spark's columns of its messages."""
+    drop_spark_importers()
+    with fetcher(settings) as source:
+        lists = source.messages(wanted, settings.fail_on_data_loss)
+        if settings.undecoded:
+            for messages in lists:
+                yield to_batch(messages, settings.arguments["keep"])
+            return
+        decoder = settings.decoder()
+        names = ["value", "key", *settings.arguments["keep"], *_ordering(decoder)]
+        for messages in lists:
+            try:
+                yield from decoder.decode_batches(to_batch(messages, names))
+            except DecodeError as error:
+                raise ValueError(f"{wanted.partition}: offset {messages[error.row].offset()}: {error}") from error
+
+
+def _ordering(decoder: Decoder) -> list[str]:
+    """`_sequence` orders by the input column `offset`, which needs not be kept for that."""
+    return ["offset"] if "_sequence" in decoder.schema.names else []
