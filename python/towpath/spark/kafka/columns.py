@@ -52,7 +52,7 @@ def _numbers(kind: pa.DataType, values: array[int]) -> pa.Array:
 
 def _keys(messages: list[Any]) -> pa.Array:
     keys = list(map(_KEY, messages))
-    return pa.nulls(len(keys), pa.binary()) if not any(key is not None for key in keys) else _binary(keys)
+    return pa.nulls(len(keys), pa.binary()) if keys.count(None) == len(keys) else _binary(keys)
 
 
 def _times(messages: list[Any]) -> pa.Array:

@@ -42,6 +42,7 @@ class KafkaReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Every offset from the start to the end, which is fixed here: a task that is run again reads the same."""
+        drop_spark_importers()
         settings = self._settings
         cluster = Cluster(settings)
         found = cluster.partitions()
