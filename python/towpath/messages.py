@@ -18,6 +18,8 @@ def as_arrow(values: Any) -> Any:
     Raises:
         TypeError: These are no messages.
     """
+    if isinstance(values, pa.RecordBatch):
+        return _with_offsets(values)
     if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
         return values
     if isinstance(values, bytes | bytearray | memoryview | str):
@@ -27,6 +29,14 @@ def as_arrow(values: Any) -> Any:
     if isinstance(values, dict) or not hasattr(values, "__iter__"):
         raise TypeError(_expected(values))
     return _array(list(values))
+
+
+def _with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with nested columns written anew: Spark's JVM leaves the offsets of empty children unset."""
+    for at, field in enumerate(batch.schema):
+        if pa.types.is_nested(field.type):
+            batch = batch.set_column(at, field, pa.concat_arrays([batch.column(at), pa.nulls(0, field.type)]))
+    return batch
 
 
 def _array(values: list[Any]) -> pa.Array:

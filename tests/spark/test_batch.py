@@ -189,3 +189,11 @@ def test_nothing_depends_on_how_messages_are_partitioned(spark):
 def test_the_version_of_spark_is_shown(record_property):
     record_property("pyspark", pyspark.__version__)
     assert tuple(map(int, pyspark.__version__.split(".")[:2])) >= (3, 5)
+
+
+def test_headers_of_messages_that_have_none_are_kept(spark):
+    """Spark's Kafka source has null for them, and its JVM writes the empty arrays in them without offsets."""
+    columns = "value binary, headers array<struct<key: string, value: binary>>"
+    source = spark.createDataFrame([(value, None) for value in MIXED], columns).coalesce(1)
+    decoded = towpath.spark.decode(source, "canal-json", fields=["op"], keep=["headers"])
+    assert {row["headers"] for row in decoded.collect()} == {None}

@@ -15,6 +15,8 @@ from towpath.spark.lakehouse.tables import append_once
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from towpath.literals import Dialect
+
 _OF_DEAD_LETTERS = ("message", *PLACE, "row", "reason")
 _OF_QUARANTINE = (*PLACE, "database", "table")
 
@@ -39,7 +41,7 @@ class Origin:
     database: str | None = None
     table: str | None = None
     target: str | None = None
-    dialect: str | None = None
+    dialect: Dialect | None = None
 
     def columns(self) -> list[Column]:
         """Its fields as constants."""

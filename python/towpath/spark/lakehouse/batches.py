@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
 
+    from towpath.literals import Dialect
+
 _log = logging.getLogger("towpath.spark")
 
 _ROWS_PER_TASK = 50_000
@@ -74,7 +76,7 @@ class Replicator:
     """Applies the events of a topic; a function for `foreachBatch`. The fields are the arguments of `replicate`."""
 
     targets: Targets
-    dialect: str
+    dialect: Dialect
     options: Mapping[str, Any]
     keys: Mapping[str, Sequence[str]]
     schemas: Mapping[str, str | StructType]

@@ -18,6 +18,8 @@ from towpath.spark.types import struct_type
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from towpath.literals import Dialect, Field
+
 COLUMNS = "columns"
 """The struct with the table's columns."""
 
@@ -77,7 +79,7 @@ _NOT_OF_TABLE = ENVELOPE | _KAFKA | {f"_{name}" for name in _KAFKA}
 INDEX = "_message"
 """The column that a decoder copies to the rows: the index of their message. Copying the message would be expensive."""
 
-_FIELDS = [
+_FIELDS: tuple[Field, ...] = (
     "_op",
     "_event_time",
     "_produced_time",
@@ -86,7 +88,7 @@ _FIELDS = [
     "_row",
     "_missing_columns",
     "_error",
-]
+)
 
 
 def change_schema(columns: pa.DataType) -> pa.Schema:
@@ -113,7 +115,7 @@ def change_schema(columns: pa.DataType) -> pa.Schema:
 class ChangeDecoder:
     """Decodes the messages of one table to a frame of changes; a function for `mapInArrow`."""
 
-    def __init__(self, dialect: str, schema: Any, options: Mapping[str, Any]) -> None:
+    def __init__(self, dialect: Dialect, schema: Any, options: Mapping[str, Any]) -> None:
         from towpath.decoder import Decoder
 
         # MySQL compares the names of columns without case.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
     from pyspark.sql.types import StructType
 
+    from towpath.literals import Dialect
+
 
 @dataclass(frozen=True)
 class Declaration:
@@ -55,7 +57,7 @@ def declared_key(table: str, declarations: Iterable[Declaration], stored: list[s
 
 
 def declared_columns(
-    declarations: Iterable[Declaration], dialect: str, options: Mapping[str, Any]
+    declarations: Iterable[Declaration], dialect: Dialect, options: Mapping[str, Any]
 ) -> StructType | None:
     """The declared columns with types that can store their values; None if nothing is declared."""
     from towpath.decoder import infer_schema

@@ -16,12 +16,14 @@ import pyarrow.compute as pc
 from towpath.archives import drop_spark_importers
 from towpath.spark.lakehouse.changes import ERROR, INDEX, MESSAGE, SOURCE, by_name, with_index
 from towpath.spark.metrics import count_and_observe
+from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from towpath.decoder import Decoder
+    from towpath.literals import Dialect, Field
 
 ROW_CHANGES = ("insert", "update", "delete", "snapshot", "truncate")
 """The ops that change a table's rows."""
@@ -29,7 +31,7 @@ ROW_CHANGES = ("insert", "update", "delete", "snapshot", "truncate")
 CHANGE, DDL, WATERMARK, DEAD = "change", "ddl", "watermark", "dead"
 """The kinds of events. Other messages, such as heartbeats, have no event."""
 
-_FIELDS = [
+_FIELDS: tuple[Field, ...] = (
     "op",
     "database",
     "table",
@@ -42,7 +44,7 @@ _FIELDS = [
     "source",
     "row",
     "error",
-]
+)
 _SOURCE = {**SOURCE, "operation": pa.string(), "watermark_ts": pa.int64()}
 
 EVENT = pa.schema(
@@ -73,7 +75,7 @@ EVENT = pa.schema(
 """
 
 
-def read_envelopes(messages: DataFrame, dialect: str, metrics: str | None, **options: Any) -> DataFrame:
+def read_envelopes(messages: DataFrame, dialect: Dialect, metrics: str | None, **options: Any) -> DataFrame:
     """Each message once for each table that it changes, and once for each event that changes no row.
 
     Args:
@@ -106,7 +108,7 @@ def read_envelopes(messages: DataFrame, dialect: str, metrics: str | None, **opt
     envelopes = EnvelopeDecoder(decoder)
     output = struct_type(EVENT)
     if metrics is None:
-        return needed.mapInArrow(envelopes, output)
+        return map_in_arrow(needed, envelopes, output)
     return count_and_observe(needed, envelopes, output, metrics)
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from towpath.spark.lakehouse.changes import MESSAGE, ChangeDecoder
 from towpath.spark.lakehouse.envelopes import CHANGE
+from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class MessagesOnWorkers:
     def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
         """As `Messages.changes`."""
         messages = self._events.filter(of_table(database, table)).select(*MESSAGE)
-        return messages.coalesce(tasks).mapInArrow(decoder, struct_type(decoder.schema))
+        return map_in_arrow(messages.coalesce(tasks), decoder, struct_type(decoder.schema))
 
 
 class MessagesInDriver:

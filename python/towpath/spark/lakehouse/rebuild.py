@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from towpath.literals import Dialect
+
 
 def rebuild(
     messages: DataFrame,
     source_table: str | tuple[str, str],
     target: Target,
-    dialect: str = "auto",
+    dialect: Dialect = "auto",
     *,
     snapshot: DataFrame | None = None,
     status: str | None = None,

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
+    from towpath.literals import Dialect
+
 
 def replicate(
     messages: DataFrame,
     target: Target,
-    dialect: str = "auto",
+    dialect: Dialect = "auto",
     *,
     checkpoint: str | None = None,
     trigger: Mapping[str, Any] | None = None,

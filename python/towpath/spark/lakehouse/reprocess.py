@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
 
+    from towpath.literals import Dialect
+
 
 def reprocess(
     spark: SparkSession,
@@ -26,7 +28,7 @@ def reprocess(
     quarantine: str | None = None,
     tables: Sequence[str] | None = None,
     target: Target | None = None,
-    dialect: str | None = None,
+    dialect: Dialect | None = None,
     status: str | None = None,
     keys: Mapping[str, Sequence[str]] | None = None,
     schemas: Mapping[str, str | StructType] | None = None,
@@ -112,7 +114,7 @@ def _origins(rows: DataFrame) -> list[Row]:
     return rows.select("database", "table", "target", "dialect").distinct().collect()
 
 
-def _messages(rows: DataFrame, dialect: str | None) -> DataFrame:
+def _messages(rows: DataFrame, dialect: Dialect | None) -> DataFrame:
     """The messages as the columns of Kafka's source."""
     if dialect is not None:
         rows = rows.filter(sql("dialect = {dialect}", dialect=string(dialect)))
