@@ -131,7 +131,7 @@ def test_every_block_of_the_documents_is_run_by_some_test():
         "README.md": ["towpath.Decoder(", "frame.select", "df.mapInArrow", 'layout="upsert"', "replicate"],
         "docs/source.md": ['format("towpath")'],
         "docs/report.md": ["write_report", "spark.report"],
-        "docs/spark.md": ["PYSPARK_PYTHON", "Observation", "progress_listener"],
+        "docs/spark.md": ["PYSPARK_PYTHON", "from_cdc", "Observation", "progress_listener"],
     }
     for document, expected in words.items():
         assert [next(word for word in expected if word in block) for block in blocks(document)] == expected

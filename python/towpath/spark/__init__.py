@@ -14,6 +14,7 @@ from towpath.spark.report import report
 from towpath.spark.types import arrow_schema, is_struct_type, struct_type
 
 if TYPE_CHECKING:
+    from towpath.spark.column import from_cdc
     from towpath.spark.lakehouse.merge import applier, apply_changes
     from towpath.spark.lakehouse.rebuild import rebuild
     from towpath.spark.lakehouse.replicate import replicate
@@ -28,6 +29,7 @@ __all__ = [
     "apply_changes",
     "arrow_schema",
     "decode",
+    "from_cdc",
     "is_struct_type",
     "progress_listener",
     "rebuild",
@@ -43,6 +45,7 @@ _LAZY = {
     "BatchCounts": "progress",
     "applier": "lakehouse.merge",
     "apply_changes": "lakehouse.merge",
+    "from_cdc": "column",
     "progress_listener": "progress",
     "rebuild": "lakehouse.rebuild",
     "replicate": "lakehouse.replicate",

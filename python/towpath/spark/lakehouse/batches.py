@@ -17,11 +17,12 @@ from towpath.spark.lakehouse.declarations import Declaration, declared_columns, 
 from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
 from towpath.spark.lakehouse.follow import KEY, Follower
 from towpath.spark.lakehouse.history import append_history
-from towpath.spark.lakehouse.merge import Applied, Applier, Hints
+from towpath.spark.lakehouse.merge import Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table, session_settings
 from towpath.spark.lakehouse.order import Kinds
 from towpath.spark.lakehouse.ordered_statements import Place, read_ddl, sliced
 from towpath.spark.lakehouse.parallel import in_parallel
+from towpath.spark.lakehouse.rows import Applied
 from towpath.spark.lakehouse.sql import expressions
 from towpath.spark.lakehouse.status import QUARANTINED, TableStatus, write_status
 from towpath.spark.lakehouse.tables import (

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.spark.lakehouse.changes import COLUMNS
-from towpath.spark.lakehouse.merge import KEY_ONLY, Applied
+from towpath.spark.lakehouse.merge import KEY_ONLY
 from towpath.spark.lakehouse.order import with_order
-from towpath.spark.lakehouse.rows import REJECTED, ROW, is_rejected
+from towpath.spark.lakehouse.rows import REJECTED, ROW, Applied, is_rejected
 from towpath.spark.lakehouse.sql import Sql, column, merge, sql
 from towpath.spark.lakehouse.tables import (
     TableSettings,

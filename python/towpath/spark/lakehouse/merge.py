@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -29,6 +28,7 @@ from towpath.spark.lakehouse.rows import (
     ROW,
     TRUNCATE,
     UNKNOWN,
+    Applied,
     relevant,
     tombstone_key,
     with_outcome,
@@ -178,19 +178,6 @@ class Hints:
     """Whether there are rows that lack columns."""
     is_small: bool = False
     """Whether the driver may hold the changes, which costs less than a cache on the workers."""
-
-
-@dataclass(frozen=True)
-class Applied:
-    """What a batch did to a target."""
-
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """Keys by outcome: see `rows`."""
-    event_time: datetime | None = None
-    """The last event time."""
-    place: str | None = None
-    """The last place: topic, partition and offset."""
-    seconds: float = 0.0
 
 
 class Applier:

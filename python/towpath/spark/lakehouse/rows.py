@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from towpath.spark.lakehouse.order import Kinds, is_newer, key_columns, newest_order, not_before
@@ -15,6 +17,19 @@ _ORDER = Sql("`order`")
 
 ROW, DELETE, OLD, REJECTED, UNKNOWN, TRUNCATE = "row", "delete", "old", "rejected", "unknown", "truncate"
 """The outcomes of a change: `UNKNOWN` is a partial update of a row that the target lacks."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a batch did to a target."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Keys by outcome: see `ROW` and the others."""
+    event_time: datetime | None = None
+    """The last event time."""
+    place: str | None = None
+    """The last place: topic, partition and offset."""
+    seconds: float = 0.0
 
 
 def tombstone_key(number: int) -> str:

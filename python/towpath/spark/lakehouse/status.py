@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from towpath.spark.lakehouse.rows import DELETE, OLD, REJECTED, ROW, UNKNOWN
+from towpath.spark.lakehouse.rows import DELETE, OLD, REJECTED, ROW, UNKNOWN, Applied
 from towpath.spark.lakehouse.sql import Sql, comma_separated, execute, merge, sql, string, table
 from towpath.spark.lakehouse.tables import create_or_evolve, schema_of, temporary_view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from towpath.spark.lakehouse.merge import Applied
 
 OK, STALE, QUARANTINED = "ok", "stale", "quarantined"
 _SEVERITY = (OK, QUARANTINED, STALE)
