@@ -99,11 +99,12 @@ def keep_optimizing(spark, tables, ended):
     """Compact tables one after the other, as a maintenance job would. Returns how often it could."""
     times = 0
     while not ended.wait(1):
-        for table in tables:
+        # Delta would remember that a table does not exist yet.
+        for table in [one for one in tables if list(one.glob("_delta_log/*.json"))]:
             try:
                 spark.sql(f"OPTIMIZE delta.`{table}`")
                 times += 1
-            except Exception as error:  # the table does not exist yet, or a merge was faster
+            except Exception as error:  # a merge was faster
                 print(f"OPTIMIZE: {str(error).splitlines()[0]}")
     return times
 
