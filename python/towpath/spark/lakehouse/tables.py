@@ -6,12 +6,13 @@ Everything is SQL, so no Python package of the table format is needed, and Spark
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import ORDER_TYPE
 from towpath.spark.lakehouse.sql import (
     Sql,
@@ -20,7 +21,7 @@ from towpath.spark.lakehouse.sql import (
     definitions,
     equal_columns,
     execute,
-    merge,
+    expressions,
     properties,
     sql,
     table,
@@ -327,12 +328,14 @@ def append_once(rows: DataFrame, target: str, identity: Sequence[str], since: da
     """
     spark = rows.sparkSession
     create_or_evolve(spark, target, rows.schema)
-    with temporary_view(rows.dropDuplicates(list(identity))) as view:
-        same = equal_columns(identity)
-        if since is not None:
-            micros = Sql(str(round(since.timestamp() * 1_000_000)))
-            same = sql("{same} AND t.recorded_at >= timestamp_micros({micros})", same=same, micros=micros)
-        merge(spark, target, view, same, Sql("WHEN NOT MATCHED THEN INSERT *"))
+    known = spark.read.table(table(target))
+    if since is not None:
+        known = known.filter(f"recorded_at >= timestamp_micros({round(since.timestamp() * 1_000_000)})")
+    same = expressions(spark)(equal_columns(identity))
+    new = rows.dropDuplicates(list(identity)).alias("s").join(known.alias("t"), same, "left_anti")
+    # A MERGE reads the table that it writes, so a query that writes it more often would let it fail again and again.
+    with ExitStack() as held:
+        append(spark, target, computed(new, held, in_driver=False))
 
 
 def append(spark: SparkSession, target: str, rows: DataFrame) -> None:
