@@ -146,7 +146,7 @@ def session(jars: Path) -> SparkSession:
 
 
 def show(spark: SparkSession, lake: Path) -> None:
-    """How many rows each table has, and some rows of the largest narrow one."""
+    """Print the number of rows of each table, and three rows of the largest one with fewer than eight columns."""
     tables = {log.parent: spark.read.format("delta").load(str(log.parent)) for log in sorted(lake.rglob("_delta_log"))}
     # Tombstones are what towpath remembers of deleted rows.
     counts = {path: table.count() for path, table in tables.items() if not path.name.endswith("__tombstones")}

@@ -1,4 +1,4 @@
-"""Prints the counts of the fidelity tests: one line for each capture, at the end of the run."""
+"""Prints the counts of the fidelity tests: one line for each capture, at the end of the run. Fixtures that several files use."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from canal_messages import MIXED
 from fidelity import Score
 
 COUNTED = pytest.StashKey[dict[str, Score]]()
@@ -35,3 +36,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section("cells that the producer itself destroyed: what it made of them is demanded")
     for reason, count in sorted(destroyed.items()):
         terminalreporter.write_line(f"{count} {reason}")
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """The path of a file with messages of several kinds."""
+    path = tmp_path / "mixed.jsonl"
+    path.write_bytes(b"\n".join(MIXED) + b"\n")
+    return str(path)

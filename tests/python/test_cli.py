@@ -19,13 +19,6 @@ from towpath.cli import main
 from towpath.ddl import ddl
 
 
-@pytest.fixture
-def mixed(tmp_path):
-    path = tmp_path / "mixed.jsonl"
-    path.write_bytes(b"\n".join(MIXED) + b"\n")
-    return str(path)
-
-
 def printed_by(capsys):
     """Standard output, and the lines of standard error."""
     out, err = capsys.readouterr()

@@ -21,13 +21,6 @@ from towpath.versions import TESTED
 CLOUDCANAL = GOLDEN / "canal-json/cloudcanal/small.jsonl"
 
 
-@pytest.fixture
-def mixed(tmp_path):
-    path = tmp_path / "mixed.jsonl"
-    path.write_bytes(b"\n".join(MIXED) + b"\n")
-    return str(path)
-
-
 def test_tables_counts_what_the_messages_say(capsys):
     assert main(["tables", str(CLOUDCANAL), "--json"]) == 0
     tables = {one["table"]: one for one in json.loads(capsys.readouterr().out)}
