@@ -1,4 +1,4 @@
-"""Prints the counts of the fidelity tests: one line for each capture, at the end of the run. Fixtures that several files use."""
+"""Fixtures that several files use, and the counts of the fidelity tests: a line for each capture."""
 
 from collections import Counter
 from collections.abc import Iterator
