@@ -1,9 +1,11 @@
 """`format("towpath")` on topics does what Spark's own Kafka source does: the same tests run against both."""
 
 import json
+import random
 import re
 import time
 import zlib
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -15,44 +17,18 @@ import towpath
 from all_golden import captures
 from canal_messages import MIXED, SCHEMA, change, order
 from documents import ROOT, block, run
-from exactly_once import prove
+from exactly_once import compare, prove
+from exactly_once import fill as send
 from guarded_broker import GuardedBroker, certificates
 from kafka_broker import KafkaBroker
+from kafka_queries import EVERY, fill, finished, numbered, numbers, source, started, table, values
 from kafka_source import KEPT
 from spark_rows import of_spark
+from token_endpoint import CLIENT, SECRET, TokenEndpoint
 from towpath.spark.kafka import options
 
 BOTH = pytest.mark.parametrize("format", ["kafka", "towpath"])
 ALL = ("key", *KEPT[:2], "offset", "timestamp", "timestampType")
-
-
-def source(spark, kafka, format="towpath", stream=False, **given):
-    """A reader that returns Spark's columns of Kafka's messages."""
-    reader = (spark.readStream if stream else spark.read).format(format)
-    layout = {"layout": "messages"} if format == "towpath" else {}
-    return reader.options(**{"kafka.bootstrap.servers": kafka.bootstrap, **layout, **given}).load()
-
-
-def values(frame):
-    """The values by partition, in the order of their offsets."""
-    rows = sorted(frame.collect(), key=lambda row: (row.topic, row.partition, row.offset))
-    found = {}
-    for row in rows:
-        found.setdefault(row.partition, []).append(row.value and bytes(row.value))
-    return found
-
-
-def numbered(count, partitions=1, start=0):
-    return [(None, b"%d" % number, number % partitions) for number in range(start, start + count)]
-
-
-def numbers(frame):
-    return sorted(int(row.value) for row in frame.collect())
-
-
-def fill(kafka, topic, count=30, partitions=3, **settings):
-    kafka.create_topic(topic, partitions, **settings)
-    return kafka.produce(topic, numbered(count, partitions))
 
 
 def delete_until(kafka, topic, offset):
@@ -281,26 +257,6 @@ def test_lost_messages(spark, kafka, topic, format):
         assert numbers(frame) == list(range(10, 30))
 
 
-def started(frame, folder, name="table", **trigger):
-    """A query that appends to a Parquet table; without a trigger, of what is there now."""
-    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / f"{name}.checkpoint"))
-    return writer.trigger(**(trigger or {"availableNow": True})).start(str(folder / name))
-
-
-def finished(frame, folder, name="table", **trigger):
-    query = started(frame, folder, name, **trigger)
-    query.processAllAvailable() if trigger else query.awaitTermination(120)
-    query.stop()
-    return query
-
-
-def table(spark, folder, name="table"):
-    return spark.read.parquet(str(folder / name))
-
-
-EVERY = {"processingTime": "100 milliseconds"}
-
-
 @BOTH
 def test_a_backlog_is_read_in_bounded_micro_batches(spark, kafka, topic, tmp_path, format):
     fill(kafka, topic, 90, 3)
@@ -446,11 +402,17 @@ TYPES = {"id": "bigint", "total": "decimal(10,2)", "placed_at": "datetime"}
 
 def test_the_pages_stream(spark, kafka, topic, tmp_path):
     orders_topic(kafka, topic)
-    names = {"spark": spark, "broker": kafka.bootstrap}
+    names = {"spark": spark, "broker": kafka.bootstrap, "lake": str(tmp_path), "towpath": towpath}
     run("docs/kafka.md", block("docs/kafka.md", '"upsert"').replace("binlog.shop", topic), names)
     finished(names["orders"], tmp_path, **EVERY)
     rows = table(spark, tmp_path).filter("_error is null").collect()
     assert sorted((row.id, str(row.total), row.offset) for row in rows) == [(n, f"{n}.50", n // 2) for n in range(20)]
+    run("docs/kafka.md", block("docs/kafka.md", "apply_changes"), names)
+    names["query"].processAllAvailable()
+    names["query"].stop()
+    lakes = [spark.read.format("delta").load(str(tmp_path / name)) for name in ("orders", "dead_letters")]
+    assert sorted((row.id, str(row.total)) for row in lakes[0].collect()) == [(n, f"{n}.50") for n in range(20)]
+    assert [bytes(row.message) for row in lakes[1].collect()] == [b"none"]
 
 
 def test_replicate_without_the_connector(spark, kafka, topic, tmp_path):
@@ -470,6 +432,24 @@ def test_replicate_without_the_connector(spark, kafka, topic, tmp_path):
         found.append([sorted(map(str, of_spark(frame.drop("recorded_at").collect()))) for frame in lakes])
     assert found[0] == found[1]
     assert [len(rows) for rows in found[0]] == [20, 1]
+
+
+def test_apply_changes_follows_a_table(spark, kafka, topic, tmp_path):
+    """Each cell equals the source's, although messages come again and keys change."""
+    case = captures_for_replication.canal_json_small()
+    name = "shop_a.pkmove"
+    case = replace(case, tables={name: case.tables[name]})
+    [sent] = send(kafka, case, topic, random.Random(5))
+    wanted = {"dialect": "canal-json", "database": "shop_a", "table": "pkmove", "schema": "id int, uid int, v string"}
+    options = {"layout": "upsert", "keep": "topic,partition,offset,timestamp", "maxOffsetsPerTrigger": 120}
+    changes = source(spark, kafka, "towpath", True, subscribe=sent, startingOffsets="earliest", **options, **wanted)
+    target = str(tmp_path / "lake" / "shop_a" / "pkmove")
+    checkpoint = str(tmp_path / "checkpoint")
+    query = towpath.spark.apply_changes(changes, target, case.keys[name], checkpoint=checkpoint, trigger=EVERY)
+    query.processAllAvailable()
+    query.stop()
+    assert len({one.sources[0].endOffset for one in query.recentProgress}) > 1
+    assert compare(spark, tmp_path, case) == 60
 
 
 def test_every_option_is_on_the_page():
@@ -514,14 +494,16 @@ def guarded(tmp_path_factory):
     """A broker with passwords and TLS, and a topic `t` of 30 messages; the certificate of its authority."""
     folder = tmp_path_factory.mktemp("tls")
     certificates(folder)
-    with GuardedBroker(folder) as broker:
+    endpoint = TokenEndpoint(folder)
+    with GuardedBroker(folder, endpoint.keys) as broker:
         fill(broker, "t")
-        yield broker, folder
+        yield broker, folder, endpoint
+    endpoint.stop()
 
 
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT", "SSL"])
 def test_login_and_tls(spark, guarded, protocol):
-    broker, folder = guarded
+    broker, folder, _ = guarded
     settings = {
         "kafka.bootstrap.servers": broker.listeners[protocol],
         "kafka.security.protocol": protocol,
@@ -545,6 +527,29 @@ def test_login_and_tls(spark, guarded, protocol):
         text, seconds = refused(spark, broker, **good)
         assert re.search("ConnectionError: Kafka at .*certificate", text)
         assert seconds < 20
+
+
+def test_login_with_a_token(spark, guarded):
+    """Driver and workers each get tokens of the endpoint, and the broker checks their signature."""
+    broker, _, endpoint = guarded
+    login = (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientId='{}' clientSecret='{}';"
+    )
+    settings = {
+        "kafka.bootstrap.servers": broker.listeners["SASL_PLAINTEXT"],
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.endpoint.url": endpoint.url,
+        "subscribe": "t",
+    }
+    frame = source(spark, broker, **settings, **{"kafka.sasl.jaas.config": login.format(CLIENT, SECRET)})
+    assert numbers(frame) == list(range(30))
+    issued = endpoint.issued
+    assert issued >= 2
+    text, seconds = refused(spark, broker, **settings, **{"kafka.sasl.jaas.config": login.format(CLIENT, "wrong")})
+    assert re.search("ConnectionError: Kafka at ", text)
+    assert endpoint.issued == issued
+    assert seconds < 20
 
 
 @pytest.mark.soak

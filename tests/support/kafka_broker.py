@@ -10,17 +10,17 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import ElectionType, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from server_process import ServerProcess, free_port, jars, java
 
-# One process is broker and controller. Nothing is replicated, and segments are small.
+# One process is broker and controller. Nothing is replicated by default, and indexes are small.
 SETTINGS = """
 process.roles=broker,controller
 node.id=1
@@ -42,6 +42,12 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.backoff.ms=200
+"""
+# Another broker of the same cluster, whose controller is the first one.
+JOINS = """
+process.roles=broker
+node.id={node}
+listeners=PLAINTEXT://127.0.0.1:{port}
 """
 JVM = [
     "-Xms64m",
@@ -69,11 +75,21 @@ class Sent:
 class KafkaBroker:
     """A broker that runs from `start` to `stop`, also as a context manager."""
 
-    def __init__(self, more: str = "") -> None:
-        """`more` are settings that follow the others and replace them; they are formatted as those are."""
-        self._more = more
+    def __init__(self, more: str = "", joins: "KafkaBroker | None" = None, jvm: Sequence[str] = ()) -> None:
+        """A broker of its own cluster, or one that joins another's.
+
+        Args:
+            more: Settings that follow the others and replace them; they are formatted as those are.
+            joins: The cluster's first broker, which runs for as long as this one.
+            jvm: More arguments of its JVM.
+        """
+        self._jvm = [*JVM, *jvm]
+        self._more = (JOINS if joins else "") + more
         self._folder = tempfile.TemporaryDirectory(prefix="kafka-", ignore_cleanup_errors=True)
         self._port = free_port()
+        self._controller: int = joins._controller if joins else free_port()
+        self.node: int = joins.node + 1 if joins else 1
+        """Its number in the cluster."""
         self._server: ServerProcess | None = None
 
     @property
@@ -90,10 +106,10 @@ class KafkaBroker:
         """Start it and wait until it answers; after `halt`, with its topics."""
         folder = Path(self._folder.name)
         settings = folder / "server.properties"
-        program = [java(), *JVM, "-cp", os.pathsep.join(map(str, jars("kafka")))]
+        program = [java(), *self._jvm, "-cp", os.pathsep.join(map(str, jars("kafka")))]
         if not settings.exists():
-            ports = {"port": self._port, "controller": free_port()}
-            settings.write_text((SETTINGS + self._more).format(**ports, folder=folder, largest=LARGEST))
+            numbers = {"port": self._port, "controller": self._controller, "node": self.node}
+            settings.write_text((SETTINGS + self._more).format(**numbers, folder=folder, largest=LARGEST))
             _format([*program, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(settings)])
         self._server = ServerProcess([*program, "kafka.Kafka", settings], folder / "broker.log")
         try:
@@ -108,6 +124,12 @@ class KafkaBroker:
         if self._server:
             self._server.stop()
 
+    def kill(self) -> None:
+        """End it at once, without a word to the cluster; `start` continues with its topics."""
+        if self._server:
+            os.kill(self._server.pid, signal.SIGKILL)
+            self._server.stop()
+
     def stop(self) -> None:
         """End it; its topics are gone."""
         self.halt()
@@ -116,9 +138,28 @@ class KafkaBroker:
     def create_topic(self, name: str, partitions: int = 1, **settings: str) -> str:
         """Create a topic and return its name. Settings are Kafka's, with `_` for `.`."""
         config = {key.replace("_", "."): value for key, value in settings.items()}
+        return self._create(NewTopic(name, partitions, 1, config=config))
+
+    def create_replicated_topic(self, name: str, replicas: list[list[int]]) -> str:
+        """Create a topic with the nodes of each partition, the preferred leader first. Return its name."""
+        return self._create(NewTopic(name, len(replicas), replica_assignment=replicas))
+
+    def _create(self, topic: NewTopic) -> str:
         admin = self.admin()  # it has to exist until the broker has answered
-        admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(60)
+        name: str = topic.topic
+        admin.create_topics([topic])[name].result(60)
         return name
+
+    def leaders(self, topic: str) -> list[int]:
+        """The node that leads each partition; -1 if there is none."""
+        partitions = self.admin().list_topics(topic, timeout=10).topics[topic].partitions
+        return [partitions[number].leader for number in sorted(partitions)]
+
+    def elect_preferred_leaders(self, topic: str) -> None:
+        """Ask for the first replica of each partition. It is refused as long as that one has not caught up."""
+        partitions = [TopicPartition(topic, number) for number in range(len(self.leaders(topic)))]
+        admin = self.admin()
+        admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
 
     def produce(self, topic: str, messages: Iterable[tuple[bytes | None, bytes | None, int]]) -> list[Sent]:
         """Send messages as (key, value, partition) and wait until the broker has acknowledged all, in order."""
@@ -141,7 +182,7 @@ class KafkaBroker:
 
     def _answers(self) -> bool:
         try:
-            return bool(self.admin().list_topics(timeout=1).brokers)
+            return self.node in self.admin().list_topics(timeout=1).brokers
         except KafkaException:
             return False
 

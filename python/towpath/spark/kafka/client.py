@@ -6,6 +6,7 @@ import concurrent.futures
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from towpath.spark.kafka.offsets import EARLIEST, LATEST, Boundary, Offsets, TopicPartition
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
 
     from towpath.spark.kafka.options import KafkaSettings
 
+    Answers = dict[Any, concurrent.futures.Future[Any]]
+
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _PAUSE = 0.2  # seconds between questions that fail, and between looks at what librdkafka reports meanwhile
+_ANSWER = 3.0  # seconds to wait for an answer, which takes milliseconds; longer each time there was none
 _UNREACHABLE = (
     3.0  # seconds after which brokers that all refuse are an error: one that restarts may refuse for a moment
 )
@@ -29,7 +33,7 @@ def import_client() -> Any:
         ImportError: It is not installed.
     """
     try:
-        import confluent_kafka.admin
+        import confluent_kafka
     except ImportError:
         raise ImportError(
             "the Kafka input needs Confluent's client: pip install confluent-kafka (the extra 'kafka')"
@@ -56,10 +60,15 @@ class Cluster:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._kafka = import_client()
+        import_module("confluent_kafka.admin")  # only in the driver: workers start twice as fast without it
         self._errors: list[KafkaError] = []
         self._reached = False
+        self._admin = self._connected()
+
+    def _connected(self) -> Any:
+        """A client that knows only the bootstrap servers."""
         try:
-            self._admin = self._kafka.admin.AdminClient(client_config(settings.client, self._errors))
+            return self._kafka.admin.AdminClient(client_config(self._settings.client, self._errors))
         except self._kafka.KafkaException as error:
             raise refused(error) from None
 
@@ -135,44 +144,66 @@ class Cluster:
         found = self._ask(lambda: self._admin.list_offsets(places, isolation_level=isolation))
         return {TopicPartition(place.topic, place.partition): result.offset for place, result in found.items()}
 
-    def _ask(self, question: Callable[[], dict[Any, concurrent.futures.Future[Any]]]) -> dict[Any, Any]:
+    def _ask(self, question: Callable[[], Answers]) -> dict[Any, Any]:
         """The answers. Errors that pass are tried again, for as long as Kafka may be silent."""
         began = time.monotonic()
         patience = self._settings.poll_seconds if self._reached else self._settings.connect_seconds
+        limit = _ANSWER if self._reached else patience / 2
         while True:
-            futures = question()
-            pending = set(futures.values())
-            while pending:
-                pending = concurrent.futures.wait(pending, timeout=_PAUSE).not_done
-                self._admin.poll(0)
-                if pending:
-                    self._give_up(time.monotonic() - began, patience, None)
-            failed = [error for one in futures.values() if (error := one.exception()) is not None]
-            if not failed:
+            answers = question()
+            error = self._error(answers, time.monotonic() + limit, lambda: self._give_up(began, patience, None))
+            if error is None:
                 self._reached = True
                 self._errors.clear()
-                return {key: one.result() for key, one in futures.items()}
-            self._admin.poll(0)
-            waited = time.monotonic() - began
-            if not self._passes(failed[0], waited):
-                raise failed[0]
-            self._give_up(waited, patience, failed[0])
+                return {key: one.result() for key, one in answers.items()}
+            if not self._passes(error, time.monotonic() - began):
+                raise error
+            self._give_up(began, patience, error)
+            if isinstance(error, TimeoutError):
+                limit *= 1.5
             time.sleep(_PAUSE)
+            # The old one may know an earlier leader or its epoch, and does not always ask for a later one.
+            self._admin = self._connected()
+
+    def _error(self, answers: Answers, deadline: float, check: Callable[[], None]) -> BaseException | None:
+        """Wait for the answers, and return what is wrong with one of them.
+
+        librdkafka may wait a minute for a broker that is gone, while others are there, or return an invalid offset.
+        Each is a `TimeoutError` here: a new client asks the brokers that are there.
+        """
+        pending = set(answers.values())
+        while pending:
+            pending = concurrent.futures.wait(pending, timeout=_PAUSE).not_done
+            self._admin.poll(0)
+            if pending:
+                check()
+                if time.monotonic() > deadline:
+                    return TimeoutError("no answer")
+        for one in answers.values():
+            if (error := one.exception()) is not None:
+                return error
+            if getattr(one.result(), "offset", None) == self._kafka.OFFSET_INVALID:
+                return TimeoutError("no answer of a leader")
+        return None
 
     def _passes(self, error: BaseException, waited: float) -> bool:
         """Whether to ask again: brokers that restart or move leaders answer wrongly for a moment."""
         kinds = self._kafka.KafkaError
         if not isinstance(error, self._kafka.KafkaException):
-            return False
+            return isinstance(error, TimeoutError)
         code = error.args[0].code()
         if code == kinds.UNKNOWN_TOPIC_OR_PART:
             return self._reached and waited < _UNREACHABLE
-        moving = (kinds.UNKNOWN_LEADER_EPOCH, kinds.FENCED_LEADER_EPOCH, kinds.BROKER_NOT_AVAILABLE)
+        moving = (
+            *(kinds.UNKNOWN_LEADER_EPOCH, kinds.FENCED_LEADER_EPOCH, kinds.BROKER_NOT_AVAILABLE),
+            *(kinds.LEADER_NOT_AVAILABLE, kinds.NOT_LEADER_FOR_PARTITION, kinds.OFFSET_NOT_AVAILABLE),
+        )
         silent = (kinds._TIMED_OUT, kinds._TRANSPORT, kinds._ALL_BROKERS_DOWN, kinds._TIMED_OUT_QUEUE)
         return bool(error.args[0].retriable() or code in (*moving, *silent))
 
-    def _give_up(self, waited: float, patience: float, error: BaseException | None) -> None:
+    def _give_up(self, began: float, patience: float, error: BaseException | None) -> None:
         """Raise if nobody needs to wait longer: a password does not become right, a wrong host no broker."""
+        waited = time.monotonic() - began
         kinds = self._kafka.KafkaError
         codes = {one.code() for one in self._errors}
         hopeless = not self._reached and (

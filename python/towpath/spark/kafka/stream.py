@@ -134,6 +134,9 @@ class KafkaStreamReader(DataSourceStreamReader):
         """Nothing: the offsets are in the checkpoint."""
 
 
+AdmittingStreamReader: type[KafkaStreamReader] | None = None
+"""The reader of pyspark 4.2 and later."""
+
 try:
     from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found]  # of pyspark 4.2 and later
         ReadAllAvailable,
@@ -142,7 +145,7 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ImportError:
-    AdmittingStreamReader = None
+    pass
 else:
 
     class _AdmittingStreamReader(KafkaStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]

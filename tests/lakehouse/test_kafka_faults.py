@@ -1,0 +1,196 @@
+"""`format("towpath")` on topics loses and doubles nothing when brokers, tasks and drivers die.
+
+What the broker acknowledged is the truth. Queries append to a Parquet table, where a row that comes twice is seen.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from canal_messages import SCHEMA, change, order
+from kafka_broker import KafkaBroker
+from kafka_queries import EVERY, numbered, numbers, source, started, table
+from server_process import ServerProcess
+from towpath.spark.kafka.client import Cluster
+from towpath.spark.kafka.options import parse_kafka_options
+from towpath.spark.kafka.reader import KafkaReader
+
+# The controller misses a broker that was killed after 4 s, not 9.
+SOON = "broker.session.timeout.ms=4000\nbroker.heartbeat.interval.ms=500\n"
+
+
+@pytest.fixture(scope="module")
+def two_brokers():
+    """Brokers of one cluster. The first one is its controller too, so the second one is the one to stop."""
+    with KafkaBroker(SOON) as first, KafkaBroker(SOON, joins=first) as second:
+        yield first, second
+
+
+def wait_until(true, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def all_in_sync(kafka, topic):
+    """Whether each partition may lose a broker."""
+    partitions = kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions
+    return all(len(partition.isrs) == len(partition.replicas) for partition in partitions.values())
+
+
+def lead_again(brokers, topic, leaders):
+    """The leader moves while both brokers are up, as soon as the second one has caught up."""
+    first, second = brokers
+    second.start()
+
+    def elected():
+        first.elect_preferred_leaders(topic)
+        return first.leaders(topic) == leaders
+
+    wait_until(elected)
+
+
+def of_both(brokers):
+    """The option that names both brokers, the one that will die first."""
+    return {"kafka.bootstrap.servers": ",".join(broker.bootstrap for broker in reversed(brokers))}
+
+
+def test_a_leader_that_moves_between_questions(two_brokers, topic):
+    """Both brokers are up and no connection ends. So the first question has the epoch of an earlier leader."""
+    first, second = two_brokers
+    first.create_replicated_topic(topic, [[second.node, first.node]])
+    first.produce(topic, numbered(10, 1))
+    wait_until(lambda: all_in_sync(first, topic))
+    second.kill()
+    wait_until(lambda: first.leaders(topic) == [first.node])
+    cluster = Cluster(parse_kafka_options({"subscribe": topic, "layout": "messages", **of_both(two_brokers)}))
+    partitions = cluster.partitions()
+    assert cluster.latest(partitions) == {(topic, 0): 10}
+    lead_again(two_brokers, topic, [second.node])
+    first.produce(topic, numbered(5, 1, 10))
+    assert cluster.latest(partitions) == {(topic, 0): 15}
+
+
+def test_leaders_that_move_in_a_stream(spark, two_brokers, topic, tmp_path):
+    """The leader of two partitions is killed, and then leads them again."""
+    first, second = two_brokers
+    leaders = [second.node, first.node, second.node]
+    first.create_replicated_topic(topic, [[one, 3 - one] for one in leaders])
+    first.produce(topic, numbered(3000, 3))
+    assert first.leaders(topic) == leaders
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 150, **of_both(two_brokers)}
+    query = started(source(spark, first, "towpath", True, **options), tmp_path, **EVERY)
+    wait_until(lambda: query.lastProgress and all_in_sync(first, topic))
+    second.kill()
+    assert query.lastProgress.batchId < 10, "there was too little left to read"
+    first.produce(topic, numbered(1500, 3, 3000))
+    assert first.leaders(topic) == [first.node] * 3
+    lead_again(two_brokers, topic, leaders)
+    first.produce(topic, numbered(30, 3, 4500))
+    query.processAllAvailable()
+    query.stop()
+    assert numbers(table(spark, tmp_path)) == list(range(4530))
+
+
+def test_a_leader_that_dies_while_a_task_reads(two_brokers, topic):
+    """The task has fetched a part of its range ahead, and gets the rest from the new leader.
+
+    Meanwhile the driver asks for offsets. librdkafka returns an invalid one if a leader does not answer in time.
+    """
+    first, second = two_brokers
+    first.create_replicated_topic(topic, [[second.node, first.node]])
+    sent = first.produce(topic, ((None, b"%d" % number + b"x" * 1000, 0) for number in range(30_000)))
+    options = {"subscribe": topic, "layout": "messages", "fetchBufferBytes": "1m", **of_both(two_brokers)}
+    settings = parse_kafka_options({**options, "kafka.socket.timeout.ms": "1000"})
+    cluster = Cluster(settings)
+    assert cluster.latest(cluster.partitions()) == {(topic, 0): len(sent)}
+    reader = KafkaReader(parse_kafka_options(options))
+    [task] = reader.partitions()
+    batches = reader.read(task)
+    got = next(batches)["value"].to_pylist()
+    wait_until(lambda: all_in_sync(first, topic))
+    second.kill()
+    assert cluster.latest(cluster.partitions()) == {(topic, 0): len(sent)}
+    for batch in batches:
+        got += batch["value"].to_pylist()
+    assert len(got) == len(sent)
+    assert got == [one.value for one in sent]
+    assert first.leaders(topic) == [first.node]
+
+
+COUNT = 4000
+
+
+@pytest.fixture(scope="module")
+def orders(kafka, tmp_path_factory):
+    """A topic of orders, and what the rows of a table of it are."""
+    topic = f"orders-{tmp_path_factory.getbasetemp().name}-{time.time_ns()}"
+    kafka.create_topic(topic, 3)
+    changes = (change(data=[order(number, f"{number}.25")]) for number in range(COUNT))
+    sent = kafka.produce(topic, [(None, value, at % 3) for at, value in enumerate(changes)])
+    rows = [(number, f"{number}.25", *place(one)) for number, one in enumerate(sent)]
+    return topic, rows
+
+
+def place(sent):
+    return sent.topic, sent.partition, sent.offset, sent.timestamp
+
+
+def rows(frame):
+    """The rows of a table of orders, with every column but those that are the same in each."""
+    columns = ["cast(total as string)", "topic", "partition", "offset", "unix_millis(timestamp)"]
+    return sorted(tuple(row) for row in frame.filter("_error is null").selectExpr("id", *columns).collect())
+
+
+def driver(kafka, topic, folder, limit, **more):
+    """A driver that appends the topic to a table, up to its end."""
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": limit}
+    options |= {"kafka.bootstrap.servers": kafka.bootstrap, "dialect": "canal-json", "schema": SCHEMA, **more}
+    options |= {"layout": "upsert", "keep": "topic,partition,offset,timestamp"}
+    job = {"source": options, "format": "dying" if more else "towpath"}
+    job |= {"table": str(folder / "table"), "checkpoint": str(folder / "checkpoint")}
+    file = folder / "job.json"
+    file.write_text(json.dumps(job))
+    program = Path(sys.modules[KafkaBroker.__module__].__file__).with_name("kafka_stream_driver.py")
+    return ServerProcess([sys.executable, program, file], folder / f"driver-{time.monotonic_ns()}.log")
+
+
+def kill(running, seconds):
+    """Kill a driver this long after its first micro-batch."""
+    running.wait_until(lambda: "is done" in running.log())
+    time.sleep(seconds)
+    assert "finished" not in running.log(), "there was nothing left to kill: the micro-batches are too large"
+    os.killpg(running.pid, signal.SIGKILL)
+    running.stop()
+
+
+def finish(running):
+    running.wait_until(lambda: "finished" in running.log())
+    running.stop()
+
+
+def test_tasks_that_are_killed(spark, kafka, orders, tmp_path):
+    """Spark runs them again, and drops the rows that the killed ones have sent."""
+    topic, wanted = orders
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    finish(driver(kafka, topic, tmp_path, 1500, marks=str(marks)))
+    assert len(list(marks.iterdir())) == 3
+    assert rows(table(spark, tmp_path)) == wanted
+
+
+def test_drivers_that_are_killed(spark, kafka, orders, tmp_path):
+    """Each time at another moment of its micro-batches."""
+    topic, wanted = orders
+    rng = random.Random(16)
+    for _ in range(2):
+        kill(driver(kafka, topic, tmp_path, 30), rng.uniform(0, 1.5))
+    finish(driver(kafka, topic, tmp_path, 1500))
+    assert rows(table(spark, tmp_path)) == wanted
