@@ -51,7 +51,7 @@ def test_keys_that_move_between_partitions_end_right(spark, kafka, tmp_path, rep
 @pytest.mark.soak
 def test_moved_keys_end_right_beside_other_writers(spark, kafka, tmp_path, report):
     """A topic of three partitions for each table, OPTIMIZE meanwhile, and a second query that shares `dead_letters`."""
-    case = moved_keys(30_000, tables=3, limit=1500, seed=3, unreadable=40)
+    case = moved_keys(12_000, tables=3, limit=1500, seed=3, unreadable=40)
     topics = fill(kafka, case, tmp_path.name, random.Random(3))
     kafka.create_topic(f"{tmp_path.name}-unreadable", 1)
     kafka.produce(f"{tmp_path.name}-unreadable", [(None, UNREADABLE, 0)] * 500)

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import string
 from pathlib import PurePosixPath
 
@@ -130,6 +131,27 @@ def test_relative_paths_are_in_the_working_directory() -> None:
     assert Targets("./{table}")("s", "a") == f"{here}/a"
     assert Targets({"s.a": "lake/a"})("s", "a") == f"{here}/lake/a"
     assert Targets(lambda database, table: f"lake/{table}")("s", "a") == f"{here}/lake/a"
+
+
+def test_regular_expressions_route_tables() -> None:
+    find = Targets(
+        {
+            "shop_1.special": "/lake/special",
+            re.compile(r"shop_\d+\.(?P<name>.+?)(_\d+)?"): "/lake/all/{name}",
+            re.compile(r".*\.a(?P<rest>.*)"): "lake.{database}.{topic}_{rest}",
+        }
+    )
+    assert find("shop_1", "special") == "/lake/special"
+    assert find("shop_1", "orders_12") == find("shop_22", "orders") == "/lake/all/orders"
+    assert find("shop_1", "../x") == "/lake/all/..%2Fx"
+    assert find("shop_1", "..") == "/lake/all/%2E%2E"
+    assert find("shop_1", "orders__history") == "/lake/all/orders__history_"
+    assert find("b", "a`c", "t") == "`lake`.`b`.`t_``c`"
+    assert find("b", "c") is None
+    with pytest.raises(ValueError, match=r"has \{name\}; known are .*\{rest\}"):
+        Targets({re.compile("(?P<rest>.*)"): "/lake/{name}"})
+    with pytest.raises(ValueError, match=r"has no rest"):
+        Targets({re.compile(r"b\.c(?P<rest>x)?"): "/lake/{rest}"})("b", "c")
 
 
 @pytest.mark.parametrize(

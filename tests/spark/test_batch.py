@@ -48,6 +48,18 @@ def test_every_type_arrives_typed(spark):
     )
 
 
+@pytest.mark.parametrize("kind", ["binary", "string"])
+def test_a_schema_is_inferred_from_a_data_frame(spark, kind):
+    values = lines("canal-mysql/mixed.flat.jsonl.zst")
+    messages = frame(spark, values if kind == "binary" else [value.decode() for value in values], kind)
+    found = towpath.infer_schema(messages, "canal-json", table="all_types")
+    assert found == towpath.infer_schema(pa.array(values), "canal-json", table="all_types")
+    with pytest.raises(ValueError, match="no column 'value', only body"):
+        towpath.infer_schema(messages.withColumnRenamed("value", "body"))
+    with pytest.raises(ValueError, match="this DataFrame is a stream"):
+        towpath.infer_schema(spark.readStream.format("rate").load())
+
+
 def test_text_columns_are_messages_too(spark):
     values = [line.decode() for line in lines("tencent/small.jsonl")]
     decoded = towpath.spark.decode(frame(spark, values, "string"), "canal-json")

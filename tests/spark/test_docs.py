@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import re
+from decimal import Decimal
 
 import pyarrow as pa
 import pyspark
@@ -11,7 +12,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 import towpath
 from canal_messages import change
-from documents import ROOT, blocks, run, run_block
+from documents import ROOT, block, blocks, run, run_block
 from towpath import files
 from towpath.decoder import PARAMETERS
 from towpath.spark import options
@@ -85,9 +86,44 @@ def test_readme_stream(names, spark, tmp_path):
     ]
 
 
+def test_spark_page_has_the_readmes_blocks():
+    """Which the tests above run."""
+    for word in ("frame.select", "df.mapInArrow", "orders = towpath"):
+        assert block("docs/spark.md", word) == block("README.md", word)
+    shown = re.search(r"frame\.select.*?(```text\n.*?```)", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    assert shown in (ROOT / "docs" / "spark.md").read_text()
+
+
 def test_spark_page_counts(names, capsys):
     run_block("docs/spark.md", "Observation", names)
     assert capsys.readouterr().out == "3 1 1\n"
+
+
+def test_page_for_beginners(names, capsys):
+    """Its session is this one; the messages are those of the block before."""
+    first, second = blocks("docs/start.md")
+    run("docs/start.md", first, names)
+    capsys.readouterr()
+    session = names["spark"]
+    run("docs/start.md", second, names)
+    assert names["spark"] is session
+    assert f"```text\n{capsys.readouterr().out.strip()}\n```" in (ROOT / "docs" / "start.md").read_text()
+
+
+def test_moving_from_from_json(names, spark):
+    """Both ways on the page give the same rows, and the rows are those in the messages."""
+    by_hand, by_towpath = blocks("docs/from-from-json.md")
+    values = [
+        *MESSAGES[:2],
+        change("DELETE", data=[{"id": "7", "total": "13.00"}]),
+        change(data=[{"id": "8", "total": "1.00"}], table="others"),
+    ]
+    names["df"] = spark.createDataFrame([(value,) for value in values], "value binary")
+    run("docs/from-from-json.md", by_hand, names)
+    run("docs/from-from-json.md", by_towpath, names)
+    found = [[tuple(row) for row in names[name].collect()] for name in ("by_hand", "by_towpath")]
+    wanted = [("insert", 7, "12.50"), ("update", 7, "13.00"), ("delete", 7, "13.00")]
+    assert found[0] == found[1] == [(op, key, Decimal(total)) for op, key, total in wanted]
 
 
 @pytest.mark.skipif(pyspark.__version__ < "4", reason="data sources in Python came with Spark 4")
@@ -131,7 +167,17 @@ def test_every_block_of_the_documents_is_run_by_some_test():
         "README.md": ["towpath.Decoder(", "frame.select", "df.mapInArrow", 'layout="upsert"', "replicate"],
         "docs/source.md": ['format("towpath")'],
         "docs/report.md": ["write_report", "spark.report"],
-        "docs/spark.md": ["PYSPARK_PYTHON", "from_cdc", "Observation", "progress_listener"],
+        "docs/spark.md": [
+            "PYSPARK_PYTHON",
+            "frame.select",
+            "df.mapInArrow",
+            "orders = towpath",
+            "from_cdc",
+            "Observation",
+            "progress_listener",
+        ],
+        "docs/start.md": ["towpath.Decoder(", "SparkSession"],
+        "docs/from-from-json.md": ["from_json", "towpath.spark.decode"],
     }
     for document, expected in words.items():
         assert [next(word for word in expected if word in block) for block in blocks(document)] == expected

@@ -7,14 +7,13 @@ The job has the arguments of `towpath.spark.replicate`, where the broker is, whi
 
 import json
 import sys
-import time
 from pathlib import Path
 from threading import Thread
 
-from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
 import towpath
+from driver_progress import print_batches, stop_at_the_end
 from lake_session import lake_session
 
 
@@ -29,22 +28,8 @@ def main() -> None:
     query = towpath.spark.replicate(source, schemas=schemas, trigger=trigger, **job["replicate"])
     if job["format"] != "kafka":
         Thread(target=stop_at_the_end, args=[query]).start()
-    said = -1
-    while query.isActive:
-        progress = query.lastProgress
-        if progress and progress["batchId"] != said:
-            said = progress["batchId"]
-            print(f"batch {said} is done", flush=True)
-        time.sleep(0.1)
-    query.awaitTermination()
-    print("finished", flush=True)
+    print_batches(query)
     spark.stop()
-
-
-def stop_at_the_end(query: StreamingQuery) -> None:
-    """Stop it when it has processed everything; it fails by itself."""
-    query.processAllAvailable()
-    query.stop()
 
 
 main()

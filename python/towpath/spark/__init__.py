@@ -15,6 +15,7 @@ from towpath.spark.types import arrow_schema, is_struct_type, struct_type
 
 if TYPE_CHECKING:
     from towpath.spark.column import from_cdc
+    from towpath.spark.lakehouse.history import versions
     from towpath.spark.lakehouse.merge import applier, apply_changes
     from towpath.spark.lakehouse.rebuild import rebuild
     from towpath.spark.lakehouse.replicate import replicate
@@ -38,6 +39,7 @@ __all__ = [
     "report",
     "reprocess",
     "struct_type",
+    "versions",
 ]
 
 _LAZY = {
@@ -50,6 +52,7 @@ _LAZY = {
     "rebuild": "lakehouse.rebuild",
     "replicate": "lakehouse.replicate",
     "reprocess": "lakehouse.reprocess",
+    "versions": "lakehouse.history",
 }
 
 

@@ -63,7 +63,7 @@ class CountingDecoder:
     def __init__(self, decoder: BatchDecoder) -> None:
         self._decoder = decoder
         names = [*TOTALS, *_ERRORS, *(MISSING + column for column in decoder.columns)]
-        self.metrics_type = pa.struct([(name, pa.int64()) for name in names])
+        self.metrics_type: pa.StructType = pa.struct([(name, pa.int64()) for name in names])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""

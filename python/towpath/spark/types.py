@@ -9,6 +9,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from typing import TypeGuard
 
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructField, StructType
 
 
@@ -31,6 +32,13 @@ def is_struct_type(schema: object) -> TypeGuard[StructType]:
     """Whether this is a `StructType`; does not import pyspark."""
     return any(
         base.__name__ == "StructType" and base.__module__.startswith("pyspark.") for base in type(schema).__mro__
+    )
+
+
+def is_data_frame(values: object) -> TypeGuard[DataFrame]:
+    """Whether this is a DataFrame of classic Spark or Connect; does not import pyspark."""
+    return any(
+        base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql.") for base in type(values).__mro__
     )
 
 

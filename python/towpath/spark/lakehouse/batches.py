@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
 from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
+from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
 from towpath.spark.lakehouse.follow import KEY, Follower
-from towpath.spark.lakehouse.history import append_history
+from towpath.spark.lakehouse.history import append_changes, append_keyless, append_truncate
+from towpath.spark.lakehouse.jobs import KINDS, MARKING, REWRITING, SMALL, session_settings, settings_for
 from towpath.spark.lakehouse.merge import Applier, Hints
-from towpath.spark.lakehouse.messages import Messages, messages_of, of_table, session_settings
+from towpath.spark.lakehouse.messages import Messages, messages_of, of_table
 from towpath.spark.lakehouse.order import Kinds
 from towpath.spark.lakehouse.ordered_statements import Place, read_ddl, sliced
 from towpath.spark.lakehouse.parallel import in_parallel
@@ -33,7 +36,7 @@ from towpath.spark.lakehouse.tables import (
     table_properties,
     widened,
 )
-from towpath.spark.lakehouse.targets import Targets
+from towpath.spark.lakehouse.targets import Targets, companion
 from towpath.spark.lakehouse.watermarks import after_watermark, write_watermarks
 from towpath.spark.types import struct_type
 
@@ -50,24 +53,8 @@ _ROWS_PER_TASK = 50_000
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
 
-_SMALL, _REWRITING, _MARKING = "small", "rewriting", "marking"
-"""The kinds of a table's jobs: one task; several tasks that rewrite files, or that mark rows in them as deleted."""
+_ALL_COLUMNS = ColumnRules()
 
-# What is merged has been computed already, and is the same each time it is read.
-_MARK = {"spark.databricks.delta.merge.materializeSource": "none"}
-_REWRITE = {**_MARK, "spark.databricks.delta.merge.deletionVectors.persistent": "false"}
-_SETTINGS = {
-    # Compiling the code of a small job takes longer than to interpret its plan.
-    _SMALL: {
-        **_REWRITE,
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.adaptive.enabled": "false",
-    },
-    _REWRITING: _REWRITE,
-    _MARKING: _MARK,
-}
 _SOURCE = "towpath.source"
 """A property of a target: the table that it was created for."""
 
@@ -93,6 +80,8 @@ class Replicator:
     on_table_error: str = "quarantine"
     ddl_policy: str = "follow"
     keyless: str = "quarantine"
+    history: bool | Collection[str] = False
+    columns: Mapping[str, ColumnRules] = field(default_factory=dict)
     appliers: dict[str, Applier] = field(default_factory=dict)
     """By target: they know the targets of earlier batches."""
     stored_keys: dict[str, list[str] | None] = field(default_factory=dict)
@@ -135,12 +124,12 @@ class Replicator:
             return results
         rest = sliced(events.filter(_any_of([one for one in tables if one.key in changed])), statements)
         found = _summary(rest, "slice")
-        follower = self._follower(events.sparkSession)
+        followers = self._followers(events.sparkSession)
         followed = dict.fromkeys(changed, 0)
         for statement in statements:
             reached = {name: followed[name] for name in statement.tables}
             results += self._apply_slices(rest, found, reached, batch_id)
-            results += [_Result(status=status) for status in follower.follow(statement)]
+            results += [_Result(status=status) for one in followers for status in one.follow(statement)]
             followed.update({name: number + 1 for name, number in reached.items()})
         return results + self._apply_slices(rest, found, followed, batch_id)
 
@@ -170,23 +159,45 @@ class Replicator:
         of_slices = [one.condition() & (events["slice"] == slices[one.key]) for one in tables]
         return self._side_by_side(events.filter(reduce(or_, of_slices)), tables, batch_id) if tables else []
 
-    def _follower(self, spark: SparkSession) -> Follower:
-        def target_of(database: str, table: str) -> str | None:
-            return self.targets(database, table)
+    def _followers(self, spark: SparkSession) -> list[Follower]:
+        """For the targets, and for their histories."""
 
         def changed(target: str) -> None:
             self._applier(target).forget_schemas()
             self.stored_keys.pop(target, None)
 
         def truncate(target: str, place: Place) -> None:
-            keys = json.loads(table_properties(spark, target).get(KEY, "[]"))
+            keys = self._stored_key(spark, target)
+            if keys == []:
+                append_truncate(spark, target, place)
+                return
             order = spark.range(1).select(expressions(spark)(place.literal()).alias("order"))
-            self._applier(target).truncate(order, keys)
+            self._applier(target).truncate(order, keys or [])
 
-        return Follower(spark, target_of, truncate, changed, self.ddl_policy == "follow")
+        def history_of(database: str, table: str) -> str | None:
+            target = self.targets(database, table)
+            return self._history(f"{database}.{table}", target) if target else None
+
+        def rules(database: str, table: str) -> ColumnRules:
+            return self._rules(f"{database}.{table}")
+
+        follows = self.ddl_policy == "follow"
+        of_targets = Follower(spark, self.targets, truncate, changed, follows, rules)
+        if not self.history:
+            return [of_targets]
+        append = partial(append_truncate, spark)
+        return [of_targets, Follower(spark, history_of, append, lambda _: None, follows, rules, renames=False)]
+
+    def _rules(self, full_name: str) -> ColumnRules:
+        return self.columns.get(full_name, _ALL_COLUMNS)
+
+    def _history(self, full_name: str, target: str) -> str | None:
+        """The history of a target."""
+        is_kept = self.history if isinstance(self.history, bool) else full_name in self.history
+        return companion(target, "history") if is_kept else None
 
     def _applier(self, target: str) -> Applier:
-        return self.appliers.setdefault(target, Applier(target, [], self.dead_letters))
+        return self.appliers.setdefault(target, Applier(target, [], self.dead_letters, self.settings))
 
     def _side_by_side(self, events: DataFrame, tables: list[SourceTable], batch_id: int) -> list[_Result]:
         """Apply tables at the same time, those with jobs of one kind after those with another one."""
@@ -202,10 +213,10 @@ class Replicator:
         found = in_parallel(spark, partial(self._kind, spark), tables, self.parallelism)
         kinds = dict(zip(tables, found, strict=True))
         results: list[_Result] = []
-        for kind, settings in _SETTINGS.items():
+        for kind in KINDS:
             of_kind = [one for one in tables if kinds[one] == kind]
-            apply = partial(self._guarded, replace(batch, is_small=kind == _SMALL))
-            with session_settings(spark, settings if of_kind else {}):
+            apply = partial(self._guarded, replace(batch, is_small=kind == SMALL))
+            with session_settings(spark, settings_for(spark, kind) if of_kind else {}):
                 results += in_parallel(spark, apply, of_kind, self.parallelism)
         return results
 
@@ -215,13 +226,13 @@ class Replicator:
             target = self.targets(table.database, table.name, table.topic)
             size = self._applier(target).size(spark) if target else 0
         except Exception:  # it is raised again where the table is applied
-            return _SMALL
+            return SMALL
         if size is None:
-            return _MARKING
+            return MARKING
         if table.rows <= _MOST_ROWS and size <= _MOST_BYTES:
-            return _SMALL
+            return SMALL
         # A file that mostly consists of changed rows is rewritten sooner than they are marked, and does not pile up.
-        return _REWRITING if size <= table.size else _MARKING
+        return REWRITING if size <= table.size else MARKING
 
     def _known_watermarks(self, spark: SparkSession) -> str | None:
         return self.watermarks if self.watermarks and schema_of(spark, self.watermarks) is not None else None
@@ -255,24 +266,33 @@ class Replicator:
         schema = self._schema(existing, table, target)
         if schema is None:
             return Applied()
-        if self.keyless == "append" and not self._has_key(spark, table, target if existing else None):
-            return append_history(
-                batch.messages.changes(table.database, table.name, self._decoder(table, schema), table.tasks),
-                target,
-                self.dead_letters,
-                self._origin(table, target),
-                self._settings(table, []),
-            )
-        keys = self._key(spark, table, target if existing else None)
-        apply.configure(keys, self._settings(table, keys), self._origin(table, target))
+        with ExitStack() as held:
+            changes = self._changes(batch, table, schema, held)
+            if self.keyless == "append" and not self._has_key(spark, table, target if existing else None):
+                settings, origin = self._settings(table, []), self._origin(table, target)
+                return append_keyless(changes, target, self.dead_letters, origin, settings, batch.number)
+            keys = self._key(spark, table, target if existing else None)
+            settings = self._settings(table, keys)
+            self._rules(table.full_name).check_key(table.full_name, keys)
+            history = self._history(table.full_name, target)
+            if history is not None:
+                append_changes(changes, keys, history, settings, batch.number)
+            apply.configure(keys, settings, self._origin(table, target))
+            hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small)
+            applied = apply.apply(changes, keys, hints, batch.number)
+        _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
+        return applied
+
+    def _changes(self, batch: _Batch, table: SourceTable, schema: StructType, held: ExitStack) -> DataFrame:
         decoder = self._decoder(table, schema)
         changes = batch.messages.changes(table.database, table.name, decoder, table.tasks)
         if batch.watermarks:
-            changes = after_watermark(changes, spark, batch.watermarks)
-        hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small)
-        applied = apply.apply(changes, keys, hints, batch.number)
-        _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
-        return applied
+            changes = after_watermark(changes, batch.events.sparkSession, batch.watermarks)
+        changes = self._rules(table.full_name).masked(changes)
+        if self.history or self.keyless == "append":  # then they are needed more than once
+            changes = changes.persist()
+            held.callback(changes.unpersist)
+        return changes
 
     def _decoder(self, table: SourceTable, schema: StructType) -> ChangeDecoder:
         return ChangeDecoder(self.dialect, schema, self._decoder_options(table))
@@ -310,19 +330,20 @@ class Replicator:
 
     def _schema(self, existing: StructType | None, table: SourceTable, target: str) -> StructType | None:
         """The columns to decode: as given, otherwise as declared but at least as wide as in the target."""
+        rules = self._rules(table.full_name)
         given = self.schemas.get(table.full_name)
         if given is not None:
-            return _struct(given)
-        known = _own_columns(existing) if existing else None
+            return rules.kept(_struct(given))
+        known = rules.without_masked(_own_columns(existing, self.settings.soft_deletes)) if existing else None
         declared = declared_columns(table.declarations, self.dialect, {**self.options, **table.filter_options()})
-        if declared is None and known is None:
+        if declared is None and (known is None or rules.mask):
             if table.truncates == table.messages:
                 return None
             raise ValueError(
                 f"{table.full_name}: the messages do not declare its columns' types; "
                 f"give them: schemas={{{table.full_name!r}: 'id bigint, ...'}}"
             )
-        return widened(target, known, declared) if declared is not None else known
+        return widened(target, known, rules.kept(declared)) if declared is not None else known
 
     def _write_dead_letters(self, events: DataFrame, found: Iterable[Row]) -> None:
         count = sum(row["messages"] for row in found if row["kind"] == DEAD)
@@ -455,12 +476,12 @@ def _any_of(tables: Iterable[SourceTable]) -> Column:
     return reduce(or_, (table.condition() for table in tables), f.lit(False))
 
 
-def _own_columns(schema: StructType) -> StructType:
+def _own_columns(schema: StructType, soft_deletes: str | None) -> StructType:
     """The columns of a target that are the source table's."""
     from pyspark.sql.types import StructType
 
-    order = order_column(schema)
-    return StructType([field for field in schema if field.name != order])
+    own = {order_column(schema), soft_deletes}
+    return StructType([field for field in schema if field.name not in own])
 
 
 def _struct(schema: str | StructType) -> StructType:

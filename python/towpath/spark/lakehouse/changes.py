@@ -124,7 +124,7 @@ class ChangeDecoder:
         self._declarations = Decoder(
             dialect, schema, row_column=COLUMNS, fields=["_missing_columns", "_column_types"], **settings
         )
-        self.schema = change_schema(self._decoder.schema.field(COLUMNS).type)
+        self.schema: pa.Schema = change_schema(self._decoder.schema.field(COLUMNS).type)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.declarations import storable
 from towpath.spark.lakehouse.order import is_newer
 from towpath.spark.lakehouse.ordered_statements import Place, Statement
@@ -63,6 +64,8 @@ class Follower:
         truncate: Deletes the rows of a target that are older than a place, and remembers it.
         changed: Called with a target whose columns or rows were changed.
         follows: Whether targets may be changed.
+        rules: The rules for the columns of a table.
+        renames: Whether a target gets the rows of the one whose table got its name. The rows of a history stay.
     """
 
     spark: SparkSession
@@ -70,6 +73,8 @@ class Follower:
     truncate: Callable[[str, Place], None]
     changed: Callable[[str], None]
     follows: bool
+    rules: Callable[[str, str], ColumnRules]
+    renames: bool = True
 
     def follow(self, statement: Statement) -> list[TableStatus]:
         """Follow a statement. Returns the targets that are stale now."""
@@ -92,10 +97,12 @@ class Follower:
         if isinstance(action, NotFollowed):
             return dict.fromkeys(tables, action.reason)
         if isinstance(action, RenameTable):
-            return self._rename_tables(action, statement)
+            return self._rename_tables(action, statement) if self.renames else {}
         if not tables or (target := self._existing(tables[0], statement.place)) is None:
             return {}
-        reason = self._change(action, target, statement)
+        reason = self.rules(*tables[0]).unfollowed(action)
+        if reason is None:
+            reason = self._change(action, target, statement)
         if not reason and self.follows and not isinstance(action, DropTable | DropColumn):
             followed.add(target)
         return {tables[0]: reason} if reason else {}

@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
+from towpath.spark.lakehouse.jobs import MARKING, session_settings, settings_for
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.newest import newest_changes
 from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_newer, with_order
 from towpath.spark.lakehouse.parallel import in_parallel
-from towpath.spark.lakehouse.retries import is_lost, with_retries
+from towpath.spark.lakehouse.retries import is_being_created, is_lost, with_retries
 from towpath.spark.lakehouse.rows import (
     DELETE,
     REJECTED,
@@ -42,6 +42,7 @@ from towpath.spark.lakehouse.tables import (
     create_with,
     estimated_size,
     free_name,
+    optimize_in_turn,
     order_column,
     rename_column,
     schema_of,
@@ -78,6 +79,7 @@ def apply_changes(
     table_properties: Mapping[str, str] | None = None,
     cluster_by: Sequence[str] = (),
     optimize_every: int | None = 50,
+    soft_deletes: str | None = None,
     checkpoint: str | None = None,
     trigger: Mapping[str, Any] | None = None,
     query_name: str | None = None,
@@ -99,9 +101,11 @@ def apply_changes(
         evolve: Whether columns may be added to the target, and types widened.
         forget_after: How long deleted keys are remembered, as an SQL interval. A message that is replayed
             later than this could restore a deleted row.
-        table_properties: Properties of a target that is created, beside those that towpath sets.
+        table_properties: Properties of a target that is created, in addition to those of towpath.
         cluster_by: Columns by which a target that is created is clustered.
         optimize_every: After how many batches OPTIMIZE is executed, since each adds small files. None: never.
+        soft_deletes: Name of a timestamp column that is added to the target. Deleted rows then stay, with the event
+            time of their deletion in it; it is null in all others.
         checkpoint: The checkpoint folder of the stream. Only for a stream.
         trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
         query_name: Name of the streaming query.
@@ -124,6 +128,7 @@ def apply_changes(
         table_properties=table_properties,
         cluster_by=cluster_by,
         optimize_every=optimize_every,
+        soft_deletes=soft_deletes,
     )
     return for_each_batch(changes, apply, checkpoint, trigger, query_name, writer_options)
 
@@ -139,11 +144,14 @@ def applier(
     table_properties: Mapping[str, str] | None = None,
     cluster_by: Sequence[str] = (),
     optimize_every: int | None = 50,
+    soft_deletes: str | None = None,
 ) -> Applier:
     """The function for `DataStreamWriter.foreachBatch` that `apply_changes` uses; the arguments are the same."""
     if isinstance(keys, str):
         raise ValueError(f"keys: expected a sequence of column names, not the text {keys!r}")
-    settings = TableSettings(dict(table_properties or {}), tuple(cluster_by), optimize_every, evolve, forget_after)
+    settings = TableSettings(
+        dict(table_properties or {}), tuple(cluster_by), optimize_every, evolve, forget_after, soft_deletes
+    )
     return Applier(target, list(keys or ()), Aside(dead_letters) if dead_letters else None, settings, status)
 
 
@@ -218,7 +226,8 @@ class Applier:
         changes = changes.persist()
         try:
             keys = self._keys or _declared_keys(changes, self._target)
-            self.last = self.apply(changes, keys, Hints(), batch_id)
+            with session_settings(batch.sparkSession, settings_for(batch.sparkSession, MARKING)):
+                self.last = self.apply(changes, keys, Hints(), batch_id)
         finally:
             changes.unpersist()
         if self._status:
@@ -227,11 +236,15 @@ class Applier:
 
     def apply(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         """Apply a frame of changes."""
-        try:
-            return with_retries(lambda: self._apply_once(changes, keys, hints, batch_id), is_lost)
-        except Exception:
-            self._schemas.clear()  # somebody else may have changed the tables
-            raise
+
+        def attempt() -> Applied:
+            try:
+                return self._apply_once(changes, keys, hints, batch_id)
+            except Exception:
+                self._schemas.clear()  # somebody else may have changed the tables
+                raise
+
+        return with_retries(attempt, lambda error: is_lost(error) or is_being_created(error))
 
     def schema(self, spark: SparkSession) -> StructType | None:
         """The target's schema; None if it does not exist."""
@@ -254,7 +267,7 @@ class Applier:
     def _apply_once(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         began = time.monotonic()
         ordered = with_order(changes)
-        self._check_keys(ordered, keys)
+        self._check_columns(ordered, keys)
         with ExitStack() as held:
             staged, counted = self._staged(ordered, keys, hints, held)
             if counted.counts.get(TRUNCATE):
@@ -265,11 +278,14 @@ class Applier:
         self._maintain(changes.sparkSession, batch_id)
         return replace(counted, seconds=time.monotonic() - began)
 
-    def _check_keys(self, changes: DataFrame, keys: list[str]) -> None:
+    def _check_columns(self, changes: DataFrame, keys: list[str]) -> None:
         columns = changes.select(f"{COLUMNS}.*").columns
         missing = [name for name in keys if name.lower() not in map(str.lower, columns)]
         if missing:
             raise ValueError(f"{self._target}: the key's columns {missing} are not among the columns {columns}")
+        deleted = self._settings.soft_deletes
+        if deleted is not None and deleted.lower() in map(str.lower, columns):
+            raise ValueError(f"{self._target}: soft_deletes: the table has a column {deleted} itself")
 
     def _staged(self, changes: DataFrame, keys: list[str], hints: Hints, held: ExitStack) -> tuple[DataFrame, Applied]:
         """The changes of a batch with their outcomes, and how many there are of each."""
@@ -295,7 +311,13 @@ class Applier:
             names = (
                 sql("{key} AS {name}", key=column(key), name=column(tombstone_key(at))) for at, key in enumerate(keys)
             )
-            known = spark.read.table(table(self._target)).selectExpr(*names, value)
+            deleted = self._deleted(schema)
+            is_deleted = (
+                sql("{deleted} IS NOT NULL AS is_deleted", deleted=column(deleted))
+                if deleted
+                else Sql("false AS is_deleted")
+            )
+            known = spark.read.table(table(self._target)).selectExpr(*names, value, is_deleted)
             if order is None:
                 known = known.drop("known").selectExpr("*", f"CAST(NULL AS {ORDER_TYPE}) AS known")
         exists = self._schema(spark, self._tombstones) is not None
@@ -326,13 +348,15 @@ class Applier:
         from pyspark.sql import functions as f
 
         order = free_name(rows.select(f"{COLUMNS}.*").schema, None)
-        written = rows.select(f"{COLUMNS}.*", f.col("order").alias(order))
+        names = [self._settings.soft_deletes] if self._settings.soft_deletes else []
+        deleted = [f.lit(None).cast("timestamp").alias(name) for name in names]
+        written = rows.select(f"{COLUMNS}.*", *deleted, f.col("order").alias(order))
         self._schemas.clear()
         return create_with(rows.sparkSession, self._target, written, self._settings)
 
     def _prepare_target(self, changes: DataFrame) -> str:
         """Create the target, or make it fit the columns. Returns the name of the column with the order values."""
-        from pyspark.sql.types import StructField
+        from pyspark.sql.types import StructField, TimestampType
 
         spark = changes.sparkSession
         columns = changes.select(f"{COLUMNS}.*").schema
@@ -341,9 +365,10 @@ class Applier:
         if existing is not None and order.lower() in (name.lower() for name in columns.names):
             order = rename_column(spark, self._target, order, free_name(columns, existing))
             self._schemas.clear()
-        self._make_fit(
-            spark, self._target, [*columns.fields, StructField(order, changes.schema["order"].dataType)], self._settings
-        )
+        own = [StructField(order, changes.schema["order"].dataType)]
+        if self._settings.soft_deletes:
+            own.append(StructField(self._settings.soft_deletes, TimestampType()))
+        self._make_fit(spark, self._target, [*columns.fields, *own], self._settings)
         return order
 
     def _make_fit(
@@ -372,18 +397,28 @@ class Applier:
         self._prepare_tombstones(spark, schema, keys)
         nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
         append(spark, self._tombstones, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
-        with temporary_view(truncates) as view:
-            merge(
-                spark,
-                self._target,
-                view,
-                sql(
-                    "{order} IS NULL OR {newer}",
-                    order=column("t", order),
-                    newer=is_newer(Sql("s.`order`"), column("t", order)),
-                ),
-                Sql("WHEN MATCHED THEN DELETE"),
-            )
+        # One row, since a row of the target may be older than several truncates.
+        with temporary_view(truncates.selectExpr("collect_list(`order`) AS truncates")) as view:
+            older = is_newer(Sql("x"), column("t", order))
+            condition = sql("exists(s.truncates, x -> {t} IS NULL OR {older})", t=column("t", order), older=older)
+            times = Sql("array_max(transform(s.truncates, x -> x.event_time))")
+            merge(spark, self._target, view, condition, self._when_deleted(Sql("true"), times))
+
+    def _when_deleted(self, condition: Sql, time: Sql, *assignments: Sql) -> Sql:
+        """The clause of a MERGE that deletes a row, or marks it as deleted."""
+        name = self._settings.soft_deletes
+        if name is None:
+            return sql("WHEN MATCHED AND {condition} THEN DELETE", condition=condition)
+        deleted = sql(
+            "{deleted} = coalesce({deleted}, {time}, current_timestamp())", deleted=column("t", name), time=time
+        )
+        template = "WHEN MATCHED AND {condition} THEN UPDATE SET {assignments}"
+        return sql(template, condition=condition, assignments=comma_separated([deleted, *assignments]))
+
+    def _deleted(self, schema: StructType) -> str | None:
+        """The column of a target with the time of a row's deletion, if it has one."""
+        name = self._settings.soft_deletes
+        return name if name is not None and name in schema.names else None
 
     def forget_schemas(self) -> None:
         """Read the schemas again, since somebody else changed the tables."""
@@ -417,7 +452,11 @@ class Applier:
         newer = is_newer(Sql("s.`order`"), column("t", order), kinds)
         targets = [*map(column, names), column(order)]
         values = [*(column("s", COLUMNS, name) for name in names), Sql("s.`order`")]
-        updates = [*map(_assignment, names), sql("{t} = s.`order`", t=column("t", order))]
+        deleted = self._settings.soft_deletes
+        restored = [sql("{t} = NULL", t=column("t", deleted))] if deleted else []
+        ordered = sql("{t} = s.`order`", t=column("t", order))
+        updates = [*map(_assignment, names), *restored, ordered]
+        is_delete = sql("s.op = 'delete' AND {newer}", newer=newer)
         same_key = Sql(
             " AND ".join(sql("{t} <=> {s}", t=column("t", key), s=column("s", COLUMNS, key)) for key in keys)
         )
@@ -427,7 +466,7 @@ class Applier:
                 self._target,
                 view,
                 same_key,
-                sql("WHEN MATCHED AND s.op = 'delete' AND {newer} THEN DELETE", newer=newer),
+                self._when_deleted(is_delete, Sql("s.event_time"), ordered),
                 sql(
                     "WHEN MATCHED AND {newer} THEN UPDATE SET {updates}", newer=newer, updates=comma_separated(updates)
                 ),
@@ -442,10 +481,7 @@ class Applier:
         """Forget old tombstones, and optimize."""
         if batch_id % _SIZE_EVERY == 0:
             self._size = None
-        every = self._settings.optimize_every
-        # Targets take turns, so that no batch has to optimize all of them.
-        if every and (batch_id + crc32(self._target.encode())) % every == every - 1 and batch_id:
-            execute(spark, sql("OPTIMIZE {table}", table=table(self._target)))
+        optimize_in_turn(spark, self._target, batch_id, self._settings.optimize_every)
         now = time.monotonic()
         is_due = self._forgot_at is None or now - self._forgot_at > _FORGET_EVERY
         if is_due and self._schema(spark, self._tombstones) is not None:

@@ -5,8 +5,7 @@ A job on the workers costs about as much as decoding ten thousand messages does,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 _MOST_MESSAGES, _MOST_BYTES = 20_000, 32 << 20
 """The largest batch that is decoded in the driver."""
+
+_TASKS_PER_CORE = 4
 
 
 class Messages(Protocol):
@@ -61,6 +62,15 @@ class MessagesInDriver:
         found = messages.combine_chunks().to_batches()
         decoded = [changes for batch in found for changes in decoder.decode_batches(batch)]
         return local_frame(self._spark, pa.Table.from_batches(decoded, decoder.schema), struct_type(decoder.schema))
+
+
+def in_few_tasks(messages: DataFrame) -> DataFrame:
+    """Messages in at most some tasks for each core that Spark has now, since Python costs each task some 0.1 s of CPU.
+
+    Kafka's source has a task for each partition of the topics, however few messages the batch has.
+    """
+    context = getattr(messages.sparkSession, "sparkContext", None)  # a client of Connect has none
+    return messages.coalesce(_TASKS_PER_CORE * context.defaultParallelism) if context is not None else messages
 
 
 def messages_of(events: DataFrame, messages: int, size: int) -> Messages:
@@ -107,16 +117,3 @@ def of_table(database: str | None, table: str) -> Column:
 
     of_database = f.col("database").eqNullSafe(f.lit(database))
     return (f.col("kind") == CHANGE) & of_database & (f.col("table") == table)
-
-
-@contextmanager
-def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings of the session, which have their former values again at the end of the block."""
-    former = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, before in former.items():
-            spark.conf.unset(name) if before is None else spark.conf.set(name, before)

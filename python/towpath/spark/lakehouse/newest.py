@@ -41,13 +41,13 @@ def newest_changes(changes: DataFrame, keys: Sequence[str], kinds: Kinds, *, par
         "aggregate(slice(arrived, 2, size(arrived)), arrived[0].change, "
         "(newest, x) -> IF({newer}, {replaced}, newest))",
         newer=is_newer(Sql("x.change.`order`"), Sql("newest.`order`"), kinds),
-        replaced=_replaced(changes, partial=partial),
+        replaced=replaced(changes, partial=partial),
     )
     newest = sql("IF(size(arrived) = 1, arrived[0].change, {newer})", newer=newer)
     return by_key.agg(expr(arrived).alias("arrived")).select(expr(newest).alias("newest")).select("newest.*")
 
 
-def _replaced(changes: DataFrame, *, partial: bool) -> Sql:
+def replaced(changes: DataFrame, *, partial: bool) -> Sql:
     """The change `x.change` in place of `newest`."""
     values = {name: column("x", "change", name) for name in changes.columns}
     values["order"] = not_before(values["order"], Sql("newest.`order`"))

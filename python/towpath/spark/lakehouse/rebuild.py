@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from towpath.spark.lakehouse.aside import Aside
 from towpath.spark.lakehouse.batches import Replicator
+from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.order import ORDER_TYPE
 from towpath.spark.lakehouse.sql import Sql, column, execute, sql, table
@@ -43,11 +44,13 @@ def rebuild(
     dead_letters: str | None = None,
     keys: Sequence[str] | None = None,
     schema: str | StructType | None = None,
+    soft_deletes: str | None = None,
+    columns: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
-    """Build a target anew from its topic, or from a snapshot and its topic, and replace it when that is done.
+    """Rebuild a target from its topic, or from a snapshot and its topic, and replace it when that is done.
 
-    The query that maintains the target may go on meanwhile. The new table is built beside the target, which it replaces
+    The query that maintains the target may continue. The new table is built next to the target and replaces it
     in one transaction. Then the messages are read once more, for the changes that the query has applied since they were
     read first.
 
@@ -65,6 +68,8 @@ def rebuild(
         dead_letters: As for `replicate`.
         keys: The columns of the primary key, if the messages do not declare it.
         schema: The columns, if the messages do not declare their types.
+        soft_deletes: As for `replicate`. Rows whose deletion is not in the messages are not in the new table.
+        columns: The rules of this table, as for `replicate`. They apply to the snapshot too.
         **options: All other arguments of `towpath.Decoder`.
 
     Raises:
@@ -79,6 +84,7 @@ def rebuild(
     if place is None:
         raise ValueError(f"{'.'.join(name)}: has no target")
     full_name = ".".join(name)
+    rules = ColumnRules.of(full_name, columns or {})
 
     def apply(target: str, status: str | None = None) -> None:
         replicator = Replicator(
@@ -88,17 +94,18 @@ def rebuild(
             keys={full_name: keys} if keys else {},
             schemas={full_name: schema} if schema else {},
             table_options={},
-            settings=TableSettings(optimize_every=None),
+            settings=TableSettings(optimize_every=None, soft_deletes=soft_deletes),
             dead_letters=Aside(dead_letters) if dead_letters else None,
             quarantine=None,
             parallelism=1,
             status=status,
+            columns={full_name: rules},
         )
         replicator(read_envelopes(messages, dialect, None, **options))
 
     if status:
         write_status(spark, status, [TableStatus(*name, place, state=STALE, reason="it is being rebuilt")], 0)
-    stale = _build(spark, place, snapshot, apply)
+    stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply)
     apply(place)
     if status:
         set_ok(spark, status, [name], (STALE, QUARANTINED))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.aside import Aside
 from towpath.spark.lakehouse.batches import Replicator
+from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.merge import for_each_batch
+from towpath.spark.lakehouse.messages import in_few_tasks
 from towpath.spark.lakehouse.reprocess import beside
 from towpath.spark.lakehouse.tables import TableSettings
 from towpath.spark.lakehouse.targets import Target, Targets
@@ -41,6 +45,9 @@ def replicate(
     on_table_error: str = "quarantine",
     ddl_policy: str = "follow",
     keyless: str = "quarantine",
+    history: bool | Collection[str] = False,
+    soft_deletes: str | None = None,
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
     evolve: bool = True,
     forget_after: str = "7 days",
     parallelism: int = 4,
@@ -54,13 +61,15 @@ def replicate(
 
     The tables are created with the types that the messages declare, and follow them: a column that is added at the
     source is added, a type that is widened is widened. A table that cannot go on, because a change would lose data or
-    its key is not known, is put aside in `quarantine`, and the others go on.
+    its key is not known, is quarantined, and the others continue.
 
     Args:
         messages: A DataFrame with the columns of Kafka's source, batch or streaming.
         target: The target of each table: a text with `{database}`, `{table}` and `{topic}`, either a catalog name
             ("lake.{table}") or a path ("/lake/{database}/{table}"); or a mapping from "database.table" to the target,
             which skips other tables; or a function of database and table that returns the target, or None to skip it.
+            A key of the mapping may be a compiled regular expression that matches the whole name: its target may have
+            the placeholders, and the expression's named groups as placeholders too.
         dialect: As for `towpath.Decoder`.
         checkpoint: The checkpoint folder of the stream. Only for a stream.
         trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
@@ -74,7 +83,7 @@ def replicate(
         ddl: Name or path of the table for DDL statements.
         dead_letters: Name or path of the table for messages and rows that could not be decoded. Without it the first
             of them is an error.
-        quarantine: Name or path of the table for the messages of tables that cannot go on. None: a table beside
+        quarantine: Name or path of the table for the messages of tables that cannot go on. None: a table next to
             `dead_letters`. Without both such a table is an error, which is raised when the others have been applied.
         status: Name or path of the table with the state of each target.
         watermarks: Name or path of the table for TiCDC's watermarks: for each partition the time up to which all
@@ -83,11 +92,20 @@ def replicate(
         ddl_policy: "follow": DDL statements change the targets as they changed the source's tables; this needs the
             package sqlglot. "ignore": they do not. A target that no longer equals its source is `stale` in `status`.
         keyless: What becomes of tables without a primary key: "quarantine", or "append": their targets are histories,
-            with a row for each change, and the columns `_op` and `_event_time`.
+            with a row for each change, and the columns of a `history`.
+        history: Whether every change is also appended to a table next to its target, `<target>__history`: True, or the
+            names of the tables that have one, such as "shop.orders". It has the table's columns, `_op`, `_event_time`
+            and `_missing_columns` (of a row that lacks columns). `towpath.spark.versions` derives the versions of each
+            row from it.
+        soft_deletes: Name of a timestamp column that is added to the targets. Deleted rows then stay, with the event
+            time of their deletion in it; it is null in all others.
+        columns: `{"database.table": {"include": [names], "exclude": [names], "mask": {name: expression}}}`: the columns
+            that a target gets, and SQL expressions of `value` for those that are masked, such as "sha2(value, 256)".
+            `dead_letters` and `quarantine` have whole messages nevertheless.
         evolve: Whether tables may be altered to fit the declared columns.
         forget_after: How long deleted keys are remembered.
         parallelism: How many tables are merged at the same time.
-        table_properties: Properties of targets that are created, beside those that towpath sets.
+        table_properties: Properties of targets that are created, in addition to those of towpath.
         cluster_by: `{"database.table": [columns]}` by which a target that is created is clustered.
         optimize_every: After how many batches OPTIMIZE is executed for a target, since each adds small files. None:
             never.
@@ -98,7 +116,7 @@ def replicate(
         The started query, for a stream. A batch has been applied on return.
 
     Raises:
-        ValueError: An argument is wrong; a table cannot go on and may not be put aside; or something could not be
+        ValueError: An argument is wrong; a table cannot go on and may not be quarantined; or something could not be
             decoded and there is no table for dead letters.
     """
     for name in ("layout", "fields", "mode", "schema", "value", "key", "keep", "row_column"):
@@ -110,6 +128,7 @@ def replicate(
         raise ValueError(f'ddl_policy: expected "follow" or "ignore", not {ddl_policy!r}')
     if keyless not in ("quarantine", "append"):
         raise ValueError(f'keyless: expected "quarantine" or "append", not {keyless!r}')
+    # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
     aside = quarantine or (dead_letters and beside(dead_letters, "quarantine"))
     own = filter(None, (ddl, dead_letters, aside, status, watermarks, checkpoint))
@@ -121,7 +140,7 @@ def replicate(
         schemas=schemas or {},
         table_options=table_options or {},
         cluster_by=cluster_by or {},
-        settings=TableSettings(dict(table_properties or {}), (), optimize_every, evolve, forget_after),
+        settings=TableSettings(dict(table_properties or {}), (), optimize_every, evolve, forget_after, soft_deletes),
         ddl=ddl,
         dead_letters=Aside(dead_letters) if dead_letters else None,
         quarantine=Aside(aside) if aside else None,
@@ -130,6 +149,29 @@ def replicate(
         on_table_error=on_table_error,
         ddl_policy=ddl_policy,
         keyless=keyless,
+        history=_names(history),
+        columns={name: ColumnRules.of(name, rules) for name, rules in (columns or {}).items()},
         parallelism=parallelism,
     )
+    if metrics is None:
+        read = partial(read_envelopes, dialect=dialect, metrics=None, **options)
+        return for_each_batch(messages, _Reading(read, apply), checkpoint, trigger, query_name, writer_options)
     return for_each_batch(events, apply, checkpoint, trigger, query_name, writer_options)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Applies a batch of messages; a function for `foreachBatch`."""
+
+    read: Callable[[DataFrame], DataFrame]
+    apply: Callable[[DataFrame, int], None]
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Read the envelopes, and apply them."""
+        self.apply(self.read(in_few_tasks(batch)), batch_id)
+
+
+def _names(history: bool | Collection[str]) -> bool | Collection[str]:
+    if isinstance(history, str):
+        raise ValueError(f"history: expected a boolean or a collection of names, not the text {history!r}")
+    return history if isinstance(history, bool) else frozenset(history)

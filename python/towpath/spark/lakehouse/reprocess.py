@@ -1,13 +1,14 @@
-"""Applies what was put aside, after its cause is gone."""
+"""Applies dead letters and quarantined messages, after their cause is removed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.aside import Aside
 from towpath.spark.lakehouse.batches import Replicator
 from towpath.spark.lakehouse.changes import MESSAGE
+from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.sql import Sql, column, execute, sql, string, table
 from towpath.spark.lakehouse.status import set_ok
@@ -34,10 +35,13 @@ def reprocess(
     schemas: Mapping[str, str | StructType] | None = None,
     table_options: Mapping[str, Mapping[str, Any]] | None = None,
     evolve: bool = True,
+    history: bool | Collection[str] = False,
+    soft_deletes: str | None = None,
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
     parallelism: int = 4,
     **options: Any,
 ) -> None:
-    """Apply what `replicate` put aside, in order, and mark it done. It may be called again at any time.
+    """Apply dead letters and quarantined messages in order, and mark them done. It may be called again at any time.
 
     A change that is older than what its row has by now changes nothing. What cannot be applied this time either stays
     in its table.
@@ -45,9 +49,9 @@ def reprocess(
     Args:
         spark: The session.
         dead_letters: The table of dead letters.
-        quarantine: The table of messages of tables that could not go on. None: the one beside `dead_letters`.
+        quarantine: The table of messages of tables that could not go on. None: the one next to `dead_letters`.
         tables: Names such as "shop.orders". None: all tables.
-        target: As for `replicate`. None: the targets that the changes were put aside for. Messages that name no table
+        target: As for `replicate`. None: the targets of the changes when they were stored. Messages that name no table
             are processed only with a `target`.
         dialect: As for `replicate`. None: the one with which they were read.
         status: The table with the state of each target: it is `ok` again if nothing is left in quarantine.
@@ -55,6 +59,9 @@ def reprocess(
         schemas: As for `replicate`.
         table_options: As for `replicate`.
         evolve: As for `replicate`.
+        history: As for `replicate`, and so are `soft_deletes` and `columns`. Give what the query gives.
+        soft_deletes: As for `replicate`.
+        columns: As for `replicate`.
         parallelism: As for `replicate`.
         **options: All other arguments of `towpath.Decoder`, for example one that was missing.
 
@@ -78,10 +85,12 @@ def reprocess(
             keys=keys or {},
             schemas=schemas or {},
             table_options=table_options or {},
-            settings=TableSettings(evolve=evolve),
+            settings=TableSettings(evolve=evolve, soft_deletes=soft_deletes),
             dead_letters=Aside(dead_letters, started) if dead_letters else None,
             quarantine=Aside(quarantine, started),
             parallelism=parallelism,
+            history=history,
+            columns={name: ColumnRules.of(name, rules) for name, rules in (columns or {}).items()},
         )
         messages = [_messages(rows, None if dialect else found) for rows in waiting.values()]
         apply(read_envelopes(_union(messages), found or "auto", None, **options))

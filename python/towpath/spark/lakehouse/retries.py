@@ -54,5 +54,10 @@ def is_lost(error: Exception) -> bool:
     return "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error)
 
 
+def is_being_created(error: Exception) -> bool:
+    """Whether another writer, such as that of another shard, had begun to create the table, but not committed it."""
+    return "DELTA_TABLE_NOT_FOUND" in str(error)
+
+
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:200]

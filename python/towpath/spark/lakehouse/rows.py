@@ -61,7 +61,7 @@ def with_outcome(
     Args:
         newest: The newest change of each key.
         keys: The columns of the key.
-        known: The target's rows: their key as in `tombstone_key`, and their order value `known`.
+        known: The target's rows: their key as in `tombstone_key`, their order value `known`, and `is_deleted`.
         tombstones: The target's tombstones that are `relevant`.
         kinds: What the order values may have.
     """
@@ -70,18 +70,19 @@ def with_outcome(
     found = found if tombstones is None else _with_tombstones(found, keys, tombstones, kinds)
     earlier = [Sql(name) for name in ("known", "gone") if name in found.columns]
     latest = not_before(_ORDER, *earlier) if earlier else _ORDER
+    is_live = "is_known AND NOT is_deleted" if known is not None else "false"
     conditions = [
         sql("WHEN {rejected} THEN 'rejected'", rejected=is_rejected(keys)),
         *(_after_tombstones(kinds, latest) if tombstones is not None else ["WHEN op = 'truncate' THEN 'truncate'"]),
         *(_after_row(kinds) if known is not None else []),
         "WHEN op = 'delete' THEN 'delete'",
-        f"WHEN partial AND inherits AND {'NOT is_known' if known is not None else 'true'} THEN 'unknown'",
+        f"WHEN partial AND inherits AND NOT coalesce({is_live}, false) THEN 'unknown'",
     ]
     outcome = expr(f"CASE {' '.join(conditions)} ELSE 'row' END")
     return found.withColumns({"outcome": outcome, "order": expr(latest)}).drop(*_HELP)
 
 
-_HELP = ("known", "is_known", "gone", "truncates")
+_HELP = ("known", "is_known", "is_deleted", "gone", "truncates")
 
 
 def _after_row(kinds: Kinds) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
+from zlib import crc32
 
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import ORDER_TYPE
@@ -61,6 +62,8 @@ class TableSettings:
     optimize_every: int | None = 50
     evolve: bool = True
     forget_after: str = "7 days"
+    soft_deletes: str | None = None
+    """The column with the time at which a row was deleted, if deleted rows stay."""
 
 
 def order_column(schema: StructType) -> str | None:
@@ -77,6 +80,13 @@ def free_name(columns: StructType, existing: StructType | None) -> str:
     taken = {name.lower() for name in [*columns.names, *(existing.names if existing else ())]}
     numbered = (f"{ORDER}_{number}" for number in range(1, len(taken) + 2))
     return next(name for name in (ORDER, *numbered) if name not in taken)
+
+
+def free_prefix(columns: StructType, current: str = ORDER) -> str:
+    """A name for the order values with which no column's name begins: the current one if possible."""
+    taken = [name.lower() for name in columns.names]
+    numbered = (f"{ORDER}_{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in (current, *numbered) if not any(one.startswith(name) for one in taken))
 
 
 def rename_column(spark: SparkSession, target: str, old: str, new: str) -> str:
@@ -336,6 +346,12 @@ def append_once(rows: DataFrame, target: str, identity: Sequence[str], since: da
     # A MERGE reads the table that it writes, so a query that writes it more often would let it fail again and again.
     with ExitStack() as held:
         append(spark, target, computed(new, held, in_driver=False))
+
+
+def optimize_in_turn(spark: SparkSession, target: str, batch_id: int, every: int | None) -> None:
+    """Execute OPTIMIZE in one of so many batches. Targets take turns, so that no batch has to optimize all of them."""
+    if every and batch_id and (batch_id + crc32(target.encode())) % every == every - 1:
+        execute(spark, sql("OPTIMIZE {table}", table=table(target)))
 
 
 def append(spark: SparkSession, target: str, rows: DataFrame) -> None:

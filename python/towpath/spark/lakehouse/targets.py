@@ -9,12 +9,19 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from towpath.ddl import quoted
 
-Target = str | Mapping[str, str] | Mapping[tuple[str, str], str] | Callable[[str, str], str | None]
+Target = (
+    str
+    | Mapping[str, str]
+    | Mapping[tuple[str, str], str]
+    | Mapping[re.Pattern[str], str]
+    | Callable[[str, str], str | None]
+)
 
-COMPANIONS = ("tombstones",)
+COMPANIONS = ("tombstones", "history")
 """Suffixes of the tables that belong to a target."""
 
 _PLACEHOLDERS = ("{database}", "{table}", "{topic}")
@@ -94,43 +101,47 @@ class Targets:
 
 
 _Finder = Callable[[str, str, str], str | None]
+_Template = Callable[[Mapping[str, str]], str]
+"""The target for the values of placeholders."""
 
 
 def _finder(target: Target) -> _Finder:
     if isinstance(target, str):
-        _check_template(target)
-        return _path_template(target) if "/" in target else _catalog_template(target)
+        find = _template(target, _PLACEHOLDERS)
+        if "{table}" not in target and "{topic}" not in target:
+            raise ValueError(f"target: {target!r} has no {{table}} in it, so that all tables would be one")
+        return lambda database, table, topic: find(_names(database, table, topic))
     if isinstance(target, Mapping):
         return _Lookup(target)
     return lambda database, table, _: _given(target(database, table))
 
 
-def _check_template(template: str) -> None:
-    found = _PLACEHOLDER.findall(template)
-    unknown = [placeholder for placeholder in found if placeholder not in _PLACEHOLDERS]
+def _names(database: str, table: str, topic: str) -> dict[str, str]:
+    """The values of `_PLACEHOLDERS`."""
+    return dict(zip(_PLACEHOLDERS, (database, table, topic), strict=True))
+
+
+def _template(template: str, known: Iterable[str]) -> _Template:
+    """The targets of a template with these placeholders."""
+    unknown = [placeholder for placeholder in _PLACEHOLDER.findall(template) if placeholder not in known]
     if unknown:
-        raise ValueError(f"target: {template!r} has {unknown[0]}; known are {', '.join(_PLACEHOLDERS)}")
-    if "{table}" not in found and "{topic}" not in found:
-        raise ValueError(f"target: {template!r} has no {{table}} in it, so that all tables would be one")
+        raise ValueError(f"target: {template!r} has {unknown[0]}; known are {', '.join(known)}")
+    return _path_template(template) if "/" in template else _catalog_template(template)
 
 
-def _path_template(template: str) -> _Finder:
+def _path_template(template: str) -> _Template:
     path = _absolute(template)
-
-    def find(database: str, table: str, topic: str) -> str:
-        return _reserved(_filled(path, database, table, topic, encoded))
-
-    return find
+    return lambda names: _reserved(_filled(path, names, encoded))
 
 
-def _catalog_template(template: str) -> _Finder:
+def _catalog_template(template: str) -> _Template:
     if not _CATALOG_NAME.fullmatch(template):
         raise ValueError(f"target: {template!r} is no path, since it has no slash, and no name of a table")
     parts = [_unquoted(part) for part in _CATALOG_PART.findall(template)]
 
-    def find(database: str, table: str, topic: str) -> str:
-        names = [_filled(part, database, table, topic, str) for part in parts]
-        return ".".join(quoted(name) for name in [*names[:-1], _reserved(names[-1])])
+    def find(names: Mapping[str, str]) -> str:
+        filled = [_filled(part, names, str) for part in parts]
+        return ".".join(quoted(name) for name in [*filled[:-1], _reserved(filled[-1])])
 
     return find
 
@@ -139,14 +150,14 @@ def _unquoted(part: str) -> str:
     return part[1:-1].replace("``", "`") if part.startswith("`") else part
 
 
-def _filled(template: str, database: str, table: str, topic: str, convert: Callable[[str], str]) -> str:
+def _filled(template: str, names: Mapping[str, str], convert: Callable[[str], str]) -> str:
     """Replace the placeholders, once: braces in a name have no meaning."""
-    names = {"{database}": database, "{table}": table, "{topic}": topic}
     filled = []
     for part in _PLACEHOLDER.split(template):
         name = names.get(part, part)
         if not name and part in names:
-            raise ValueError(f"target: a message of the table {table!r} has no {part[1:-1]}, which {template!r} needs")
+            of_table = repr(names["{table}"])
+            raise ValueError(f"target: a message of the table {of_table} has no {part[1:-1]}, which {template!r} needs")
         filled.append(convert(name) if part in names else part)
     return "".join(filled)
 
@@ -157,24 +168,41 @@ def _reserved(target: str) -> str:
 
 
 class _Lookup:
-    """Looks up a mapping's targets."""
+    """Looks up a mapping's targets: first those of names, then those of regular expressions, in their order."""
 
-    def __init__(self, targets: Mapping[str, str] | Mapping[tuple[str, str], str]) -> None:
-        self._targets: dict[str | tuple[str, str], str] = dict(targets.items())
+    def __init__(self, targets: Mapping[Any, str]) -> None:
+        self._patterns = [_Pattern(key, target) for key, target in targets.items() if isinstance(key, re.Pattern)]
+        self._targets = {key: target for key, target in targets.items() if not isinstance(key, re.Pattern)}
         self._sources: dict[str, tuple[str, str]] = {}
 
-    def __call__(self, database: str, table: str, _: str) -> str | None:
+    def __call__(self, database: str, table: str, topic: str) -> str | None:
         if (database, table) in self._targets:
             return _given(self._targets[database, table])
         name = f"{database}.{table}"
         if name not in self._targets:
-            return None
+            found = (pattern(database, table, topic) for pattern in self._patterns)
+            return next((target for target in found if target is not None), None)
         first = self._sources.setdefault(name, (database, table))
         if first != (database, table):
             raise ValueError(
                 f"target: {name!r} is {first} and {(database, table)}; use such tuples as keys of the mapping"
             )
         return _given(self._targets[name])
+
+
+class _Pattern:
+    """The target of the tables whose name "database.table" is matched as a whole. Its groups are placeholders too."""
+
+    def __init__(self, pattern: re.Pattern[str], target: str) -> None:
+        self._pattern = pattern
+        self._find = _template(target, (*_PLACEHOLDERS, *(f"{{{name}}}" for name in pattern.groupindex)))
+
+    def __call__(self, database: str, table: str, topic: str) -> str | None:
+        found = self._pattern.fullmatch(f"{database}.{table}")
+        if found is None:
+            return None
+        groups = {f"{{{name}}}": text or "" for name, text in found.groupdict().items()}
+        return self._find({**groups, **_names(database, table, topic)})
 
 
 def _given(target: str | None) -> str | None:

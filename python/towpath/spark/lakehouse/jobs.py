@@ -1,0 +1,58 @@
+"""Settings of the session for the jobs that apply a table's changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SMALL, REWRITING, MARKING = "small", "rewriting", "marking"
+"""The kinds of a table's jobs: one task; several tasks that rewrite files, or that mark rows in them as deleted."""
+
+KINDS = (SMALL, REWRITING, MARKING)
+
+# What is merged has been computed already, and is the same each time it is read.
+_MARK = {"spark.databricks.delta.merge.materializeSource": "none"}
+_REWRITE = {**_MARK, "spark.databricks.delta.merge.deletionVectors.persistent": "false"}
+_INTERPRET = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_SETTINGS = {
+    # Compiling the code of a small job takes longer than to interpret its plan.
+    SMALL: {
+        **_REWRITE,
+        **_INTERPRET,
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
+    },
+    REWRITING: _REWRITE,
+    MARKING: _MARK,
+}
+
+_ENOUGH_CLASSES = 500
+
+
+def settings_for(spark: SparkSession, kind: str) -> Mapping[str, str]:
+    """The settings for a kind of jobs.
+
+    A batch of a large table needs about 130 generated classes. Spark keeps 100 by default, so it would compile all of
+    them in each batch anew, which takes a third of the CPU time. Expressions outside of the loops over rows are
+    interpreted instead, which leaves about 20, unless the session keeps enough.
+    """
+    kept = int(spark.conf.get("spark.sql.codegen.cache.maxEntries", None) or 100)
+    return _SETTINGS[kind] if kept >= _ENOUGH_CLASSES else {**_SETTINGS[kind], **_INTERPRET}
+
+
+@contextmanager
+def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session, which have their former values again at the end of the block."""
+    former = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, before in former.items():
+            spark.conf.unset(name) if before is None else spark.conf.set(name, before)

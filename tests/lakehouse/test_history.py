@@ -1,0 +1,254 @@
+"""The history of a table against a small database that remembers each version; soft deletes; rules for columns."""
+
+import random
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+import pytest
+
+import towpath
+from lake_topic import TYPES, Topic, canal, row
+from spark_rows import of_spark
+
+EPOCH = datetime(2023, 11, 14, 22, 13, 20)
+"""The time 1,700,000,000 in UTC, which is second 0 of `canal`."""
+
+OWN = ("_towpath", "_op", "_event_time", "_missing_columns")
+
+
+@pytest.fixture
+def topic(spark, tmp_path):
+    return Topic(spark, tmp_path)
+
+
+class Database:
+    """A table that executes a statement each second, writes canal's messages, and remembers its versions."""
+
+    def __init__(self, seed):
+        self._random = random.Random(seed)
+        self._rows = {}
+        self.messages = []
+        self.versions = []
+
+    def execute(self):
+        """One statement of a random kind."""
+        kind = self._random.choices(["insert", "update", "move", "delete", "truncate"], [30, 30, 10, 15, 1])[0]
+        keys = sorted(self._rows)
+        if kind == "truncate":
+            self._end(*keys)
+            self._send("TRUNCATE", None, types=None)
+        elif kind == "insert" or not keys:
+            key = self._random.choice([key for key in range(60) if key not in self._rows])
+            self._begin(key, self._name())
+            self._send("INSERT", row(key, self._rows[key][0]))
+        else:
+            self._change(kind, self._random.choice(keys))
+
+    def _change(self, kind, key):
+        name, _ = self._rows[key]
+        self._end(key)
+        if kind == "delete":
+            self._send("DELETE", row(key, name))
+            return
+        free = [key for key in range(60, 90) if key not in self._rows]
+        new = self._random.choice(free) if kind == "move" else key
+        self._begin(new, self._name())
+        old = {"name": name} | ({"id": str(key)} if new != key else {})
+        self._send("UPDATE", row(new, self._rows[new][0]), old=old)
+
+    @property
+    def _second(self):
+        return len(self.messages)
+
+    def _name(self):
+        return f"name {self._random.randrange(1000)}"
+
+    def _begin(self, key, name):
+        self._rows[key] = (name, self._second)
+
+    def _end(self, *keys):
+        for key in keys:
+            name, since = self._rows.pop(key)
+            self.versions.append((key, name, since, self._second))
+
+    def _send(self, kind, cells, types=TYPES, **more):
+        self.messages.append(canal(self._second, kind, "people", cells, types, second=self._second, **more))
+
+    def all_versions(self):
+        """Of rows that are gone, and those that are there."""
+        return sorted(
+            [*self.versions, *((key, name, since, None) for key, (name, since) in self._rows.items())], key=str
+        )
+
+
+def seconds(value):
+    return None if value is None else round((value - EPOCH) / timedelta(seconds=1))
+
+
+def test_versions_are_those_of_the_database(topic):
+    database = Database(seed=17)
+    for _ in range(300):
+        database.execute()
+    parts = [database.messages[:120], database.messages[120:]]
+    for part in parts:
+        topic.replicate(*part, history=True)
+    history = topic.load("shop/people__history")
+    count = history.count()
+    found = of_spark(towpath.spark.versions(history, ["id"]).collect())
+    spans = [(one["id"], one["name"], seconds(one["valid_from"]), seconds(one["valid_to"])) for one in found]
+    assert sorted(spans, key=str) == database.all_versions()
+    # A replay adds nothing, and the target has the current versions.
+    topic.replicate(*database.messages, history=True)
+    assert topic.load("shop/people__history").count() == count
+    current = {key: name for key, name, _, until in database.all_versions() if until is None}
+    assert topic.names("people") == current
+
+
+def test_a_history_has_what_was_put_aside_partial_rows_and_its_own_names(topic, spark):
+    types = {"id": "int", "_op": "int", "b": "int"}
+    whole = {"id": "1", "_op": "1", "b": "2"}
+    topic.replicate(
+        canal(0, "INSERT", "a", {"id": "1", "b": "2"}, {"id": "int", "b": "int"}),
+        canal(1, "INSERT", "keyless", {"a": "1"}, {"a": "int"}, pkNames=None),
+        history=["shop.a", "shop.keyless"],
+    )
+    topic.replicate(
+        canal(2, "UPDATE", "a", whole, types, old={"_op": None}, second=2),
+        canal(3, "UPDATE", "a", {"id": "1", "_op": "5"}, types, old={"_op": "1"}, second=3),
+        canal(4, "INSERT", "other", row(1, "x")),
+        history=["shop.a", "shop.keyless"],
+    )
+    history = topic.load("shop/a__history")
+    found = of_spark(towpath.spark.versions(history, ["id"], valid_from="_op_since").collect())
+    assert [(one["_op"], one["b"]) for one in found] == [(None, 2), (1, 2), (5, 2)]
+    assert [one["_missing_columns"] for one in of_spark(history.orderBy("_towpath.offset").collect())] == [
+        None,
+        None,
+        ["b"],
+    ]
+    with pytest.raises(ValueError, match="has a column b itself"):
+        towpath.spark.versions(history, ["id"], valid_to="b")
+    with pytest.raises(ValueError, match="expected a table that replicate"):
+        towpath.spark.versions(topic.load("shop/a"), ["id"])
+    for _ in range(2):
+        towpath.spark.reprocess(
+            spark,
+            quarantine=str(topic.lake / "dead_quarantine"),
+            keys={"shop.keyless": ["a"]},
+            history=["shop.keyless"],
+        )
+    assert topic.load("shop/keyless__history").count() == 1
+    assert not (topic.lake / "shop" / "other__history").exists()
+
+
+def test_a_history_follows_ddl_and_keeps_its_rows(topic):
+    def statement(at, kind, table, sql):
+        return canal(at, kind, table, None, None, sql=sql, second=at)
+
+    topic.replicate(
+        canal(0, "INSERT", "a", {"id": "1", "x": "5"}, {"id": "int", "x": "int"}),
+        statement(1, "ALTER", "a", "ALTER TABLE a RENAME COLUMN x TO y, ADD COLUMN z int DEFAULT 7"),
+        statement(2, "ERASE", "a", "DROP TABLE a"),
+        statement(3, "CREATE", "a", "CREATE TABLE a (id int PRIMARY KEY, y int, z int)"),
+        canal(4, "INSERT", "a", {"id": "1", "y": "6", "z": "8"}, {"id": "int", "y": "int", "z": "int"}, second=4),
+        canal(5, "INSERT", "log", {"x": "5"}, {"x": "int"}, pkNames=None),
+        statement(6, "ERASE", "log", "DROP TABLE log"),
+        statement(7, "CREATE", "log", "CREATE TABLE log (x int)"),
+        canal(8, "INSERT", "log", {"x": "5"}, {"x": "int"}, pkNames=None, second=8),
+        history=True,
+        keyless="append",
+    )
+    found = of_spark(towpath.spark.versions(topic.load("shop/a__history"), ["id"]).collect())
+    assert [
+        (one["y"], one["z"], seconds(one["valid_from"]), seconds(one["valid_to"]))
+        for one in sorted(found, key=lambda one: one["valid_from"])
+    ] == [(5, 7, 0, 3), (6, 8, 4, None)]
+    # The target of a table without a key is a history itself.
+    log = of_spark(topic.load("shop/log").orderBy("_towpath.offset").collect())
+    assert [(one["_op"], one["x"]) for one in log] == [("insert", 5), ("truncate", None), ("insert", 5)]
+
+
+def test_deleted_rows_stay_with_the_time_of_their_deletion(topic):
+    def rows(table):
+        return {one["id"]: (one["name"], seconds(one["gone_at"])) for one in topic.rows(table)}
+
+    def send(*messages):
+        topic.replicate(*messages, soft_deletes="gone_at")
+
+    tables = ["people", "cut", "dropped"]
+    first = [canal(4 * at + key, "INSERT", table, row(key, "x")) for at, table in enumerate(tables) for key in range(4)]
+    deletes = [
+        canal(20, "DELETE", "people", row(0, "x"), second=4),
+        canal(21, "DELETE", "people", row(1, "x"), second=5),
+        canal(22, "INSERT", "people", row(1, "again"), second=6),
+        canal(23, "DELETE", "people", row(9, "never seen"), second=7),
+        canal(24, "UPDATE", "people", row(5, "x"), old={"id": "3"}, second=8),
+        canal(25, "DELETE", "cut", row(0, "x"), second=9),
+    ]
+    send(*first)
+    send(*deletes)
+    assert rows("people") == {0: ("x", 4), 1: ("again", None), 2: ("x", None), 3: ("x", 8), 5: ("x", None)}
+    version = topic.version("people")
+    send(*first, *deletes)
+    assert topic.version("people") == version
+    send(
+        # A row that is back has no time; an update without all columns inherits nothing from a deleted row.
+        canal(30, "INSERT", "people", row(0, "back"), second=10),
+        canal(31, "UPDATE", "people", {"id": "3"}, old={"name": "x"}, second=11),
+        canal(32, "TRUNCATE", "cut", None, None, second=12),
+        canal(33, "TRUNCATE", "cut", None, None, second=13),
+        canal(34, "INSERT", "cut", row(2, "new"), second=14),
+        canal(35, "ERASE", "dropped", None, None, sql="DROP TABLE dropped", second=15),
+        canal(36, "CREATE", "dropped", None, None, sql="CREATE TABLE dropped (id int PRIMARY KEY)", second=16),
+        canal(37, "INSERT", "taken", {"id": "1", "Gone_At": "5"}, {"id": "int", "Gone_At": "int"}),
+    )
+    assert rows("people") == {0: ("back", None), 1: ("again", None), 2: ("x", None), 3: ("x", 8), 5: ("x", None)}
+    assert topic.load("dead").count() == 1
+    assert rows("cut") == {0: ("x", 9), 1: ("x", 13), 2: ("new", None), 3: ("x", 13)}
+    assert rows("dropped") == dict.fromkeys(range(4), ("x", 16))
+    assert "soft_deletes: the table has a column gone_at itself" in topic.states()["taken"]["reason"]
+
+
+def test_columns_are_left_out_and_masked(topic):
+    types = {"id": "int", "name": "varchar(20)", "mail": "varchar(20)", "pin": "int"}
+    rules = {
+        "shop.a": {"exclude": ["PIN"], "mask": {"mail": "sha2(value, 256)"}},
+        "shop.b": {"include": ["id", "mail"], "mask": {"mail": "length(value)"}},
+        "shop.keyed": {"mask": {"id": "0"}},
+    }
+    cells = {"id": "1", "name": "n", "mail": "x@y", "pin": "7"}
+    masked = sha256(b"x@y").hexdigest()
+
+    def send(*messages):
+        topic.replicate(*messages, columns=rules, history=["shop.a"])
+
+    send(*(canal(at, "INSERT", table, cells, types) for at, table in enumerate(["a", "b", "keyed", "c"])))
+    send(
+        canal(4, "ALTER", "a", None, None, sql="ALTER TABLE a ADD COLUMN z int DEFAULT 1", second=4),
+        canal(5, "ALTER", "b", None, None, sql="ALTER TABLE b ADD COLUMN z int DEFAULT 1", second=5),
+        canal(6, "ALTER", "b", None, None, sql="ALTER TABLE b MODIFY COLUMN mail varchar(99)", second=6),
+        canal(7, "UPDATE", "b", {"id": "1", "mail": "longer"}, types, old={"mail": "x@y"}, second=7),
+        canal(8, "ALTER", "c", None, None, sql="ALTER TABLE c RENAME COLUMN pin TO pin2", second=8),
+        canal(9, "ALTER", "a", None, None, sql="ALTER TABLE a RENAME COLUMN pin TO pin2", second=9),
+    )
+    assert topic.rows("a") == [{"id": 1, "name": "n", "mail": masked, "z": 1}]
+    [kept] = of_spark(topic.load("shop/a__history").drop(*OWN).collect())
+    assert kept == {"id": 1, "name": "n", "mail": masked, "z": 1}
+    assert topic.rows("b") == [{"id": 1, "mail": 6}]
+    assert topic.rows("c") == [{"id": 1, "name": "n", "mail": "x@y", "pin2": 7}]
+    assert "the column id of the primary key cannot be left out or masked" in topic.states()["keyed"]["reason"]
+    assert (topic.states()["a"]["state"], topic.states()["b"]["state"]) == ("stale", "ok")
+    assert "for which the argument columns has another rule" in topic.states()["a"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"omit": ["a"]}, "'omit' is no rule"),
+        ({"include": "id"}, "include: expected a collection"),
+        ({"mask": ["id"]}, "mask: expected a mapping"),
+    ],
+)
+def test_rules_that_are_refused(topic, rules, message):
+    with pytest.raises(ValueError, match=message):
+        topic.replicate(canal(0, "INSERT", "a", row(1, "x")), columns={"shop.a": rules})
