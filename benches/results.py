@@ -49,7 +49,8 @@ NOTES = """\
 - `replicate`'s peer is a recipe: from_json, a window for the newest change of each key, MERGE, four tables at a time. It
   orders by offset, and keeps neither deleted keys nor what it cannot decode. The tables of both were equal afterwards. hot is
   200,000 changes of 50,000 keys in four batches, million a million of 200,000; of 20 tables each has 20 changes in each of
-  two batches, of 8, 100 and 500 tables ten.
+  two batches, of 8, 100 and 500 tables ten. Each way ran twice, the second time in the reverse order; million, 100 and 500
+  tables once, the recipe in a JVM that towpath had warmed up.
 """
 LIMITS = """\
 The rows above that are "not yet" at `must`, and what holds them back. The profile is callgrind's, of `wide` on both images.
@@ -81,12 +82,23 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
 - **Flink, fastjson2, orjson**: the same as the tape; the ratios were 6.2, 3.3 and 10.5 two hours earlier.
 - **Identity in Spark**: the decoder takes about 0.35 s of 400k messages (0.44 GB), and the two images weigh more than the message on
   their way back to the JVM. Against `from_json` and from files and Kafka, where the same decoder is used, the targets are reached.
-- **replicate**: one hot table (200,000 changes of 50,000 keys, four batches) took 35.0 s, the recipe 13.5 s: 2.6 times as long, not
-  1.0. Twenty tables of 20 changes took 35.6 s, the recipe with four threads 34.7 s. One run each, on two cores, before the part
-  `lakehouse` existed. A batch of the hot table takes 8 s: 0.9 for the envelopes, 1.5 for the newest change of each key, 2 for
-  the join with the target and the tombstones, 2.5 for the merge, and the rest for planning. The recipe has no tombstones and no join before the
-  merge, so it cannot tell a replay. Delta plans each read after a commit anew, 0.3 to 0.6 s for the target and as much for the tombstones,
-  so larger batches cost less. Neither deletion vectors, nor other numbers of tasks, nor plans without compiled code change that.
+- **replicate, hot and million**: 2.1 and 3.1 times the recipe's time, not 1.0. In a new JVM half of the CPU time of the first batches is the
+  just-in-time compiler's: three batches of 200,000 changes took 235 s, 105 of them the compiler, 75 tasks, 28 planning, 8 garbage
+  collection. After 16 batches of 25,000 changes, each way in a JVM of its own that keeps all generated classes
+  (`spark.sql.codegen.cache.maxEntries`), a batch takes 8.5 s of CPU, the recipe's 3.6 s. Of the tasks'
+  CPU time in a batch of 200,000, 25 s, 5 are the envelopes, 5 the newest change of each key, 5 the join with the target and the tombstones, and 8
+  the merge. The recipe has no tombstones and no join before the merge, so it cannot tell a replay. Delta plans each read after a commit anew,
+  0.3 to 0.6 s for the target and as much for the tombstones, so larger batches cost less. What helped: a batch needs about 130 generated classes,
+  and Spark keeps 100, so it compiled each of them in each batch; expressions are interpreted now where the cache is small (24 s of CPU in place
+  of 37 for a batch of 200,000). What did not: deletion vectors, other numbers of tasks, no compiled code at all, aggregation without sorting,
+  and joining with the tombstones without computing the newest changes before.
+- **replicate, 8 topics of 64 partitions**: 1.25 times the CPU time of 8 tables in one partition. The rest of the wall time is waiting: Spark's
+  Kafka source has a consumer for each partition that has messages, and each waits for its first answer. The recipe pays for that too. With
+  `kafka.fetch.max.wait.ms` = `20` a batch takes 1.1 times as long (another series: about 11 s and 10 s).
+- **Kafka, other numbers of partitions**: 200,000 messages in one partition with lz4 take 1.0 s of CPU on the workers, 2.4 s with the tuned
+  `from_json` (2.3 times less; 1.8 times less wall time). In 16 partitions with zstd they take 2.4 s and 3.4 s (1.4 times), and
+  1.5 s of wall time in place of 6.0 (4 times), as Spark's source waits for each partition. On Spark 4.0 with Python 3.11 the first task of each
+  worker costs 0.15 s, and each later one 0.01 to 0.02 s; fetching and decoding 16 partitions outside of Spark costs as much as one.
 - **Scaling**: the first messages of each call are read by both readers, as their template is made; the largest messages
   are few, so that this shows in their instructions.
 """

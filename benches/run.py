@@ -280,13 +280,13 @@ def kafka_part(arguments):
 
 
 def lakehouse_part(arguments):
-    """`replicate` and what people write by hand, from Kafka to Delta. Each shape runs once, as it takes minutes."""
+    """`replicate` and what people write by hand, from Kafka to Delta."""
     report = corpus.CACHE / "lakehouse.json"
     need_kafka()
     corpus.CACHE.mkdir(exist_ok=True)
     run([KAFKA_PYTHON, BENCHES / "bench_lakehouse.py", "--all", "--json", report], stdout=sys.stderr)
     return {
-        f"lakehouse {shape} {what} {way}": [figures[what]]
+        f"lakehouse {shape} {what} {way}": figures[what]
         for shape, ways in json.loads(report.read_text()).items()
         for way, figures in ways.items()
         for what in ("wall", "cpu")
