@@ -17,7 +17,7 @@ from towpath import _towpath
 from towpath._towpath import DecodeError
 from towpath.archives import drop_spark_importers
 from towpath.messages import as_arrow
-from towpath.spark.types import arrow_schema, is_struct_type, struct_type
+from towpath.spark.types import arrow_schema, is_data_frame, is_struct_type, struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -69,7 +69,7 @@ class Decoder(_towpath.Decoder):
         missing: A schema column that the message's row image does not have is "null" (and is named in
             `missing_columns`) or an "error".
         lenient: Accept unescaped control characters in JSON strings, which are a `syntax` error otherwise.
-        max_expansion: Bytes that the output of a message with several rows may take for each of its bytes, beside
+        max_expansion: Bytes that the output of a message with several rows may take for each of its bytes, plus
             16 MiB. A message beyond it is one error row of kind `size`.
         claim_check: Folder or URI (`s3://bucket/prefix`, anything that `pyarrow.fs` reads) where TiCDC stores messages
             that are too large for Kafka. They are read from there, by file name. Without it, such a message yields
@@ -249,6 +249,11 @@ class Decoder(_towpath.Decoder):
         arguments = ", ".join(f"{name}={_shown(name, value)}" for name, value in self._arguments.items())
         return f"towpath.Decoder({arguments})"
 
+    def _repr_html_(self) -> str:
+        from towpath.notebook import decoder_html  # only notebooks show it
+
+        return decoder_html(repr(self), lambda: self.schema, self.metrics)
+
 
 _Fetched = tuple[int, Any, dict[int, str] | None, dict[int, bytes | str] | None]
 """The index of the first message, the messages, why schemas could not be fetched, and the stored messages."""
@@ -321,7 +326,8 @@ def infer_schema(
     """The table's columns, inferred from the types that messages declare.
 
     Args:
-        values: Messages, as for `Decoder.decode`. A column `key` is read as their key.
+        values: Messages, as for `Decoder.decode`. A column `key` is read as their key. Of a Spark DataFrame, which has
+            the column `value`, the first 10,000 messages are read.
         dialect: As for `Decoder`.
         database: Regular expression that has to match the whole database name.
         table: The same for the table name.
@@ -334,6 +340,10 @@ def infer_schema(
     Raises:
         ValueError: The messages declare no types, or types that no column can have; or a schema cannot be fetched.
     """
+    if is_data_frame(values):
+        from towpath.spark.messages import first_messages
+
+        values = first_messages(values)
     values = as_arrow(values)
     if schema_registry is None and writer_schemas is None:
         return _towpath.infer_schema(values, dialect, database, table)

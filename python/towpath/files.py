@@ -1,4 +1,7 @@
-"""Files of captured messages: finding, splitting, and reading them as batches of messages. Independent of Spark."""
+"""Files of captured messages: finding, splitting, and reading them as batches of messages. Independent of Spark.
+
+`pyarrow.fs` is imported where it is used, as it takes 20 ms: who reads topics has to import this module, but no files.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import count
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, FSSpecHandler, LocalFileSystem, PyFileSystem
 
 from towpath import _towpath
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileInfo, FileSystem
 
 FRAMINGS = _towpath.FRAMINGS
 COMPRESSIONS = ("none", "gzip", "zstd")
@@ -70,6 +76,8 @@ def filesystem(place: str) -> tuple[FileSystem, str]:
     Raises:
         ValueError: Neither pyarrow nor fsspec supports the URI's scheme.
     """
+    from pyarrow.fs import FileSystem, LocalFileSystem
+
     if "://" not in place and not place.startswith("file:"):
         return LocalFileSystem(), str(Path(place).absolute())
     try:
@@ -80,6 +88,8 @@ def filesystem(place: str) -> tuple[FileSystem, str]:
 
 
 def _of_fsspec(place: str, error: Exception) -> tuple[FileSystem, str]:
+    from pyarrow.fs import FSSpecHandler, PyFileSystem
+
     try:
         from fsspec.core import url_to_fs
     except ImportError:
@@ -131,6 +141,8 @@ def _parsed(place: str) -> tuple[FileSystem, str, list[str]]:
 
 def _files(known: FileSystem, found: FileInfo, wanted: list[str]) -> Iterator[FileInfo]:
     """A file itself, the files of a folder, or those below it that match the patterns, one per level."""
+    from pyarrow.fs import FileSelector, FileType
+
     if found.type == FileType.File and not wanted:
         yield found
     elif found.type == FileType.Directory:

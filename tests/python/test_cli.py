@@ -153,6 +153,8 @@ def test_any_argument_of_the_decoder_can_be_set(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
+        (["decode"], "name either files to read, or a broker and topics"),
+        (["decode", "--kafka", "localhost:9092"], "--kafka and --topic belong together"),
         (["decode", "absent.jsonl"], "absent.jsonl"),
         (["decode", "{mixed}", "--dialect", "canel"], "canal-json"),
         (["decode", "{mixed}", "-o", "out.csv"], ".parquet, .arrow, .jsonl"),
@@ -167,7 +169,7 @@ def test_what_cannot_be_carried_out_is_status_2(capsys, mixed, arguments, named,
     assert named in printed_by(capsys)[1][0]
 
 
-@pytest.mark.parametrize("arguments", [["decode"], ["decode", "x", "--set", "y"], ["nonsense"]])
+@pytest.mark.parametrize("arguments", [["decode", "--since", "noon"], ["decode", "x", "--set", "y"], ["nonsense"]])
 def test_wrong_usage_is_status_2(capsys, arguments):
     with pytest.raises(SystemExit) as left:
         main(arguments)

@@ -184,3 +184,18 @@ def test_doctor_has_a_cure(variables, name, cure):
     [line] = [line for line in ran.stdout.splitlines() if line.startswith(name)]
     assert "problem" in line
     assert cure in line
+
+
+def completed(tmp_path, line):
+    """What the shell is offered, as argcomplete's shell functions ask for it."""
+    answer = tmp_path / "answer"
+    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
+    asked |= {"COMP_LINE": line, "COMP_POINT": str(len(line))}
+    subprocess.run([sys.executable, "-m", "towpath"], env=os.environ | asked, check=True, timeout=60)
+    return sorted(word.strip() for word in answer.read_text().split("\n"))
+
+
+def test_the_shell_completes_verbs_flags_and_values(tmp_path):
+    assert completed(tmp_path, "towpath de") == ["decode", "detect"]
+    assert completed(tmp_path, "towpath decode --layo") == ["--layout"]
+    assert completed(tmp_path, "towpath decode --layout ") == ["change", "changelog", "upsert"]

@@ -1,6 +1,7 @@
 """`towpath.Decoder` from Python: input, output, pickling and threads."""
 
 import pickle
+import re
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -218,6 +219,21 @@ def test_repr_says_what_was_asked():
     assert repr(decoder) == "towpath.Decoder(dialect='canal-json', schema='id int', table='orders', keep=('offset',))"
     assert repr(towpath.Decoder()) == "towpath.Decoder()"
     assert "id int64" in repr(towpath.Decoder(schema=pa.schema({"id": pa.int64()})))
+
+
+def test_a_notebook_shows_arguments_columns_and_counts():
+    decoder = towpath.Decoder("canal-json", "`a<b` int", layout="upsert", fields=["_op"], table="x&y")
+    decoder.decode([b"{"])
+    shown = decoder._repr_html_()
+    assert "table=&#x27;x&amp;y&#x27;" in shown
+    cells = dict(re.findall("<tr><td>(.*?)</td><td>(.*?)</td></tr>", shown))
+    assert (cells["_op"], cells["a&lt;b"]) == ("string", "int32")
+    assert (cells["messages"], cells["rows"], cells["filtered"]) == ("1", "1", "0")
+    assert cells["errors"] == "{&#x27;syntax&#x27;: 1}"
+
+
+def test_a_notebook_shows_a_decoder_whose_columns_are_not_known_yet():
+    assert "the type of &quot;shard&quot; is not known" in towpath.Decoder(keep=["shard"])._repr_html_()
 
 
 def test_calls_keep_nothing_but_counts():

@@ -1,17 +1,21 @@
-"""The commands of the README print what it says that they print."""
+"""The commands of the README and of the page for beginners print what these say that they print."""
 
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections import defaultdict
+from xml.etree import ElementTree
 
 import pytest
 
-from documents import ROOT, blocks
+from documents import ROOT, blocks, run
 
 README = (ROOT / "README.md").read_text()
+START = (ROOT / "docs" / "start.md").read_text()
 PRINTED = re.findall(r"```sh\n(towpath .*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
+PRINTED_AT_START = re.findall(r"```sh\n(towpath .*?)```\n\n```text\n(.*?)```", START, re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +32,47 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize(("commands", "printed"), PRINTED, ids=[commands.split()[1] for commands, _ in PRINTED])
 def test_a_command_prints_what_the_readme_says(folder, commands, printed):
+    assert output_of(commands, folder) == printed
+
+
+@pytest.mark.parametrize(
+    ("commands", "printed"), PRINTED_AT_START, ids=[commands.split()[1] for commands, _ in PRINTED_AT_START]
+)
+def test_a_command_prints_what_the_page_for_beginners_says(folder, commands, printed):
+    (folder / "orders.parquet").unlink(missing_ok=True)
+    assert output_of(commands, folder) == printed
+
+
+def output_of(commands, folder):
     variables = {**os.environ, "PATH": f"{folder}/bin{os.pathsep}{os.environ['PATH']}"}
     ran = subprocess.run(
         commands, shell=True, env=variables, cwd=folder, capture_output=True, text=True, check=False, timeout=60
     )
-    assert ran.stdout + ran.stderr == printed
+    return ran.stdout + ran.stderr
+
+
+def test_the_picture_of_the_command_shows_what_it_prints(folder):
+    """`docs/site/pictures.py` draws it anew."""
+    drawn = ElementTree.parse(ROOT / "docs" / "images" / "head.svg").iter("{http://www.w3.org/2000/svg}text")
+    at = defaultdict(list)
+    for text in drawn:
+        if text.get("clip-path"):  # not the title
+            at[float(text.get("y"))].append((float(text.get("x")), (text.text or "").replace("\xa0", " ")))
+    shown = ["".join(text for _, text in sorted(at[y])).rstrip() for y in sorted(at)]
+    command = shown[0].removeprefix("$ ")
+    assert command in README
+    printed = [line.rstrip() for line in output_of(command, folder).rstrip().splitlines()]
+    assert [line for line in shown[1:] if line] == [line for line in printed if line]
+
+
+def test_the_sites_diagram_is_the_readmes():
+    """`docs/site/pictures.py` draws it."""
+    [code] = re.findall(r"```mermaid\n(.*?)```", README, re.DOTALL)
+    labels = re.findall(r"[\[({]([\w][^\[\](){}]+)[\])}]", code) + re.findall(r"-\. (.*?) \.->", code)
+    words = {word for label in labels for word in label.replace("<br>", " ").split()}
+    drawn = ElementTree.parse(ROOT / "docs" / "images" / "flow.svg").iter("{http://www.w3.org/2000/svg}tspan")
+    assert len(labels) == 9
+    assert words <= {word for text in drawn for word in (text.text or "").split()}
 
 
 def test_these_are_all_of_its_towpath_commands():
@@ -40,6 +80,13 @@ def test_these_are_all_of_its_towpath_commands():
     verbs = [word for code in blocks("README.md", "sh") for word in re.findall(r"^towpath (\w+)", code, re.MULTILINE)]
     assert [word for commands, _ in PRINTED for word in re.findall(r"^towpath (\w+)", commands, re.MULTILINE)] == verbs
     assert verbs == ["tables", "head", "infer", "decode", "check"]
+    assert [commands.split()[1] for commands, _ in PRINTED_AT_START] == ["tables", "head", "infer"]
+
+
+def test_the_python_of_the_page_for_beginners(capsys):
+    code = blocks("docs/start.md")[0]
+    run("docs/start.md", code, {})
+    assert f"```python\n{code}```\n\n```text\n{capsys.readouterr().out}```" in START
 
 
 def test_the_two_commands_of_the_set_up_are_near_its_top():

@@ -4,6 +4,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from datetime import datetime
 from html.parser import HTMLParser
 
 import pyarrow as pa
@@ -205,6 +206,26 @@ def test_the_command_writes_it(tmp_path, capsys):
     wanted = [one for one in truth("cloudcanal/small.truth.jsonl") if one["table"] == "orders"]
     assert f"{len(wanted)} events of 1 tables; 0 with an error." in output.read_text(encoding="utf-8")
     assert err.splitlines()[:2] == ["56 messages", f"{len(wanted)} rows"]
+
+
+def test_the_head_says_what_was_read_and_when(tmp_path):
+    output = tmp_path / "r.html"
+    assert main(["report", str(GOLDEN / CAPTURE), "--table", "orders", "-o", str(output)]) == 0
+    content = output.read_text(encoding="utf-8")
+    details = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", content))
+    events = [json.loads(value) for value in lines(CAPTURE)]
+    times = sorted(one["es"] // 1000 for one in events if one["table"] == "orders")
+    first, last, seconds = re.fullmatch(r"(.*) to (.*) \(UTC, in steps of (\d+) seconds?\)", details["Events"]).groups()
+    read = [int(datetime.fromisoformat(f"{text}+00:00").timestamp()) for text in (first, last)]
+    assert read == [time // int(seconds) * int(seconds) for time in (times[0], times[-1])]
+    assert details["Files"] == str(GOLDEN / CAPTURE)
+    assert (details["Dialect"], details["Table"]) == ("auto", "orders")
+    assert details["Written"].endswith(f" UTC by towpath {towpath.__version__}")
+
+
+def test_errors_come_before_plots():
+    headings = re.findall("<h2>(.*?)</h2>", page(summarize([decoded(lines(CAPTURE))])))
+    assert (headings[0], headings[-1]) == ("Errors", "Tables")
 
 
 def test_the_command_looks_at_values_that_a_schema_asks_for(tmp_path, capsys):

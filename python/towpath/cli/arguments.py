@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from towpath import _towpath
-from towpath.cli.inputs import FRAMINGS, Inputs
+from towpath.cli.inputs import FRAMINGS, Input, Inputs
 from towpath.decoder import PARAMETERS, Decoder
 
 
@@ -18,13 +19,24 @@ def add_argument(verb: argparse.ArgumentParser, name: str, **settings: Any) -> N
 
 
 def add_input(verb: argparse.ArgumentParser) -> None:
-    """The files to read."""
+    """The files or topics to read."""
     verb.add_argument(
         "files",
-        nargs="+",
+        nargs="*",
         metavar="FILE",
         help="a capture, plain, gzip or zstd, or a folder or pattern; - is standard input",
     )
+    verb.add_argument("--kafka", metavar="BROKERS", help="read topics instead of files: host:port,host:port")
+    verb.add_argument("--topic", action="append", default=[], help="a topic; may be repeated")
+    verb.add_argument(
+        "--client",
+        action="append",
+        type=_client_setting,
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the Kafka client: --client security.protocol=SASL_SSL",
+    )
+    verb.add_argument("--since", type=_time, metavar="TIME", help="skip Kafka messages before 2026-11-22T12:00 (UTC)")
     verb.add_argument("--framing", choices=FRAMINGS, help="how messages are delimited (default: by the name)")
     verb.add_argument("--limit", type=_count, metavar="N", help="read the first N messages only")
 
@@ -71,6 +83,20 @@ def add_set(verb: argparse.ArgumentParser, help: str) -> None:
     verb.add_argument("--set", action="append", type=_setting, default=[], metavar="NAME=VALUE", help=help)
 
 
+def _client_setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-22T12:00") from None
+
+
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of messages")
@@ -78,17 +104,23 @@ def _count(text: str) -> int:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    name, value = _client_setting(text)
     try:
         return name, json.loads(value)
     except ValueError:
         return name, value
 
 
-def inputs(parsed: argparse.Namespace, *, live: bool = False) -> Inputs:
-    """The messages of the named files; live ones of standard input as soon as they arrive."""
+def inputs(parsed: argparse.Namespace, *, live: bool = False) -> Input:
+    """The messages of the named files or topics; live ones of standard input as soon as they arrive."""
+    if bool(parsed.files) == bool(parsed.kafka):
+        raise ValueError("name either files to read, or a broker and topics: --kafka localhost:9092 --topic orders")
+    if bool(parsed.kafka) != bool(parsed.topic):
+        raise ValueError("--kafka and --topic belong together")
+    if parsed.kafka:
+        from towpath.cli.topics import Topics
+
+        return Topics(parsed.kafka, parsed.topic, parsed.client, parsed.since, parsed.limit)
     return Inputs(parsed.files, parsed.framing, parsed.limit, live=live)
 
 

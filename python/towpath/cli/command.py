@@ -35,7 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    parsed = parser().parse_args(arguments)
+    declared = parser()
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks, not the user
+        import argcomplete
+
+        argcomplete.autocomplete(declared)
+    parsed = declared.parse_args(arguments)
     try:
         status: int = VERBS[parsed.verb].run(parsed)
         sys.stdout.flush()

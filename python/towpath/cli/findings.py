@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from towpath import _towpath
-from towpath.cli.inputs import Inputs, Messages
+from towpath.cli.inputs import Input, Messages
 from towpath.cli.status import DECODE_ERRORS, INTERRUPTED, SUCCESS
 from towpath.decoder import Decoder
 from towpath.places import located
@@ -35,12 +35,12 @@ class Findings:
     """
 
     def __init__(self, arguments: dict[str, Any], most: int = EXAMPLES) -> None:
-        self.decoder = Decoder(**arguments)
+        self.decoder: Decoder = Decoder(**arguments)
         self.examples: list[str] = []
         """Where the first errors are, and what they are."""
         self._arguments, self._most = arguments, most
         self._sample: list[Messages] = []
-        self.has_matched = False
+        self.has_matched: bool = False
         """Whether the filter let a row through."""
 
     def decode(self, inputs: Iterable[Messages]) -> Iterator[pa.RecordBatch]:
@@ -78,7 +78,7 @@ class Findings:
             for row in bad
         ]
 
-    def finish(self, inputs: Inputs, *, as_json: bool = False) -> int:
+    def finish(self, inputs: Input, *, as_json: bool = False) -> int:
         """Print the counts and warnings to standard error, where they do not mix with rows.
 
         Returns:
@@ -103,7 +103,7 @@ class Findings:
         tables = self._tables_seen() if self.is_unmatched() else []
         return [*_absent(metrics), *self._other_dialect(metrics), *tables]
 
-    def status(self, inputs: Inputs) -> int:
+    def status(self, inputs: Input) -> int:
         """The exit status."""
         if inputs.interrupted:
             return INTERRUPTED

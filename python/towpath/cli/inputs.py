@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import Protocol
 
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
@@ -37,6 +38,31 @@ class Messages:
         """Where a message is: `topic.jsonl: message 3 at byte 245`, with Kafka's coordinates if they are known."""
         at = f" at byte {self.batch['_offset'][row].as_py()}" if "_offset" in self.batch.schema.names else ""
         return f"{self.name}: " + ", ".join([f"message {self.first + row}{at}", *coordinates(self.batch, row)])
+
+
+class Input(Protocol):
+    """What a verb reads."""
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """The local files."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an interrupt has ended it."""
+
+    def __iter__(self) -> Iterator[Messages]: ...
+
+
+def limited(found: Iterable[Messages], limit: int | None) -> Iterator[Messages]:
+    """At most so many messages."""
+    left = limit
+    for messages in found:
+        if left is not None and len(messages.batch) >= left:
+            yield replace(messages, batch=messages.batch.slice(0, left))
+            return
+        yield messages
+        left = None if left is None else left - len(messages.batch)
 
 
 class Inputs:
@@ -73,13 +99,7 @@ class Inputs:
         return self._standard_input.interrupted
 
     def __iter__(self) -> Iterator[Messages]:
-        left = self._limit
-        for messages in self._all():
-            if left is not None and len(messages.batch) >= left:
-                yield replace(messages, batch=messages.batch.slice(0, left))
-                return
-            yield messages
-            left = None if left is None else left - len(messages.batch)
+        return limited(self._all(), self._limit)
 
     def _all(self) -> Iterator[Messages]:
         for several in self._found:

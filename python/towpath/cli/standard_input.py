@@ -27,7 +27,7 @@ class StandardInput:
     """Standard input, read in pieces, whose end is also an interrupt (Ctrl-C): what has arrived is decoded."""
 
     def __init__(self) -> None:
-        self.interrupted = False
+        self.interrupted: bool = False
         self._reading = False
         self._handler: Any = None
 

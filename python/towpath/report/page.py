@@ -7,8 +7,8 @@ them and would interpret `$` as mathematics: legends and tables are HTML, in whi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from datetime import timezone
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from html import escape
 from io import StringIO
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath import _towpath
 from towpath.report.summary import LAG_EDGES, OTHERS, Summary, summarize
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto
 h1, h2 { line-height: 1.2 } h2 { margin-top: 2.5rem } svg { width: 100%; height: auto }
 table { border-collapse: collapse } td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top }
 td.number { text-align: right } tr { border-bottom: 1px solid #ddd } td { overflow-wrap: anywhere }
+dt { float: left; clear: left; width: 6rem; color: #666 } dd { margin-left: 6rem; overflow-wrap: anywhere }
 .legend span { display: inline-block; margin-right: 1.2rem } .legend i { display: inline-block; width: .8rem;
 height: .8rem; margin-right: .4rem; vertical-align: -.05rem }
 """
@@ -55,6 +57,7 @@ def write_report(
     path: str | Path,
     title: str = "Change messages",
     warnings: Callable[[], Sequence[str]] | None = None,
+    details: Mapping[str, str] | None = None,
 ) -> None:
     """Write a report of decoded batches.
 
@@ -63,13 +66,14 @@ def write_report(
         path: The file to write.
         title: The heading of the page.
         warnings: Called when all batches have been read; returns what the page shows below its heading.
+        details: Names and texts that the page shows there too, such as the file and the dialect.
 
     Raises:
         ImportError: matplotlib is not installed; the extra `towpath[report]` installs it.
     """
     require_matplotlib()
     summary = summarize(batches)
-    Path(path).write_text(page(summary, title, warnings() if warnings else ()), encoding="utf-8")
+    Path(path).write_text(page(summary, title, warnings() if warnings else (), details), encoding="utf-8")
 
 
 def require_matplotlib() -> None:
@@ -80,11 +84,17 @@ def require_matplotlib() -> None:
         raise ImportError('a report needs matplotlib: pip install "towpath[report]"') from error
 
 
-def page(summary: Summary, title: str = "Change messages", warnings: Sequence[str] = ()) -> str:
-    """A summary as an HTML page."""
-    sections = [_heading(summary, title), *(f"<p><strong>Warning:</strong> {escape(one)}</p>" for one in warnings)]
+def page(
+    summary: Summary,
+    title: str = "Change messages",
+    warnings: Sequence[str] = (),
+    details: Mapping[str, str] | None = None,
+) -> str:
+    """A summary as an HTML page: what is wrong first, then what happened."""
+    sections = [_heading(summary, title), _details({**(details or {}), **_period(summary), "Written": _now()})]
+    sections += [f"<p><strong>Warning:</strong> {escape(one)}</p>" for one in warnings]
     if len(summary.counts):
-        sections += [_over_time(summary), _lag(summary), _errors(summary.errors), _counts(summary.counts)]
+        sections += [_errors(summary.errors), _over_time(summary), _lag(summary), _counts(summary.counts)]
     content = "\n".join(sections)
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
@@ -98,6 +108,28 @@ def _heading(summary: Summary, title: str) -> str:
         return f"<h1>{escape(title)}</h1>\n<p>There are no events, so there is nothing to show.</p>"
     tables = len(pc.unique(summary.counts["table"]))
     return f"<h1>{escape(title)}</h1>\n<p>{events:,} events of {tables:,} tables; {bad:,} with an error.</p>"
+
+
+def _details(details: Mapping[str, str]) -> str:
+    """What was read, and when."""
+    entries = "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in details.items())
+    return f"<dl>\n{entries}\n</dl>"
+
+
+def _period(summary: Summary) -> dict[str, str]:
+    """The time of the first and of the last event, as exact as the bars of the plots."""
+    if not len(summary.times):
+        return {}
+    first, last = (_utc(function(summary.times["time"]).as_py()) for function in (pc.min, pc.max))
+    return {"Events": f"{first} to {last} (UTC, in steps of {_span(summary.width)})"}
+
+
+def _utc(seconds: int) -> str:
+    return f"{datetime(1970, 1, 1) + timedelta(seconds=seconds)}"
+
+
+def _now() -> str:
+    return f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC by towpath {_towpath.__version__}"
 
 
 def _total(counts: pa.Table) -> int:

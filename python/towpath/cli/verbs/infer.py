@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from towpath.cli.arguments import add_filters, add_json, add_set, inputs
-from towpath.cli.inputs import Inputs
+from towpath.cli.inputs import Input
 from towpath.cli.status import DECODE_ERRORS, SUCCESS
 from towpath.ddl import ddl
 from towpath.decoder import Decoder, infer_schema
@@ -57,7 +57,7 @@ def run(parsed: argparse.Namespace) -> int:
     return DECODE_ERRORS if failed else SUCCESS
 
 
-def _together(read: Inputs) -> pa.RecordBatch:
+def _together(read: Input) -> pa.RecordBatch:
     """All messages as one batch."""
     # The types of keys and values may differ between files: null, binary, large binary.
     batches = [messages.batch.select(_MESSAGES.names).cast(_MESSAGES) for messages in read]

@@ -27,6 +27,9 @@ def run(parsed: argparse.Namespace) -> int:
     findings = Findings(decoder_arguments(parsed, fields=fields))
     read = inputs(parsed)
     check_output(parsed.output, read.paths, parsed.force)
-    write_report(findings.decode(read), parsed.output, warnings=findings.warnings)
+    places = {"Topics": ", ".join(parsed.topic)} if parsed.kafka else {"Files": ", ".join(parsed.files)}
+    details = {**places, "Dialect": parsed.dialect}
+    details |= {name.title(): getattr(parsed, name) for name in ("database", "table") if getattr(parsed, name)}
+    write_report(findings.decode(read), parsed.output, warnings=findings.warnings, details=details)
     print(parsed.output)
     return findings.finish(read, as_json=parsed.json)
