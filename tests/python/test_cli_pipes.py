@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import gzip
 import json
+import os
 import select
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 
 from all_golden import GOLDEN
 from canal_messages import change, order
+from towpath.cli.standard_input import StandardInput
 
 CAPTURE = GOLDEN / "canal-json/cloudcanal/small.jsonl"
 COMMAND = [sys.executable, "-m", "towpath"]
@@ -103,6 +105,38 @@ def wait_until_read(pipe):
     while unread[0]:
         assert time.monotonic() < deadline
         fcntl.ioctl(pipe, termios.FIONREAD, unread)
+
+
+@pytest.mark.parametrize("line", range(1, 8))
+def test_an_interrupt_at_any_line_of_the_reader_loses_nothing(line, monkeypatch):
+    """A signal is handled between two lines of Python as well as while the system waits."""
+    readable, writable = os.pipe()
+    os.write(writable, b"before\n")
+    lines = 0
+
+    def interrupt(frame, event, argument):
+        nonlocal lines
+        if frame.f_code.co_name != "read":
+            return None
+        lines += event == "line"
+        if lines == line and event == "line":
+            signal.raise_signal(signal.SIGINT)
+            # Were it to wait although it was interrupted, this would end it, and be found in what it returns.
+            os.write(writable, b"after\n")
+        return interrupt
+
+    with open(readable) as opened, StandardInput() as reader:
+        monkeypatch.setattr(sys, "stdin", opened)
+        sys.settrace(interrupt)
+        try:
+            found = b"".join(iter(lambda: reader.read(7), b""))
+        finally:
+            sys.settrace(None)
+            os.close(writable)
+        left = os.read(readable, 100)
+    assert reader.interrupted
+    assert found + left == b"before\nafter\n"
+    assert b"after" in left
 
 
 def test_a_closed_output_is_silent(started):

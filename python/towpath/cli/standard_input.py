@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import signal
 import sys
 import threading
@@ -24,40 +25,49 @@ _NO_LIMIT = (1 << 63) - 1
 
 
 class StandardInput:
-    """Standard input, read in pieces, whose end is also an interrupt (Ctrl-C): what has arrived is decoded."""
+    """Standard input, read in pieces, whose end is also an interrupt (Ctrl-C): what has arrived is decoded.
+
+    `select` cannot wait for a pipe on Windows, so an interrupt ends the command at once there.
+    """
 
     def __init__(self) -> None:
         self.interrupted: bool = False
-        self._reading = False
-        self._handler: Any = None
+        self._insists = False
+        self._signals: int | None = None
+        self._former_handler: Any = None
+        self._former_writer = -1
 
     def __enter__(self) -> StandardInput:
-        if threading.current_thread() is threading.main_thread():  # only there can a signal be handled
-            self._handler = signal.signal(signal.SIGINT, self._interrupt)
+        # Signals can only be handled in the main thread.
+        if os.name == "posix" and threading.current_thread() is threading.main_thread():
+            self._former_handler = signal.signal(signal.SIGINT, self._interrupt)
+            self._signals, writer = os.pipe()
+            os.set_blocking(writer, False)
+            self._former_writer = signal.set_wakeup_fd(writer)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
+        if self._signals is not None:
+            signal.signal(signal.SIGINT, self._former_handler)
+            os.close(signal.set_wakeup_fd(self._former_writer))
+            os.close(self._signals)
+            self._signals = None
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         # What is being decoded is finished first, unless the user insists.
-        if self._reading or self.interrupted:
-            self.interrupted = True
+        if self._insists:
             raise KeyboardInterrupt
-        self.interrupted = True
+        self.interrupted = self._insists = True
 
     def read(self, size: int) -> bytes:
         """What has arrived, at most `size` bytes; empty at the end."""
-        if self.interrupted:
-            return b""
-        self._reading = True
-        try:
-            return os.read(sys.stdin.fileno(), size)
-        except KeyboardInterrupt:
-            return b""
-        finally:
-            self._reading = False
+        standard_input = sys.stdin.fileno()
+        if self._signals is not None:
+            # A signal also makes a descriptor readable: whenever it comes, this does not wait for input.
+            ready, _, _ = select.select([standard_input, self._signals], [], [])
+            if self._signals in ready:
+                self.interrupted = True
+        return b"" if self.interrupted else os.read(standard_input, size)
 
     def batches(self, framing: str, live: bool, compression_of: Callable[[bytes], str]) -> Iterator[pa.RecordBatch]:
         """The messages of standard input.
