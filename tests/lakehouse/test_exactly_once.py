@@ -15,7 +15,7 @@ import pytest
 
 import captures_for_replication as captures
 import towpath
-from exactly_once import compare, fill, prove, with_redeliveries
+from exactly_once import Lake, compare, fill, prove, with_redeliveries
 from fidelity import bulk
 from simulated_source import UNREADABLE, moved_keys
 
@@ -30,14 +30,20 @@ def report(record_property):
 
 
 def test_tables_equal_the_sources_after_kills_and_replays(spark, kafka, tmp_path, report):
-    prove(spark, kafka, tmp_path, captures.canal_json_small(), seed=1, report=report)
+    prove(spark, kafka, Lake(tmp_path), captures.canal_json_small(), seed=1, report=report)
 
 
 @bulk
 @pytest.mark.soak
 @pytest.mark.parametrize("capture", ["canal_json", "canal_protobuf", "debezium_json", "ticdc"])
 def test_bulk_tables_equal_the_sources_after_kills_and_replays(spark, kafka, tmp_path, capture, report):
-    prove(spark, kafka, tmp_path, getattr(captures, capture)(), seed=zlib.crc32(capture.encode()), report=report)
+    case, seed = getattr(captures, capture)(), zlib.crc32(capture.encode())
+    prove(spark, kafka, Lake(tmp_path), case, seed, report)
+
+
+@pytest.mark.soak
+def test_tables_of_iceberg_equal_the_sources_after_kills_and_replays(spark, kafka, tmp_path, report):
+    prove(spark, kafka, Lake(tmp_path, "iceberg"), captures.canal_json_small(), seed=5, report=report)
 
 
 def test_keys_that_move_between_partitions_end_right(spark, kafka, tmp_path, report):
@@ -45,7 +51,7 @@ def test_keys_that_move_between_partitions_end_right(spark, kafka, tmp_path, rep
     topics = fill(kafka, case, tmp_path.name, random.Random(2))
     target = {name: str(tmp_path / "lake" / name.replace(".", "/")) for name in case.tables}
     read_topics(spark, kafka, topics, tmp_path / "checkpoint", limit=case.limit, target=target).awaitTermination()
-    report("cells", compare(spark, tmp_path, case))
+    report("cells", compare(spark, Lake(tmp_path), case))
 
 
 @pytest.mark.soak
@@ -66,7 +72,7 @@ def test_moved_keys_end_right_beside_other_writers(spark, kafka, tmp_path, repor
         tmp_path / "other",
         limit=10,
         target=str(folder / "other" / "{table}"),
-        dead_letters=str(folder / "dead_letters"),
+        dead_letters=Lake(tmp_path).target("own.dead_letters"),
     )
     ended = Event()
     with ThreadPoolExecutor(1) as pool:
@@ -74,7 +80,7 @@ def test_moved_keys_end_right_beside_other_writers(spark, kafka, tmp_path, repor
             keep_optimizing, spark, [folder / name.replace(".", "/") for name in case.tables], ended
         )
         try:
-            prove(spark, kafka, tmp_path, case, 3, report, topics=topics, dead_letters=sent)
+            prove(spark, kafka, Lake(tmp_path), case, 3, report, topics=topics, dead_letters=sent)
         finally:
             ended.set()
     assert other.awaitTermination(600)

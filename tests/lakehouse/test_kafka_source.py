@@ -17,7 +17,7 @@ import towpath
 from all_golden import captures
 from canal_messages import MIXED, SCHEMA, change, order
 from documents import ROOT, block, run
-from exactly_once import compare, prove
+from exactly_once import Lake, compare, prove
 from exactly_once import fill as send
 from guarded_broker import GuardedBroker, certificates
 from kafka_broker import KafkaBroker
@@ -449,7 +449,7 @@ def test_apply_changes_follows_a_table(spark, kafka, topic, tmp_path):
     query.processAllAvailable()
     query.stop()
     assert len({one.sources[0].endOffset for one in query.recentProgress}) > 1
-    assert compare(spark, tmp_path, case) == 60
+    assert compare(spark, Lake(tmp_path), case) == 60
 
 
 def test_every_option_is_on_the_page():
@@ -556,4 +556,4 @@ def test_login_with_a_token(spark, guarded):
 def test_tables_equal_the_sources_after_drivers_are_killed(spark, kafka, tmp_path):
     """Nothing is lost or doubled: drivers are killed with their workers, and an old checkpoint comes back."""
     case = captures_for_replication.canal_json_small()
-    prove(spark, kafka, tmp_path, case, seed=4, report=lambda name, cells: print(name, cells), format="towpath")
+    prove(spark, kafka, Lake(tmp_path), case, seed=4, report=lambda name, cells: print(name, cells), format="towpath")

@@ -4,11 +4,12 @@ import pytest
 
 import towpath
 from lake_topic import Topic, canal, row
+from towpath.spark.lakehouse.formats import format_of
 
 
-@pytest.fixture
-def topic(spark, tmp_path):
-    return Topic(spark, tmp_path)
+@pytest.fixture(params=[None, "ice"], ids=["delta", "iceberg"])
+def topic(spark, tmp_path, request):
+    return Topic(spark, tmp_path, request.param)
 
 
 def rebuild(topic, *messages, **options):
@@ -54,19 +55,32 @@ def test_a_target_is_rebuilt_from_its_topic(topic, spark):
         canal(3, "INSERT", "b", row(1, "x"), second=3),
     ]
     topic.replicate(*messages)
-    path = f"delta.`{topic.lake}/shop/a`"
+    path = topic.sql_name("shop/a")
     spark.sql(f"DELETE FROM {path}")
-    spark.sql(f"ALTER TABLE {path} SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 3 days')")
+    name, value = ("write.merge.mode", "copy-on-write") if topic.catalog else ("delta.enableDeletionVectors", "false")
+    spark.sql(f"ALTER TABLE {path} SET TBLPROPERTIES ('{name}' = '{value}')")
     rebuild(topic, *messages)
     assert topic.names("a") == {1: "x"}
     topic.replicate(messages[1])
     assert topic.names("a") == {1: "x"}
     shown = {one["key"]: one["value"] for one in spark.sql(f"SHOW TBLPROPERTIES {path}").collect()}
-    assert shown["delta.logRetentionDuration"] == "interval 3 days"
+    assert shown[name] == value
     assert spark.sql("SHOW TABLES LIKE 'towpath_rebuild*'").count() == 0
     with pytest.raises(ValueError, match="the messages have no rows of its table"):
         rebuild(topic, messages[3])
     assert topic.names("a") == {1: "x"}
+
+
+def test_partitions_stay(topic, spark):
+    name = topic.sql_name("shop/a")
+    format, partitions = ("iceberg", "bucket(4, id), truncate(1, name)") if topic.catalog else ("delta", "`name`")
+    spark.sql(f"CREATE TABLE {name} (id int, name string) USING {format} PARTITIONED BY ({partitions})")
+    messages = [canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "a", row(2, "y"), second=1)]
+    topic.replicate(*messages)
+    rebuild(topic, *messages)
+    assert format_of(spark, name).layout(spark, name) == f"PARTITIONED BY ({partitions}) "
+    assert topic.names("a") == {1: "x", 2: "y"}
+    assert topic.tables("shop")[0] == "a"
 
 
 def test_a_stream_cannot_rebuild(topic, spark):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kafka_broker import KafkaBroker
 from server_process import ServerProcess
@@ -91,14 +91,38 @@ def fill(kafka: KafkaBroker, case: Case, prefix: str, rng: random.Random) -> lis
     return list(topics.values())
 
 
+@dataclass(frozen=True)
+class Lake:
+    """Where the tables of a job are: Delta tables in a folder, or those of the Iceberg catalog of `lake_session`."""
+
+    folder: Path
+    format: str = "delta"
+
+    def target(self, name: str) -> str:
+        """What `replicate` is told."""
+        return f"ice.{name}" if self.format == "iceberg" else str(self.path(name))
+
+    def path(self, name: str) -> Path:
+        """The folder of a table."""
+        lake = self.folder / ("warehouse/iceberg" if self.format == "iceberg" else "lake")
+        return lake / name.replace(".", "/")
+
+    def load(self, spark: SparkSession, name: str) -> DataFrame:
+        """The rows of a table, read in another session than that of the job."""
+        return spark.read.format(self.format).load(str(self.path(name)))
+
+    def count(self, spark: SparkSession, name: str) -> int:
+        """The rows of a table, which may not exist."""
+        return self.load(spark, name).count() if self.path(name).exists() else 0
+
+
 class Drivers:
     """Starts one driver after the other for the same job and checkpoint."""
 
-    def __init__(self, kafka: KafkaBroker, case: Case, topics: list[str], folder: Path, format: str) -> None:
-        self._folder = folder
+    def __init__(self, kafka: KafkaBroker, case: Case, topics: list[str], lake: Lake, format: str) -> None:
+        folder = self._folder = lake.folder
         self._checkpoint = folder / "checkpoint"
         self._limit = case.limit
-        target = {name: str(folder / "lake" / name.replace(".", "/")) for name in case.tables}
         self._job = {
             "warehouse": str(folder / "warehouse"),
             "format": format,
@@ -111,12 +135,10 @@ class Drivers:
             "schemas": case.schemas,
             "settings": case.settings,
             "replicate": {
-                "target": target,
+                "target": {name: lake.target(name) for name in case.tables},
                 "dialect": case.dialect,
                 "checkpoint": str(self._checkpoint),
-                "dead_letters": str(folder / "lake" / "dead_letters"),
-                "ddl": str(folder / "lake" / "ddl"),
-                "watermarks": str(folder / "lake" / "watermarks"),
+                **{name: lake.target(f"own.{name}") for name in ("dead_letters", "ddl", "watermarks")},
                 **case.options,
             },
         }
@@ -153,12 +175,11 @@ class Drivers:
         return ServerProcess([sys.executable, DRIVER, file], self._folder / f"driver-{time.monotonic_ns()}.log")
 
 
-def compare(spark: SparkSession, folder: Path, case: Case) -> int:
+def compare(spark: SparkSession, lake: Lake, case: Case) -> int:
     """Compare each cell of each table with the source's, and return how many there were."""
     cells = 0
     for name, rows in case.tables.items():
-        table = spark.read.format("delta").load(str(folder / "lake" / name.replace(".", "/")))
-        got = by_key(table.drop("_towpath").toArrow().to_pylist(), case.keys[name])
+        got = by_key(lake.load(spark, name).drop("_towpath").toArrow().to_pylist(), case.keys[name])
         want = by_key(rows, case.keys[name])
         assert got.keys() == want.keys(), f"{name}: rows {list(got.keys() ^ want.keys())[:5]} are on one side only"
         for key, row in want.items():
@@ -191,7 +212,7 @@ def same(want: Any, got: Any) -> bool:
 def prove(
     spark: SparkSession,
     kafka: KafkaBroker,
-    folder: Path,
+    lake: Lake,
     case: Case,
     seed: int,
     report: Callable[[str, Any], None],
@@ -204,22 +225,17 @@ def prove(
     The format is that of Spark's Kafka source, or `towpath`.
     """
     rng = random.Random(seed)
-    topics = topics or fill(kafka, case, f"{folder.name}-{seed}", rng)
-    drivers = Drivers(kafka, case, topics, folder, format)
+    topics = topics or fill(kafka, case, f"{lake.folder.name}-{seed}", rng)
+    drivers = Drivers(kafka, case, topics, lake, format)
     for kill in range(3):
         drivers.start_and_kill(rng)
         if kill == 0:
             drivers.remember()
     drivers.finish()
-    assert count(spark, folder / "lake" / "dead_letters") == dead_letters
-    report("cells", compare(spark, folder, case))
+    assert lake.count(spark, "own.dead_letters") == dead_letters
+    report("cells", compare(spark, lake, case))
     # With the old checkpoint, changes that were applied long ago are processed again, in other batches.
     drivers.fall_back()
     drivers.finish(limit=case.limit * 2)
-    report("cells after falling back", compare(spark, folder, case))
-    assert count(spark, folder / "lake" / "dead_letters") == dead_letters
-
-
-def count(spark: SparkSession, table: Path) -> int:
-    """The rows of a table, which may not exist."""
-    return spark.read.format("delta").load(str(table)).count() if table.exists() else 0
+    report("cells after falling back", compare(spark, lake, case))
+    assert lake.count(spark, "own.dead_letters") == dead_letters

@@ -1,4 +1,4 @@
-"""A local Spark with the formats `kafka` and `delta`, from the jars that `make jars` fetched."""
+"""A local Spark with the formats `kafka`, `delta` and `iceberg`, from the jars that `make jars` fetched."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,12 +19,17 @@ QUICK = {
 
 
 def lake_settings(warehouse: Path) -> dict[str, str]:
-    """What a session needs for Kafka and Delta."""
+    """What a session needs for Kafka, Delta and the Iceberg catalog `ice`."""
     return {
         "spark.jars": ",".join(map(str, jars("spark"))),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": str(warehouse),
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.ice.type": "hadoop",
+        "spark.sql.catalog.ice.warehouse": str(warehouse / "iceberg"),
+        "spark.sql.catalog.ice.cache-enabled": "false",
         # Delta reads its log in 50 tasks by default, which is too many for a small table.
         "spark.databricks.delta.snapshotPartitions": "2",
     }

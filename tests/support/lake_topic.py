@@ -1,26 +1,35 @@
 """A topic whose messages and places a test chooses, and the tables that `replicate` maintains from it."""
 
 import json
+from uuid import uuid4
 
 import towpath
 from spark_rows import of_spark
+from towpath.ddl import quoted
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
+OWN_TABLES = {"dead_letters": "dead", "status": "status", "ddl": "ddl"}
 TYPES = {"id": "int", "name": "varchar(20)"}
 
 
 class Topic:
     """What a producer sent: messages with places that the test chooses."""
 
-    def __init__(self, spark, folder):
+    def __init__(self, spark, folder, catalog=None):
+        """The tables are Delta tables in a folder, or those of a catalog."""
         self.spark = spark
         self.lake = folder / "lake"
-        self.options = {
-            "dead_letters": str(self.lake / "dead"),
-            "status": str(self.lake / "status"),
-            "ddl": str(self.lake / "ddl"),
-        }
-        self.target = f"{self.lake}/{{database}}/{{table}}"
+        self.catalog = catalog and f"{catalog}.lake_{uuid4().hex}"
+        self.options = {name: self.name(table) for name, table in OWN_TABLES.items()}
+        self.target = f"{self.catalog}.{{database}}.{{table}}" if catalog else f"{self.lake}/{{database}}/{{table}}"
+
+    def name(self, table):
+        """The path or the catalog name of a table, such as `shop/orders`."""
+        return ".".join([self.catalog, *map(quoted, table.split("/"))]) if self.catalog else str(self.lake / table)
+
+    def sql_name(self, table):
+        """The name of a table in SQL."""
+        return self.name(table) if self.catalog else f"delta.`{self.lake / table}`"
 
     def frame(self, *messages):
         rows = [(m.get("key"), m["value"], "t", m["partition"], m["offset"], m.get("timestamp")) for m in messages]
@@ -30,12 +39,18 @@ class Topic:
         towpath.spark.replicate(self.frame(*messages), self.target, dialect, **{**self.options, **options})
 
     def load(self, name):
-        return self.spark.read.format("delta").load(str(self.lake / name))
+        return self.spark.table(self.sql_name(name))
 
     def rows(self, table):
         frame = self.load(f"shop/{table}")
         own = [name for name in frame.columns if name.startswith("_towpath")]
         return sorted(of_spark(frame.drop(own[-1]).collect()), key=lambda row: row["id"])
+
+    def tables(self, database):
+        """The names or folders of a database's tables, without those that towpath adds."""
+        if self.catalog:
+            return sorted(one["tableName"] for one in self.spark.sql(f"SHOW TABLES IN {self.name(database)}").collect())
+        return sorted(path.parent.name for path in self.lake.glob(f"{database}/*/_delta_log"))
 
     def names(self, table):
         return {row["id"]: row["name"] for row in self.rows(table)}
@@ -44,8 +59,9 @@ class Topic:
         return {row["table"]: row for row in of_spark(self.load("status").collect())}
 
     def version(self, table):
-        path = f"delta.`{self.lake / 'shop' / table}`"
-        return self.spark.sql(f"DESCRIBE HISTORY {path}").count()
+        """How many commits it has."""
+        name = self.sql_name(f"shop/{table}")
+        return self.spark.sql(f"SELECT * FROM {name}.snapshots" if self.catalog else f"DESCRIBE HISTORY {name}").count()
 
 
 def canal(at, kind, table, row=None, types=TYPES, *, old=None, second=0, partition=0, **more):

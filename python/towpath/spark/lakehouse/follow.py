@@ -31,12 +31,12 @@ from towpath.spark.lakehouse.statements import Column as SourceColumn
 from towpath.spark.lakehouse.status import STALE, TableStatus
 from towpath.spark.lakehouse.tables import (
     create_or_evolve,
-    is_setting,
     order_column,
     rename_column,
     replace_with,
     schema_of,
     set_properties,
+    settings_of,
     table_properties,
     temporary_view,
 )
@@ -254,7 +254,7 @@ class Follower:
             return None
         if not self.follows:
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
-        kept = {name: text for name, text in table_properties(self.spark, source).items() if is_setting(name)}
+        kept = settings_of(self.spark, source, target)
         replace_with(self.spark, target, source, {**kept, _LAST: str(place)})
         self.changed(target)
         return None

@@ -12,19 +12,19 @@ from towpath.spark.lakehouse.batches import Replicator
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.order import ORDER_TYPE
-from towpath.spark.lakehouse.sql import Sql, column, execute, sql, table
+from towpath.spark.lakehouse.sql import Sql, column, sql, table
 from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, read_stale, set_ok, write_status
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append,
     create_with,
+    drop,
     free_name,
-    is_setting,
     replace_with,
     schema_of,
-    table_properties,
+    settings_of,
 )
-from towpath.spark.lakehouse.targets import Target, Targets, companion
+from towpath.spark.lakehouse.targets import Target, Targets, beside, companion
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,19 +117,19 @@ def _build(
 ) -> list[TableStatus]:
     """Build a table beside the target, and replace the target by it. Returns why it is stale, if it is."""
     # A table of the catalog, because SQL cannot remove one that is only a path.
-    beside = f"towpath_rebuild_{uuid4().hex}"
-    status = f"{beside}_status"
+    new = beside(target, f"towpath_rebuild_{uuid4().hex}")
+    status = companion(new, "status")
     try:
         if snapshot is not None:
-            create_with(spark, beside, _with_types_of(spark, target, snapshot), TableSettings())
-        apply(beside, status)
-        if schema_of(spark, beside) is None:
+            create_with(spark, new, _with_types_of(spark, target, snapshot), TableSettings())
+        apply(new, status)
+        if schema_of(spark, new) is None:
             raise ValueError(f"{target}: the messages have no rows of its table")
-        _replace(spark, target, beside)
+        _replace(spark, target, new)
         return read_stale(spark, status)
     finally:
-        for name in (beside, companion(beside, "tombstones"), status):
-            execute(spark, sql("DROP TABLE IF EXISTS {table}", table=table(name)))
+        for name in (new, companion(new, "tombstones"), status):
+            drop(spark, name)
 
 
 def _with_types_of(spark: SparkSession, target: str, snapshot: DataFrame) -> DataFrame:
@@ -145,24 +145,17 @@ def _with_types_of(spark: SparkSession, target: str, snapshot: DataFrame) -> Dat
     return snapshot.selectExpr(*columns, sql("CAST(NULL AS {type}) AS {order}", type=Sql(ORDER_TYPE), order=order))
 
 
-def _replace(spark: SparkSession, target: str, beside: str) -> None:
+def _replace(spark: SparkSession, target: str, new: str) -> None:
     """Replace a target by another table, in one transaction, and add the tombstones of that one to its own."""
-    exists = schema_of(spark, target) is not None
-    both = [table_properties(spark, name) for name in ([target, beside] if exists else [beside])]
-    settings = {name: text for one in both for name, text in one.items() if is_setting(name)}
-    replace_with(spark, target, beside, settings, _clustering(spark, target) if exists else ())
-    found, own = companion(beside, "tombstones"), companion(target, "tombstones")
+    former = settings_of(spark, target, target) if schema_of(spark, target) is not None else {}
+    of_user = {name: text for name, text in former.items() if not name.startswith("towpath.")}
+    replace_with(spark, target, new, {**former, **settings_of(spark, new, target), **of_user})
+    found, own = companion(new, "tombstones"), companion(target, "tombstones")
     if schema_of(spark, found) is None:
         return
     tombstones = spark.read.table(table(found))
     if schema_of(spark, own) is not None or not create_with(spark, own, tombstones, TableSettings()):
         append(spark, own, tombstones)
-
-
-def _clustering(spark: SparkSession, target: str) -> Sequence[str]:
-    """The columns by which a target is clustered."""
-    detail = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).first()
-    return detail["clusteringColumns"] or () if detail else ()
 
 
 def _parts(name: str) -> tuple[str, str]:

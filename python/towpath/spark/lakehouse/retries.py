@@ -1,4 +1,4 @@
-"""Repeats what failed because another query wrote the same Delta table at the same time, or a worker ended."""
+"""Repeats what failed because another query wrote the same table at the same time, or a worker ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _log = logging.getLogger("towpath.spark")
 
 _CONFLICT = re.compile(
     r"Concurrent(Append|DeleteRead|DeleteDelete|Transaction|Write|Modification)Exception|MetadataChangedException|"
-    r"ProtocolChangedException|DELTA_CONCURRENT_|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED"
+    r"ProtocolChangedException|DELTA_CONCURRENT_|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|"
+    r"iceberg\.exceptions\.(Validation|CommitFailed)Exception"
 )
 _ATTEMPTS = 10
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
@@ -35,7 +36,7 @@ def with_retries(action: Callable[[], T], is_transient: Callable[[Exception], bo
     for attempt in range(1, _ATTEMPTS):
         try:
             return action()
-        except Exception as error:  # Delta's conflicts have no common class in Python
+        except Exception as error:  # conflicts have no common class in Python
             if not is_transient(error):
                 raise
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1)

@@ -1,4 +1,4 @@
-"""Delta tables: their schemas, creating them, and evolving their schemas.
+"""The tables of the lakehouse: their schemas, creating them, and evolving their schemas.
 
 Everything is SQL, so no Python package of the table format is needed, and Spark Connect works too.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 from zlib import crc32
 
+from towpath.spark.lakehouse.formats import format_of
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import ORDER_TYPE
 from towpath.spark.lakehouse.sql import (
@@ -32,16 +33,6 @@ from towpath.spark.lakehouse.targets import is_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
-
-_PROPERTIES = {
-    "delta.enableTypeWidening": "true",
-    "delta.feature.timestampNtz": "supported",
-    "delta.columnMapping.mode": "name",
-}
-"""What an existing table needs for every type, for wider types, and for columns of any name that may be renamed."""
-
-# Auto compaction looks at all files after each write, which takes as long as a small merge: OPTIMIZE is rarer.
-_OF_NEW_TABLES = {"delta.enableDeletionVectors": "true"}
 
 ORDER = "_towpath"
 """The column of a target with the order value of the change that wrote the row; a table's own columns come first."""
@@ -141,7 +132,11 @@ def create_or_evolve(
     known = {field.name.lower(): field for field in existing}
     added = [field for field in columns if field.name.lower() not in known]
     pairs = [(known.get(field.name.lower()), field) for field in widened(target, existing, columns)]
-    changed = [field for old, field in pairs if old and not _same_type(old, field)]
+    changes = [(old, field) for old, field in pairs if old and not _same_type(old, field)]
+    for old, wanted in changes:
+        if not format_of(spark, target).can_change(old.dataType, wanted.dataType):
+            raise ValueError(_unstorable(target, old, wanted))
+    changed = [wanted for _, wanted in changes]
     of_source = [field for field in (*added, *changed) if not _is_order(field.dataType)]
     if of_source and not settings.evolve:
         listed = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in of_source)
@@ -154,7 +149,7 @@ def create_or_evolve(
 
 def _create(spark: SparkSession, target: str, columns: StructType, settings: TableSettings) -> None:
     template = "CREATE TABLE IF NOT EXISTS {table} ({columns}) {settings}"
-    values = {"columns": definitions(columns), "settings": _creation(settings)}
+    values = {"columns": definitions(columns), "settings": _creation(spark, target, settings)}
     execute(spark, sql(template, table=table(target), **values))
 
 
@@ -162,7 +157,7 @@ def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: Tab
     """Create a table with rows, in one transaction. Returns whether it did not exist."""
     with temporary_view(rows) as view:
         template = "CREATE TABLE {table} {settings} AS SELECT * FROM {view}"
-        statement = sql(template, table=table(target), settings=_creation(settings), view=view)
+        statement = sql(template, table=table(target), settings=_creation(spark, target, settings), view=view)
         try:
             execute(spark, statement)
         except Exception:
@@ -172,34 +167,32 @@ def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: Tab
     return True
 
 
-def replace_with(
-    spark: SparkSession, target: str, source: str, settings: Mapping[str, str], cluster_by: Sequence[str] = ()
-) -> None:
+def replace_with(spark: SparkSession, target: str, source: str, settings: Mapping[str, str]) -> None:
     """Replace a table by the rows of another one, in one transaction. It is created if it does not exist.
 
     Args:
         spark: The session.
-        target: The table that is replaced.
+        target: The table that is replaced. It is clustered and partitioned as it was.
         source: The table with the rows.
         settings: Properties of the new table.
-        cluster_by: Columns by which the new table is clustered.
     """
     template = "CREATE OR REPLACE TABLE {target} {clauses} AS SELECT * FROM {source}"
-    clauses = _clauses(settings, cluster_by)
+    layout = format_of(spark, target).layout(spark, target) if schema_of(spark, target) is not None else Sql("")
+    clauses = _clauses(spark, target, settings, layout)
     execute(spark, sql(template, target=table(target), clauses=clauses, source=table(source)))
 
 
-def _creation(settings: TableSettings) -> Sql:
-    return _clauses({**_PROPERTIES, **_OF_NEW_TABLES, **settings.properties}, settings.cluster_by)
+def _creation(spark: SparkSession, target: str, settings: TableSettings) -> Sql:
+    of_target = format_of(spark, target)
+    of_target.check_name(target)
+    values = {**of_target.required, **of_target.of_new_tables, **settings.properties}
+    return _clauses(spark, target, values, of_target.clustering(settings.cluster_by))
 
 
-def _clauses(settings: Mapping[str, str], cluster_by: Sequence[str]) -> Sql:
-    cluster = sql("CLUSTER BY ({columns}) ", columns=comma_separated(map(column, cluster_by)))
-    return sql(
-        "USING delta {cluster}TBLPROPERTIES ({properties})",
-        cluster=cluster if cluster_by else Sql(""),
-        properties=properties(settings),
-    )
+def _clauses(spark: SparkSession, target: str, settings: Mapping[str, str], layout: Sql) -> Sql:
+    template = "USING {format} {layout}TBLPROPERTIES ({properties})"
+    name = Sql(format_of(spark, target).name)
+    return sql(template, format=name, layout=layout, properties=properties(settings))
 
 
 def _add_columns(spark: SparkSession, target: str, added: list[StructField]) -> None:
@@ -218,8 +211,9 @@ def _change_types(spark: SparkSession, target: str, changed: list[StructField]) 
 
 def _enable_features(spark: SparkSession, target: str) -> None:
     """Set the properties of `_create`, which a table that towpath did not create may lack."""
-    if not _PROPERTIES.items() <= table_properties(spark, target).items():
-        _alter(spark, target, sql("SET TBLPROPERTIES ({properties})", properties=properties(_PROPERTIES)))
+    required = format_of(spark, target).required
+    if not required.items() <= table_properties(spark, target).items():
+        set_properties(spark, target, required)
 
 
 def set_properties(spark: SparkSession, target: str, values: Mapping[str, str]) -> None:
@@ -233,10 +227,11 @@ def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
     return {row["key"]: row["value"] for row in shown}
 
 
-def is_setting(name: str) -> bool:
-    """Whether a property may be given to another table."""
-    internal = ("delta.columnMapping.maxColumnId", "delta.minReaderVersion", "delta.minWriterVersion", "delta.feature.")
-    return name.startswith(("delta.", "towpath.")) and not name.startswith((*internal, "delta.rowTracking"))
+def settings_of(spark: SparkSession, source: str, target: str) -> dict[str, str]:
+    """The properties of a table that may be given to another one."""
+    of_target = format_of(spark, target)
+    found = table_properties(spark, source).items()
+    return {name: text for name, text in found if name.startswith("towpath.") or of_target.is_setting(name)}
 
 
 def _alter(spark: SparkSession, target: str, change: Sql) -> None:
@@ -262,12 +257,16 @@ def _widened(target: str, old: StructField | None, wanted: StructField) -> Struc
         return wanted
     common = common_type(old.dataType, wanted.dataType)
     if common is None:
-        raise ValueError(
-            f"{target}: column {wanted.name} is {old.dataType.simpleString()} in the table and "
-            f"{wanted.dataType.simpleString()} in the messages; no type that the table can be widened to holds both. "
-            f"Give the column's type with a schema, or rename the table's column"
-        )
+        raise ValueError(_unstorable(target, old, wanted))
     return StructField(wanted.name, common)
+
+
+def _unstorable(target: str, old: StructField, wanted: StructField) -> str:
+    return (
+        f"{target}: column {wanted.name} is {old.dataType.simpleString()} in the table and "
+        f"{wanted.dataType.simpleString()} in the messages; no type that the table can be widened to holds both. "
+        f"Give the column's type with a schema, or rename the table's column"
+    )
 
 
 def _same_type(one: StructField, other: StructField) -> bool:
@@ -348,10 +347,15 @@ def append_once(rows: DataFrame, target: str, identity: Sequence[str], since: da
         append(spark, target, computed(new, held, in_driver=False))
 
 
+def drop(spark: SparkSession, target: str) -> None:
+    """Remove a table of a catalog, if it exists."""
+    execute(spark, format_of(spark, target).drop(target))
+
+
 def optimize_in_turn(spark: SparkSession, target: str, batch_id: int, every: int | None) -> None:
-    """Execute OPTIMIZE in one of so many batches. Targets take turns, so that no batch has to optimize all of them."""
+    """Compact a table in one of so many batches. Targets take turns, so that no batch has to compact all of them."""
     if every and batch_id and (batch_id + crc32(target.encode())) % every == every - 1:
-        execute(spark, sql("OPTIMIZE {table}", table=table(target)))
+        execute(spark, format_of(spark, target).compact(spark, target))
 
 
 def append(spark: SparkSession, target: str, rows: DataFrame) -> None:

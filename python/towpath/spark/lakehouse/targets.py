@@ -1,6 +1,6 @@
 """The target of each source table: the argument `target` of `replicate`.
 
-A target is a text: the path of a Delta table or the name of a table in a catalog, with each part in backticks.
+A target is a text: the path of a Delta table, or the name of a table in a catalog, with each part in backticks.
 """
 
 from __future__ import annotations
@@ -39,6 +39,17 @@ def is_path(target: str) -> bool:
     """Whether a target is a path. A name of a catalog may have a slash between backticks."""
     before, slash, _ = target.partition("/")
     return bool(slash) and "`" not in before
+
+
+def catalog_parts(target: str) -> list[str]:
+    """The parts of a catalog's name, without backticks."""
+    return [_unquoted(part) for part in _CATALOG_PART.findall(target)]
+
+
+def beside(target: str, name: str) -> str:
+    """A table with another name in the same database; for a path, in the current one."""
+    parents = [] if is_path(target) else catalog_parts(target)[:-1]
+    return ".".join(map(quoted, [*parents, name]))
 
 
 def companion(target: str, suffix: str) -> str:
@@ -137,7 +148,7 @@ def _path_template(template: str) -> _Template:
 def _catalog_template(template: str) -> _Template:
     if not _CATALOG_NAME.fullmatch(template):
         raise ValueError(f"target: {template!r} is no path, since it has no slash, and no name of a table")
-    parts = [_unquoted(part) for part in _CATALOG_PART.findall(template)]
+    parts = catalog_parts(template)
 
     def find(names: Mapping[str, str]) -> str:
         filled = [_filled(part, names, str) for part in parts]
@@ -220,7 +231,7 @@ def _absolute(target: str) -> str:
 def _comparable(target: str) -> str:
     """Equal for two texts of one target. Catalogs do not distinguish case."""
     if not is_path(target):
-        return ".".join(_unquoted(part) for part in _CATALOG_PART.findall(target)).lower()
+        return ".".join(catalog_parts(target)).lower()
     path = re.sub("^file:/+", "/", target, flags=re.IGNORECASE)
     return re.sub("(?<!:)/+", "/", path.rstrip("/"))
 

@@ -1,0 +1,107 @@
+"""What is particular to tables of an Iceberg catalog. The guarantees and rebuilding are tested for both formats."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+import pytest
+
+import towpath
+from lake_topic import Topic, canal, row
+from spark_rows import of_spark
+from towpath.spark.lakehouse.formats import DELTA, ICEBERG, format_of
+from towpath.spark.lakehouse.sql import Sql, execute, sql
+from towpath.spark.lakehouse.tables import optimize_in_turn
+
+
+@pytest.fixture
+def topic(spark, tmp_path):
+    return Topic(spark, tmp_path, "ice")
+
+
+def test_the_catalog_decides_the_format(spark):
+    assert format_of(spark, "/lake/orders") is DELTA
+    assert format_of(spark, "shop.orders") is DELTA
+    assert format_of(spark, "ice.shop.orders") is format_of(spark, "`ice`.orders") is ICEBERG
+    spark.sql("USE ice")
+    try:
+        assert format_of(spark, "orders") is format_of(spark, "shop.orders") is ICEBERG
+        assert format_of(spark, "spark_catalog.shop.orders") is DELTA
+    finally:
+        spark.sql("USE spark_catalog")
+
+
+def test_types_are_those_of_the_source_or_wider(topic):
+    """Iceberg has no integers of one or two bytes, and cannot change as many types as Delta."""
+    types = {"id": "tinyint", "small": "smallint", "price": "decimal(5,2)", "day": "date", "ratio": "float"}
+    first = {"id": "1", "small": "2", "price": "1.25", "day": "2026-01-02", "ratio": "0.5"}
+    topic.replicate(canal(0, "INSERT", "a", first, types))
+    wider = types | {"id": "bigint", "price": "decimal(9,2)", "ratio": "double"}
+    second = first | {"id": str(2**40), "price": "1234567.25", "ratio": "0.1"}
+    topic.replicate(canal(1, "INSERT", "a", second, wider, second=1))
+    found = {field.name: field.dataType.simpleString() for field in topic.load("shop/a").schema}
+    assert found.pop("_towpath")
+    assert found == {"id": "bigint", "small": "int", "price": "decimal(9,2)", "day": "date", "ratio": "double"}
+    assert [(one["id"], str(one["price"]), one["ratio"]) for one in topic.rows("a")] == [
+        (1, "1.25", 0.5),
+        (2**40, "1234567.25", 0.1),
+    ]
+    for number, (column, kind, text) in enumerate([("price", "decimal(9,4)", "1.2345"), ("small", "double", "0.5")]):
+        third = first | {"id": "3", column: text}
+        topic.replicate(canal(2 + number, "INSERT", "a", third, wider | {column: kind}, second=2 + number))
+        state = topic.states()["a"]
+        assert (state["state"], f"column {column} is " in state["reason"]) == ("quarantined", True)
+    assert len(topic.rows("a")) == 2
+
+
+def test_history_and_soft_deletes(topic):
+    messages = [
+        canal(0, "INSERT", "a", row(1, "x")),
+        canal(1, "INSERT", "a", row(2, "x"), second=1),
+        canal(2, "UPDATE", "a", row(1, "y"), old={"name": "x"}, second=2),
+        canal(3, "DELETE", "a", row(2, "x"), second=3),
+    ]
+    for _ in range(2):
+        topic.replicate(*messages[:2], history=True, soft_deletes="deleted_at")
+        topic.replicate(*messages[2:], history=True, soft_deletes="deleted_at")
+    assert [(one["name"], one["deleted_at"]) for one in topic.rows("a")] == [
+        ("y", None),
+        ("x", datetime(2023, 11, 14, 22, 13, 23)),
+    ]
+    history = topic.load("shop/a__history")
+    assert history.count() == 4
+    versions = of_spark(towpath.spark.versions(history, ["id"]).collect())
+    assert sorted((one["id"], one["name"], one["valid_to"] is None) for one in versions) == [
+        (1, "x", False),
+        (1, "y", True),
+        (2, "x", False),
+    ]
+
+
+def test_files_are_compacted_and_rows_stay(topic):
+    for at in range(6):
+        changes = [canal(2 * at + n, "INSERT", "a", row(2 * at + n, "x"), second=at) for n in range(2)]
+        towpath.spark.replicate(
+            topic.frame(*changes), {"shop.a": topic.name("shop/a")}, "canal-json", optimize_every=None
+        )
+    files = topic.spark.table(f"{topic.name('shop/a')}.files")
+    assert files.count() >= 6
+    optimize_in_turn(topic.spark, topic.name("shop/a"), 1, 1)
+    assert topic.spark.table(f"{topic.name('shop/a')}.files").count() == 1
+    assert [one["id"] for one in topic.rows("a")] == list(range(12))
+
+
+def test_what_iceberg_has_not_is_refused(topic):
+    message = canal(0, "INSERT", "a", row(1, "x"))
+    with pytest.raises(ValueError, match="cluster_by: Iceberg has no clustering"):
+        topic.replicate(message, cluster_by={"shop.a": ["id"]}, on_table_error="fail")
+
+
+def test_a_conflict_with_another_writer_is_repeated(topic, caplog):
+    caplog.set_level("INFO", "towpath.spark")
+    topic.replicate(canal(0, "INSERT", "a", {"id": "1", "n": "0"}, {"id": "int", "n": "int"}))
+    statement = sql("UPDATE {table} SET n = n + 1", table=Sql(topic.name("shop/a")))
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(execute, topic.spark, statement) for _ in range(8)]:
+            done.result()
+    assert topic.rows("a") == [{"id": 1, "n": 8}]
+    assert "attempt 2 follows" in caplog.text
