@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from decimal import Decimal
 
 import pytest
 
@@ -61,6 +62,11 @@ def test_the_page_on_lakehouses(spark, kafka, filled, tmp_path):
     assert rows(spark, f"{tmp_path}/shop/orders") == [{"id": "1", "total": "12.50"}]
     run_block("docs/lakehouse.md", "towpath.spark.apply_changes", names)
     assert rows(spark, f"{tmp_path}/orders") == [{"id": "1", "total": "12.50"}]
+    code = block("docs/lakehouse.md", "ice.{database}").replace("ice.", f"ice.{tmp_path.name}.")
+    run("docs/lakehouse.md", code, names)
+    table = spark.table(f"ice.{tmp_path.name}.shop.orders").drop("_towpath")
+    assert table.collect() == [(1, Decimal("12.50"))]
+    assert spark.table(f"ice.{tmp_path.name}.towpath.dead_letters").count() == 1
     run_block("docs/lakehouse.md", "Window", names)
     changes = spark.sql("SELECT 1 AS id, struct(n) AS _sequence FROM VALUES (1), (3), (2) AS v(n)")
     assert [row._sequence.n for row in names["newest"](changes, ["id"]).collect()] == [3]

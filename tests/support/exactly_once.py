@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kafka_broker import KafkaBroker
 from server_process import ServerProcess
+from towpath.ddl import quoted
 from truth import Json
 
 Row = dict[str, Any]
@@ -100,7 +101,8 @@ class Lake:
 
     def target(self, name: str) -> str:
         """What `replicate` is told."""
-        return f"ice.{name}" if self.format == "iceberg" else str(self.path(name))
+        in_catalog = ".".join(["ice", *map(quoted, name.split("."))])
+        return in_catalog if self.format == "iceberg" else str(self.path(name))
 
     def path(self, name: str) -> Path:
         """The folder of a table."""

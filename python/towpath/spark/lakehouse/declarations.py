@@ -81,5 +81,5 @@ def declared_columns(
 
 
 def storable(field: pa.Field) -> pa.Field:
-    """A MySQL TIME can be negative or longer than a day. Delta cannot store intervals, so it is stored as text."""
+    """A MySQL TIME can be negative or longer than a day. Lakehouses cannot store intervals, so it is stored as text."""
     return field.with_type(pa.string()) if pa.types.is_duration(field.type) else field

@@ -219,7 +219,7 @@ def _append(changes: DataFrame, target: str, settings: TableSettings, first: int
     create_or_evolve(spark, target, rows.schema, settings=settings)
     known = spark.read.table(table(target))
     offset = column(names.order, "offset")
-    if first is not None and last is not None:  # Delta's statistics then say which files to read
+    if first is not None and last is not None:  # statistics then say which files to read
         known = known.filter(sql("{offset} BETWEEN {first} AND {last}", offset=offset, **_numbers(first, last)))
     same = (sql("t.{name} <=> s.{name}", name=column(names.order, name)) for name in _PLACE)
     new = rows.alias("s").join(known.alias("t"), expressions(spark)(" AND ".join(same)), "left_anti")

@@ -1,4 +1,4 @@
-"""Merges the changes of a table's rows into a Delta table.
+"""Merges the changes of a table's rows into a Delta or Iceberg table.
 
 There is one rule: a change is applied if it is newer than the last known change of its key. The order value of that
 change is stored next to each row, and for deleted rows in a table of tombstones. Changes that are not newer are taken
@@ -85,13 +85,13 @@ def apply_changes(
     query_name: str | None = None,
     writer_options: Mapping[str, str] | None = None,
 ) -> StreamingQuery | None:
-    """Apply the changes of one table to a Delta table, which is created if it does not exist.
+    """Apply the changes of one table to a Delta or Iceberg table, which is created if it does not exist.
 
     Args:
         changes: The result of `towpath.spark.decode(..., layout="upsert")`, batch or streaming. Keep Kafka's `topic`,
             `partition`, `offset` and `timestamp`: they order the changes and identify dead letters. Columns that were
             appended to it are written too.
-        target: The table's catalog name or path.
+        target: The table's catalog name, or the path of a Delta table.
         keys: The columns of the primary key. None: as declared in the messages, if `changes` has the field
             `_primary_key`.
         dead_letters: Name or path of the table for rows that could not be decoded: the message, its topic,
@@ -102,8 +102,9 @@ def apply_changes(
         forget_after: How long deleted keys are remembered, as an SQL interval. A message that is replayed
             later than this could restore a deleted row.
         table_properties: Properties of a target that is created, in addition to those of towpath.
-        cluster_by: Columns by which a target that is created is clustered.
-        optimize_every: After how many batches OPTIMIZE is executed, since each adds small files. None: never.
+        cluster_by: Columns by which a Delta table that is created is clustered.
+        optimize_every: After how many batches the target's files are compacted (OPTIMIZE, or Iceberg's
+            `rewrite_data_files`), since each adds small files. None: never.
         soft_deletes: Name of a timestamp column that is added to the target. Deleted rows then stay, with the event
             time of their deletion in it; it is null in all others.
         checkpoint: The checkpoint folder of the stream. Only for a stream.

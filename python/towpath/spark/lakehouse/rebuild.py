@@ -24,7 +24,7 @@ from towpath.spark.lakehouse.tables import (
     schema_of,
     settings_of,
 )
-from towpath.spark.lakehouse.targets import Target, Targets, beside, companion
+from towpath.spark.lakehouse.targets import Target, Targets, companion, sibling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,7 +117,7 @@ def _build(
 ) -> list[TableStatus]:
     """Build a table beside the target, and replace the target by it. Returns why it is stale, if it is."""
     # A table of the catalog, because SQL cannot remove one that is only a path.
-    new = beside(target, f"towpath_rebuild_{uuid4().hex}")
+    new = sibling(target, f"towpath_rebuild_{uuid4().hex}")
     status = companion(new, "status")
     try:
         if snapshot is not None:

@@ -1,4 +1,4 @@
-"""Replicates whole topics to Delta tables: every table in the messages, their DDL, and dead letters."""
+"""Replicates whole topics to Delta or Iceberg tables: every table in the messages, their DDL, and dead letters."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def replicate(
     metrics: str | None = None,
     **options: Any,
 ) -> StreamingQuery | None:
-    """Maintain a Delta table for every table whose changes are in the messages.
+    """Maintain a Delta or Iceberg table for every table whose changes are in the messages.
 
     The tables are created with the types that the messages declare, and follow them: a column that is added at the
     source is added, a type that is widened is widened. A table that cannot go on, because a change would lose data or
@@ -66,7 +66,8 @@ def replicate(
     Args:
         messages: A DataFrame with the columns of Kafka's source, batch or streaming.
         target: The target of each table: a text with `{database}`, `{table}` and `{topic}`, either a catalog name
-            ("lake.{table}") or a path ("/lake/{database}/{table}"); or a mapping from "database.table" to the target,
+            ("lake.{table}", an Iceberg table if the catalog is one of Iceberg) or the path of a Delta table
+            ("/lake/{database}/{table}"); or a mapping from "database.table" to the target,
             which skips other tables; or a function of database and table that returns the target, or None to skip it.
             A key of the mapping may be a compiled regular expression that matches the whole name: its target may have
             the placeholders, and the expression's named groups as placeholders too.
@@ -106,9 +107,9 @@ def replicate(
         forget_after: How long deleted keys are remembered.
         parallelism: How many tables are merged at the same time.
         table_properties: Properties of targets that are created, in addition to those of towpath.
-        cluster_by: `{"database.table": [columns]}` by which a target that is created is clustered.
-        optimize_every: After how many batches OPTIMIZE is executed for a target, since each adds small files. None:
-            never.
+        cluster_by: `{"database.table": [columns]}` by which a Delta table that is created is clustered.
+        optimize_every: After how many batches a target's files are compacted (OPTIMIZE, or Iceberg's
+            `rewrite_data_files`), since each adds small files. None: never.
         metrics: Name of an observation for the metrics of reading the envelopes, as for `towpath.spark.decode`.
         **options: All other arguments of `towpath.Decoder`, for all tables; not `layout`, `fields` and `mode`.
 

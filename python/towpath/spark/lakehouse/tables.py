@@ -135,7 +135,7 @@ def create_or_evolve(
     changes = [(old, field) for old, field in pairs if old and not _same_type(old, field)]
     for old, wanted in changes:
         if not format_of(spark, target).can_change(old.dataType, wanted.dataType):
-            raise ValueError(_unstorable(target, old, wanted))
+            raise _unstorable(target, old, wanted)
     changed = [wanted for _, wanted in changes]
     of_source = [field for field in (*added, *changed) if not _is_order(field.dataType)]
     if of_source and not settings.evolve:
@@ -257,12 +257,12 @@ def _widened(target: str, old: StructField | None, wanted: StructField) -> Struc
         return wanted
     common = common_type(old.dataType, wanted.dataType)
     if common is None:
-        raise ValueError(_unstorable(target, old, wanted))
+        raise _unstorable(target, old, wanted)
     return StructField(wanted.name, common)
 
 
-def _unstorable(target: str, old: StructField, wanted: StructField) -> str:
-    return (
+def _unstorable(target: str, old: StructField, wanted: StructField) -> ValueError:
+    return ValueError(
         f"{target}: column {wanted.name} is {old.dataType.simpleString()} in the table and "
         f"{wanted.dataType.simpleString()} in the messages; no type that the table can be widened to holds both. "
         f"Give the column's type with a schema, or rename the table's column"

@@ -46,7 +46,7 @@ def catalog_parts(target: str) -> list[str]:
     return [_unquoted(part) for part in _CATALOG_PART.findall(target)]
 
 
-def beside(target: str, name: str) -> str:
+def sibling(target: str, name: str) -> str:
     """A table with another name in the same database; for a path, in the current one."""
     parents = [] if is_path(target) else catalog_parts(target)[:-1]
     return ".".join(map(quoted, [*parents, name]))
