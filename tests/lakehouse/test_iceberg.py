@@ -77,6 +77,26 @@ def test_history_and_soft_deletes(topic):
     ]
 
 
+def test_one_table_with_dead_letters_in_another_format(topic, tmp_path):
+    messages = [
+        canal(0, "INSERT", "a", row(1, "x")),
+        canal(1, "DELETE", "a", row(1, "x"), second=1),
+        canal(2, "INSERT", "a", row(2, "x"), second=2),
+        canal(3, "INSERT", "a", row("none", "x"), second=3),
+    ]
+    changes = towpath.spark.decode(
+        topic.frame(*messages),
+        "canal-json",
+        "id int, name string",
+        layout="upsert",
+        keep=["topic", "partition", "offset", "timestamp"],
+    )
+    for _ in range(2):
+        towpath.spark.apply_changes(changes, topic.name("shop/a"), ["id"], dead_letters=str(tmp_path / "dead"))
+    assert topic.names("a") == {2: "x"}
+    assert [one["offset"] for one in topic.spark.read.format("delta").load(str(tmp_path / "dead")).collect()] == [3]
+
+
 def test_files_are_compacted_and_rows_stay(topic):
     for at in range(6):
         changes = [canal(2 * at + n, "INSERT", "a", row(2 * at + n, "x"), second=at) for n in range(2)]
@@ -88,6 +108,14 @@ def test_files_are_compacted_and_rows_stay(topic):
     optimize_in_turn(topic.spark, topic.name("shop/a"), 1, 1)
     assert topic.spark.table(f"{topic.name('shop/a')}.files").count() == 1
     assert [one["id"] for one in topic.rows("a")] == list(range(12))
+
+
+@pytest.mark.parametrize("partitions", ["", "`na ``me`, id", "bucket(4, `na ``me`), years(at), id"])
+def test_the_partitions_of_a_table_are_read(topic, partitions):
+    name = topic.name("shop/a")
+    clause = f"PARTITIONED BY ({partitions}) " if partitions else ""
+    topic.spark.sql(f"CREATE TABLE {name} (id int, `na ``me` string, at timestamp) USING iceberg {clause}")
+    assert ICEBERG.layout(topic.spark, name) == clause
 
 
 def test_what_iceberg_has_not_is_refused(topic):

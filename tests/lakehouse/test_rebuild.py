@@ -72,13 +72,12 @@ def test_a_target_is_rebuilt_from_its_topic(topic, spark):
 
 
 def test_partitions_stay(topic, spark):
-    name = topic.sql_name("shop/a")
-    format, partitions = ("iceberg", "bucket(4, id), truncate(1, name)") if topic.catalog else ("delta", "`name`")
-    spark.sql(f"CREATE TABLE {name} (id int, name string) USING {format} PARTITIONED BY ({partitions})")
+    name, format = topic.sql_name("shop/a"), "iceberg" if topic.catalog else "delta"
+    spark.sql(f"CREATE TABLE {name} (id int, name string) USING {format} PARTITIONED BY (name)")
     messages = [canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "a", row(2, "y"), second=1)]
     topic.replicate(*messages)
     rebuild(topic, *messages)
-    assert format_of(spark, name).layout(spark, name) == f"PARTITIONED BY ({partitions}) "
+    assert format_of(spark, name).layout(spark, name).replace("`", "") == "PARTITIONED BY (name) "
     assert topic.names("a") == {1: "x", 2: "y"}
     assert topic.tables("shop")[0] == "a"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import dropwhile, islice, takewhile
 from typing import TYPE_CHECKING, ClassVar
 
@@ -118,9 +118,10 @@ class _Iceberg(Format):
 
     def layout(self, spark: SparkSession, target: str) -> Sql:
         described = execute(spark, sql("DESCRIBE TABLE {table}", table=table(target))).collect()
-        # Spark quotes the columns where they need it.
-        transforms = (Sql(row["data_type"]) for row in _section(described, "# Partitioning"))
-        return _clause("PARTITIONED BY", transforms)
+        # Spark has two forms of it, the second for columns alone, and quotes names where they need it.
+        transforms = [row["data_type"] for row in _section(described, "# Partitioning")]
+        columns = [row["col_name"] for row in _section(described, "# Partition Information")[1:]]
+        return _clause("PARTITIONED BY", map(Sql, transforms or columns))
 
     def is_setting(self, property_name: str) -> bool:
         return property_name.startswith(("write.", "read.", "commit.", "history.", "format-version"))
@@ -169,7 +170,7 @@ def _clause(keywords: str, items: Iterable[Sql]) -> Sql:
     return sql("{keywords} ({listed}) ", keywords=Sql(keywords), listed=listed) if listed else Sql("")
 
 
-def _section(described: Iterable[Row], heading: str) -> Iterator[Row]:
-    """The rows of DESCRIBE TABLE behind a heading, until the next one."""
+def _section(described: Iterable[Row], heading: str) -> list[Row]:
+    """The rows of DESCRIBE TABLE between a heading and an empty row, or the end."""
     rows = dropwhile(lambda row: row["col_name"] != heading, described)
-    return takewhile(lambda row: row["col_name"] and not row["col_name"].startswith("#"), islice(rows, 1, None))
+    return list(takewhile(lambda row: row["col_name"], islice(rows, 1, None)))
