@@ -35,10 +35,19 @@ def test_tables_equal_the_sources_after_kills_and_replays(spark, kafka, tmp_path
 
 @bulk
 @pytest.mark.soak
-@pytest.mark.parametrize("capture", ["canal_json", "canal_protobuf", "debezium_json", "ticdc"])
-def test_bulk_tables_equal_the_sources_after_kills_and_replays(spark, kafka, tmp_path, capture, report):
+@pytest.mark.parametrize(
+    ("capture", "format"),
+    [
+        ("canal_json", "delta"),
+        ("canal_json", "iceberg"),
+        ("canal_protobuf", "delta"),
+        ("debezium_json", "delta"),
+        ("ticdc", "delta"),
+    ],
+)
+def test_bulk_tables_equal_the_sources_after_kills_and_replays(spark, kafka, tmp_path, capture, format, report):
     case, seed = getattr(captures, capture)(), zlib.crc32(capture.encode())
-    prove(spark, kafka, Lake(tmp_path), case, seed, report)
+    prove(spark, kafka, Lake(tmp_path, format), case, seed, report)
 
 
 @pytest.mark.soak
