@@ -17,15 +17,17 @@ class Versions:
     pyarrow: str
     delta: str
     """Version of Delta, or "-": no Delta was tested with this Spark."""
+    iceberg: str
+    """Version of Iceberg, or "-"."""
     kafka: str
     """Version of Spark's Kafka source, or "-"."""
     tested_by: str
 
 
 TESTED = (
-    Versions("3.5.9", "3.10, 3.11", "17", "2.3.3", "23.0.1", "-", "-", "make matrix"),
-    Versions("4.0.0", "3.10 to 3.13", "17, 21", "2.3.3", "25.0.1, 26.0.1", "4.0.0", "4.0.0", "make test"),
-    Versions("4.3.0", "3.11 to 3.13", "17, 21", "2.3.3", "26.0.1", "-", "-", "make matrix"),
+    Versions("3.5.9", "3.10, 3.11", "17", "2.3.3", "23.0.1", "-", "-", "-", "make matrix"),
+    Versions("4.0.0", "3.10 to 3.13", "17, 21", "2.3.3", "25.0.1, 26.0.1", "4.0.0", "1.10.0", "4.0.0", "make test"),
+    Versions("4.3.0", "3.11 to 3.13", "17, 21", "2.3.3", "26.0.1", "-", "-", "-", "make matrix"),
 )
 """In order of their versions of Spark."""
 

@@ -18,7 +18,11 @@ TESTED_HERE = combination_with(pyspark.__version__)
 
 
 def test_the_readmes_table_is_the_packages():
-    head = "| Spark | Python | Java | pandas | pyarrow | Delta | Kafka source | tested by |\n" + "|---" * 8 + "|\n"
+    head = (
+        "| Spark | Python | Java | pandas | pyarrow | Delta | Iceberg | Kafka source | tested by |\n"
+        + "|---" * 9
+        + "|\n"
+    )
     rows = ["| " + " | ".join([*astuple(one)[:-1], f"`{one.tested_by}`"]) + " |\n" for one in TESTED]
     assert head + "".join(rows) in (ROOT / "README.md").read_text()
 
@@ -51,5 +55,9 @@ def test_the_jars_are_those_of_the_table():
         for jar in pom.iterfind("m:dependencies/m:dependency", space)
     }
     [found] = [one for one in TESTED if one.delta != "-"]
-    assert jars == {"spark-sql-kafka-0-10_2.13": found.kafka, "delta-spark_2.13": found.delta}
+    assert jars == {
+        "spark-sql-kafka-0-10_2.13": found.kafka,
+        "delta-spark_2.13": found.delta,
+        "iceberg-spark-runtime-4.0_2.13": found.iceberg,
+    }
     assert found.tested_by == "make test"
