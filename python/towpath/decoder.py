@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from towpath import _towpath
 from towpath._towpath import DecodeError
-from towpath.archives import drop_spark_importers
 from towpath.messages import as_arrow
 from towpath.spark.types import arrow_schema, is_data_frame, is_struct_type, struct_type
+from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -224,7 +224,7 @@ class Decoder(_towpath.Decoder):
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode each batch: what `DataFrame.mapInArrow` calls on a worker."""
-        drop_spark_importers()
+        begin_task()
         for batch in batches:
             try:
                 yield from self.decode_batches(batch)

@@ -35,7 +35,6 @@ assert [len(rows) for rows in decoder([batch])] == [1]
 OURS = [
     "towpath",
     "towpath._towpath",
-    "towpath.archives",
     "towpath.decoder",
     "towpath.messages",
     "towpath.spark",
@@ -43,6 +42,7 @@ OURS = [
     "towpath.spark.register",
     "towpath.spark.report",
     "towpath.spark.types",
+    "towpath.workers",
 ]
 
 

@@ -1,5 +1,6 @@
 """towpath on batch DataFrames: Spark returns what the decoder returns for the same bytes."""
 
+import gc
 from datetime import time
 
 import pyarrow as pa
@@ -209,3 +210,18 @@ def test_headers_of_messages_that_have_none_are_kept(spark):
     source = spark.createDataFrame([(value, None) for value in MIXED], columns).coalesce(1)
     decoded = towpath.spark.decode(source, "canal-json", fields=["op"], keep=["headers"])
     assert {row["headers"] for row in decoded.collect()} == {None}
+
+
+def test_a_reused_worker_does_not_visit_its_modules_after_each_task(spark):
+    """Spark collects garbage there. In a process that is not Spark's, nothing is excluded from that."""
+    decoder = towpath.Decoder("canal-json")
+
+    def excluded(batches):
+        list(decoder([]))
+        yield from (pa.record_batch({"n": pa.array([gc.get_freeze_count()])}) for _ in batches)
+
+    tasks = spark.range(0, 12, 1, 12).mapInArrow(excluded, "n long")
+    assert max(row.n for row in tasks.collect()) > 10_000
+    for _ in range(3):
+        list(decoder([]))
+    assert gc.get_freeze_count() == 0

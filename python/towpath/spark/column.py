@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from towpath.archives import drop_spark_importers
+from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -94,7 +94,7 @@ def _of_keys_and_values(decoder: Decoder) -> Callable[..., pa.Array]:
 
 def _decoded(decoder: Decoder, messages: dict[str, pa.Array]) -> pa.Array:
     """A list of rows for each message."""
-    drop_spark_importers()
+    begin_task()
     count = len(messages["value"])
     batch = pa.record_batch({**messages, _INDEX: pa.array(range(count), pa.int64())})
     decoded = pa.Table.from_batches(decoder.decode_batches(batch), decoder.schema)

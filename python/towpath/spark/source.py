@@ -14,11 +14,11 @@ from pyspark.sql.types import StructType
 
 from towpath import files
 from towpath._towpath import DecodeError
-from towpath.archives import drop_spark_importers
 from towpath.decoder import Decoder
 from towpath.scalars import integer, text
 from towpath.spark.kafka.options import KafkaSettings, is_kafka, parse_kafka_options
 from towpath.spark.options import KEPT, Settings, parse_options
+from towpath.workers import begin_task
 
 # `_sequence` orders changes by the input column `offset`. Here that is the file's number in the upper bits, and the
 # message's offset within the file in the lower 44 bits.
@@ -111,7 +111,7 @@ class TowpathReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
         assert isinstance(partition, MessagePartition)
-        drop_spark_importers()
+        begin_task()
         for part in partition.parts:
             yield from self._rows(part)
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from towpath._towpath import DecodeError
-from towpath.archives import drop_spark_importers
 from towpath.decoder import Decoder
 from towpath.spark.kafka.client import Cluster
 from towpath.spark.kafka.columns import to_batch
 from towpath.spark.kafka.fetch import fetcher, report_loss
 from towpath.spark.kafka.offsets import EARLIEST, LATEST, Boundary, Offsets, Range, TopicPartition, split
 from towpath.spark.kafka.options import KafkaSettings
+from towpath.workers import begin_task
 
 
 @dataclass
@@ -42,7 +42,7 @@ class KafkaReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Every offset from the start to the end, which is fixed here: a task that is run again reads the same."""
-        drop_spark_importers()
+        begin_task()
         settings = self._settings
         cluster = Cluster(settings)
         found = cluster.partitions()
@@ -90,7 +90,7 @@ def planned(settings: KafkaSettings, cluster: Cluster, start: Offsets, end: Offs
 
 def rows(settings: KafkaSettings, wanted: Range) -> Iterator[pa.RecordBatch]:
     """The rows of a range: decoded, or Spark's columns of its messages."""
-    drop_spark_importers()
+    begin_task()
     with fetcher(settings) as source:
         lists = source.messages(wanted, settings.fail_on_data_loss)
         if settings.undecoded:

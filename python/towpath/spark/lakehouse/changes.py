@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.archives import drop_spark_importers
 from towpath.spark.lakehouse.sql import column
 from towpath.spark.types import struct_type
+from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -128,7 +128,7 @@ class ChangeDecoder:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
-        drop_spark_importers()
+        begin_task()
         for messages in batches:
             yield from self.decode_batches(messages)
 

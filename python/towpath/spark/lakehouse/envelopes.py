@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.archives import drop_spark_importers
 from towpath.spark.lakehouse.changes import ERROR, INDEX, MESSAGE, SOURCE, by_name, with_index
 from towpath.spark.metrics import count_and_observe
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
+from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -120,7 +120,7 @@ class EnvelopeDecoder:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
-        drop_spark_importers()
+        begin_task()
         for batch in batches:
             yield from self.decode_batches(batch)
 
