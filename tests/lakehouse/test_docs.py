@@ -57,7 +57,7 @@ def test_the_readmes_ten_lines(spark, kafka, filled, tmp_path):
 
 def test_the_page_on_lakehouses(spark, kafka, filled, tmp_path):
     names = {"spark": spark, "towpath": towpath, "broker": kafka.bootstrap, "lake": str(tmp_path)}
-    code = block("docs/lakehouse.md", "towpath.spark.replicate")
+    code = block("docs/lakehouse.md", 'lake + "/{database}/{table}"')
     run("docs/lakehouse.md", code.replace('"binlog"', f'"{filled}"'), names)
     assert rows(spark, f"{tmp_path}/shop/orders") == [{"id": "1", "total": "12.50"}]
     run_block("docs/lakehouse.md", "towpath.spark.apply_changes", names)
