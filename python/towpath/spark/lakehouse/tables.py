@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 from zlib import crc32
 
-from towpath.spark.lakehouse.formats import format_of
+from towpath.spark.lakehouse.formats import Format, format_of
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import ORDER_TYPE
 from towpath.spark.lakehouse.sql import (
@@ -133,8 +133,9 @@ def create_or_evolve(
     added = [field for field in columns if field.name.lower() not in known]
     pairs = [(known.get(field.name.lower()), field) for field in widened(target, existing, columns)]
     changes = [(old, field) for old, field in pairs if old and not _same_type(old, field)]
+    of_target = format_of(spark, target)
     for old, wanted in changes:
-        if not format_of(spark, target).can_change(old.dataType, wanted.dataType):
+        if not of_target.can_change(old.dataType, wanted.dataType):
             raise _unstorable(target, old, wanted)
     changed = [wanted for _, wanted in changes]
     of_source = [field for field in (*added, *changed) if not _is_order(field.dataType)]
@@ -177,8 +178,9 @@ def replace_with(spark: SparkSession, target: str, source: str, settings: Mappin
         settings: Properties of the new table.
     """
     template = "CREATE OR REPLACE TABLE {target} {clauses} AS SELECT * FROM {source}"
-    layout = format_of(spark, target).layout(spark, target) if schema_of(spark, target) is not None else Sql("")
-    clauses = _clauses(spark, target, settings, layout)
+    of_target = format_of(spark, target)
+    layout = of_target.layout(spark, target) if schema_of(spark, target) is not None else Sql("")
+    clauses = _clauses(of_target, settings, layout)
     execute(spark, sql(template, target=table(target), clauses=clauses, source=table(source)))
 
 
@@ -186,13 +188,12 @@ def _creation(spark: SparkSession, target: str, settings: TableSettings) -> Sql:
     of_target = format_of(spark, target)
     of_target.check_name(target)
     values = {**of_target.required, **of_target.of_new_tables, **settings.properties}
-    return _clauses(spark, target, values, of_target.clustering(settings.cluster_by))
+    return _clauses(of_target, values, of_target.clustering(settings.cluster_by))
 
 
-def _clauses(spark: SparkSession, target: str, settings: Mapping[str, str], layout: Sql) -> Sql:
+def _clauses(of_target: Format, settings: Mapping[str, str], layout: Sql) -> Sql:
     template = "USING {format} {layout}TBLPROPERTIES ({properties})"
-    name = Sql(format_of(spark, target).name)
-    return sql(template, format=name, layout=layout, properties=properties(settings))
+    return sql(template, format=Sql(of_target.name), layout=layout, properties=properties(settings))
 
 
 def _add_columns(spark: SparkSession, target: str, added: list[StructField]) -> None:
