@@ -18,7 +18,7 @@ def after_watermark(changes: DataFrame, spark: SparkSession, watermarks: str) ->
     """
     from pyspark.sql import functions as f
 
-    c, w = changes.alias("c"), f.broadcast(spark.read.table(table(watermarks))).alias("w")
+    c, w = changes.alias("c"), spark.read.table(table(watermarks)).alias("w")
     same = (
         "c.topic = w.topic AND c.partition = w.partition AND c.source.commit_ts <= w.watermark_ts "
         "AND c.offset > w.offset"
