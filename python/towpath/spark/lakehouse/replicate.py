@@ -13,9 +13,8 @@ from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.merge import for_each_batch
 from towpath.spark.lakehouse.messages import in_few_tasks
-from towpath.spark.lakehouse.reprocess import beside
 from towpath.spark.lakehouse.tables import TableSettings
-from towpath.spark.lakehouse.targets import Target, Targets
+from towpath.spark.lakehouse.targets import Target, Targets, suffixed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -131,7 +130,7 @@ def replicate(
         raise ValueError(f'keyless: expected "quarantine" or "append", not {keyless!r}')
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
-    aside = quarantine or (dead_letters and beside(dead_letters, "quarantine"))
+    aside = quarantine or (dead_letters and suffixed(dead_letters, "_quarantine"))
     own = filter(None, (ddl, dead_letters, aside, status, watermarks, checkpoint))
     apply = Replicator(
         targets=Targets(target, own),

@@ -13,7 +13,7 @@ from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.sql import Sql, column, execute, sql, string, table
 from towpath.spark.lakehouse.status import set_ok
 from towpath.spark.lakehouse.tables import TableSettings, schema_of
-from towpath.spark.lakehouse.targets import Target, Targets
+from towpath.spark.lakehouse.targets import Target, Targets, suffixed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -70,7 +70,7 @@ def reprocess(
     """
     if dead_letters is None and quarantine is None:
         raise ValueError("name the table to process: dead_letters, quarantine, or both")
-    quarantine = quarantine or beside(dead_letters or "", "quarantine")
+    quarantine = quarantine or suffixed(dead_letters or "", "_quarantine")
     started = execute(spark, Sql("SELECT current_timestamp()")).collect()[0][0]
     existing = [one for one in (dead_letters, quarantine) if one and schema_of(spark, one) is not None]
     waiting = {name: _waiting(spark, name, tables, any_table=target is not None) for name in existing}
@@ -100,11 +100,6 @@ def reprocess(
         left = _origins(_waiting(spark, quarantine, None, any_table=True)) if quarantine in existing else []
         done = {(one["database"], one["table"]) for one in origins} - {(one["database"], one["table"]) for one in left}
         set_ok(spark, status, done)
-
-
-def beside(name: str, suffix: str) -> str:
-    """The name or path of a table beside another one."""
-    return f"{name[:-1]}_{suffix}`" if name.endswith("`") else f"{name.rstrip('/')}_{suffix}"
 
 
 def _waiting(spark: SparkSession, name: str, tables: Sequence[str] | None, *, any_table: bool) -> DataFrame:

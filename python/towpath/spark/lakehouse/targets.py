@@ -59,9 +59,14 @@ def companion(target: str, suffix: str) -> str:
         target: A path, or a name as the user wrote it.
         suffix: One of `COMPANIONS`: no source table has a target from a template that ends with it.
     """
+    return suffixed(target, f"__{suffix}")
+
+
+def suffixed(target: str, suffix: str) -> str:
+    """A path, or a name as the user wrote it, with a suffix."""
     if target.endswith("`") and not is_path(target):
-        return f"{target[:-1]}__{suffix}`"
-    return f"{target.rstrip('/')}__{suffix}"
+        return f"{target[:-1]}{suffix}`"
+    return f"{target.rstrip('/')}{suffix}"
 
 
 class Targets:
