@@ -69,6 +69,8 @@ SHAPES = {
 }
 TYPES = {name: mysql for name, (mysql, _) in COLUMNS.items()}
 THREADS = 4
+# Delta keeps about a megabyte in the driver for each table.
+SETTINGS = {"spark.sql.shuffle.partitions": "8", "spark.driver.memory": "4g"}
 
 
 def changes(table, count, keys, seed):
@@ -119,6 +121,7 @@ def merge_by_hand(events, table, path):
         f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in COLUMNS)} "
         f"WHEN NOT MATCHED AND s.type <> 'DELETE' THEN INSERT ({names}) VALUES ({values})"
     )
+    spark.catalog.dropTempView(view)
 
 
 def recipe(messages, lake, checkpoint):
@@ -227,7 +230,7 @@ def main():
     shapes = list(SHAPES) if arguments.all else arguments.shapes or usual
     folder = tempfile.mkdtemp(prefix="towpath-bench-")
     with KafkaBroker() as kafka:
-        spark = lake_session(Path(folder) / "warehouse", {"spark.sql.shuffle.partitions": "8"})
+        spark = lake_session(Path(folder) / "warehouse", SETTINGS)
         measure(spark, kafka, fill(kafka, "warm", Shape(1, 200, 100, 1)), 1000, f"{folder}/warm")
         measured = {name: run(spark, kafka, name, SHAPES[name], folder) for name in shapes}
         spark.stop()
