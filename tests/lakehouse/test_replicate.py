@@ -224,22 +224,3 @@ def test_a_real_capture_as_a_batch_is_the_sources_tables(spark, tmp_path, format
         table = spark.table(targets[name] if format == "iceberg" else f"delta.`{targets[name]}`")
         found = of_spark(table.drop("_towpath").collect())
         assert sorted(found, key=lambda row: row[key]) == sorted(rows, key=lambda row: row[key])
-
-
-def test_small_tables_leave_nothing_in_the_memory_of_spark(spark, tmp_path):
-    """A broadcast of a join takes pages of memory, until the JVM collects garbage: hundreds of tables have no room."""
-    memory = spark._jvm.org.apache.spark.SparkEnv.get().memoryManager()
-    tables = ("a", "b", "c")
-
-    def replicate(kind, number):
-        at = 1_700_000_000_000 + number * 1000
-        sent = [canal(kind, table, {"id": str(key)}, {"id": "int"}, es=at) for key in range(3) for table in tables]
-        target = f"{tmp_path}/lake/{{table}}"
-        towpath.spark.replicate(kafka_frame(spark, [(f"t{number}", 0, value) for value in sent]), target, "canal-json")
-
-    replicate("INSERT", 0)
-    before = memory.storageMemoryUsed()
-    for number, kind in enumerate(["DELETE", "INSERT", "UPDATE", "DELETE"], 1):
-        replicate(kind, number)
-    assert memory.storageMemoryUsed() - before < memory.pageSizeBytes()
-    assert read(spark, tmp_path / "lake" / "a") == []
