@@ -224,3 +224,24 @@ def test_a_real_capture_as_a_batch_is_the_sources_tables(spark, tmp_path, format
         table = spark.table(targets[name] if format == "iceberg" else f"delta.`{targets[name]}`")
         found = of_spark(table.drop("_towpath").collect())
         assert sorted(found, key=lambda row: row[key]) == sorted(rows, key=lambda row: row[key])
+
+
+def test_small_tables_are_joined_without_broadcasts(spark, tmp_path):
+    """A hashed relation takes a page of memory, until the JVM collects garbage: those of hundreds of tables fill it."""
+    memory = spark._jvm.org.apache.spark.SparkEnv.get().memoryManager()
+    tables = ("a", "b", "c")
+
+    def replicate(kind, number):
+        at = 1_700_000_000_000 + number * 1000
+        sent = [canal(kind, table, {"id": str(key)}, {"id": "int"}, es=at) for key in range(3) for table in tables]
+        target = f"{tmp_path}/lake/{{table}}"
+        towpath.spark.replicate(kafka_frame(spark, [(f"t{number}", 0, value) for value in sent]), target, "canal-json")
+
+    replicate("INSERT", 0)
+    before = memory.storageMemoryUsed()
+    kinds = ["DELETE", "INSERT", "UPDATE", "DELETE"]
+    for number, kind in enumerate(kinds, 1):
+        replicate(kind, number)
+    pages = (memory.storageMemoryUsed() - before) / memory.pageSizeBytes()
+    assert pages < len(kinds) * len(tables) / 2
+    assert read(spark, tmp_path / "lake" / "a") == []
