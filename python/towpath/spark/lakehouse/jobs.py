@@ -24,7 +24,7 @@ _SETTINGS = {
         **_REWRITE,
         **_INTERPRET,
         "spark.sql.shuffle.partitions": "1",
-        # A broadcast takes at least a page of Spark's memory, 8 to 64 MB, until the JVM's next garbage collection.
+        # A broadcast takes a page of Spark's memory, 8 to 64 MB, until the JVM collects garbage.
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.adaptive.enabled": "false",
