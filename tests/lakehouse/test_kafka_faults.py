@@ -9,6 +9,8 @@ import random
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from kafka_broker import KafkaBroker
 from kafka_queries import EVERY, numbered, numbers, source, started, table
 from server_process import ServerProcess
 from towpath.spark.kafka.client import Cluster
+from towpath.spark.kafka.fetch import fetcher
+from towpath.spark.kafka.offsets import Range, TopicPartition
 from towpath.spark.kafka.options import parse_kafka_options
 from towpath.spark.kafka.reader import KafkaReader
 
@@ -76,6 +80,45 @@ def test_a_leader_that_moves_between_questions(two_brokers, topic):
     lead_again(two_brokers, topic, [second.node])
     first.produce(topic, numbered(5, 1, 10))
     assert cluster.latest(partitions) == {(topic, 0): 15}
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_partitions_without_a_leader_are_waited_for(two_brokers, topic, others):
+    """Their only broker restarts; another partition may have its leader all the time."""
+    first, second = two_brokers
+    first.create_replicated_topic(topic, [[second.node]] * 2 + [[first.node]] * others)
+    first.produce(topic, numbered(6, 2 + others))
+    cluster = Cluster(parse_kafka_options({"subscribe": topic, "layout": "messages", **of_both(two_brokers)}))
+    partitions = cluster.partitions()
+    newest = cluster.latest(partitions)
+    assert sum(newest.values()) == 6
+    second.kill()
+    wait_until(lambda: first.leaders(topic)[:2] == [-1, -1])
+    answer = ThreadPoolExecutor().submit(cluster.latest, partitions)
+    time.sleep(1)
+    assert not answer.done()
+    second.start()
+    assert answer.result(60) == newest
+
+
+def test_a_partition_without_a_leader_is_not_gone(two_brokers, topic):
+    """A task that asks whether its messages are gone must not lose them. Those of a deleted topic are."""
+    first, second = two_brokers
+    first.create_replicated_topic(topic, [[second.node]])
+    first.produce(topic, numbered(6, 1))
+    settings = parse_kafka_options({"subscribe": topic, "layout": "messages", **of_both(two_brokers)})
+    wanted = Range(TopicPartition(topic, 0), 2, 5)
+    unknown = replace(wanted, partition=TopicPartition(topic, 1))
+    with fetcher(settings) as asking:
+        second.kill()
+        wait_until(lambda: first.leaders(topic) == [-1])
+        assert asking._bounds(wanted) == (2, 5)
+        assert asking._bounds(unknown) == (0, 0)
+        second.start()
+        wait_until(lambda: asking._bounds(wanted) == (0, 6))
+        admin = first.admin()
+        admin.delete_topics([topic])[topic].result(30)
+        wait_until(lambda: asking._bounds(wanted) == (0, 0))
 
 
 def test_leaders_that_move_in_a_stream(spark, two_brokers, topic, tmp_path):

@@ -197,6 +197,7 @@ class Cluster:
         moving = (
             *(kinds.UNKNOWN_LEADER_EPOCH, kinds.FENCED_LEADER_EPOCH, kinds.BROKER_NOT_AVAILABLE),
             *(kinds.LEADER_NOT_AVAILABLE, kinds.NOT_LEADER_FOR_PARTITION, kinds.OFFSET_NOT_AVAILABLE),
+            kinds._NOENT,  # none of the partitions has a leader
         )
         silent = (kinds._TIMED_OUT, kinds._TRANSPORT, kinds._ALL_BROKERS_DOWN, kinds._TIMED_OUT_QUEUE)
         return bool(error.args[0].retriable() or code in (*moving, *silent))

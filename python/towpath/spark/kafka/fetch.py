@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from towpath.spark.kafka.client import client_config, import_client, refused, unanswered
-from towpath.spark.kafka.offsets import Range
+from towpath.spark.kafka.offsets import Range, TopicPartition
 
 if TYPE_CHECKING:
     from towpath.spark.kafka.options import KafkaSettings
@@ -26,7 +26,7 @@ _MESSAGES = 10_000  # of a batch, as in Spark's Arrow batches
 _BYTES = 16 << 20  # about, of a batch
 _FIRST = 200  # messages of the first batch, whose size is not known yet
 _SECONDS = 0.1  # a batch is what has arrived by then
-_SHORT_SECONDS = 1.0  # a partition may seem shorter than it is for a moment, after its leader has moved
+_SHORT_SECONDS = 3.0  # a partition may seem short or unknown for a moment, after its leader has moved or restarted
 
 _FIXED = {
     "auto.offset.reset": "error",
@@ -147,16 +147,26 @@ class Fetcher:
 
         Without an answer, those of the range: fetching goes on, and the patience for that ends too.
         """
-        kinds = self._kafka.KafkaError
         place = self._kafka.TopicPartition(*wanted.partition)
         try:
             first, following = self._consumer.get_watermark_offsets(place, 5)
         except self._kafka.KafkaException as error:
-            if error.args[0].code() in (kinds.UNKNOWN_TOPIC_OR_PART, kinds._UNKNOWN_PARTITION, kinds._UNKNOWN_TOPIC):
+            if self._is_gone(wanted.partition):
                 return 0, 0
             self._errors.append(error.args[0])
             return wanted.start, wanted.end
         return first, following
+
+    def _is_gone(self, partition: TopicPartition) -> bool:
+        """Whether the brokers say so. A partition without a leader is still there."""
+        kinds = self._kafka.KafkaError
+        try:
+            found = self._consumer.list_topics(partition.topic, timeout=5).topics[partition.topic]
+        except self._kafka.KafkaException:
+            return False
+        if found.error is not None:
+            return bool(found.error.code() in (kinds.UNKNOWN_TOPIC_OR_PART, kinds._UNKNOWN_TOPIC))
+        return bool(found.partitions) and partition.number not in found.partitions
 
     def _check_patience(self, silent: float) -> None:
         if silent > self._settings.poll_seconds:
