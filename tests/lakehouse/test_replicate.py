@@ -226,6 +226,27 @@ def test_a_real_capture_as_a_batch_is_the_sources_tables(spark, tmp_path, format
         assert sorted(found, key=lambda row: row[key]) == sorted(rows, key=lambda row: row[key])
 
 
+@pytest.mark.parametrize("given", [None, "7"])
+def test_the_list_of_a_tables_files_is_read_in_few_tasks(spark, tmp_path, given):
+    """Delta takes 50 tasks by default, after each commit of each table. What the user has set stays."""
+    name, session, context = "spark.databricks.delta.snapshotPartitions", spark.newSession(), spark.sparkContext
+    session.conf.set(name, given) if given else session.conf.unset(name)
+    group = f"few-tasks-{given}"
+    context.setJobGroup(group, "")
+    for number, kind in enumerate(["INSERT", "DELETE"]):
+        message = canal(kind, "a", {"id": "1"}, {"id": "int"}, es=1_700_000_000_000 + number * 1000)
+        frame = kafka_frame(session, [(f"t{number}", 0, message)])
+        towpath.spark.replicate(frame, f"{tmp_path}/lake/{{table}}", "canal-json", status=f"{tmp_path}/status")
+    context.setLocalProperty("spark.jobGroup.id", None)
+    assert session.conf.get(name, None) == given
+    tracker = context.statusTracker()
+    stages = [stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds]
+    tasks = [info.numTasks for stage in stages if (info := tracker.getStageInfo(stage))]
+    assert len(tasks) > 10
+    assert max(tasks) == int(given or 4)
+    assert read(spark, tmp_path / "lake" / "a") == []
+
+
 def test_small_tables_are_joined_without_broadcasts(spark, tmp_path):
     """A hashed relation takes a page of memory, until the JVM collects garbage: those of hundreds of tables fill it."""
     memory = spark._jvm.org.apache.spark.SparkEnv.get().memoryManager()

@@ -19,7 +19,15 @@ from towpath.spark.lakehouse.declarations import Declaration, declared_columns, 
 from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
 from towpath.spark.lakehouse.follow import KEY, Follower
 from towpath.spark.lakehouse.history import append_changes, append_keyless, append_truncate
-from towpath.spark.lakehouse.jobs import KINDS, MARKING, REWRITING, SMALL, session_settings, settings_for
+from towpath.spark.lakehouse.jobs import (
+    KINDS,
+    MARKING,
+    REWRITING,
+    SMALL,
+    batch_settings,
+    session_settings,
+    settings_for,
+)
 from towpath.spark.lakehouse.merge import Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table
 from towpath.spark.lakehouse.order import Kinds
@@ -91,9 +99,11 @@ class Replicator:
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of events."""
+        spark = batch.sparkSession
         events = batch.persist()
         try:
-            self._apply(events, batch_id)
+            with session_settings(spark, batch_settings(spark)):
+                self._apply(events, batch_id)
         finally:
             events.unpersist()
 

@@ -14,6 +14,8 @@ SMALL, REWRITING, MARKING = "small", "rewriting", "marking"
 
 KINDS = (SMALL, REWRITING, MARKING)
 
+_SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
+
 # What is merged has been computed already, and is the same each time it is read.
 _MARK = {"spark.databricks.delta.merge.materializeSource": "none"}
 _REWRITE = {**_MARK, "spark.databricks.delta.merge.deletionVectors.persistent": "false"}
@@ -28,12 +30,22 @@ _SETTINGS = {
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.adaptive.enabled": "false",
+        _SNAPSHOT_PARTITIONS: "1",
     },
     REWRITING: _REWRITE,
     MARKING: _MARK,
 }
 
 _ENOUGH_CLASSES = 500
+
+
+def batch_settings(spark: SparkSession) -> Mapping[str, str]:
+    """The settings for a whole batch.
+
+    Delta reads the list of a table's files after each commit, by default in 50 tasks, which suits a million files. With
+    many tables these tasks are most of the tasks of a batch. What the user has set stays.
+    """
+    return {} if spark.conf.get(_SNAPSHOT_PARTITIONS, None) else {_SNAPSHOT_PARTITIONS: "4"}
 
 
 def settings_for(spark: SparkSession, kind: str) -> Mapping[str, str]:

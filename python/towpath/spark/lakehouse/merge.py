@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
-from towpath.spark.lakehouse.jobs import MARKING, session_settings, settings_for
+from towpath.spark.lakehouse.jobs import MARKING, batch_settings, session_settings, settings_for
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.newest import newest_changes
 from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_newer, with_order
@@ -224,16 +224,20 @@ class Applier:
         changes = structured(batch)
         if not has_offsets(batch):
             _check_order(changes, self._target)
+        spark = batch.sparkSession
+        with session_settings(spark, batch_settings(spark)):
+            self._apply_batch(spark, changes, batch_id)
+
+    def _apply_batch(self, spark: SparkSession, changes: DataFrame, batch_id: int) -> None:
         changes = changes.persist()
         try:
             keys = self._keys or _declared_keys(changes, self._target)
-            with session_settings(batch.sparkSession, settings_for(batch.sparkSession, MARKING)):
+            with session_settings(spark, settings_for(spark, MARKING)):
                 self.last = self.apply(changes, keys, Hints(), batch_id)
         finally:
             changes.unpersist()
         if self._status:
-            status = TableStatus.of(None, self._target, self._target, self.last)
-            write_status(batch.sparkSession, self._status, [status], batch_id)
+            write_status(spark, self._status, [TableStatus.of(None, self._target, self._target, self.last)], batch_id)
 
     def apply(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         """Apply a frame of changes."""
