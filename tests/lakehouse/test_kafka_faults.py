@@ -168,6 +168,42 @@ def test_a_leader_that_dies_while_a_task_reads(two_brokers, topic):
     assert first.leaders(topic) == [first.node]
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("fail_on_data_loss", [True, False])
+def test_brokers_that_die_at_random(spark, two_brokers, topic, tmp_path, fail_on_data_loss):
+    """For three minutes. One topic is replicated, each partition of the other one has a single broker."""
+    first, second = two_brokers
+    alone = f"{topic}-alone"
+    first.create_replicated_topic(topic, [[first.node, second.node], [second.node, first.node]])
+    first.create_replicated_topic(alone, [[second.node], [first.node]])
+    settings = {"subscribe": f"{topic},{alone}", "startingOffsets": "earliest", "maxOffsetsPerTrigger": 200}
+    settings |= {"failOnDataLoss": str(fail_on_data_loss).lower(), **of_both(two_brokers)}
+    random_numbers, deadline = random.Random(fail_on_data_loss), time.monotonic() + 180
+    sent = deaths = 0
+
+    def produce(count):
+        nonlocal sent
+        for name in (topic, alone):
+            first.produce(name, numbered(count, 2, sent))
+            sent += count
+
+    produce(1000)
+    query = started(source(spark, first, "towpath", True, **settings), tmp_path, **EVERY)
+    while time.monotonic() < deadline:
+        time.sleep(random_numbers.uniform(0, 4))
+        broker = random_numbers.choice([first, second, second])
+        random_numbers.choice([broker.kill, broker.halt])()
+        deaths += 1
+        time.sleep(random_numbers.choice([0, 1, 5, 12]))
+        broker.start()
+        produce(150)
+        assert query.isActive, query.exception()
+    query.processAllAvailable()
+    query.stop()
+    print(f"{sent} messages, {deaths} deaths of a broker")
+    assert numbers(table(spark, tmp_path)) == list(range(sent))
+
+
 COUNT = 4000
 
 
