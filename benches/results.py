@@ -50,7 +50,9 @@ NOTES = """\
   orders by offset, and keeps neither deleted keys nor what it cannot decode. The tables of both were equal afterwards. hot is
   200,000 changes of 50,000 keys in four batches, million a million of 200,000; of 20 tables each has 20 changes in each of
   two batches, of 8, 100 and 500 tables ten. Each way ran twice, the second time in the reverse order; million, 100 and 500
-  tables once, the recipe in a JVM that towpath had warmed up.
+  tables once, the recipe in a JVM that towpath had warmed up. 8 topics have `kafka.fetch.max.wait.ms` = `20`, as `docs/cluster.md`
+  says for topics with many partitions: by default Kafka delays the answer for each partition by up to 500 ms, and the 8 topics took 33.3 s
+  (31.6-35.0), the recipe 39.3.
 """
 LIMITS = """\
 The rows above that are "not yet" at `must`, and what holds them back. The profile is callgrind's, of `wide` on both images.
@@ -91,14 +93,17 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
   0.3 to 0.6 s for the target and as much for the tombstones, so larger batches cost less. What helped: a batch needs about 130 generated classes,
   and Spark keeps 100, so it compiled each of them in each batch; expressions are interpreted now where the cache is small (24 s of CPU in place
   of 37 for a batch of 200,000). What did not: deletion vectors, other numbers of tasks, no compiled code at all, aggregation without sorting,
-  and joining with the tombstones without computing the newest changes before.
-- **replicate, 8 topics of 64 partitions**: 1.25 times the CPU time of 8 tables in one partition. The rest of the wall time is waiting: Spark's
-  Kafka source has a consumer for each partition that has messages, and each waits for its first answer. The recipe pays for that too. With
-  `kafka.fetch.max.wait.ms` = `20` a batch takes 1.1 times as long (another series: about 11 s and 10 s).
+  joining with the tombstones without computing the newest changes before, and holding the events uncompressed, as rows or in memory only
+  (46 to 49 s of CPU for the shape, 47 without).
+- **replicate, 500 tables**: the first batch, which creates them, takes 189 s (the recipe's 359 s), the second 423 s (306 s): a merge with the join
+  before it costs more than a merge. With the default heap of 1 GB towpath ended with an `OutOfMemoryError`: Delta keeps 0.6 MB for each table, and a
+  broadcast took 8 MB of the heap until the next garbage collection. Small tables are joined without broadcasts since then (343 MB in use after
+  100 tables before, 219 MB now). towpath's batches passed with 1 GB after that, but the recipe's, in the same JVM, did not; so the bench has 4 GB.
 - **Kafka, other numbers of partitions**: 200,000 messages in one partition with lz4 take 1.0 s of CPU on the workers, 2.4 s with the tuned
-  `from_json` (2.3 times less; 1.8 times less wall time). In 16 partitions with zstd they take 2.4 s and 3.4 s (1.4 times), and
-  1.5 s of wall time in place of 6.0 (4 times), as Spark's source waits for each partition. On Spark 4.0 with Python 3.11 the first task of each
-  worker costs 0.15 s, and each later one 0.01 to 0.02 s; fetching and decoding 16 partitions outside of Spark costs as much as one.
+  `from_json` (2.3 times less; 1.8 times less wall time). In 16 partitions with zstd they take 3.3 s and 5.8 s (1.75 times less),
+  and 2.1 s of wall time in place of 7.2 (3.5 times), as Spark's source waits for each partition. Before modules were excluded from the garbage
+  collection after each task it was 1.4 times less, and in 64 partitions 1.1 times (4.5 s and 5.0 s; wall 3.5 s and 19 s): 26 to 30 ms of Python for
+  each task, 6 ms now. On Spark 4.0 with Python 3.11 the first task of each worker costs 0.15 s more.
 - **Scaling**: the first messages of each call are read by both readers, as their template is made; the largest messages
   are few, so that this shows in their instructions.
 """
