@@ -74,7 +74,7 @@ fuzz: ## Fuzz every target for SECONDS_EACH=120 seconds, and try CASES=20000 of 
 	PROPTEST_CASES=$$(($(CASES) / 50)) cargo test --locked --release --test differential
 	SECONDS_EACH=$(SECONDS_EACH) tests/fuzz/run.sh $(TARGETS)
 
-soak: jars develop ## Bulk captures through Kafka into Delta while drivers are killed; needs the captures
+soak: jars develop ## Bulk captures through Kafka into Delta while drivers and brokers are killed; needs the captures
 	$(IN_VENV) pytest tests/lakehouse -m soak -s
 
 matrix: wheel ## The Spark tests on the newest Spark 3.5 and the newest Spark 4
