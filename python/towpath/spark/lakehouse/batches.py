@@ -31,11 +31,12 @@ from towpath.spark.lakehouse.jobs import (
 from towpath.spark.lakehouse.merge import Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table
 from towpath.spark.lakehouse.order import Kinds
-from towpath.spark.lakehouse.ordered_statements import Place, read_ddl, sliced
+from towpath.spark.lakehouse.ordered_statements import Place, Statement, read_ddl, sliced, without_databases
 from towpath.spark.lakehouse.parallel import in_parallel
 from towpath.spark.lakehouse.rows import Applied
 from towpath.spark.lakehouse.sql import expressions
-from towpath.spark.lakehouse.status import QUARANTINED, TableStatus, write_status
+from towpath.spark.lakehouse.statements import DropDatabase
+from towpath.spark.lakehouse.status import QUARANTINED, TableStatus, read_tables, write_status
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append_once,
@@ -94,6 +95,8 @@ class Replicator:
     """By target: they know the targets of earlier batches."""
     stored_keys: dict[str, list[str] | None] = field(default_factory=dict)
     """The key of each target, as its properties say it."""
+    sources: set[tuple[str, str]] = field(default_factory=set)
+    """The tables that this process has applied."""
     declarations: dict[int, Declaration] = field(default_factory=dict)
     """By hash: what the messages of this and of earlier batches declare."""
 
@@ -127,12 +130,13 @@ class Replicator:
         """Apply all tables. Those that statements change get what is older than a statement, then the statement."""
         tables = _tables(found, self.declarations)
         statements = read_ddl(events) if any(row["kind"] == DDL for row in found) else []
-        statements = [statement for statement in statements if statement.actions]
+        statements = self._with_tables(events.sparkSession, statements, [one.key for one in tables])
         changed = {name for one in statements for name in one.tables}
         results = self._side_by_side(events, [one for one in tables if one.key not in changed], batch_id)
         if not statements:
             return results
-        rest = sliced(events.filter(_any_of([one for one in tables if one.key in changed])), statements)
+        affected = [one for one in tables if one.key in changed]
+        rest = sliced(events.filter(_any_of(affected)), statements, {one.key for one in affected})
         found = _summary(rest, "slice")
         followers = self._followers(events.sparkSession)
         followed = dict.fromkeys(changed, 0)
@@ -142,6 +146,15 @@ class Replicator:
             results += [_Result(status=status) for one in followers for status in one.follow(statement)]
             followed.update({name: number + 1 for name, number in reached.items()})
         return results + self._apply_slices(rest, found, followed, batch_id)
+
+    def _with_tables(
+        self, spark: SparkSession, statements: list[Statement], tables: Iterable[tuple[str, str]]
+    ) -> list[Statement]:
+        """The statements that do something, with the tables of a database that is dropped."""
+        if any(isinstance(action, DropDatabase) for one in statements for action in one.actions):
+            known = {*tables, *self.sources, *(read_tables(spark, self.status) if self.status else ())}
+            statements = [without_databases(one, known) for one in statements]
+        return [statement for statement in statements if statement.actions]
 
     def _learn_declarations(self, events: DataFrame, found: Iterable[Row]) -> None:
         """Read the declarations that earlier batches did not have."""
@@ -176,13 +189,12 @@ class Replicator:
             self._applier(target).forget_schemas()
             self.stored_keys.pop(target, None)
 
-        def truncate(target: str, place: Place) -> None:
+        def truncate(target: str, place: Place) -> int:
             keys = self._stored_key(spark, target)
             if keys == []:
-                append_truncate(spark, target, place)
-                return
+                return append_truncate(spark, target, place)
             order = spark.range(1).select(expressions(spark)(place.literal()).alias("order"))
-            self._applier(target).truncate(order, keys or [])
+            return self._applier(target).truncate(order, keys or [])
 
         def history_of(database: str, table: str) -> str | None:
             target = self.targets(database, table)
@@ -254,6 +266,7 @@ class Replicator:
             target = self.targets(table.database, table.name, table.topic)
             if target is None:
                 return _Result()
+            self.sources.add(table.key)
             applied = self._apply_table(batch, table, target)
             return _Result(status=TableStatus.of(table.database, table.name, target, applied))
         except Exception as error:  # whatever it is, it must not stop the other tables

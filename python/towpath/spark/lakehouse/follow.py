@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.declarations import storable
-from towpath.spark.lakehouse.order import is_newer
+from towpath.spark.lakehouse.order import is_before, is_newer
 from towpath.spark.lakehouse.ordered_statements import Place, Statement
-from towpath.spark.lakehouse.sql import column, merge, sql
+from towpath.spark.lakehouse.sql import column, expressions, merge, sql, table
 from towpath.spark.lakehouse.statements import (
     AddColumn,
     ChangeColumn,
@@ -28,7 +28,7 @@ from towpath.spark.lakehouse.statements import (
     TruncateTable,
 )
 from towpath.spark.lakehouse.statements import Column as SourceColumn
-from towpath.spark.lakehouse.status import STALE, TableStatus
+from towpath.spark.lakehouse.status import STALE, TableStatus, unordered
 from towpath.spark.lakehouse.tables import (
     create_or_evolve,
     order_column,
@@ -50,8 +50,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("towpath.spark")
 
 _LAST, _DROPPED_COLUMNS, _DROPPED, KEY = "towpath.ddl", "towpath.dropped_columns", "towpath.dropped", "towpath.key"
-"""Properties of a target: the place of the last statement that was followed, columns that the source dropped, whether
-the source's table is dropped, and the key."""
+"""Properties of a target: the place of the last statement of each partition that was followed, columns that the source
+dropped, the place of the statement that dropped the source's table, and the key."""
+
+_NOT, _FORMER = "false", "true"
+"""Values of `_DROPPED` besides a place: the table is not dropped; it is, as former versions said it."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ class Follower:
     Args:
         spark: The session.
         target: The target of a table; None if it is not replicated.
-        truncate: Deletes the rows of a target that are older than a place, and remembers it.
+        truncate: Deletes the rows of a target that are older than a place, and remembers it. Returns how many stay,
+            although they may be older.
         changed: Called with a target whose columns or rows were changed.
         follows: Whether targets may be changed.
         rules: The rules for the columns of a table.
@@ -70,7 +74,7 @@ class Follower:
 
     spark: SparkSession
     target: Callable[[str, str], str | None]
-    truncate: Callable[[str, Place], None]
+    truncate: Callable[[str, Place], int]
     changed: Callable[[str], None]
     follows: bool
     rules: Callable[[str, str], ColumnRules]
@@ -87,9 +91,15 @@ class Follower:
                 reasons = {name: str(error) for name in statement.tables_of(action)}
             stale += [_stale(name, reason, statement, self) for name, reason in reasons.items()]
         for target in followed:
-            set_properties(self.spark, target, {_LAST: str(statement.place)})
+            self._remember_place(target, statement.place)
             self.changed(target)
         return stale
+
+    def _remember_place(self, target: str, place: Place) -> None:
+        """The statement is not followed again if it is read again."""
+        known = Place.parse_all(table_properties(self.spark, target).get(_LAST))
+        others = [dict(one.fields) for one in known if not one.is_beside(place)]
+        set_properties(self.spark, target, {_LAST: json.dumps([*others, dict(place.fields)])})
 
     def _follow(self, action: Action, statement: Statement, followed: set[str]) -> dict[tuple[str, str], str]:
         """Follow an action, and add the target that it changed. Returns why the targets of tables are stale."""
@@ -112,13 +122,16 @@ class Follower:
         target = self.target(*name)
         if target is None or schema_of(self.spark, target) is None:
             return None
-        last = Place.parse(table_properties(self.spark, target).get(_LAST))
-        return target if place.is_newer(last) else None
+        return None if self._has_followed(target, place) else target
+
+    def _has_followed(self, target: str, place: Place) -> bool:
+        known = Place.parse_all(table_properties(self.spark, target).get(_LAST))
+        return any(place.repeats(one) for one in known)
 
     def _change(self, action: Action, target: str, statement: Statement) -> str | None:
         """Change a target. Returns why it is stale."""
         if isinstance(action, DropTable | DropColumn):
-            self._remember(action, target)
+            self._remember(action, target, statement.place)
             return None
         changes: Mapping[type, Callable[..., str | None]] = {
             AddColumn: self._add_column,
@@ -131,10 +144,10 @@ class Follower:
         change = changes.get(type(action))
         return change(action, target, statement.place) if change else None
 
-    def _remember(self, action: DropTable | DropColumn, target: str) -> None:
+    def _remember(self, action: DropTable | DropColumn, target: str, place: Place) -> None:
         """What the source drops is kept, until it creates it again."""
         if isinstance(action, DropTable):
-            set_properties(self.spark, target, {_DROPPED: "true"})
+            set_properties(self.spark, target, {_DROPPED: str(place)})
             return
         dropped = json.loads(table_properties(self.spark, target).get(_DROPPED_COLUMNS, "[]"))
         if action.name not in dropped:
@@ -213,21 +226,40 @@ class Follower:
         return self._modify_column(ModifyColumn(action.table, action.column), target, place)
 
     def _create_table(self, action: CreateTable, target: str, place: Place) -> str | None:
-        """A table that is created has no rows."""
-        was_dropped = table_properties(self.spark, target).get(_DROPPED) == "true"
-        if action.if_not_exists and not was_dropped:
-            return None
+        """A table that was dropped has no rows when it is created again.
+
+        A table that was not dropped has none either: then the rows of its target came with the statement, in other
+        partitions. They are deleted by the drop's place, since no row is between the drop and the creation.
+        """
+        dropped = table_properties(self.spark, target).get(_DROPPED, _NOT)
+        if dropped == _NOT:
+            return None if action.if_not_exists else self._created_twice(target, place)
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
-        self.truncate(target, place)
-        set_properties(self.spark, target, {_DROPPED: "false"})
+        reason = self._truncate(target, place if dropped == _FORMER else Place.parse(dropped) or place)
+        set_properties(self.spark, target, {_DROPPED: _NOT})
+        return reason
+
+    def _created_twice(self, target: str, place: Place) -> str | None:
+        """Why a target is stale whose table was created, although it had rows before."""
+        schema = schema_of(self.spark, target)
+        order = order_column(schema) if schema is not None else None
+        if order is None:
+            return None
+        before = expressions(self.spark)(is_before(column(order), place.literal()))
+        if self.spark.read.table(table(target)).filter(before).limit(1).count():
+            return "the table was created, but has older rows: that it was dropped was not read"
         return None
+
+    def _truncate(self, target: str, place: Place) -> str | None:
+        """Delete what is older than a place. Returns why the target is stale."""
+        kept = self.truncate(target, place)
+        return unordered(kept) if kept else None
 
     def _truncate_table(self, action: TruncateTable, target: str, place: Place) -> str | None:
         if not self.follows:
             return "ddl_policy is ignore: the table was truncated"
-        self.truncate(target, place)
-        return None
+        return self._truncate(target, place)
 
     def _rename_tables(self, action: RenameTable, statement: Statement) -> dict[tuple[str, str], str]:
         """Each table gets the rows of the one that has its name now, as gh-ost's and pt-osc's copies do."""
@@ -248,14 +280,14 @@ class Follower:
             return None
         if source is None or schema_of(self.spark, source) is None:
             return f"renamed from {'.'.join(old)}, which has no target"
-        existing = schema_of(self.spark, target)
-        of_target = table_properties(self.spark, target) if existing is not None else {}
-        if not place.is_newer(Place.parse(of_target.get(_LAST))):
+        if schema_of(self.spark, target) is not None and self._has_followed(target, place):
             return None
         if not self.follows:
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
         kept = settings_of(self.spark, source, target)
-        replace_with(self.spark, target, source, {**kept, _LAST: str(place)})
+        replace_with(self.spark, target, source, {**kept, _DROPPED: _NOT, _LAST: json.dumps([dict(place.fields)])})
+        # The old name has no table now: one that is created under it has none of these rows.
+        set_properties(self.spark, source, {_DROPPED: str(place)})
         self.changed(target)
         return None
 

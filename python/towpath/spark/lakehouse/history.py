@@ -81,15 +81,16 @@ def append_keyless(
     return applied
 
 
-def append_truncate(spark: SparkSession, target: str, place: Place) -> None:
-    """Append a truncate that a DDL statement implies. The history exists."""
+def append_truncate(spark: SparkSession, target: str, place: Place) -> int:
+    """Append a truncate that a DDL statement implies. The history exists. Returns 0: no row of a history is deleted."""
     names = _Names.of(schema_of(spark, target))
     if names is None:
-        return
+        return 0
     order = place.literal()
     row = {"_op": Sql("'truncate'"), "_event_time": sql("{order}.event_time", order=order)}
     values = [sql("{value} AS {name}", value=value, name=column(names.own[name])) for name, value in row.items()]
     append(spark, target, spark.range(1).selectExpr(*values, sql("{o} AS {n}", o=order, n=column(names.order))))
+    return 0
 
 
 def versions(

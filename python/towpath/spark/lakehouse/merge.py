@@ -19,7 +19,7 @@ from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
 from towpath.spark.lakehouse.jobs import MARKING, batch_settings, session_settings, settings_for
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.newest import newest_changes
-from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_newer, with_order
+from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_before, is_newer, is_ordered, with_order
 from towpath.spark.lakehouse.parallel import in_parallel
 from towpath.spark.lakehouse.retries import is_being_created, is_lost, with_retries
 from towpath.spark.lakehouse.rows import (
@@ -33,7 +33,7 @@ from towpath.spark.lakehouse.rows import (
     tombstone_key,
     with_outcome,
 )
-from towpath.spark.lakehouse.sql import Sql, column, comma_separated, execute, merge, sql, string, table
+from towpath.spark.lakehouse.sql import Sql, column, comma_separated, execute, expressions, merge, sql, string, table
 from towpath.spark.lakehouse.status import TableStatus, write_status
 from towpath.spark.lakehouse.tables import (
     TableSettings,
@@ -275,10 +275,11 @@ class Applier:
         self._check_columns(ordered, keys)
         with ExitStack() as held:
             staged, counted = self._staged(ordered, keys, hints, held)
-            if counted.counts.get(TRUNCATE):
-                self._truncate(staged.filter("outcome = 'truncate'"), ordered, keys)
+            if truncates := counted.counts.get(TRUNCATE):
+                unordered = self._truncate(staged.filter("outcome = 'truncate'"), ordered, keys)
                 staged, after = self._staged(ordered, keys, hints, held)
-                counted = replace(after, counts={**after.counts, TRUNCATE: counted.counts[TRUNCATE]})
+                counts = {**after.counts, TRUNCATE: truncates}
+                counted = replace(after, counts=counts, unordered=after.unordered + unordered)
             self._write(staged, keys, counted.counts, hints.kinds)
         self._maintain(changes.sparkSession, batch_id)
         return replace(counted, seconds=time.monotonic() - began)
@@ -387,27 +388,41 @@ class Applier:
         self._schemas.clear()
         create_or_evolve(spark, name, StructType(fields), settings=settings)
 
-    def _truncate(self, truncates: DataFrame, changes: DataFrame, keys: list[str]) -> None:
-        """Delete the rows older than truncates, which have order values, and write tombstones for all keys."""
+    def _truncate(self, truncates: DataFrame, changes: DataFrame, keys: list[str]) -> int:
+        """As `truncate`, after the target was created or made to fit."""
         self._prepare_target(changes)
-        self.truncate(truncates, keys)
+        return self.truncate(truncates, keys)
 
-    def truncate(self, truncates: DataFrame, keys: list[str]) -> None:
-        """The same for a target that exists."""
+    def truncate(self, truncates: DataFrame, keys: list[str]) -> int:
+        """Delete the rows of a target that are older than truncates, which have order values, and write tombstones.
+
+        Returns:
+            The number of rows that stay, although they may be older.
+        """
         spark = truncates.sparkSession
         schema = self.schema(spark)
         order = order_column(schema) if schema is not None else None
         if schema is None or order is None:
-            return
-        self._prepare_tombstones(spark, schema, keys)
-        nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
-        append(spark, self._tombstones, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
+            return 0
+        self.remember_truncates(truncates, schema, keys)
         # One row, since a row of the target may be older than several truncates.
-        with temporary_view(truncates.selectExpr("collect_list(`order`) AS truncates")) as view:
-            older = is_newer(Sql("x"), column("t", order))
-            condition = sql("exists(s.truncates, x -> {t} IS NULL OR {older})", t=column("t", order), older=older)
+        truncates = truncates.selectExpr("collect_list(`order`) AS truncates")
+        of_row = column("t", order)
+        with temporary_view(truncates) as view:
+            older = sql("{t} IS NULL OR {before}", t=of_row, before=is_before(of_row, Sql("x")))
+            condition = sql("exists(s.truncates, x -> {older})", older=older)
             times = Sql("array_max(transform(s.truncates, x -> x.event_time))")
             merge(spark, self._target, view, condition, self._when_deleted(Sql("true"), times))
+        rows = spark.read.table(table(self._target)).alias("t").crossJoin(truncates)
+        unordered = sql("exists(truncates, x -> NOT {ordered})", ordered=is_ordered(Sql("x"), of_row))
+        return rows.filter(expressions(spark)(unordered)).count()
+
+    def remember_truncates(self, truncates: DataFrame, columns: StructType, keys: list[str]) -> None:
+        """Write tombstones for all keys: rows that are older than truncates, and come later, are not applied."""
+        spark = truncates.sparkSession
+        self._prepare_tombstones(spark, columns, keys)
+        nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
+        append(spark, self._tombstones, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
 
     def _when_deleted(self, condition: Sql, time: Sql, *assignments: Sql) -> Sql:
         """The clause of a MERGE that deletes a row, or marks it as deleted."""
@@ -523,6 +538,7 @@ def _counted(staged: DataFrame) -> tuple[Applied, bool]:
         counts,
         max((row["event_time"] for row in counted if row["event_time"]), default=None),
         "/".join(str(part) for part in last["last"][1:]) if last else None,
+        unordered=sum(row["unordered"] for row in counted if row["outcome"] == ROW),
     )
     return applied, any(row["partial"] for row in counted)
 
@@ -535,6 +551,7 @@ def _statistics() -> list[Column]:
         f.max("event_time").alias("event_time"),
         f.max(f.expr("struct(`order`.timestamp, topic, partition, offset)")).alias("last"),
         f.max(f.expr("op = 'update' AND coalesce(size(missing), 0) > 0")).alias("partial"),
+        f.count_if("unordered").alias("unordered"),
     ]
 
 

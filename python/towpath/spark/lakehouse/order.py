@@ -145,6 +145,42 @@ def _made_anew(one: Sql, other: Sql) -> Sql:
     )
 
 
+def is_ordered(statement: Sql, change: Sql) -> Sql:
+    """True if it is known which of a statement and a change came first in the source.
+
+    It is not known of two that are in different partitions at the same time, if neither a commit time nor a place in a
+    binlog nor canal's batch says more. Nor is it known of a change that has a later event time than a statement of a
+    later batch: the statement may have waited for the change's transaction, or have been sent again.
+    """
+    return sql(f"(CASE {' '.join(_ORDERED)} END)", one=statement, other=change)
+
+
+def is_before(change: Sql, statement: Sql) -> Sql:
+    """True if a change is known to be older than a statement."""
+    return sql("({ordered} AND {newer})", ordered=is_ordered(statement, change), newer=is_newer(statement, change))
+
+
+def is_certain(one: Sql, other: Sql) -> Sql:
+    """True if the order of two order values does not depend on times: they are in one log, one partition, or TiDB."""
+    return sql(f"coalesce({_CERTAIN}, false)", one=one, other=other)
+
+
+_ONE_PARTITION = "{one}.topic = {other}.topic AND {one}.partition = {other}.partition"
+_CERTAIN = (
+    "{one}.commit_ts IS NOT NULL AND {other}.commit_ts IS NOT NULL OR {one}.log = {other}.log "
+    f"OR NOT coalesce({{one}}.log <> {{other}}.log, false) AND {_ONE_PARTITION}"
+)
+_ORDERED = (
+    f"WHEN coalesce({_CERTAIN}, false) THEN true",
+    "WHEN {one}.event_time IS NULL OR {other}.event_time IS NULL THEN false",
+    "WHEN {one}.event_time > {other}.event_time THEN true",
+    "WHEN {one}.event_time < {other}.event_time THEN NOT coalesce({one}.produced_time > {other}.produced_time "
+    "OR {one}.produced_time <=> {other}.produced_time AND {one}.batch > {other}.batch, false)",
+    "ELSE coalesce({one}.produced_time <> {other}.produced_time, false) "
+    "OR {one}.produced_time <=> {other}.produced_time AND coalesce({one}.batch <> {other}.batch, false)",
+)
+
+
 def not_before(order: Sql, *others: Sql) -> Sql:
     """An order value with the latest event time of it and others, which may be null."""
     times = comma_separated(sql("{value}.event_time", value=value) for value in (order, *others))

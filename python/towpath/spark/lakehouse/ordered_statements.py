@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cmp_to_key
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.envelopes import DDL
-from towpath.spark.lakehouse.order import ORDER_FIELDS, is_newer, with_order
+from towpath.spark.lakehouse.order import ORDER_FIELDS, is_before, with_order
 from towpath.spark.lakehouse.sql import Sql, comma_separated, expressions, sql, string
 from towpath.spark.lakehouse.statements import (
     Action,
     DropDatabase,
+    DropTable,
     NotFollowed,
     RenameTable,
     TableName,
@@ -36,6 +37,23 @@ class Place:
     def parse(cls, text: str | None) -> Place | None:
         """From the text of a table's property."""
         return cls(json.loads(text)) if text else None
+
+    @classmethod
+    def parse_all(cls, text: str | None) -> list[Place]:
+        """From the text of a table's property with one or several places."""
+        found = json.loads(text) if text else []
+        return [cls(fields) for fields in (found if isinstance(found, list) else [found])]
+
+    def repeats(self, other: Place) -> bool:
+        """Whether a statement here is not newer than one that is known, by more than their times."""
+        one, two = self.fields, other.fields
+        in_tidb = None not in (one["commit_ts"], two["commit_ts"])
+        in_log = one["log"] is not None and one["log"] == two["log"]
+        return (in_tidb or in_log or self.is_beside(other)) and not self.is_newer(other)
+
+    def is_beside(self, other: Place) -> bool:
+        """Whether both are in one partition, or nothing says in which they are."""
+        return _partition(self.fields) == _partition(other.fields)
 
     def __str__(self) -> str:
         return json.dumps(dict(self.fields))
@@ -142,29 +160,52 @@ def _names_of(action: Action) -> list[TableName]:
     return [] if isinstance(action, DropDatabase) else [action.table]
 
 
+def without_databases(statement: Statement, tables: Collection[tuple[str, str]]) -> Statement:
+    """The statement with DROP TABLE of these tables in place of DROP DATABASE, which names no table."""
+    actions: list[Action] = []
+    for action in statement.actions:
+        if isinstance(action, DropDatabase):
+            of_database = (name for name in sorted(tables) if name[0] == action.database)
+            actions += [DropTable(TableName(*name)) for name in of_database]
+        else:
+            actions.append(action)
+    return replace(statement, actions=tuple(actions))
+
+
 def with_event_order(events: DataFrame) -> DataFrame:
     """The events with the order value of their first change."""
     return with_order(events.withColumn("step", events["row"].cast("bigint") * 2))
 
 
-def sliced(events: DataFrame, statements: Sequence[Statement]) -> DataFrame:
-    """Add the column `slice`: how many of the statements about its table an event is newer than."""
-    places = comma_separated(
-        sql(
-            "struct({database} AS d, {table} AS t, {place} AS p)",
-            database=string(database),
-            table=string(table),
-            place=statement.place.literal(),
-        )
-        for statement in statements
-        for database, table in statement.tables
+def sliced(events: DataFrame, statements: Sequence[Statement], tables: Collection[tuple[str, str]]) -> DataFrame:
+    """Add the column `slice`: after how many of the statements about its table an event is applied.
+
+    It is applied after a statement unless it is known to be older.
+
+    Args:
+        events: The events.
+        statements: The statements in their order.
+        tables: The tables that the events are of.
+    """
+    slices: dict[tuple[str, str], int] = {}
+    places = []
+    for statement in statements:
+        for name in sorted(statement.tables & set(tables)):
+            slices[name] = slices.get(name, 0) + 1
+            places.append(_slice(name, slices[name], statement.place))
+    last = sql(
+        "coalesce(array_max(transform(array({places}), s -> "
+        "IF(s.d = coalesce(database, '') AND s.t = `table` AND NOT {before}, s.n, 0))), 0)",
+        places=comma_separated(places),
+        before=is_before(Sql("`order`"), Sql("s.p")),
     )
-    older = sql(
-        "size(filter(array({places}), s -> s.d = coalesce(database, '') AND s.t = `table` AND {newer}))",
-        places=places,
-        newer=is_newer(Sql("`order`"), Sql("s.p")),
-    )
-    return with_event_order(events).withColumn("slice", expressions(events.sparkSession)(older))
+    return with_event_order(events).withColumn("slice", expressions(events.sparkSession)(last))
+
+
+def _slice(name: tuple[str, str], number: int, place: Place) -> Sql:
+    database, table = map(string, name)
+    template = "struct({database} AS d, {table} AS t, {number} AS n, {place} AS p)"
+    return sql(template, database=database, table=table, number=Sql(str(number)), place=place.literal())
 
 
 def read_ddl(events: DataFrame) -> list[Statement]:
@@ -188,9 +229,31 @@ def read_ddl(events: DataFrame) -> list[Statement]:
         )
         for row in rows
     ]
-    by_arrival = sorted(statements, key=lambda one: _sortable(one.place.fields, "timestamp", "offset", "step"))
-    return sorted(by_arrival, key=cmp_to_key(_compared))
+    return in_order(statements)
 
 
-def _compared(one: Statement, other: Statement) -> int:
-    return 1 if one.place.is_newer(other.place) else -1
+def in_order(statements: Iterable[Statement]) -> list[Statement]:
+    """Statements in an order that depends on their places only.
+
+    Those of a partition stay in the order of their offsets. Between partitions the next one is that with the least
+    commit time, place in the binlog or time, whichever all statements have.
+    """
+    partitions: dict[Any, list[Statement]] = {}
+    for one in sorted(statements, key=lambda one: _sortable(one.place.fields, "offset", "step")):
+        partitions.setdefault(_partition(one.place.fields), []).append(one)
+    rank = _ranked([one.place for of_partition in partitions.values() for one in of_partition])
+    waiting = [deque(of_partition) for of_partition in partitions.values()]
+    ordered = []
+    while waiting := [queue for queue in waiting if queue]:
+        ordered.append(min(waiting, key=lambda queue: rank(queue[0].place)).popleft())
+    return ordered
+
+
+def _ranked(places: Sequence[Place]) -> Callable[[Place], Any]:
+    """A total order of places: their fields, those first that decide if all places have them."""
+    first: tuple[str, ...] = ()
+    if all(place.fields["commit_ts"] is not None for place in places):
+        first = ("commit_ts",)
+    elif len({place.fields["log"] for place in places} | {None}) == 2 and all(place.fields["log"] for place in places):
+        first = ("file", "at")
+    return lambda place: _sortable(place.fields, *first, *ORDER_FIELDS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from towpath.spark.lakehouse.order import Kinds, is_newer, key_columns, newest_order, not_before
+from towpath.spark.lakehouse.order import Kinds, is_before, is_newer, is_ordered, key_columns, newest_order, not_before
 from towpath.spark.lakehouse.sql import Sql, any_of, column, expressions, sql, string
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class Applied:
     """The last event time."""
     place: str | None = None
     """The last place: topic, partition and offset."""
+    unordered: int = 0
+    """Rows of the target that may be older or newer than a truncate."""
     seconds: float = 0.0
 
 
@@ -56,7 +58,7 @@ def with_outcome(
     tombstones: DataFrame | None,
     kinds: Kinds,
 ) -> DataFrame:
-    """Add the column `outcome`.
+    """Add the columns `outcome` and `unordered`: whether a row may be older or newer than a truncate.
 
     Args:
         newest: The newest change of each key.
@@ -79,10 +81,12 @@ def with_outcome(
         f"WHEN partial AND inherits AND NOT coalesce({is_live}, false) THEN 'unknown'",
     ]
     outcome = expr(f"CASE {' '.join(conditions)} ELSE 'row' END")
-    return found.withColumns({"outcome": outcome, "order": expr(latest)}).drop(*_HELP)
+    unordered = expr(_UNORDERED if tombstones is not None else Sql("false"))
+    return found.withColumns({"outcome": outcome, "unordered": unordered, "order": expr(latest)}).drop(*_HELP)
 
 
 _HELP = ("known", "is_known", "is_deleted", "gone", "truncates")
+_UNORDERED = sql("exists(truncates, x -> NOT {ordered})", ordered=is_ordered(Sql("x"), _ORDER))
 
 
 def _after_row(kinds: Kinds) -> list[str]:
@@ -92,6 +96,7 @@ def _after_row(kinds: Kinds) -> list[str]:
 
 def _after_tombstones(kinds: Kinds, latest: Sql) -> list[str]:
     after_truncate = is_newer(_ORDER, Sql("x"), kinds)
+    before_truncate = is_before(_ORDER, Sql("x"))
     # A delete equal to its tombstone is applied if its row is there: its batch failed before the merge.
     after_delete = sql(
         "NOT {newer} AND NOT (op = 'delete' AND gone <=> {latest} AND is_known)",
@@ -99,8 +104,11 @@ def _after_tombstones(kinds: Kinds, latest: Sql) -> list[str]:
         latest=latest,
     )
     return [
-        sql("WHEN exists(truncates, x -> NOT {newer}) THEN 'old'", newer=after_truncate),
-        "WHEN op = 'truncate' THEN 'truncate'",
+        sql(
+            "WHEN op = 'truncate' THEN IF(exists(truncates, x -> NOT {newer}), 'old', 'truncate')", newer=after_truncate
+        ),
+        # A row whose order is not known stays: a row too many can be seen, a lost one cannot.
+        sql("WHEN exists(truncates, x -> {before}) THEN 'old'", before=before_truncate),
         sql("WHEN {old} THEN 'old'", old=after_delete),
     ]
 

@@ -54,6 +54,8 @@ class TableStatus:
             database,
             table,
             target,
+            state=STALE if applied.unordered else OK,
+            reason=unordered(applied.unordered) if applied.unordered else None,
             applied=counts.get(ROW, 0) + counts.get(DELETE, 0),
             ignored_as_old=counts.get(OLD, 0),
             deleted=counts.get(DELETE, 0),
@@ -62,6 +64,14 @@ class TableStatus:
             last_place=applied.place,
             merge_seconds=applied.seconds,
         )
+
+
+def unordered(rows: int) -> str:
+    """Why a target is stale that keeps rows which a statement may have deleted."""
+    return (
+        f"{rows} rows may be older or newer than the statement that emptied the table: they are in other partitions, "
+        "at the same time"
+    )
 
 
 def by_table(found: Iterable[TableStatus]) -> list[TableStatus]:
@@ -129,6 +139,14 @@ def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus],
             Sql("WHEN MATCHED THEN UPDATE SET " + ", ".join([*state, *counts, *latest, *newest])),
             Sql("WHEN NOT MATCHED THEN INSERT *"),
         )
+
+
+def read_tables(spark: SparkSession, target: str) -> set[tuple[str, str]]:
+    """The database and the name of each table that has a state."""
+    if schema_of(spark, target) is None:
+        return set()
+    rows = spark.read.table(table(target)).select("database", "table").collect()
+    return {(row["database"] or "", row["table"]) for row in rows}
 
 
 def read_stale(spark: SparkSession, target: str) -> list[TableStatus]:
