@@ -12,6 +12,7 @@ from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from towpath.spark.lakehouse.additions import Addition, read_additions, with_additions
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
 from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.spark.lakehouse.columns import ColumnRules
@@ -93,8 +94,8 @@ class Replicator:
     columns: Mapping[str, ColumnRules] = field(default_factory=dict)
     appliers: dict[str, Applier] = field(default_factory=dict)
     """By target: they know the targets of earlier batches."""
-    stored_keys: dict[str, list[str] | None] = field(default_factory=dict)
-    """The key of each target, as its properties say it."""
+    properties: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The properties of each target."""
     sources: set[tuple[str, str]] = field(default_factory=set)
     """The tables that this process has applied."""
     declarations: dict[int, Declaration] = field(default_factory=dict)
@@ -187,7 +188,7 @@ class Replicator:
 
         def changed(target: str) -> None:
             self._applier(target).forget_schemas()
-            self.stored_keys.pop(target, None)
+            self.properties.pop(target, None)
 
         def truncate(target: str, place: Place) -> int:
             keys = self._stored_key(spark, target)
@@ -286,11 +287,12 @@ class Replicator:
         spark = batch.events.sparkSession
         apply = self._applier(target)
         existing = apply.schema(spark)
-        schema = self._schema(existing, table, target)
+        additions = read_additions(self._properties(spark, target)) if existing else []
+        schema = self._schema(existing, table, target, additions)
         if schema is None:
             return Applied()
         with ExitStack() as held:
-            changes = self._changes(batch, table, schema, held)
+            changes = self._changes(batch, table, schema, additions, held)
             if self.keyless == "append" and not self._has_key(spark, table, target if existing else None):
                 settings, origin = self._settings(table, []), self._origin(table, target)
                 return append_keyless(changes, target, self.dead_letters, origin, settings, batch.number)
@@ -306,12 +308,14 @@ class Replicator:
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return applied
 
-    def _changes(self, batch: _Batch, table: SourceTable, schema: StructType, held: ExitStack) -> DataFrame:
+    def _changes(
+        self, batch: _Batch, table: SourceTable, schema: StructType, additions: list[Addition], held: ExitStack
+    ) -> DataFrame:
         decoder = self._decoder(table, schema)
         changes = batch.messages.changes(table.database, table.name, decoder, table.tasks)
         if batch.watermarks:
             changes = after_watermark(changes, batch.events.sparkSession, batch.watermarks)
-        changes = self._rules(table.full_name).masked(changes)
+        changes = self._rules(table.full_name).masked(with_additions(changes, additions))
         if self.history or self.keyless == "append":  # then they are needed more than once
             changes = changes.persist()
             held.callback(changes.unpersist)
@@ -329,9 +333,14 @@ class Replicator:
         """The key of a target that exists."""
         if target is None:
             return None
-        if target not in self.stored_keys:
-            self.stored_keys[target] = json.loads(table_properties(spark, target).get(KEY, "null"))
-        return self.stored_keys[target]
+        found: list[str] | None = json.loads(self._properties(spark, target).get(KEY, "null"))
+        return found
+
+    def _properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
+        """The properties of a target that exists."""
+        if target not in self.properties:
+            self.properties[target] = table_properties(spark, target)
+        return self.properties[target]
 
     def _origin(self, table: SourceTable, target: str | None) -> Origin:
         return Origin(table.database, table.name, target, self.dialect)
@@ -351,8 +360,13 @@ class Replicator:
     def _decoder_options(self, table: SourceTable) -> dict[str, Any]:
         return {**self.options, **self.table_options.get(table.full_name, {}), **table.filter_options()}
 
-    def _schema(self, existing: StructType | None, table: SourceTable, target: str) -> StructType | None:
-        """The columns to decode: as given, otherwise as declared but at least as wide as in the target."""
+    def _schema(
+        self, existing: StructType | None, table: SourceTable, target: str, additions: list[Addition]
+    ) -> StructType | None:
+        """The columns to decode: as given, otherwise as declared but at least as wide as in the target.
+
+        Columns that were added with a value are decoded too, since rows that lack them get it.
+        """
         rules = self._rules(table.full_name)
         given = self.schemas.get(table.full_name)
         if given is not None:
@@ -366,7 +380,10 @@ class Replicator:
                 f"{table.full_name}: the messages do not declare its columns' types; "
                 f"give them: schemas={{{table.full_name!r}: 'id bigint, ...'}}"
             )
-        return widened(target, known, rules.kept(declared)) if declared is not None else known
+        if declared is None:
+            return known
+        columns = widened(target, known, rules.kept(declared))
+        return _with_added(columns, known, additions) if known else columns
 
     def _write_dead_letters(self, events: DataFrame, found: Iterable[Row]) -> None:
         count = sum(row["messages"] for row in found if row["kind"] == DEAD)
@@ -505,6 +522,14 @@ def _own_columns(schema: StructType, soft_deletes: str | None) -> StructType:
 
     own = {order_column(schema), soft_deletes}
     return StructType([field for field in schema if field.name not in own])
+
+
+def _with_added(columns: StructType, known: StructType, additions: Iterable[Addition]) -> StructType:
+    """The columns, and those of a target that were added with a value."""
+    from pyspark.sql.types import StructType
+
+    names = {one.name.lower() for one in additions} - {name.lower() for name in columns.names}
+    return StructType([*columns, *(one for one in known if one.name.lower() in names)])
 
 
 def _struct(schema: str | StructType) -> StructType:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from towpath.spark.lakehouse.additions import Addition, additions_property, literal, read_additions
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.declarations import storable
-from towpath.spark.lakehouse.order import is_before, is_newer
+from towpath.spark.lakehouse.order import is_before, is_ordered
 from towpath.spark.lakehouse.ordered_statements import Place, Statement
-from towpath.spark.lakehouse.sql import column, expressions, merge, sql, table
+from towpath.spark.lakehouse.sql import Sql, column, expressions, merge, sql, table
 from towpath.spark.lakehouse.statements import (
     AddColumn,
     ChangeColumn,
@@ -38,7 +39,6 @@ from towpath.spark.lakehouse.tables import (
     set_properties,
     settings_of,
     table_properties,
-    temporary_view,
 )
 from towpath.spark.types import struct_type
 
@@ -152,44 +152,59 @@ class Follower:
         dropped = json.loads(table_properties(self.spark, target).get(_DROPPED_COLUMNS, "[]"))
         if action.name not in dropped:
             text = json.dumps([*dropped, action.name], ensure_ascii=False)
-            set_properties(self.spark, target, {_DROPPED_COLUMNS: text})
+            set_properties(self.spark, target, {_DROPPED_COLUMNS: text, **self._without(action.name, target)})
+
+    def _without(self, name: str, target: str) -> dict[str, str]:
+        """The property of a target with its additions but one."""
+        additions = read_additions(table_properties(self.spark, target))
+        return additions_property([one for one in additions if one.name.lower() != name.lower()])
 
     def _add_column(self, action: AddColumn, target: str, place: Place) -> str | None:
         added, name = action.column, action.column.name
         if added.unknown:
             return f"the values of the column {name} in old rows are not known: {added.unknown}"
-        dropped = json.loads(table_properties(self.spark, target).get(_DROPPED_COLUMNS, "[]"))
+        properties = table_properties(self.spark, target)
+        dropped = json.loads(properties.get(_DROPPED_COLUMNS, "[]"))
+        additions = [one for one in read_additions(properties) if one.name.lower() != name.lower()]
         is_new = self._find(target, name) is None
-        if not is_new and name not in dropped:
-            return None
+        if not is_new and name not in dropped and len(additions) < len(read_additions(properties)):
+            return None  # the statement was sent again
         if not self.follows:
             return f"ddl_policy is ignore: the column {name}" if added.initial is not None else None
         value = _typed_value(added)
         create_or_evolve(self.spark, target, struct_type(value.schema))
-        if added.initial is not None or not is_new:
-            self._fill(target, name, value, place)
+        addition = _addition(value, place)
+        reason = None
+        if added.initial is not None or name in dropped:
+            reason = self._fill(target, addition, is_new=is_new, again=name in dropped)
         remaining = json.dumps([one for one in dropped if one != name], ensure_ascii=False)
-        if name in dropped:
-            set_properties(self.spark, target, {_DROPPED_COLUMNS: remaining})
-        return None
+        properties = additions_property([*additions, addition])
+        set_properties(self.spark, target, {**properties, _DROPPED_COLUMNS: remaining})
+        return reason
 
-    def _fill(self, target: str, name: str, value: pa.Table, place: Place) -> None:
-        """Give a value to the rows that are older than a statement."""
+    def _fill(self, target: str, addition: Addition, *, is_new: bool, again: bool) -> str | None:
+        """Give the value of an added column to the rows that are older. Returns why the target is stale."""
         schema = schema_of(self.spark, target)
-        order = order_column(schema) if schema is not None else None
-        if order is None:
-            return
-        names = {"t": column("t", name), "s": column("s", name)}
-        condition = sql(
-            "NOT ({t} <=> {s}) AND {order} IS NOT NULL AND {newer}",
-            **names,
-            order=column("t", order),
-            newer=is_newer(place.literal(), column("t", order)),
-        )
-        frame = self.spark.createDataFrame(value.to_pylist(), struct_type(value.schema))
-        with temporary_view(frame) as view:
-            update = sql("WHEN MATCHED THEN UPDATE SET {t} = {s}", **names)
-            merge(self.spark, target, view, condition, update)
+        name = order_column(schema) if schema is not None else None
+        if name is None:
+            return None
+        order, place = column("t", name), addition.place.literal()
+        values = {"t": column("t", addition.name), "value": addition.value, "order": order}
+        older = addition.lacks_it(order) if is_new else is_before(order, place)
+        # A row with a value has it from its own message, unless the column was there before.
+        is_empty = Sql("true" if again else f"{values['t']} IS NULL")
+        template = "NOT ({t} <=> {value}) AND {order} IS NOT NULL AND {is_empty} AND {older}"
+        condition = sql(template, **values, is_empty=is_empty, older=older)
+        merge(self.spark, target, _ONE_ROW, condition, sql("WHEN MATCHED THEN UPDATE SET {t} = {value}", **values))
+        unknown = sql("{t} IS NULL AND NOT {ordered}", t=values["t"], ordered=is_ordered(place, order))
+        if is_new or not self._exists(target, unknown):
+            return None
+        return f"rows of the time of the statement may lack the column {addition.name}, or have null in it"
+
+    def _exists(self, target: str, condition: Sql) -> bool:
+        """Whether a row `t` of a target meets a condition."""
+        rows = self.spark.read.table(table(target)).alias("t").filter(expressions(self.spark)(condition))
+        return rows.limit(1).count() > 0
 
     def _modify_column(self, action: ModifyColumn, target: str, place: Place) -> str | None:
         wanted = struct_type(_typed_value(action.column).schema)
@@ -212,6 +227,7 @@ class Follower:
         if not self.follows:
             return f"ddl_policy is ignore: the column {old} is {action.new} now"
         rename_column(self.spark, target, old, action.new)
+        set_properties(self.spark, target, self._without(old, target))
         key = json.loads(table_properties(self.spark, target).get(KEY, "[]"))
         if old in key:
             renamed = json.dumps([action.new if name == old else name for name in key], ensure_ascii=False)
@@ -237,7 +253,7 @@ class Follower:
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
         reason = self._truncate(target, place if dropped == _FORMER else Place.parse(dropped) or place)
-        set_properties(self.spark, target, {_DROPPED: _NOT})
+        set_properties(self.spark, target, {_DROPPED: _NOT, **additions_property([])})
         return reason
 
     def _created_twice(self, target: str, place: Place) -> str | None:
@@ -246,8 +262,7 @@ class Follower:
         order = order_column(schema) if schema is not None else None
         if order is None:
             return None
-        before = expressions(self.spark)(is_before(column(order), place.literal()))
-        if self.spark.read.table(table(target)).filter(before).limit(1).count():
+        if self._exists(target, is_before(column("t", order), place.literal())):
             return "the table was created, but has older rows: that it was dropped was not read"
         return None
 
@@ -304,6 +319,15 @@ def _stale(name: tuple[str, str], reason: str, statement: Statement, follower: F
     except ValueError:
         target = None
     return TableStatus(*name, target, state=STALE, reason=reason, statement=statement.text)
+
+
+_ONE_ROW = Sql("(SELECT 1)")
+
+
+def _addition(value: pa.Table, place: Place) -> Addition:
+    [field] = struct_type(value.schema)
+    kind = Sql(field.dataType.simpleString())
+    return Addition(field.name, literal(value.to_pylist()[0][field.name], kind), place)
 
 
 def _typed_value(added: SourceColumn) -> pa.Table:

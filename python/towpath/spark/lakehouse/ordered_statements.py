@@ -187,12 +187,16 @@ def sliced(events: DataFrame, statements: Sequence[Statement], tables: Collectio
         statements: The statements in their order.
         tables: The tables that the events are of.
     """
+    from pyspark.sql.functions import lit
+
     slices: dict[tuple[str, str], int] = {}
     places = []
     for statement in statements:
         for name in sorted(statement.tables & set(tables)):
             slices[name] = slices.get(name, 0) + 1
             places.append(_slice(name, slices[name], statement.place))
+    if not places:
+        return with_event_order(events).withColumn("slice", lit(0))
     last = sql(
         "coalesce(array_max(transform(array({places}), s -> "
         "IF(s.d = coalesce(database, '') AND s.t = `table` AND NOT {before}, s.n, 0))), 0)",
