@@ -95,6 +95,25 @@ def test_late_rows_get_the_value_of_an_added_column(spark, tmp_path):
     assert {one["id"]: one["n"] for one in topic.rows("a")} == {1: 5, 2: 5, 3: 5, 4: None}
 
 
+def test_names_that_are_exchanged_or_come_late_are_said(spark, tmp_path):
+    topic = Topic(spark, tmp_path)
+    named = {"id": "int", "title": "varchar(20)"}
+    topic.replicate(*(canal(at, "INSERT", name, row(at, name)) for at, name in enumerate("abcd")))
+    topic.replicate(
+        canal(4, "RENAME", "a", sql="RENAME TABLE a TO swap, b TO a, swap TO b", second=9),
+        canal(5, "ALTER", "c", sql="ALTER TABLE c RENAME COLUMN name TO title", second=9),
+        canal(6, "INSERT", "c", {"id": "8", "title": "new"}, named, second=10),
+        canal(0, "INSERT", "d", {"id": "8", "title": "new"}, named, second=10, partition=1),
+    )
+    topic.replicate(
+        canal(1, "INSERT", "c", row(9, "late"), second=8, partition=1),
+        canal(7, "ALTER", "d", sql="ALTER TABLE d RENAME COLUMN name TO title", second=9),
+    )
+    states = {name: status["state"] for name, status in topic.states().items()}
+    assert states == {"a": "stale", "b": "stale", "c": "quarantined", "d": "stale"}
+    assert topic.rows("c") == [{"id": 2, "title": "c"}, {"id": 8, "title": "new"}]
+
+
 def some_statement(rng, offset):
     fields = {
         "event_time": rng.choice([None, 1, 2]),

@@ -18,7 +18,7 @@ from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
-from towpath.spark.lakehouse.follow import KEY, Follower
+from towpath.spark.lakehouse.follow import KEY, RENAMED, Follower
 from towpath.spark.lakehouse.history import append_changes, append_keyless, append_truncate
 from towpath.spark.lakehouse.jobs import (
     KINDS,
@@ -382,8 +382,25 @@ class Replicator:
             )
         if declared is None:
             return known
+        if known:
+            self._check_renamed(table, target, declared, known)
         columns = widened(target, known, rules.kept(declared))
         return _with_added(columns, known, additions) if known else columns
+
+    def _check_renamed(self, table: SourceTable, target: str, declared: StructType, known: StructType) -> None:
+        """Refuse rows of before a column was renamed: they would bring the former column back.
+
+        Raises:
+            ValueError: A declared column has a former name.
+        """
+        names = {name.lower() for name in known.names}
+        former = set(json.loads(self.properties.get(target, {}).get(RENAMED, "[]"))) - names
+        late = sorted(name for name in declared.names if name.lower() in former)
+        if late:
+            raise ValueError(
+                f"{table.full_name}: rows of before the columns {', '.join(late)} were renamed came after the "
+                "statement; rebuild the target (towpath.spark.rebuild)"
+            )
 
     def _write_dead_letters(self, events: DataFrame, found: Iterable[Row]) -> None:
         count = sum(row["messages"] for row in found if row["kind"] == DEAD)

@@ -53,6 +53,9 @@ _LAST, _DROPPED_COLUMNS, _DROPPED, KEY = "towpath.ddl", "towpath.dropped_columns
 """Properties of a target: the place of the last statement of each partition that was followed, columns that the source
 dropped, the place of the statement that dropped the source's table, and the key."""
 
+RENAMED = "towpath.renamed"
+"""The property of a target with the former names of columns that were renamed, in lower case."""
+
 _NOT, _FORMER = "false", "true"
 """Values of `_DROPPED` besides a place: the table is not dropped; it is, as former versions said it."""
 
@@ -179,6 +182,7 @@ class Follower:
             reason = self._fill(target, addition, is_new=is_new, again=name in dropped)
         remaining = json.dumps([one for one in dropped if one != name], ensure_ascii=False)
         properties = additions_property([*additions, addition])
+        properties[RENAMED] = json.dumps(sorted(_renamed(self.spark, target) - {name.lower()}))
         set_properties(self.spark, target, {**properties, _DROPPED_COLUMNS: remaining})
         return reason
 
@@ -222,12 +226,15 @@ class Follower:
 
     def _rename_column(self, action: RenameColumn, target: str, place: Place) -> str | None:
         old, new = self._find(target, action.old), self._find(target, action.new)
-        if old is None or (new is not None and new != old) or old == action.new:
+        if old is None or old == action.new:
             return None
+        if new is not None and new != old:
+            return f"rows with the column {new} were read before the statement: older ones have its values in {old}"
         if not self.follows:
             return f"ddl_policy is ignore: the column {old} is {action.new} now"
         rename_column(self.spark, target, old, action.new)
-        set_properties(self.spark, target, self._without(old, target))
+        gone = {*_renamed(self.spark, target), old.lower()} - {action.new.lower()}
+        set_properties(self.spark, target, {**self._without(old, target), RENAMED: json.dumps(sorted(gone))})
         key = json.loads(table_properties(self.spark, target).get(KEY, "[]"))
         if old in key:
             renamed = json.dumps([action.new if name == old else name for name in key], ensure_ascii=False)
@@ -253,7 +260,7 @@ class Follower:
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
         reason = self._truncate(target, place if dropped == _FORMER else Place.parse(dropped) or place)
-        set_properties(self.spark, target, {_DROPPED: _NOT, **additions_property([])})
+        set_properties(self.spark, target, {_DROPPED: _NOT, RENAMED: "[]", **additions_property([])})
         return reason
 
     def _created_twice(self, target: str, place: Place) -> str | None:
@@ -278,16 +285,29 @@ class Follower:
 
     def _rename_tables(self, action: RenameTable, statement: Statement) -> dict[tuple[str, str], str]:
         """Each table gets the rows of the one that has its name now, as gh-ost's and pt-osc's copies do."""
-        pairs = [tuple(statement.full_name(name) for name in pair) for pair in action.pairs]
-        replaced = {new for _, new in pairs}
+        former: dict[tuple[str, str], tuple[str, str]] = {}
+        for pair in action.pairs:
+            old, new = map(statement.full_name, pair)
+            former[new] = former.pop(old, old)
         stale = {}
-        for old, new in pairs:
-            if old in replaced:
-                continue  # another table has this name from now on: the old one is a copy that is put away
-            reason = self._rename_table(old, new, statement.place)
+        for new, old in former.items():
+            if old not in former:
+                reason = self._rename_table(old, new, statement.place)
+            else:
+                reason = self._put_away(old, new, is_source=new in former.values())
             if reason:
                 stale[new] = reason
         return stale
+
+    def _put_away(self, old: tuple[str, str], new: tuple[str, str], *, is_source: bool) -> str | None:
+        """Why a target is stale whose table was renamed from one whose name another table got in the same statement.
+
+        It is not, if the new name was not known before: such a table is what a migration puts away.
+        """
+        target = self.target(*new)
+        if old == new or target is None or not (is_source or schema_of(self.spark, target) is not None):
+            return None
+        return f"renamed from {'.'.join(old)}, whose target has the rows of another table now"
 
     def _rename_table(self, old: tuple[str, str], new: tuple[str, str], place: Place) -> str | None:
         source, target = self.target(*old), self.target(*new)
@@ -319,6 +339,10 @@ def _stale(name: tuple[str, str], reason: str, statement: Statement, follower: F
     except ValueError:
         target = None
     return TableStatus(*name, target, state=STALE, reason=reason, statement=statement.text)
+
+
+def _renamed(spark: SparkSession, target: str) -> set[str]:
+    return set(json.loads(table_properties(spark, target).get(RENAMED, "[]")))
 
 
 _ONE_ROW = Sql("(SELECT 1)")
