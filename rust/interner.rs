@@ -23,9 +23,9 @@ impl NameId {
 }
 
 struct Key {
-    /// The key in JSON: `"name":`.
-    quoted: Box<str>,
-    /// Its first 16 bytes and their mask: one comparison instead of a call.
+    /// The key in JSON, `"name":`; none of a name that is never predicted.
+    quoted: Option<Box<str>>,
+    /// Its first 16 bytes and their mask: one comparison instead of a call. No bytes match those of a name that is never predicted.
     head: u128,
     mask: u128,
     /// The name itself.
@@ -52,9 +52,6 @@ pub(crate) struct Interner<'s> {
 }
 
 const NEAR: usize = 256;
-
-/// The quoted form of a name that is never predicted: JSON does not contain it.
-const NEVER: &str = "\0";
 
 /// The names that have an index of their own.
 #[derive(Clone, Copy)]
@@ -132,38 +129,49 @@ impl ColumnNames {
 }
 
 impl Key {
-    fn new(quoted: String, name: Box<str>, column: Option<u32>) -> Self {
-        let mut head = [0; 16];
-        let length = quoted.len().min(16);
-        head.iter_mut().zip(quoted.bytes()).for_each(|(to, from)| *to = from);
-        let mask = if length == 16 { u128::MAX } else { (1 << (8 * length)) - 1 };
-        Key { quoted: quoted.into(), head: u128::from_le_bytes(head), mask, name, column, next: NameId::START, other: NameId::START }
+    fn new(quoted: Option<String>, name: Box<str>, column: Option<u32>) -> Self {
+        let (head, mask) = quoted.as_deref().map_or((u128::MAX, 0), head_and_mask);
+        Key { quoted: quoted.map(Into::into), head, mask, name, column, next: NameId::START, other: NameId::START }
     }
 
     /// Whether these are the raw characters of the key's name.
     #[inline]
     fn is(&self, raw: &str) -> bool {
-        self.quoted.len() == raw.len() + 3 && self.quoted.as_bytes().get(1..raw.len() + 1) == Some(raw.as_bytes())
+        let quoted = self.quoted.as_deref().map_or(&[][..], str::as_bytes);
+        quoted.len() == raw.len() + 3 && quoted.get(1..raw.len() + 1) == Some(raw.as_bytes())
     }
 
     /// Whether this is the name, which means the same in every quoting.
     #[inline]
     fn is_named(&self, name: &str) -> bool {
-        *self.name == *name && *self.quoted != *NEVER
+        *self.name == *name && self.quoted.is_some()
     }
 
     /// Skips the key if it comes next.
     #[inline(always)]
     fn eat(&self, cursor: &mut Cursor<'_>) -> bool {
-        match cursor.block() {
-            Some(block) if block & self.mask != self.head => false,
-            Some(_) if self.quoted.len() <= 16 => {
-                cursor.advance(self.quoted.len());
+        let block = cursor.block();
+        if block.is_some_and(|block| block & self.mask != self.head) {
+            return false;
+        }
+        match &self.quoted {
+            Some(quoted) if block.is_some() && quoted.len() <= 16 => {
+                cursor.advance(quoted.len());
                 true
             }
-            _ => cursor.eat(&self.quoted),
+            Some(quoted) => cursor.eat(quoted),
+            None => false,
         }
     }
+}
+
+/// The first 16 bytes of a text, and the mask of those that it has.
+fn head_and_mask(text: &str) -> (u128, u128) {
+    let mut head = [0; 16];
+    let length = text.len().min(16);
+    head.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
+    let mask = if length == 16 { u128::MAX } else { (1 << (8 * length)) - 1 };
+    (u128::from_le_bytes(head), mask)
 }
 
 impl<'s> Interner<'s> {
@@ -204,7 +212,7 @@ impl<'s> Interner<'s> {
         self.keys.clear();
         self.near = [NameId::START; NEAR];
         // `NameId::START`, which is no name.
-        self.keys.push(Key::new(NEVER.into(), "".into(), None));
+        self.keys.push(Key::new(None, "".into(), None));
     }
 
     /// Whether the quoting of a name was undone since the quoting was set.
@@ -316,7 +324,7 @@ impl<'s> Interner<'s> {
     fn push(&mut self, quoted: String, name: &str) -> NameId {
         let id = NameId(self.keys.len() as u32);
         // What a name with a backtick means depends on the message's quoting, so it is never predicted.
-        let quoted = if name.contains('`') { NEVER.into() } else { quoted + ":" };
+        let quoted = (!name.contains('`')).then(|| quoted + ":");
         self.keys.push(Key::new(quoted, name.into(), self.known.find(name)));
         self.by_name.insert(name.into(), id);
         id

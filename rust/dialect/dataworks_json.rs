@@ -237,7 +237,7 @@ fn declare(columns: &[Column<'_>], events: &mut Events<'_, '_, '_>) -> usize {
         let key = events.keys.intern_plain(name);
         last = key.index();
         let spelling = data_type.as_ref().map_or("", |CowStr(name)| name);
-        events.types.declare_as(key, events.keys.column(key), &format!("{NAME} {spelling}"), || declared(spelling));
+        events.types.declare_as((key, events.keys.column(key)), NAME, spelling, || declared(spelling));
     }
     events.types.finish(&[], last)
 }

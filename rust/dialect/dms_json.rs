@@ -238,7 +238,7 @@ impl<'de> Deserialize<'de> for Columns {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct ColumnDefinition {
     #[serde(rename = "type")]
     name: Option<String>,
@@ -259,7 +259,7 @@ fn declare(control: &str, envelope: &mut Envelope<'_>, events: &mut Events<'_, '
             let key = events.keys.intern_plain(&name);
             last = key.index();
             let spelling = definition.spelling();
-            events.types.declare_as(key, events.keys.column(key), &format!("{NAME} {spelling}"), || definition.declared(&spelling));
+            events.types.declare_as((key, events.keys.column(key)), NAME, &format!("{definition:?}"), || definition.declared(&spelling));
         }
         envelope.types = Some(events.types.finish(&[], last));
     }

@@ -258,7 +258,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         if events.wants.types {
             let spelling = column.number().to_string();
             let distinct = format!("{spelling} {}", column.flags() & (IS_BINARY | IS_UNSIGNED));
-            events.types.declare_as(key, events.keys.column(key), &distinct, || column.declared(&spelling));
+            events.types.declare_as((key, events.keys.column(key)), NAME, &distinct, || column.declared(&spelling));
         }
         if events.wants_cell(key) {
             let value = column.value(self.binary, events.arena)?;

@@ -273,10 +273,13 @@ pub(crate) struct TypeBlock {
 pub(crate) struct DeclaredTypes {
     /// Whether all entries of a block are requested, or only the types of requested columns.
     keep_entries: bool,
+    /// Types by their spelling in DDL.
     ids: HashMap<Box<str>, TypeIndex>,
+    /// Types in other spellings, by the dialect and its key.
+    ids_of_dialects: HashMap<&'static str, HashMap<Box<str>, TypeIndex>>,
     declared: Vec<DeclaredType>,
-    /// Declared types as JSON strings.
-    quoted: Vec<Box<str>>,
+    /// Spellings in DDL as JSON strings; none of a type in another spelling.
+    quoted: Vec<Option<Box<str>>>,
     blocks: Vec<TypeBlock>,
     /// The last block seen with each hint.
     latest: HashMap<usize, usize>,
@@ -443,16 +446,26 @@ impl DeclaredTypes {
     pub fn declare(&mut self, key: NameId, column: Option<usize>, text: &str) {
         let last = self.last_by_name.get(key.index()).copied().unwrap_or(usize::MAX);
         let id = match self.declared.get(last) {
-            Some(declared) if *declared.text == *text && declared.encoding == Encoding::Plain => last,
-            _ => self.intern(text, || DeclaredType::parse(text)),
+            Some(declared) if *declared.text == *text && self.is_spelled_as_ddl(last) => last,
+            _ => self.intern(text),
         };
         self.record(key, column, id);
     }
 
-    /// Declares a column of the block by a type that is not spelled as in DDL. `spelling` is its unique key.
-    pub fn declare_as(&mut self, key: NameId, column: Option<usize>, spelling: &str, make: impl FnOnce() -> DeclaredType) {
-        // No producer's spelling begins with NUL.
-        let id = self.intern(&format!("\0{spelling}"), make);
+    /// Declares a column of the block by a type that is not spelled as in DDL. `spelling` determines the type within the dialect.
+    pub fn declare_as(
+        &mut self,
+        (key, column): (NameId, Option<usize>),
+        dialect: &'static str,
+        spelling: &str,
+        make: impl FnOnce() -> DeclaredType,
+    ) {
+        let known = self.ids_of_dialects.get(dialect).and_then(|ids| ids.get(spelling)).copied();
+        let id = known.unwrap_or_else(|| {
+            let id = self.add(make(), None);
+            self.ids_of_dialects.entry(dialect).or_default().insert(spelling.into(), id);
+            id
+        });
         self.record(key, column, id);
     }
 
@@ -515,25 +528,34 @@ impl DeclaredTypes {
     #[inline]
     fn read_type(&mut self, key: NameId, cursor: &mut Cursor<'_>) -> Result<TypeIndex> {
         let last = self.last_by_name.get(key.index()).copied().unwrap_or(usize::MAX);
-        if self.quoted.get(last).is_some_and(|quoted| cursor.eat(quoted)) {
+        if self.quoted.get(last).and_then(Option::as_deref).is_some_and(|quoted| cursor.eat(quoted)) {
             return Ok(last);
         }
         cursor.peek();
         let start = cursor.at();
         let text = read_type(cursor)?;
         let text = text.decode().map_err(|fault| fault.at(start))?;
-        Ok(self.intern(&text, || DeclaredType::parse(&text)))
+        Ok(self.intern(&text))
     }
 
-    /// Interns the type with this spelling.
-    fn intern(&mut self, spelling: &str, make: impl FnOnce() -> DeclaredType) -> TypeIndex {
+    /// Interns the type with this spelling in DDL.
+    fn intern(&mut self, spelling: &str) -> TypeIndex {
         if let Some(&id) = self.ids.get(spelling) {
             return id;
         }
-        self.declared.push(make());
-        self.quoted.push(crate::wire::json::quoted(spelling).into());
-        self.ids.insert(spelling.into(), self.declared.len() - 1);
+        let id = self.add(DeclaredType::parse(spelling), Some(crate::wire::json::quoted(spelling).into()));
+        self.ids.insert(spelling.into(), id);
+        id
+    }
+
+    fn add(&mut self, declared: DeclaredType, quoted: Option<Box<str>>) -> TypeIndex {
+        self.declared.push(declared);
+        self.quoted.push(quoted);
         self.declared.len() - 1
+    }
+
+    fn is_spelled_as_ddl(&self, id: TypeIndex) -> bool {
+        self.quoted.get(id).is_some_and(Option::is_some)
     }
 }
 

@@ -150,13 +150,13 @@ impl Draw {
     }
 }
 
-type Decoded = Result<RecordBatch, Error>;
+pub type Decoded = Result<RecordBatch, Error>;
 
-fn decoder(options: &Options) -> Decoder {
+pub fn decoder(options: &Options) -> Decoder {
     Decoder::new(options.clone()).unwrap()
 }
 
-fn decode(decoder: &Decoder, input: &ArrayRef) -> Decoded {
+pub fn decode(decoder: &Decoder, input: &ArrayRef) -> Decoded {
     decoder.decode(input).map_err(row_error)
 }
 
@@ -167,7 +167,7 @@ fn row_error(error: DecodeError) -> Error {
     }
 }
 
-fn input(messages: &[Message]) -> ArrayRef {
+pub fn input(messages: &[Message]) -> ArrayRef {
     Feeding::Records.inputs(messages).remove(0)
 }
 
@@ -191,7 +191,7 @@ fn same(what: &str, got: &RecordBatch, want: &RecordBatch) -> Result<(), TestCas
 }
 
 /// Each message's rows are those that it has alone, in its own place: neither its neighbours nor its place change them.
-fn each_message_is_as_alone(options: &Options, messages: &[Message], whole: &Decoded) -> Result<(), TestCaseError> {
+pub fn each_message_is_as_alone(options: &Options, messages: &[Message], whole: &Decoded) -> Result<(), TestCaseError> {
     let decoder = decoder(options);
     let alone = |message: &Message| decode(&decoder, &input(std::slice::from_ref(message)));
     let mut parts = Vec::new();

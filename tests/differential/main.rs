@@ -20,6 +20,7 @@ mod mutations;
 mod producers;
 mod properties;
 mod round_trip;
+mod sentinels;
 mod settings;
 mod tables;
 mod templated;

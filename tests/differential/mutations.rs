@@ -69,6 +69,11 @@ pub enum TextChange {
     },
     /// A comma, colon or bracket too many, too few, or another.
     Punctuate(u8),
+    /// Something else in place of a member's name, with its colon or without.
+    Key {
+        colon: bool,
+        with: u8,
+    },
     Truncate,
     Append(u8),
     Prepend(u8),
@@ -150,6 +155,7 @@ fn text_change() -> impl Strategy<Value = TextChange> {
         4 => (anywhere(), number()).prop_map(|(anywhere, with)| TextChange::Insert { anywhere, with }),
         1 => anywhere().prop_map(|anywhere| TextChange::Twice { anywhere }),
         4 => number().prop_map(TextChange::Punctuate),
+        3 => (anywhere(), number()).prop_map(|(colon, with)| TextChange::Key { colon, with }),
         2 => Just(TextChange::Truncate),
         2 => number().prop_map(TextChange::Append),
         1 => number().prop_map(TextChange::Prepend),
@@ -211,7 +217,22 @@ const VALUES: &[&str] = &[
     "\"",
     "\"sixteen bytes are\"",
     "{\"a\":{\"b\":[1,{\"c\":null}]}}",
+    "\"\\u0000\"",
+    "\"\\u0000int\"",
+    "\"`\"",
+    "\0",
 ];
+
+/// What may stand in place of a name: what no producer writes, and a reader could keep for itself.
+pub const IN_PLACE_OF_NAMES: &[&str] =
+    &["\0", "", "`", "``", "\"\"", "\"\\u0000\"", "\"`\"", "\"``\"", "\"a`b\"", "\"\0\"", "\0\0", "\u{fffd}", "null", "0", "-1"];
+
+/// Names that a statement may have, and no schema.
+fn name(draw: u8) -> String {
+    const ODD: &[&str] = &["\0", "a\0b", "`", "``", "a`b", "a``b", "`a`b`"];
+    let draw = usize::from(draw) % (NAMES.len() + ODD.len());
+    quoted(NAMES.get(draw).unwrap_or_else(|| &ODD[draw - NAMES.len()]), Default::default())
+}
 
 impl Mutation {
     pub fn change_tree(&self, message: &mut Json) {
@@ -267,8 +288,7 @@ fn envelope(message: &mut Json, place: u16) -> &mut Json {
 impl TreeChange {
     fn apply_to_members(self, members: &mut Vec<(String, Json)>, at: usize) {
         if let TreeChange::Add(name, value) = self {
-            let name = quoted(pick(NAMES, name), Default::default());
-            members.insert(at % (members.len() + 1), (name, raw(pick(VALUES, value))));
+            members.insert(at % (members.len() + 1), (self::name(name), raw(pick(VALUES, value))));
             return;
         }
         if members.is_empty() {
@@ -276,7 +296,7 @@ impl TreeChange {
         }
         let at = at % members.len();
         match self {
-            TreeChange::Rename(name) => members[at].0 = quoted(pick(NAMES, name), Default::default()),
+            TreeChange::Rename(name) => members[at].0 = self::name(name),
             TreeChange::Case { value: false } => members[at].0 = other_case(&members[at].0),
             TreeChange::Case { value: true } => {
                 let is_word = |json: &Json| matches!(json, Json::Raw(text) if text.starts_with('"') && text.len() > 2);
@@ -394,6 +414,7 @@ impl TextChange {
             TextChange::Insert { with, .. } => text.insert(at, pick(BYTES, with)),
             TextChange::Twice { .. } if at < text.len() => text.insert(at, text[at]),
             TextChange::Punctuate(how) if at < text.len() => punctuate(text, at, how),
+            TextChange::Key { colon, with } => replace_key(text, place, colon, pick(IN_PLACE_OF_NAMES, with)),
             TextChange::Truncate => text.truncate(at),
             TextChange::Append(what) => text.extend(pick(AROUND, what).bytes()),
             TextChange::Prepend(what) => drop(text.splice(0..0, pick(AROUND, what).bytes())),
@@ -413,6 +434,14 @@ impl TextChange {
         let marks: Vec<usize> = (0..text.len()).filter(|at| wanted.contains(&text[*at])).collect();
         if marks.is_empty() { 0 } else { marks[place % marks.len()] }
     }
+}
+
+/// Replaces the name of a member, with its colon or without.
+pub fn replace_key(text: &mut Vec<u8>, place: usize, colon: bool, with: &str) {
+    let colons: Vec<usize> = (1..text.len()).filter(|at| text[*at] == b':' && text[at - 1] == b'"').collect();
+    let Some(end) = colons.get(place % colons.len().max(1)).copied() else { return };
+    let start = text[..end - 1].iter().rposition(|byte| *byte == b'"').unwrap_or(0);
+    text.splice(start..end + usize::from(colon), with.bytes());
 }
 
 /// Changes the mark that stands here.

@@ -35,6 +35,7 @@ pub const NAMES: &[&str] = &[
     "new\nline",
     "a/b",
     "`tick`",
+    "a`b",
     "don't",
     "with space",
     "",

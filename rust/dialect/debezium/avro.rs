@@ -150,9 +150,9 @@ fn declare(row: &RowPlan, columns: &[BoundColumn], events: &mut Events<'_, '_, '
     const HINT: usize = usize::MAX - 1;
     events.types.start();
     for (field, column) in row.fields.iter().zip(columns).filter(|(field, _)| field.added.is_none()) {
-        let spelling = format!("{NAME} {}", field.declared.cache_key(&field.spelling, false));
+        let spelling = field.declared.cache_key(&field.spelling, false);
         let requested = events.keys.column(column.key);
-        events.types.declare_as(column.key, requested, &spelling, || declared_type(&field.declared, &field.spelling));
+        events.types.declare_as((column.key, requested), NAME, &spelling, || declared_type(&field.declared, &field.spelling));
     }
     events.types.finish(&[], HINT)
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::added;
+use super::{NAME, added};
 use crate::error::{Fault, Kind, Result};
 use crate::event::Events;
 use crate::mysql::types::{DeclaredType, Encoding, RowName, TypeFamily};
@@ -72,7 +72,7 @@ impl Schema {
             let key = events.keys.intern_plain(column.field.as_deref().unwrap_or_default());
             let spelling = column.spelling();
             let cache_key = column.cache_key(&spelling, is_flink);
-            events.types.declare_as(key, events.keys.column(key), &cache_key, || column.declared(&spelling, is_flink));
+            events.types.declare_as((key, events.keys.column(key)), NAME, &cache_key, || column.declared(&spelling, is_flink));
         }
         Some(events.types.finish(&[], SCHEMA_HINT))
     }
@@ -134,7 +134,8 @@ impl Schema {
     /// Returns the cache key of the declared type: the spelling and everything else that determines it.
     pub fn cache_key(&self, spelling: &str, is_flink: bool) -> String {
         let parameters = ["scale", "connect.decimal.precision", "length", "allowed"].map(|name| self.parameter(name));
-        format!("{spelling}\0{}\0{}\0{parameters:?}\0{is_flink}", self.kind(), self.name())
+        // Debug quotes the texts, so no text can look like two.
+        format!("{:?}", (spelling, self.source_type(), self.kind(), self.name(), parameters, is_flink))
     }
 
     /// Whether Bits are the bytes of a binary column, with a length in bytes: Flink CDC names BINARY and VARBINARY so. No `bit(n)` is

@@ -447,7 +447,7 @@ fn types(raw: &[u8], columns: &[ColumnDescriptor], events: &mut Events<'_, '_, '
     }
     events.types.start();
     for ColumnDescriptor { key, type_number, .. } in columns {
-        events.types.declare_as(*key, events.keys.column(*key), &format!("{NAME} {type_number}"), || declared(*type_number));
+        events.types.declare_as((*key, events.keys.column(*key)), NAME, &type_number.to_string(), || declared(*type_number));
     }
     events.types.finish(raw, hint)
 }
