@@ -40,6 +40,7 @@ from towpath.spark.lakehouse.tables import (
     table_properties,
     temporary_view,
 )
+from towpath.spark.lakehouse.targets import source_name
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -49,9 +50,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("towpath.spark")
 
+SOURCE = "towpath.source"
+"""A property of a target: the table that it was created for."""
+
 _LAST, _DROPPED_COLUMNS, _DROPPED, KEY = "towpath.ddl", "towpath.dropped_columns", "towpath.dropped", "towpath.key"
 """Properties of a target: the place of the last statement that was followed, columns that the source dropped, whether
 the source's table is dropped, and the key."""
+
+
+def stored_source(spark: SparkSession, target: str) -> str | None:
+    """The table that a target was created for; None if there is no target, or if towpath did not create it."""
+    return table_properties(spark, target).get(SOURCE) if schema_of(spark, target) is not None else None
 
 
 @dataclass(frozen=True)
@@ -255,7 +264,7 @@ class Follower:
         if not self.follows:
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
         kept = settings_of(self.spark, source, target)
-        replace_with(self.spark, target, source, {**kept, _LAST: str(place)})
+        replace_with(self.spark, target, source, {**kept, SOURCE: source_name(*new), _LAST: str(place)})
         self.changed(target)
         return None
 
