@@ -2,17 +2,25 @@
 
 The schema of an id never changes, so a process fetches it once for all decoders of the same registry. A failure is kept
 for a short time only, so that neither a registry that is away nor an id that it does not know costs each batch another
-request.
+request. Ids come from messages, and answers from a network: time, memory and texts of errors are bounded.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
-from collections.abc import Iterable, Mapping
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+from weakref import WeakSet
+
+from towpath.printable import printable
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -30,10 +38,25 @@ AWAY_SECONDS = 5.0
 _DEFAULTS = {"timeout": 10, "max.retries": 1, "retries.wait.ms": 200}
 """Settings of the client, which by itself waits without a limit."""
 
-_MAX_REFUSED = 100
+_MAX_UNKNOWN = 300
 """How many unknown ids of one call are asked for: more of them are no ids, but other messages."""
 
+_MAX_REFUSED = 1000
+"""How many ids are remembered that the registry did not give."""
+
+_MAX_FAILURES = 5
+"""After so many failures in a row that are not of one id, the registry is away."""
+
 _MAX_REFERENCES = 1000
+
+_MAX_ANSWER = 8 << 20
+"""Bytes of an answer. The registry keeps schemas in Kafka, where a message has 1 MiB by default."""
+
+_MAX_KNOWN = 32 << 20
+"""Characters of the schemas that are kept for other decoders."""
+
+_MAX_TEXT = 500
+"""Characters of the registry's own text in an error."""
 
 _MISSING = (
     "schema_registry needs Confluent's client: pip install 'confluent-kafka[schemaregistry]' (the extra 'registry')"
@@ -52,11 +75,17 @@ class SchemaRegistry:
 
     def __init__(self, config: str | Mapping[str, Any]) -> None:
         self._config = _configuration(config)
-        self._lock = Lock()
-        self._client: SchemaRegistryClient | None = None
+        self._secrets = _secrets(self._config)
         self._known: dict[int, WriterSchema] = {}
         self._refused: dict[int, tuple[float, str]] = {}
         self._away: tuple[float, str] | None = None
+        self.disconnect()
+        _ALL.add(self)
+
+    def disconnect(self) -> None:
+        """Forget the connection. A process that was forked must not use the lock and the connections of its parent."""
+        self._lock = Lock()
+        self._client: SchemaRegistryClient | None = None
 
     def load(self, decoder: Decoder, values: Any) -> dict[int, str]:
         """Add the schemas to a decoder that messages refer to.
@@ -92,53 +121,95 @@ class SchemaRegistry:
         """
         found: dict[int, WriterSchema] = {}
         unfetched: dict[int, str] = {}
-        asked = 0
-        with self._lock:
-            for number in ids:
-                if number not in self._known and (why := self._why_not(number, asked)) is None:
-                    why = self._ask(number)
-                    asked += why is not None
-                if number in self._known:
+        failures = _Failures()
+        for number in self._likely_first(ids):
+            with self._lock:
+                why = None if number in self._known else self._why_not(number, failures) or self._ask(number, failures)
+                if why is None:
                     found[number] = self._known[number]
                 else:
-                    unfetched[number] = why or ""
+                    unfetched[number] = why
         return found, unfetched
 
-    def _why_not(self, number: int, refused: int) -> str | None:
+    def _likely_first(self, ids: Iterable[int]) -> list[int]:
+        """The ids, those first that are probably ids: a registry counts, and other bytes are mostly large numbers."""
+        low, high = min(self._known, default=0), max(self._known, default=0)
+        return sorted(ids, key=lambda number: (max(low - number, number - high, 0), number))
+
+    def _why_not(self, number: int, failures: _Failures) -> str | None:
         """Why an id is not asked for now."""
         now = time.monotonic()
         if self._away and now < self._away[0]:
             return self._away[1]
         if number in self._refused and now < self._refused[number][0]:
             return self._refused[number][1]
-        if refused >= _MAX_REFUSED:
-            return f"the schema registry knows none of {_MAX_REFUSED} ids of these messages; no more are asked for"
+        if failures.unknown >= _MAX_UNKNOWN:
+            return f"the schema registry knows none of {_MAX_UNKNOWN} ids of these messages; no more are asked for"
         return None
 
-    def _ask(self, number: int) -> str | None:
+    def _ask(self, number: int, failures: _Failures) -> str | None:
         """Ask for a schema; returns why there is none."""
         client = self._connected()
-        from confluent_kafka.schema_registry.error import SchemaRegistryError
-
+        began = time.monotonic()
         try:
-            self._known[number] = _with_references(client, client.get_schema(number))
-        except _UnusableError as error:
-            why = str(error)
-        except SchemaRegistryError as error:
-            why = self._hidden(f"the schema registry answers {error.http_status_code}: {error.error_message}")
-            if error.http_status_code != _NOT_FOUND:
-                self._away = time.monotonic() + AWAY_SECONDS, why
+            self._keep(number, _with_references(client, number, self._request_seconds()))
+        except Exception as error:  # whatever it is, it is an error of the messages, not of the batch
+            why = self._why(error)
+            if _is_of_the_id(error):
+                failures.unknown += 1
+                self._refuse(number, why, REFUSED_SECONDS)
                 return why
-        except (
-            Exception
-        ) as error:  # whatever the client's HTTP library raises is an error of the messages, not of the batch
-            why = self._hidden(f"the schema registry cannot be reached: {type(error).__name__}: {error}")
-            self._away = time.monotonic() + AWAY_SECONDS, why
+            failures.in_a_row += 1
+            failures.seconds += time.monotonic() - began
+            self._refuse(number, why, AWAY_SECONDS)
+            if isinstance(error, TimeoutError):
+                self._hang_up()
+            if _is_of_all_ids(error) or failures.are_many(2 * self._request_seconds()):
+                self._away = time.monotonic() + AWAY_SECONDS, why
             return why
+        failures.in_a_row = 0
+        return None
+
+    def _keep(self, number: int, schema: WriterSchema) -> None:
+        """Keep a schema. The oldest ones are forgotten if they are too large together: they can be fetched again."""
+        self._known[number] = schema
+        while len(self._known) > 1 and sum(map(_size, self._known.values())) > _MAX_KNOWN:
+            del self._known[next(iter(self._known))]
+
+    def _refuse(self, number: int, why: str, seconds: float) -> None:
+        now = time.monotonic()
+        if len(self._refused) >= _MAX_REFUSED:
+            # What is left is asked for again if need be; the order is that of the refusals.
+            kept = [(known, one) for known, one in self._refused.items() if now < one[0]]
+            self._refused = dict(kept[1 - _MAX_REFUSED :])
+        self._refused[number] = now + seconds, why
+
+    def _why(self, error: Exception) -> str:
+        """The text of an error, without credentials. A message may have caused it, and the registry wrote it."""
+        status = getattr(error, "http_status_code", None)
+        if isinstance(error, _UnusableError):
+            text = str(error)
+        elif status is not None:
+            text = f"the schema registry answers {status}: {getattr(error, 'error_message', '')}"
+        elif isinstance(error, TimeoutError):
+            text = f"the schema registry did not answer within {self._request_seconds():g} s"
         else:
-            return None
-        self._refused[number] = time.monotonic() + REFUSED_SECONDS, why
-        return why
+            what = "cannot be reached" if _is_of_network(error) else "gave an answer that is not understood"
+            text = f"the schema registry {what}: {type(error).__name__}: {error}"
+        return printable(self._hidden(text[: 4 * _MAX_TEXT]), _MAX_TEXT)
+
+    def _request_seconds(self) -> float:
+        """How long one request may take, with its retries. The client's timeout is one of each read."""
+        timeout, retries, wait = (_number(self._config.get(name), default) for name, default in _DEFAULTS.items())
+        return (timeout + wait / 1000) * (retries + 1) + 1
+
+    def _hang_up(self) -> None:
+        """Close the connection on which an answer still arrives, so that the thread that reads it ends."""
+        session, self._client = _session(self._client), None
+        try:
+            session.close()
+        except Exception:  # it is in use, and nobody waits for it
+            return
 
     def _connected(self) -> SchemaRegistryClient:
         if self._client is None:
@@ -147,36 +218,163 @@ class SchemaRegistry:
             except ImportError as error:
                 raise ImportError(f"{_MISSING} ({error})") from None
             try:
-                self._client = SchemaRegistryClient({**_DEFAULTS, **self._config})
+                self._client = _bounded(SchemaRegistryClient({**_DEFAULTS, **self._config}))
             except (OSError, TypeError, ValueError) as error:
                 raise ValueError(f"schema_registry: {self._hidden(str(error))}") from None
         return self._client
 
     def _hidden(self, text: str) -> str:
         """The text without credentials."""
-        for name, value in self._config.items():
-            if re.search(_SECRET, name) and isinstance(value, str) and value:
-                text = text.replace(value, "***")
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
         return shown_url(text)
 
 
-_NOT_FOUND = 404
+_ALL: WeakSet[SchemaRegistry] = WeakSet()
+
+
+def _disconnect_all() -> None:
+    for one in list(_ALL):
+        one.disconnect()
+
+
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_disconnect_all)
+
+_UNAUTHORIZED, _NOT_FOUND = 401, 404
 _SECRET = r"password|secret|user\.info|token"
 
 
+@dataclass
+class _Failures:
+    """What failed in one call."""
+
+    unknown: int = 0
+    """Ids that the registry does not have, or that are no schemas of Avro."""
+    in_a_row: int = 0
+    """Other failures since the last answer."""
+    seconds: float = 0.0
+    """How long those took."""
+
+    def are_many(self, seconds: float) -> bool:
+        """Whether the registry is away, rather than unable to answer for one id."""
+        return self.in_a_row >= _MAX_FAILURES or self.seconds > seconds
+
+
 class _UnusableError(Exception):
-    """A schema that is not one of Avro."""
+    """An answer that is no schema of Avro."""
 
 
-def _with_references(client: SchemaRegistryClient, schema: Schema) -> WriterSchema:
-    """The schema and all that it refers to, directly or not."""
-    texts: dict[tuple[str, int], str] = {}
-    _add_references(client, schema, texts, set())
+def _is_of_the_id(error: Exception) -> bool:
+    return isinstance(error, _UnusableError | RecursionError) or getattr(error, "http_status_code", None) == _NOT_FOUND
+
+
+def _is_of_network(error: Exception) -> bool:
+    from httpx import HTTPError, InvalidURL
+
+    return isinstance(error, HTTPError | InvalidURL | OSError)
+
+
+def _is_of_all_ids(error: Exception) -> bool:
+    from httpx import ConnectError, ConnectTimeout, InvalidURL
+
+    is_refused = getattr(error, "http_status_code", None) == _UNAUTHORIZED
+    return is_refused or isinstance(error, ConnectError | ConnectTimeout | InvalidURL)
+
+
+def _number(value: Any, default: float) -> float:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+
+def _size(schema: WriterSchema) -> int:
+    return len(schema[0]) + sum(map(len, schema[1]))
+
+
+def _session(client: Any) -> Any:
+    """The client of HTTP in Confluent's client, which has no setting for what an answer may have."""
+    return getattr(getattr(client, "_rest_client", None), "session", None)
+
+
+def _bounded(client: SchemaRegistryClient) -> SchemaRegistryClient:
+    """The client, for answers of a limited size that are not compressed: a small one could become a very large one.
+
+    Raises:
+        ValueError: It is a version of the client that has no such place.
+    """
+    session = _session(client)
+    if not hasattr(session, "event_hooks"):
+        raise ValueError("this version of confluent-kafka is not supported: its answers cannot be bounded")
+    session.headers["Accept-Encoding"] = "identity"
+    session.event_hooks = {"response": [_bound_answer]}
+    return client
+
+
+def _bound_answer(response: Any) -> None:
+    from httpx import SyncByteStream
+
+    class Bounded(SyncByteStream):
+        """The bytes of an answer, up to the limit."""
+
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        def __iter__(self) -> Any:
+            read = 0
+            for chunk in self._stream:
+                read += len(chunk)
+                if read > _MAX_ANSWER:
+                    raise _UnusableError(f"the schema registry's answer has more than {_MAX_ANSWER} bytes")
+                yield chunk
+
+        def close(self) -> None:
+            self._stream.close()
+
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise _UnusableError("the schema registry's answer is compressed, which was not asked for")
+    response.stream = Bounded(response.stream)
+
+
+_Answer = TypeVar("_Answer")
+
+
+def _within(seconds: float, ask: Callable[[], _Answer]) -> _Answer:
+    """What a function returns.
+
+    Raises:
+        TimeoutError: It takes longer. The thread in which it runs is left to itself.
+    """
+    answer: Future[_Answer] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    Thread(target=run, daemon=True, name="towpath-schema-registry").start()
+    try:
+        return answer.result(seconds)
+    except FutureTimeoutError:
+        raise TimeoutError(f"no answer within {seconds:g} s") from None
+
+
+def _with_references(client: SchemaRegistryClient, number: int, seconds: float) -> WriterSchema:
+    """The schema of an id, and all that it refers to, directly or not. Each request may take so many seconds."""
+    try:
+        schema = _within(seconds, lambda: client.get_schema(number))
+        texts: dict[tuple[str, int], str] = {}
+        _add_references(client, schema, texts, set(), seconds)
+    finally:
+        getattr(client, "clear_caches", lambda: None)()  # it would keep all schemas a second time
     return _text(schema), list(texts.values())
 
 
 def _add_references(
-    client: SchemaRegistryClient, schema: Schema, texts: dict[tuple[str, int], str], visited: set[tuple[str, int]]
+    client: SchemaRegistryClient,
+    schema: Schema,
+    texts: dict[tuple[str, int], str],
+    visited: set[tuple[str, int]],
+    seconds: float,
 ) -> None:
     for reference in schema.references or []:
         place = str(reference.subject), int(reference.version or 0)
@@ -185,15 +383,40 @@ def _add_references(
         visited.add(place)
         if len(visited) > _MAX_REFERENCES:
             raise _UnusableError(f"it refers to more than {_MAX_REFERENCES} schemas")
-        referenced = client.get_version(*place).schema
-        _add_references(client, referenced, texts, visited)
+        referenced = _within(seconds, lambda place=place: client.get_version(*place).schema)  # type: ignore[misc]
+        _add_references(client, referenced, texts, visited, seconds)
         texts[place] = _text(referenced)
+        if sum(map(len, texts.values())) > _MAX_ANSWER:
+            raise _UnusableError(f"it refers to schemas of more than {_MAX_ANSWER} characters")
 
 
 def _text(schema: Schema) -> str:
     if (schema.schema_type or "AVRO") != "AVRO":
         raise _UnusableError(f"it is a schema of type {schema.schema_type} in the registry, not AVRO")
-    return schema.schema_str or ""
+    text = schema.schema_str
+    if not isinstance(text, str) or not _is_json(text):
+        raise _UnusableError("the schema registry's answer is no schema: its text is no JSON")
+    return text
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    except RecursionError:  # the native decoder says that it is nested too deeply
+        return True
+    return True
+
+
+def _secrets(config: Mapping[str, Any]) -> list[str]:
+    """What errors must not show, the longest first: also parts of what is in the URL, where `@` and `/` divide it."""
+    named = [value for name, value in config.items() if re.search(_SECRET, name) and isinstance(value, str)]
+    of_urls = [found for name in ("url", "proxy") for found in re.findall(_USER_INFO, str(config.get(name, "")))]
+    passwords = [text.partition(":")[2] for text in (*named, *of_urls)]
+    parts = [part for text in of_urls for part in re.split(r"[@/:?#,\s]+", text.partition(":")[2]) if len(part) > 2]
+    plain = {*named, *of_urls, *passwords, *parts}
+    return sorted(filter(None, {*plain, *map(unquote, plain)}), key=len, reverse=True)
 
 
 def _configuration(config: Any) -> dict[str, Any]:
@@ -214,9 +437,13 @@ def _configuration(config: Any) -> dict[str, Any]:
     return dict(config)
 
 
+# Up to the last `@` of the URL: a password may contain `@` and `/`, although it should be percent-encoded.
+_USER_INFO = r"//((?:(?!,\s*https?://).)*)@"
+
+
 def shown_url(text: str) -> str:
     """A text with URLs, without the credentials in them."""
-    return re.sub(r"//[^/@\s]*@", "//***@", text)
+    return re.sub(_USER_INFO, "//***@", text, flags=re.DOTALL)
 
 
 def shown(config: str | Mapping[str, Any]) -> str:

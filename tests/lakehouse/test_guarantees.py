@@ -188,6 +188,9 @@ def test_ddl_is_followed_or_the_target_is_stale(topic):
     assert topic.rows("a") == [{"id": 1, "y": 5, "z": 7}, {"id": 2, "y": 6, "z": 8}]
     assert topic.names("b") == {2: "new"}
     assert topic.rows("c") == [{"id": 1, "name": "x", "z": 9}]
+    # The copy of the ghost table is the table's target from now on.
+    properties = topic.spark.sql(f"SHOW TBLPROPERTIES {topic.sql_name('shop/c')}").collect()
+    assert {"towpath.source": "shop.c"}.items() <= {one["key"]: one["value"] for one in properties}.items()
     states = topic.states()
     assert [name for name, status in states.items() if status["state"] == "stale"] == ["d"]
     assert "TRUNCATE PARTITION" in states["d"]["statement"]
@@ -202,6 +205,24 @@ def test_ddl_is_followed_or_the_target_is_stale(topic):
     )
     after = topic.states()["d"]
     assert (after["applied"], after["state"], after["statement"]) == (3, "stale", states["d"]["statement"])
+
+
+def test_hostile_names_disable_no_folder_and_take_no_target(topic):
+    topic.replicate(canal(0, "INSERT", "a", row(1, "x")))
+    hostile = [canal(at, "INSERT", name, row(1, "evil")) for at, name in enumerate(["_delta_log", "_Delta_Log"], 1)]
+    topic.replicate(*hostile, canal(3, "INSERT", "a", row(2, "x"), second=1))
+    topic.replicate(canal(4, "INSERT", "a", row(3, "x"), second=2))
+    assert topic.names("a") == {1: "x", 2: "x", 3: "x"}
+    assert topic.states()["a"]["state"] == "ok"
+    # Another table of the same target, by a query that was started again.
+    shared = topic.target.replace("{database}", "shop").replace("{table}", "{database}_{table}")
+    own = {name: topic.name(f"own_{name}") for name in topic.options}
+    for at, database, table in ((5, "s_t", "u"), (6, "s", "t_u"), (7, "s_t", "u")):
+        message = canal(at, "INSERT", table, row(at, database), second=at, database=database)
+        towpath.spark.replicate(topic.frame(message), shared, "canal-json", **own)
+    assert topic.names("s_t_u") == {5: "s_t", 7: "s_t"}
+    states = {one["table"]: one["state"] for one in topic.load("own_status").collect()}
+    assert states == {"u": "ok", "t_u": "quarantined"}
 
 
 def test_partial_rows_inherit_from_their_own_row_only(topic):

@@ -1,12 +1,18 @@
 """debezium-avro: the rows of the Debezium captures, written by Confluent's own serializer, and schemas of all kinds."""
 
+import gzip
 import io
 import json
+import os
 import pickle
+import random
 import re
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 
 import pyarrow as pa
@@ -339,7 +345,7 @@ def test_the_field_that_topic_routing_adds_to_the_key_is_no_key_column(registry,
 
 
 BAD_SCHEMAS = {
-    "": "cannot be used: EOF",
+    "": "the schema registry's answer is no schema: its text is no JSON",
     '{"type":"record"}': "name is missing",
     '"string"': "is no record",
     '{"type":"record","name":"R","fields":[{"name":"a","type":"Nobody"}]}': 'unknown type "Nobody"',
@@ -616,13 +622,28 @@ def test_an_id_that_the_registry_does_not_know_is_an_error_of_its_messages(monke
         assert ops(known_later, [envelope(2)]) == ["heartbeat"]
 
 
-def test_many_ids_that_are_none_are_not_all_asked_for():
+def test_many_ids_that_are_none_are_not_all_asked_for(monkeypatch):
+    monkeypatch.setattr(schema_registry, "_MAX_UNKNOWN", 20)
     with registry_server.running() as registry:
         decoder = towpath.Decoder("debezium-avro", schema_registry=registry.url)
-        rows = decoder.decode(pa.array([envelope(number) for number in range(1, 500)])).to_pylist()
+        rows = decoder.decode(pa.array([envelope(number) for number in range(1, 100)])).to_pylist()
         assert {row["op"] for row in rows} == {"error"}
-        assert len(registry.requests) == 100
+        assert len(registry.requests) == 20
         assert "no more are asked for" in rows[-1]["error"]["message"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ids_of_other_messages_do_not_take_the_turn_of_a_good_one(monkeypatch, seed):
+    """Bytes that are no ids are large numbers mostly; ids are counted."""
+    monkeypatch.setattr(schema_registry, "_MAX_UNKNOWN", 20)
+    random_ = random.Random(seed)
+    with registry_server.running() as registry:
+        good = [registry.register("h", HEARTBEAT + " " * count) for count in range(3)]
+        ids = [*(random_.randrange(100, 2**32) for _ in range(60)), *good]
+        random_.shuffle(ids)
+        decoder = towpath.Decoder("debezium-avro", schema_registry=registry.url)
+        rows = decoder.decode(pa.array([envelope(number) for number in ids])).to_pylist()
+    assert [row["op"] == "heartbeat" for row in rows] == [number in good for number in ids]
 
 
 def test_a_registry_that_is_away_costs_one_attempt_for_each_call(monkeypatch):
@@ -631,7 +652,9 @@ def test_a_registry_that_is_away_costs_one_attempt_for_each_call(monkeypatch):
     asked = []
     ask = schema_registry.SchemaRegistry._ask
     monkeypatch.setattr(
-        schema_registry.SchemaRegistry, "_ask", lambda self, number: asked.append(number) or ask(self, number)
+        schema_registry.SchemaRegistry,
+        "_ask",
+        lambda self, number, *more: asked.append(number) or ask(self, number, *more),
     )
     decoder = towpath.Decoder("debezium-avro", schema_registry=url)
     given = towpath.Decoder("debezium-avro", schema_registry=url, writer_schemas={5: HEARTBEAT})
@@ -723,6 +746,130 @@ def test_the_clients_package_is_named_where_it_is_missing(monkeypatch):
     assert ops(decoder, [None]) == ["tombstone"]
     with pytest.raises(ImportError, match=r"pip install 'confluent-kafka\[schemaregistry\]'"):
         decoder.decode(pa.array([envelope(1)]))
+
+
+class Hostile:
+    """What a registry answers that is broken, by the id that is asked for; schemas to all others."""
+
+    def __init__(self, answers):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                number = int(self.path.split("?")[0].rpartition("/")[2])
+                answers[number](self) if number in answers else answer(self, 200, {"schema": HEARTBEAT})
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self):
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+
+
+def answer(handler, status, body, **headers):
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    handler.send_response(status)
+    for name, value in {"Content-Length": len(content), **headers}.items():
+        handler.send_header(name.replace("_", "-"), str(value))
+    handler.end_headers()
+    with suppress(OSError):
+        handler.wfile.write(content)
+
+
+def drip(handler):
+    """One byte after the other, each in time for a timeout of each read."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    with suppress(OSError):
+        for _ in range(1000):
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+            time.sleep(0.1)
+
+
+BROKEN = {
+    "500": lambda one: answer(one, 500, {"error_code": 50001, "message": "m" * 100_000}),
+    "control characters": lambda one: answer(one, 418, {"error_code": 1, "message": "\x1b[2J\n"}),
+    "not JSON": lambda one: answer(one, 200, b"<html>"),
+    "a list": lambda one: answer(one, 200, []),
+    "no schema": lambda one: answer(one, 200, {}),
+    "null": lambda one: answer(one, 200, {"schema": None}),
+    "a number": lambda one: answer(one, 200, {"schema": 5}),
+    "no JSON inside": lambda one: answer(one, 200, {"schema": "x" * 100_000}),
+    "nested": lambda one: answer(one, 200, {"schema": "[" * 100_000}),
+    "large": lambda one: answer(one, 200, b" " * (schema_registry._MAX_ANSWER + 1)),
+    "gzip": lambda one: answer(one, 200, gzip.compress(b" " * (1 << 24)), Content_Encoding="gzip"),
+    "redirect": lambda one: answer(one, 302, b"", Location="http://127.0.0.1:1/"),
+    "not found": lambda one: answer(one, 404, {"error_code": 40403, "message": "Schema not found"}),
+    "hung up": lambda one: one.connection.close(),
+    "dripped": drip,
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_broken_answer_fails_only_messages_of_its_id(seed):
+    """In random order, with at most so many broken ids that the registry is not away."""
+    random_ = random.Random(seed)
+    ids = random_.sample(range(1, 2**32), 8)
+    broken = dict(zip(ids[:4], random_.sample(sorted(BROKEN), 4), strict=True))
+    with Hostile({number: BROKEN[kind] for number, kind in broken.items()}) as registry:
+        config = {"url": registry.url, "timeout": 0.5, "max.retries": 0, "retries.wait.ms": 1}
+        decoder = towpath.Decoder("debezium-avro", schema_registry=config)
+        random_.shuffle(ids)
+        rows = decoder.decode(pa.array([envelope(number) for number in ids])).to_pylist()
+    assert [row["op"] for row in rows] == ["error" if number in broken else "heartbeat" for number in ids]
+    for number, row in zip(ids, rows, strict=True):
+        text = row["error"]["message"] if number in broken else ""
+        assert len(text) < 1000, broken[number]
+        assert text.isprintable(), broken[number]
+
+
+def test_what_is_kept_of_answers_is_bounded(monkeypatch):
+    monkeypatch.setattr(schema_registry, "_MAX_KNOWN", 1000)
+    monkeypatch.setattr(schema_registry, "_MAX_REFUSED", 5)
+    known = schema_registry.SchemaRegistry("http://127.0.0.1:1")
+    for number in range(50):
+        known._keep(number, (HEARTBEAT, []))
+        known._refuse(number, "unknown", 60)
+        assert sum(len(text) for text, _ in known._known.values()) <= 1000
+        assert number in known._known
+        assert len(known._refused) <= 5
+        assert number in known._refused
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_credentials_are_never_shown(seed):
+    random_ = random.Random(seed)
+    for _ in range(100):
+        password = "SEC" + "".join(random_.choices("@/:?#% &=,'", k=3)) + "RET" + random_.choice("@/:x")
+        config = {"url": f"http://me:{password}@127.0.0.1:1", "timeout": 1, "max.retries": 0}
+        decoder = towpath.Decoder("debezium-avro", schema_registry=config)
+        shown = repr(decoder)
+        try:
+            shown += str(decoder.decode(pa.array([envelope(1)])).to_pylist())
+        except ValueError as error:
+            shown += str(error)
+        assert "SEC" not in shown, password
+        assert "RET" not in shown, password
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_process_that_is_forked_during_a_request_has_a_lock_of_its_own():
+    known = schema_registry.SchemaRegistry("http://127.0.0.1:1")
+    known._known[1] = HEARTBEAT, []
+    with known._lock:
+        child = os.fork()
+        if not child:
+            os._exit(0 if known._lock.acquire(timeout=20) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert known._lock.locked()
 
 
 def test_a_schema_of_another_type():

@@ -4,11 +4,12 @@ import os
 import random
 import re
 import string
+from contextlib import suppress
 from pathlib import PurePosixPath
 
 import pytest
 
-from towpath.spark.lakehouse.targets import COMPANIONS, Targets, companion, encoded, is_path
+from towpath.spark.lakehouse.targets import COMPANIONS, Targets, companion, is_path, source_name
 
 HOSTILE = [
     *(
@@ -72,8 +73,11 @@ HOSTILE = [
         ("a/b", "a%2Fb"),
         ("..", "%2E%2E"),
         (".", "%2E"),
-        ("...", "..."),
-        ("../../out", "..%2F..%2Fout"),
+        ("...", "%2E.."),
+        ("../../out", "%2E.%2F..%2Fout"),
+        ("_delta_log", "%5Fdelta_log"),
+        (".a", "%2Ea"),
+        ("a_._", "a_._"),
         ("a%20b#c", "a%2520b%23c"),
         ("a?b", "a%3Fb"),
         ("a\x00\n", "a%00%0A"),
@@ -83,7 +87,6 @@ HOSTILE = [
 )
 def test_names_in_paths(name: str, segment: str) -> None:
     """The escapes are those of RFC 3986."""
-    assert encoded(name) == segment
     assert Targets("/lake/{database}/{table}")("shop", name) == f"/lake/shop/{segment}"
 
 
@@ -102,12 +105,104 @@ def test_distinct_tables_have_distinct_paths_in_the_lake() -> None:
         assert len(PurePosixPath(path).parts) == 5
         assert path.startswith("/the/lake/")
         assert not set(path) & set("#?\\$")
+        assert not {segment[0] for segment in path.split("/")[3:]} & {"_", "."}
     for path in list(seen):
         for suffix in COMPANIONS:
             assert companion(path, suffix) not in seen
 
 
-@pytest.mark.parametrize("table", HOSTILE)
+RESERVED = ["_delta_log", "_change_data", "_spark_metadata", "_symlink_format_manifest", "_Delta_LOG", ".", ".."]
+
+
+@pytest.mark.parametrize("template", ["{table}", "x_{table}", "_{table}", ".{table}", "_{table}_", "{table}."])
+@pytest.mark.parametrize("tables", ["{database}/", "_{database}/", ""])
+def test_no_template_makes_a_folder_that_belongs_to_a_table(template: str, tables: str) -> None:
+    """Names that are reserved names with or without the template's own letters, beside random ones."""
+    random_ = random.Random(template + tables)
+    cut = [name[first:last] for name in RESERVED for first in (0, 1) for last in (None, -1)]
+    other = [
+        "".join(random_.choices(["_", ".", "%", "a", "delta_log", "2E"], k=random_.randint(1, 4))) for _ in range(200)
+    ]
+    find = Targets(f"/lake/{tables}{template}")
+    seen: dict[str, tuple[str, str]] = {}
+    for table in sorted({*filter(None, cut), *RESERVED, *other}):
+        source = (random_.choice(RESERVED) if tables else "shop", table)
+        path = find(*source)
+        assert path is not None
+        assert seen.setdefault(path, source) == source
+        assert not {segment.lower() for segment in path.split("/")} & set(RESERVED)
+        assert os.path.normpath(path) == path
+    ordinary = find("shop", "orders")
+    assert ordinary == f"/lake/{tables}{template}".format(database="shop", table="orders")
+
+
+@pytest.mark.parametrize("name", RESERVED[:5])
+def test_reserved_names_are_no_targets_of_functions_and_catalogs(name: str) -> None:
+    for target in (lambda database, table: f"/lake/{database}/{table}", {f"shop.{name}": f"/lake/shop/{name}"}):
+        with pytest.raises(ValueError, match="a folder that belongs to a table"):
+            Targets(target)("shop", name)
+    for source in (("shop", name), (name, "orders")):
+        with pytest.raises(ValueError, match="a folder that belongs to a table"):
+            Targets("{database}.{table}")(*source)
+
+
+def test_source_names_are_distinct() -> None:
+    random_ = random.Random(7)
+    seen: dict[str, tuple[str, str]] = {}
+    for _ in range(3000):
+        source = "".join(random_.choices("ab.`", k=random_.randint(0, 4))), "".join(random_.choices("ab.`", k=3))
+        assert seen.setdefault(source_name(*source), source) == source
+    assert source_name("shop", "orders") == "shop.orders"
+    assert source_name(None, "orders") == "orders"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("template", ["/lake/{database}_{table}", "/lake/{table}", "l.{table}", "l.{database}_{table}"])
+def test_a_target_stays_that_of_its_table_after_a_restart(template: str, seed: int) -> None:
+    """Tables in random order in several runs: a target has the rows of the table that was first."""
+    random_ = random.Random(seed)
+    tables = [("a_b", "c"), ("a", "b_c"), ("a", "b.c"), ("a.b", "c"), ("x", "t"), ("y", "t"), ("x", "T")]
+    stored: dict[str, str] = {}
+    owners: dict[str, tuple[str, str]] = {}
+    for _ in range(6):
+        find = Targets(template)
+        find.stored = lambda target: stored.get(_key(target))
+        for source in random_.sample(tables, 5):
+            with suppress(ValueError):
+                target = find(*source)
+                assert target is not None
+                assert owners.setdefault(_key(target), source) == source
+                stored.setdefault(_key(target), source_name(*source))
+    assert {_key(f"{find._find(*source, '')}") for source in tables} == owners.keys()
+
+
+def _key(target: str) -> str:
+    """Catalogs do not distinguish case."""
+    return target if "/" in target else target.lower()
+
+
+def test_whose_target_one_is() -> None:
+    """Without a stored name it is the user's. A name that has another target came with the copy of a ghost table."""
+    for stored, is_refused in [
+        (None, False),
+        ("a.b_c", False),
+        ("a_b.c", True),
+        ("shop._b_c_gho", False),
+    ]:
+        find = Targets("/lake/{database}_{table}")
+        find.stored = {"/lake/a_b_c": stored}.get
+        if is_refused:
+            with pytest.raises(ValueError, match="would share /lake/a_b_c"):
+                find("a", "b_c")
+            assert find("a_b", "c") == "/lake/a_b_c"
+        else:
+            assert find("a", "b_c") == "/lake/a_b_c"
+    apart = Targets("/lake/{database}/{table}")
+    apart.stored = lambda _: pytest.fail("nobody can share these targets")
+    assert apart("a", "b_c") == "/lake/a/b_c"
+
+
+@pytest.mark.parametrize("table", [name for name in HOSTILE if name not in RESERVED])
 def test_names_in_a_catalog_are_quoted(table: str) -> None:
     target = Targets("lake.{database}.{table}")("a.b", table)
     assert target is not None
@@ -143,7 +238,7 @@ def test_regular_expressions_route_tables() -> None:
     )
     assert find("shop_1", "special") == "/lake/special"
     assert find("shop_1", "orders_12") == find("shop_22", "orders") == "/lake/all/orders"
-    assert find("shop_1", "../x") == "/lake/all/..%2Fx"
+    assert find("shop_1", "../x") == "/lake/all/%2E.%2Fx"
     assert find("shop_1", "..") == "/lake/all/%2E%2E"
     assert find("shop_1", "orders__history") == "/lake/all/orders__history_"
     assert find("b", "a`c", "t") == "`lake`.`b`.`t_``c`"

@@ -18,7 +18,7 @@ from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
-from towpath.spark.lakehouse.follow import KEY, RENAMED, Follower
+from towpath.spark.lakehouse.follow import KEY, RENAMED, SOURCE, Follower, stored_source
 from towpath.spark.lakehouse.history import append_changes, append_keyless, append_truncate
 from towpath.spark.lakehouse.jobs import (
     KINDS,
@@ -46,7 +46,7 @@ from towpath.spark.lakehouse.tables import (
     table_properties,
     widened,
 )
-from towpath.spark.lakehouse.targets import Targets, companion
+from towpath.spark.lakehouse.targets import Targets, companion, source_name
 from towpath.spark.lakehouse.watermarks import after_watermark, write_watermarks
 from towpath.spark.types import struct_type
 
@@ -64,9 +64,6 @@ _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
 
 _ALL_COLUMNS = ColumnRules()
-
-_SOURCE = "towpath.source"
-"""A property of a target: the table that it was created for."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +101,7 @@ class Replicator:
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of events."""
         spark = batch.sparkSession
+        self.targets.stored = partial(stored_source, spark)
         events = batch.persist()
         try:
             with session_settings(spark, batch_settings(spark)):
@@ -353,7 +351,7 @@ class Replicator:
         return declared_key(table.full_name, table.declarations, self._stored_key(spark, target))
 
     def _settings(self, table: SourceTable, keys: Sequence[str]) -> TableSettings:
-        own = {KEY: json.dumps(list(keys), ensure_ascii=False), _SOURCE: table.full_name}
+        own = {KEY: json.dumps(list(keys), ensure_ascii=False), SOURCE: source_name(table.database, table.name)}
         cluster_by = tuple(self.cluster_by.get(table.full_name, ()))
         return replace(self.settings, cluster_by=cluster_by, properties={**own, **self.settings.properties})
 

@@ -40,6 +40,7 @@ from towpath.spark.lakehouse.tables import (
     settings_of,
     table_properties,
 )
+from towpath.spark.lakehouse.targets import source_name
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from towpath.spark.lakehouse.statements import Action
 
 _log = logging.getLogger("towpath.spark")
+
+SOURCE = "towpath.source"
+"""A property of a target: the table that it was created for."""
 
 _LAST, _DROPPED_COLUMNS, _DROPPED, KEY = "towpath.ddl", "towpath.dropped_columns", "towpath.dropped", "towpath.key"
 """Properties of a target: the place of the last statement of each partition that was followed, columns that the source
@@ -58,6 +62,11 @@ RENAMED = "towpath.renamed"
 
 _NOT, _FORMER = "false", "true"
 """Values of `_DROPPED` besides a place: the table is not dropped; it is, as former versions said it."""
+
+
+def stored_source(spark: SparkSession, target: str) -> str | None:
+    """The table that a target was created for; None if there is no target, or if towpath did not create it."""
+    return table_properties(spark, target).get(SOURCE) if schema_of(spark, target) is not None else None
 
 
 @dataclass(frozen=True)
@@ -320,7 +329,8 @@ class Follower:
         if not self.follows:
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
         kept = settings_of(self.spark, source, target)
-        replace_with(self.spark, target, source, {**kept, _DROPPED: _NOT, _LAST: json.dumps([dict(place.fields)])})
+        followed = {SOURCE: source_name(*new), _DROPPED: _NOT, _LAST: json.dumps([dict(place.fields)])}
+        replace_with(self.spark, target, source, {**kept, **followed})
         # The old name has no table now: one that is created under it has none of these rows.
         set_properties(self.spark, source, {_DROPPED: str(place)})
         self.changed(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -11,6 +12,7 @@ from towpath.spark.lakehouse.aside import Aside
 from towpath.spark.lakehouse.batches import Replicator
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
+from towpath.spark.lakehouse.follow import stored_source
 from towpath.spark.lakehouse.order import ORDER_TYPE
 from towpath.spark.lakehouse.sql import Sql, column, sql, table
 from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, read_stale, set_ok, write_status
@@ -80,7 +82,9 @@ def rebuild(
         raise ValueError("messages: rebuild reads a batch of the topic, from its beginning to its end")
     spark = messages.sparkSession
     name = source_table if isinstance(source_table, tuple) else _parts(source_table)
-    place = Targets(target, filter(None, (status, dead_letters)))(*name)
+    targets = Targets(target, filter(None, (status, dead_letters)))
+    targets.stored = partial(stored_source, spark)
+    place = targets(*name)
     if place is None:
         raise ValueError(f"{'.'.join(name)}: has no target")
     full_name = ".".join(name)

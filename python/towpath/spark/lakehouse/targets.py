@@ -32,6 +32,8 @@ _CATALOG_PART = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
 
 # What ends a segment, is undone as an escape, ends the path of a URI, or is substituted by Spark's SQL: `${...}`.
 _ENCODED = frozenset("/\\%#?$")
+# Folders by which a reader knows a table or a sink. A database of this name would make a table of the folder above it.
+_RESERVED = frozenset(("_delta_log", "_change_data", "_delta_index", "_spark_metadata", "_symlink_format_manifest"))
 _COMPANION = re.compile(rf"__(?:{'|'.join(COMPANIONS)})_*\Z", re.IGNORECASE)
 
 
@@ -76,6 +78,9 @@ class Targets:
     function or a mapping says so: that is how shards of a table are merged.
     """
 
+    stored: Callable[[str], str | None] | None = None
+    """The `source_name` in the properties of a target; None if there is none. A session is needed to know it."""
+
     def __init__(self, target: Target, own: Iterable[str] = ()) -> None:
         """Check the argument.
 
@@ -89,8 +94,10 @@ class Targets:
         """
         self._find = _finder(target)
         self._is_template = isinstance(target, str)
+        self._is_shareable = isinstance(target, str) and not _separates(target)
+        self._needs_database = self._is_template and "{database}" in str(target)
         self._own = [_comparable(_absolute(path)) for path in own]
-        self._sources: dict[str, tuple[str, str]] = {}
+        self._sources: dict[str, str] = {}
 
     def __call__(self, database: str | None, table: str, topic: str = "") -> str | None:
         """The target of a table; None if it is to be skipped.
@@ -100,20 +107,54 @@ class Targets:
         """
         target = self._find(database or "", table, topic)
         if target is not None:
-            self._check(target, database or "", table)
+            self._check_place(target, source_name(database, table))
+            if self._is_template:
+                self._check_source(target, database or "", table, topic)
         return target
 
-    def _check(self, target: str, database: str, table: str) -> None:
+    def _check_place(self, target: str, name: str) -> None:
+        parts = re.split("/+", target) if is_path(target) else catalog_parts(target)
+        if not _RESERVED.isdisjoint(part.lower() for part in parts):
+            raise ValueError(f"target: {name} would be at {target}, a folder that belongs to a table")
         key = _comparable(target)
         for own in self._own:
             if key == own or key.startswith(own + "/") or own.startswith(key + "/"):
-                raise ValueError(f"target: {database}.{table} would be at {target}, which replicate uses itself: {own}")
-        first = self._sources.setdefault(key, (database, table)) if self._is_template else (database, table)
-        if first != (database, table):
+                raise ValueError(f"target: {name} would be at {target}, which replicate uses itself: {own}")
+
+    def _check_source(self, target: str, database: str, table: str, topic: str) -> None:
+        key, name = _comparable(target), source_name(database, table)
+        first = self._sources.get(key)
+        if first is None:
+            first = self._sources.setdefault(key, self._owner(target, database, table, topic) or name)
+        if first != name:
             raise ValueError(
-                f"target: {'.'.join(first)} and {database}.{table} would share {target}; "
+                f"target: {first} and {name} would share {target}; "
                 f"use a template with {{database}}, or a function for shards of one table"
             )
+
+    def _owner(self, target: str, database: str, table: str, topic: str) -> str | None:
+        """The other table that a target was created for, by an earlier query.
+
+        Not one that has another target by this template: its name came with a copy that a RENAME TABLE made.
+        """
+        stored = self.stored(target) if self.stored and self._is_shareable else None
+        if stored is None or stored in (source_name(database, table), f"{database or None}.{table}"):
+            return None
+        key = _comparable(target)
+        found = (self._find(*source, topic) for source in _named(stored, self._needs_database))
+        return stored if any(one is not None and _comparable(one) == key for one in found) else None
+
+
+def source_name(database: str | None, table: str) -> str:
+    """The name of a source table as text, such as "shop.orders". Two tables never have the same."""
+    return ".".join(quoted(part) if set(part) & {".", "`"} else part for part in (database, table) if part)
+
+
+def _named(name: str, needs_database: bool) -> list[tuple[str, str]]:
+    """The tables that a `source_name` stands for. Earlier versions wrote names with dots without backticks."""
+    parts = catalog_parts(name) if "`" in name else name.split(".")
+    first = 1 if needs_database or ("`" in name and len(parts) > 1) else 0
+    return [(".".join(parts[:end]), ".".join(parts[end:])) for end in range(first, len(parts))]
 
 
 _Finder = Callable[[str, str, str], str | None]
@@ -147,7 +188,32 @@ def _template(template: str, known: Iterable[str]) -> _Template:
 
 def _path_template(template: str) -> _Template:
     path = _absolute(template)
-    return lambda names: _reserved(_filled(path, names, encoded))
+    segments = path.split("/")
+
+    def find(names: Mapping[str, str]) -> str:
+        filled = _filled(path, names, encoded).split("/")
+        return _reserved("/".join(map(_visible, segments, filled)))
+
+    return find
+
+
+def _visible(template: str, segment: str) -> str:
+    """A filled segment of a path template that readers take for a folder of tables.
+
+    They skip what begins with `_` or `.`, or know a table by it. So a name that begins a segment gets its first
+    character escaped there, and so does a reserved name that the template and a name make together.
+    """
+    begins = _PLACEHOLDER.match(template) and segment[0] in "_."
+    if segment != template and (begins or segment.lower() in (*_RESERVED, ".", "..")):
+        return f"%{ord(segment[0]):02X}{segment[1:]}"
+    return segment
+
+
+def _separates(template: str) -> bool:
+    """Whether all tables have targets of their own: database and table are in segments of their own."""
+    segments = template.split("/")
+    is_apart = all(len(_PLACEHOLDER.findall(segment)) <= 1 for segment in segments)
+    return is_path(template) and is_apart and "{database}" in template and "{table}" in template
 
 
 def _catalog_template(template: str) -> _Template:
@@ -242,7 +308,7 @@ def _comparable(target: str) -> str:
 
 
 def encoded(name: str) -> str:
-    """A name as one segment of a path. Two names never are the same segment, and none leads to another folder.
+    """A name as a part of a segment of a path. Two names never are the same text, and none leads to another folder.
 
     Slashes, `%`, `#`, `?` and `$` are percent-encoded, as are control characters and the names `.` and `..`. All others
     stay, letters in their own Unicode normal form.
