@@ -206,8 +206,8 @@ class Follower:
         older = addition.lacks_it(order) if is_new else is_before(order, place)
         # A row with a value has it from its own message, unless the column was there before.
         is_empty = Sql("true" if again else f"{values['t']} IS NULL")
-        template = "NOT ({t} <=> {value}) AND {order} IS NOT NULL AND {is_empty} AND {older}"
-        condition = sql(template, **values, is_empty=is_empty, older=older)
+        template = "{order} IS NOT NULL AND {is_empty} AND {older}"
+        condition = sql(template, order=order, is_empty=is_empty, older=older)
         merge(self.spark, target, _ONE_ROW, condition, sql("WHEN MATCHED THEN UPDATE SET {t} = {value}", **values))
         unknown = sql("{t} IS NULL AND NOT {ordered}", t=values["t"], ordered=is_ordered(place, order))
         if is_new or not self._exists(target, unknown):
