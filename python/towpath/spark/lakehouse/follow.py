@@ -202,13 +202,14 @@ class Follower:
         if name is None:
             return None
         order, place = column("t", name), addition.place.literal()
-        values = {"t": column("t", addition.name), "value": addition.value, "order": order}
+        values = {"t": column("t", addition.name), "s": column("s", addition.name), "order": order}
         older = addition.lacks_it(order) if is_new else is_before(order, place)
         # A row with a value has it from its own message, unless the column was there before.
         is_empty = Sql("true" if again else f"{values['t']} IS NULL")
-        template = "{order} IS NOT NULL AND {is_empty} AND {older}"
-        condition = sql(template, order=order, is_empty=is_empty, older=older)
-        merge(self.spark, target, _ONE_ROW, condition, sql("WHEN MATCHED THEN UPDATE SET {t} = {value}", **values))
+        template = "NOT ({t} <=> {s}) AND {order} IS NOT NULL AND {is_empty} AND {older}"
+        condition = sql(template, **values, is_empty=is_empty, older=older)
+        source = sql("(SELECT {value} AS {name})", value=addition.value, name=column(addition.name))
+        merge(self.spark, target, source, condition, sql("WHEN MATCHED THEN UPDATE SET {t} = {s}", **values))
         unknown = sql("{t} IS NULL AND NOT {ordered}", t=values["t"], ordered=is_ordered(place, order))
         if is_new or not self._exists(target, unknown):
             return None
@@ -353,9 +354,6 @@ def _stale(name: tuple[str, str], reason: str, statement: Statement, follower: F
 
 def _renamed(spark: SparkSession, target: str) -> set[str]:
     return set(json.loads(table_properties(spark, target).get(RENAMED, "[]")))
-
-
-_ONE_ROW = Sql("(SELECT 1)")
 
 
 def _addition(value: pa.Table, place: Place) -> Addition:
