@@ -36,9 +36,13 @@ class Addition:
     """The value with its type."""
     place: Place
 
-    def lacks_it(self, order: Sql) -> Sql:
-        """True if a row without the column gets the value: unless it is known to be newer, and so lacks it again."""
-        place = self.place.literal()
+    def lacks_it(self, order: Sql, place: Sql) -> Sql:
+        """True if a row without the column gets the value: unless it is known to be newer, and so lacks it again.
+
+        Args:
+            order: The row's order value.
+            place: The statement's.
+        """
         newer = is_newer(order, place)
         return sql("NOT ({certain} AND {newer})", certain=is_certain(order, place), newer=newer)
 
@@ -92,4 +96,6 @@ def with_additions(changes: DataFrame, additions: Sequence[Addition]) -> DataFra
 def _gets(name: str, addition: Addition) -> Sql:
     is_row = Sql("NOT partial AND op NOT IN ('delete', 'truncate')")
     template = "coalesce(array_contains(missing, {name}), false) AND {is_row} AND {lacks}"
-    return sql(template, name=string(name), is_row=is_row, lacks=addition.lacks_it(Sql("`order`")))
+    return sql(
+        template, name=string(name), is_row=is_row, lacks=addition.lacks_it(Sql("`order`"), addition.place.literal())
+    )

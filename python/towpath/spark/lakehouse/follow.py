@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,10 @@ import pyarrow as pa
 from towpath.spark.lakehouse.additions import Addition, additions_property, literal, read_additions
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.declarations import storable
+from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import is_before, is_ordered
 from towpath.spark.lakehouse.ordered_statements import Place, Statement
-from towpath.spark.lakehouse.sql import Sql, column, expressions, merge, sql, table
+from towpath.spark.lakehouse.sql import Sql, column, execute, expressions, merge, sql, table
 from towpath.spark.lakehouse.statements import (
     AddColumn,
     ChangeColumn,
@@ -39,12 +41,13 @@ from towpath.spark.lakehouse.tables import (
     set_properties,
     settings_of,
     table_properties,
+    temporary_view,
 )
 from towpath.spark.lakehouse.targets import source_name
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from towpath.spark.lakehouse.statements import Action
 
@@ -201,19 +204,25 @@ class Follower:
         name = order_column(schema) if schema is not None else None
         if name is None:
             return None
-        order, place = column("t", name), addition.place.literal()
-        values = {"t": column("t", addition.name), "s": column("s", addition.name), "order": order}
-        older = addition.lacks_it(order) if is_new else is_before(order, place)
+        order, place, value = column("t", name), Sql("s.place"), column("t", addition.name)
+        older = addition.lacks_it(order, place) if is_new else is_before(order, place)
         # A row with a value has it from its own message, unless the column was there before.
-        is_empty = Sql("true" if again else f"{values['t']} IS NULL")
-        template = "NOT ({t} <=> {s}) AND {order} IS NOT NULL AND {is_empty} AND {older}"
-        condition = sql(template, **values, is_empty=is_empty, older=older)
-        source = sql("(SELECT {value} AS {name})", value=addition.value, name=column(addition.name))
-        merge(self.spark, target, source, condition, sql("WHEN MATCHED THEN UPDATE SET {t} = {s}", **values))
-        unknown = sql("{t} IS NULL AND NOT {ordered}", t=values["t"], ordered=is_ordered(place, order))
+        is_empty = Sql("true" if again else f"{value} IS NULL")
+        template = "NOT ({value} <=> s.value) AND {order} IS NOT NULL AND {is_empty} AND {older}"
+        condition = sql(template, value=value, order=order, is_empty=is_empty, older=older)
+        update = sql("WHEN MATCHED THEN UPDATE SET {value} = s.value", value=value)
+        with ExitStack() as held, temporary_view(self._one_row(addition, held)) as view:
+            merge(self.spark, target, view, condition, update)
+        place = addition.place.literal()
+        unknown = sql("{value} IS NULL AND NOT {ordered}", value=value, ordered=is_ordered(place, order))
         if is_new or not self._exists(target, unknown):
             return None
         return f"rows of the time of the statement may lack the column {addition.name}, or have null in it"
+
+    def _one_row(self, addition: Addition, held: ExitStack) -> DataFrame:
+        """A row of data: Spark folds a query of constants into a merge, and then fails to make a filter for Iceberg."""
+        query = sql("SELECT {value} AS value, {place} AS place", value=addition.value, place=addition.place.literal())
+        return computed(execute(self.spark, query), held, in_driver=True)
 
     def _exists(self, target: str, condition: Sql) -> bool:
         """Whether a row `t` of a target meets a condition."""
