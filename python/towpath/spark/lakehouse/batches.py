@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -34,7 +35,7 @@ from towpath.spark.lakehouse.messages import Messages, messages_of, of_table
 from towpath.spark.lakehouse.order import Kinds
 from towpath.spark.lakehouse.ordered_statements import Place, Statement, read_ddl, sliced, without_databases
 from towpath.spark.lakehouse.parallel import in_parallel
-from towpath.spark.lakehouse.rows import Applied
+from towpath.spark.lakehouse.rows import OLD, Applied
 from towpath.spark.lakehouse.sql import expressions
 from towpath.spark.lakehouse.statements import DropDatabase
 from towpath.spark.lakehouse.status import QUARANTINED, TableStatus, read_tables, write_status
@@ -47,7 +48,7 @@ from towpath.spark.lakehouse.tables import (
     widened,
 )
 from towpath.spark.lakehouse.targets import Targets, companion, source_name
-from towpath.spark.lakehouse.watermarks import after_watermark, write_watermarks
+from towpath.spark.lakehouse.watermarks import Watermarks, write_watermarks
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ _ROWS_PER_TASK = 50_000
 
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
+
+_MOST_DECLARED = 8 << 20
+"""How many bytes of messages with declarations are kept from batch to batch."""
 
 _ALL_COLUMNS = ColumnRules()
 
@@ -96,7 +100,7 @@ class Replicator:
     sources: set[tuple[str, str]] = field(default_factory=set)
     """The tables that this process has applied."""
     declarations: dict[int, Declaration] = field(default_factory=dict)
-    """By hash: what the messages of this and of earlier batches declare."""
+    """By hash: what the messages of this and of earlier batches declare, the one that was needed last at the end."""
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of events."""
@@ -108,6 +112,7 @@ class Replicator:
                 self._apply(events, batch_id)
         finally:
             events.unpersist()
+            self._forget_declarations()
 
     def _apply(self, events: DataFrame, batch_id: int) -> None:
         found = _summary(events)
@@ -159,7 +164,10 @@ class Replicator:
         """Read the declarations that earlier batches did not have."""
         from pyspark.sql import functions as f
 
-        new = {row["declared"] for row in found if row["declared"] is not None} - self.declarations.keys()
+        needed = {row["declared"] for row in found if row["declared"] is not None}
+        new = needed - self.declarations.keys()
+        for known in needed - new:  # the last one is the one that was needed last
+            self.declarations[known] = self.declarations.pop(known)
         if not new:
             return
         declared = events.filter(f.col("declaration").isNotNull() & f.col("declared").isin(list(new)))
@@ -167,6 +175,14 @@ class Replicator:
             f.first("declaration").alias("declaration"), f.first(f.struct("key", "value")).alias("example")
         )
         self.declarations.update({row["declared"]: Declaration.of(row) for row in examples.collect()})
+
+    def _forget_declarations(self) -> None:
+        """Keep those that were needed last, of some bytes. A batch that needs another one has a message with it."""
+        held = 0
+        for declared, one in reversed(list(self.declarations.items())):
+            held += one.size
+            if held > _MOST_DECLARED:
+                del self.declarations[declared]
 
     def _apply_slices(
         self,
@@ -228,9 +244,10 @@ class Replicator:
         batch = _Batch(
             events,
             messages_of(events, sum(one.messages for one in tables), sum(one.size for one in tables)),
-            self._known_watermarks(spark),
             batch_id,
         )
+        if (known := self._known_watermarks(spark)) and any(one.has_commit for one in tables):
+            batch = replace(batch, watermarks=known, late=known.count_late(events))
         found = in_parallel(spark, partial(self._kind, spark), tables, self.parallelism)
         kinds = dict(zip(tables, found, strict=True))
         results: list[_Result] = []
@@ -255,8 +272,9 @@ class Replicator:
         # A file that mostly consists of changed rows is rewritten sooner than they are marked, and does not pile up.
         return REWRITING if size <= table.size else MARKING
 
-    def _known_watermarks(self, spark: SparkSession) -> str | None:
-        return self.watermarks if self.watermarks and schema_of(spark, self.watermarks) is not None else None
+    def _known_watermarks(self, spark: SparkSession) -> Watermarks | None:
+        name = self.watermarks
+        return Watermarks(spark, name) if name and schema_of(spark, name) is not None else None
 
     def _guarded(self, batch: _Batch, table: SourceTable) -> _Result:
         """Apply a table's changes, or put them aside. An error is returned, so that the other tables go on."""
@@ -267,6 +285,8 @@ class Replicator:
                 return _Result()
             self.sources.add(table.key)
             applied = self._apply_table(batch, table, target)
+            late = {OLD: batch.late.get((table.database, table.name), 0)}
+            applied = replace(applied, counts=Counter(applied.counts) + Counter(late))
             return _Result(status=TableStatus.of(table.database, table.name, target, applied))
         except Exception as error:  # whatever it is, it must not stop the other tables
             if self.on_table_error == "fail" or self.quarantine is None:
@@ -312,7 +332,7 @@ class Replicator:
         decoder = self._decoder(table, schema)
         changes = batch.messages.changes(table.database, table.name, decoder, table.tasks)
         if batch.watermarks:
-            changes = after_watermark(changes, batch.events.sparkSession, batch.watermarks)
+            changes = batch.watermarks.without_late(changes)
         changes = self._rules(table.full_name).masked(with_additions(changes, additions))
         if self.history or self.keyless == "append":  # then they are needed more than once
             changes = changes.persist()
@@ -462,8 +482,10 @@ class _Batch:
 
     events: DataFrame
     messages: Messages
-    watermarks: str | None
     number: int
+    watermarks: Watermarks | None = None
+    late: Mapping[tuple[str | None, str], int] = field(default_factory=dict)
+    """How many changes of each table are older than a watermark before them."""
     is_small: bool = False
     """Whether one task can merge the changes of each of its tables."""
 

@@ -27,6 +27,11 @@ class Declaration:
     example: tuple[bytes | None, bytes]
     """The message's key and value."""
 
+    @property
+    def size(self) -> int:
+        """How many bytes it holds."""
+        return sum(len(part) for part in self.example if part is not None)
+
     @classmethod
     def of(cls, row: Row) -> Declaration:
         """From a row with the JSON text `declaration` and a message that has it, `example`."""

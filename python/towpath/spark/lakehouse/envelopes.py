@@ -31,6 +31,12 @@ ROW_CHANGES = ("insert", "update", "delete", "snapshot", "truncate")
 CHANGE, DDL, WATERMARK, DEAD = "change", "ddl", "watermark", "dead"
 """The kinds of events. Other messages, such as heartbeats, have no event."""
 
+_TSO_BITS = 18
+"""TiDB's times are milliseconds since 1970, shifted by these bits."""
+
+_FUTURE_MS = 24 * 60 * 60 * 1000
+"""How far a watermark may be after the time of its Kafka record, and so how much the clocks may differ."""
+
 _FIELDS: tuple[Field, ...] = (
     "op",
     "database",
@@ -141,7 +147,7 @@ class EnvelopeDecoder:
 
 
 def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch:
-    kinds = _kinds(decoded)
+    kinds = _kinds(decoded, future := _is_from_the_future(decoded, messages))
     firsts, lasts, rows = _first_and_last_rows(decoded, kinds)
     # The table's declaration may change within a message; the last one is valid for what follows.
     types = decoded.column("column_types").take(lasts)
@@ -162,7 +168,7 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
         "declaration": declarations,
         "sql": events.column("sql"),
         "source": _part(source, _SOURCE, is_change),
-        "error": _part(events.column("error"), ERROR, pc.is_null(events.column("error"))),
+        "error": _errors(events.column("error"), future.take(firsts)),
     }
     return pa.record_batch([columns[field.name].cast(field.type) for field in EVENT], EVENT)
 
@@ -172,13 +178,34 @@ def _part(struct: pa.StructArray, fields: dict[str, pa.DataType], nulls: pa.Arra
     return pa.StructArray.from_arrays(arrays, fields=[pa.field(*field) for field in fields.items()], mask=nulls)
 
 
-def _kinds(events: pa.RecordBatch) -> pa.Array:
+def _errors(errors: pa.StructArray, future: pa.BooleanArray) -> pa.StructArray:
+    found = _part(errors, ERROR, pc.is_null(errors))
+    return pc.if_else(pc.and_(future, pc.is_null(errors)), _FUTURE, found)
+
+
+_FUTURE = pa.scalar(
+    {"kind": "range", "message": "watermarkTs: more than a day after the time of its Kafka record"},
+    pa.struct(list(ERROR.items())),
+)
+
+
+def _is_from_the_future(events: pa.RecordBatch, messages: pa.RecordBatch) -> pa.BooleanArray:
+    """Whether an event is a watermark whose time no producer can have reached: all later changes would be skipped."""
+    watermarks = pc.struct_field(events.column("source"), "watermark_ts")
+    if watermarks.null_count == len(watermarks):
+        return pa.repeat(False, len(watermarks))
+    arrived = messages.column("timestamp").take(events.column(INDEX)).cast(pa.timestamp("ms", "UTC"), safe=False)
+    latest = pc.add(arrived.cast(pa.int64()), _FUTURE_MS)
+    return pc.greater(pc.shift_right(watermarks, _TSO_BITS), latest).fill_null(False)
+
+
+def _kinds(events: pa.RecordBatch, future: pa.BooleanArray) -> pa.Array:
     """How each event is handled; null for those that are ignored."""
     op, failed = events.column("op"), pc.is_valid(events.column("error"))
     change = pc.is_in(op, pa.array(ROW_CHANGES))
     return pc.case_when(
         pc.make_struct(
-            pc.or_(failed, pc.and_(change, pc.is_null(events.column("table")))),
+            pc.or_(pc.or_(failed, future), pc.and_(change, pc.is_null(events.column("table")))),
             change,
             pc.is_in(op, pa.array(["ddl", "query"])),
             pc.equal(op, "watermark"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from towpath.spark.lakehouse.declarations import storable
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import is_before, is_ordered
 from towpath.spark.lakehouse.ordered_statements import Place, Statement
-from towpath.spark.lakehouse.sql import Sql, column, execute, expressions, merge, sql, table
+from towpath.spark.lakehouse.sql import Sql, any_of, column, comma_separated, execute, expressions, merge, sql, table
 from towpath.spark.lakehouse.statements import (
     AddColumn,
     ChangeColumn,
@@ -49,7 +50,7 @@ from towpath.spark.types import struct_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from towpath.spark.lakehouse.statements import Action
+    from towpath.spark.lakehouse.statements import Action, TableName
 
 _log = logging.getLogger("towpath.spark")
 
@@ -70,6 +71,14 @@ _NOT, _FORMER = "false", "true"
 def stored_source(spark: SparkSession, target: str) -> str | None:
     """The table that a target was created for; None if there is no target, or if towpath did not create it."""
     return table_properties(spark, target).get(SOURCE) if schema_of(spark, target) is not None else None
+
+
+@dataclass(frozen=True)
+class _AddColumns:
+    """The columns that a statement adds to a table one after the other: they are one change of its target."""
+
+    table: TableName
+    columns: tuple[SourceColumn, ...]
 
 
 @dataclass(frozen=True)
@@ -99,11 +108,11 @@ class Follower:
         """Follow a statement. Returns the targets that are stale now."""
         stale: list[TableStatus] = []
         followed: set[str] = set()
-        for action in statement.actions:
+        for action in _grouped(statement.actions):
             try:
                 reasons = self._follow(action, statement, followed)
             except Exception as error:  # a target that cannot follow must not stop the others
-                reasons = {name: str(error) for name in statement.tables_of(action)}
+                reasons = {name: str(error) for name in _tables_of(action, statement)}
             stale += [_stale(name, reason, statement, self) for name, reason in reasons.items()]
         for target in followed:
             self._remember_place(target, statement.place)
@@ -116,21 +125,33 @@ class Follower:
         others = [dict(one.fields) for one in known if not one.is_beside(place)]
         set_properties(self.spark, target, {_LAST: json.dumps([*others, dict(place.fields)])})
 
-    def _follow(self, action: Action, statement: Statement, followed: set[str]) -> dict[tuple[str, str], str]:
+    def _follow(
+        self, action: Action | _AddColumns, statement: Statement, followed: set[str]
+    ) -> dict[tuple[str, str], str]:
         """Follow an action, and add the target that it changed. Returns why the targets of tables are stale."""
-        tables = statement.tables_of(action)
+        tables = _tables_of(action, statement)
         if isinstance(action, NotFollowed):
             return dict.fromkeys(tables, action.reason)
         if isinstance(action, RenameTable):
             return self._rename_tables(action, statement) if self.renames else {}
         if not tables or (target := self._existing(tables[0], statement.place)) is None:
             return {}
-        reason = self.rules(*tables[0]).unfollowed(action)
-        if reason is None:
-            reason = self._change(action, target, statement)
+        reason = self._unless_ruled_out(action, tables[0], target, statement.place)
         if not reason and self.follows and not isinstance(action, DropTable | DropColumn):
             followed.add(target)
         return {tables[0]: reason} if reason else {}
+
+    def _unless_ruled_out(
+        self, action: Action | _AddColumns, name: tuple[str, str], target: str, place: Place
+    ) -> str | None:
+        """Change a target, as far as the rules for the columns of its table allow it. Returns why it is stale."""
+        rules = self.rules(*name)
+        if not isinstance(action, _AddColumns):
+            reason = rules.unfollowed(action)
+            return self._change(action, target, place) if reason is None else reason
+        reasons = {one: rules.unfollowed(AddColumn(action.table, one)) for one in action.columns}
+        added = self._add_columns([one for one, reason in reasons.items() if reason is None], target, place)
+        return "; ".join(filter(None, [*reasons.values(), added]))
 
     def _existing(self, name: tuple[str, str], place: Place) -> str | None:
         """The target of a table, if it exists and has not followed this statement already."""
@@ -143,13 +164,12 @@ class Follower:
         known = Place.parse_all(table_properties(self.spark, target).get(_LAST))
         return any(place.repeats(one) for one in known)
 
-    def _change(self, action: Action, target: str, statement: Statement) -> str | None:
+    def _change(self, action: Action, target: str, place: Place) -> str | None:
         """Change a target. Returns why it is stale."""
         if isinstance(action, DropTable | DropColumn):
-            self._remember(action, target, statement.place)
+            self._remember(action, target, place)
             return None
         changes: Mapping[type, Callable[..., str | None]] = {
-            AddColumn: self._add_column,
             ModifyColumn: self._modify_column,
             RenameColumn: self._rename_column,
             ChangeColumn: self._change_column,
@@ -157,7 +177,7 @@ class Follower:
             TruncateTable: self._truncate_table,
         }
         change = changes.get(type(action))
-        return change(action, target, statement.place) if change else None
+        return change(action, target, place) if change else None
 
     def _remember(self, action: DropTable | DropColumn, target: str, place: Place) -> None:
         """What the source drops is kept, until it creates it again."""
@@ -174,54 +194,81 @@ class Follower:
         additions = read_additions(table_properties(self.spark, target))
         return additions_property([one for one in additions if one.name.lower() != name.lower()])
 
-    def _add_column(self, action: AddColumn, target: str, place: Place) -> str | None:
-        added, name = action.column, action.column.name
-        if added.unknown:
-            return f"the values of the column {name} in old rows are not known: {added.unknown}"
+    def _add_columns(self, columns: Sequence[SourceColumn], target: str, place: Place) -> str | None:
+        reasons: list[str] = []
         properties = table_properties(self.spark, target)
-        dropped = json.loads(properties.get(_DROPPED_COLUMNS, "[]"))
-        additions = [one for one in read_additions(properties) if one.name.lower() != name.lower()]
-        is_new = self._find(target, name) is None
-        if not is_new and name not in dropped and len(additions) < len(read_additions(properties)):
-            return None  # the statement was sent again
-        if not self.follows:
-            return f"ddl_policy is ignore: the column {name}" if added.initial is not None else None
-        value = _typed_value(added)
-        create_or_evolve(self.spark, target, struct_type(value.schema))
-        addition = _addition(value, place)
-        reason = None
-        if added.initial is not None or name in dropped:
-            reason = self._fill(target, addition, is_new=is_new, again=name in dropped)
-        remaining = json.dumps([one for one in dropped if one != name], ensure_ascii=False)
-        properties = additions_property([*additions, addition])
-        properties[RENAMED] = json.dumps(sorted(_renamed(self.spark, target) - {name.lower()}))
-        set_properties(self.spark, target, {**properties, _DROPPED_COLUMNS: remaining})
-        return reason
+        dropped = set(json.loads(properties.get(_DROPPED_COLUMNS, "[]")))
+        known = {one.name.lower(): one for one in read_additions(properties)}
+        new: dict[str, _NewColumn] = {}
+        for added in columns:
+            name = added.name
+            is_new = self._find(target, name) is None
+            if added.unknown:
+                reasons.append(f"the values of the column {name} in old rows are not known: {added.unknown}")
+            elif not is_new and name not in dropped and name.lower() in known:
+                continue  # the statement was sent again
+            elif self.follows:
+                value = _typed_value(added)
+                gets_value = added.initial is not None or name in dropped
+                new[name] = _NewColumn(_addition(value, place), value.schema, is_new, name in dropped, gets_value)
+            elif added.initial is not None:
+                reasons.append(f"ddl_policy is ignore: the column {name}")
+        if new:
+            reasons += self._write_columns(list(new.values()), target, properties)
+        return "; ".join(reasons) or None
 
-    def _fill(self, target: str, addition: Addition, *, is_new: bool, again: bool) -> str | None:
-        """Give the value of an added column to the rows that are older. Returns why the target is stale."""
+    def _write_columns(self, new: list[_NewColumn], target: str, properties: Mapping[str, str]) -> list[str]:
+        """Add columns in three commits at most: columns, values, properties. Returns why the target is stale."""
+        create_or_evolve(self.spark, target, struct_type(pa.schema([field for one in new for field in one.schema])))
+        reasons = self._fill(target, [one for one in new if one.gets_value])
+        names = {one.addition.name for one in new}
+        lower = {name.lower() for name in names}
+        additions = [one for one in read_additions(properties) if one.name.lower() not in lower]
+        written = additions_property([*additions, *(one.addition for one in new)])
+        written[RENAMED] = json.dumps(sorted(_renamed(self.spark, target) - lower))
+        remaining = [one for one in json.loads(properties.get(_DROPPED_COLUMNS, "[]")) if one not in names]
+        written[_DROPPED_COLUMNS] = json.dumps(remaining, ensure_ascii=False)
+        set_properties(self.spark, target, written)
+        return reasons
+
+    def _fill(self, target: str, new: list[_NewColumn]) -> list[str]:
+        """Give the values of added columns to the rows that are older. Returns why the target is stale."""
         schema = schema_of(self.spark, target)
         name = order_column(schema) if schema is not None else None
-        if name is None:
-            return None
-        order, place, value = column("t", name), Sql("s.place"), column("t", addition.name)
-        older = addition.lacks_it(order, place) if is_new else is_before(order, place)
-        # A row with a value has it from its own message, unless the column was there before.
-        is_empty = Sql("true" if again else f"{value} IS NULL")
-        template = "NOT ({value} <=> s.value) AND {order} IS NOT NULL AND {is_empty} AND {older}"
-        condition = sql(template, value=value, order=order, is_empty=is_empty, older=older)
-        update = sql("WHEN MATCHED THEN UPDATE SET {value} = s.value", value=value)
-        with ExitStack() as held, temporary_view(self._one_row(addition, held)) as view:
+        if name is None or not new:
+            return []
+        order = column("t", name)
+        lacks = [one.lacks_it(order, Sql(f"s.p{at}"), Sql(f"s.v{at}")) for at, one in enumerate(new)]
+        sets = (
+            sql("{column} = IF({lacks}, s.{v}, {column})", column=one.column, lacks=lack, v=Sql(f"v{at}"))
+            for at, (one, lack) in enumerate(zip(new, lacks, strict=True))
+        )
+        update = sql("WHEN MATCHED THEN UPDATE SET {sets}", sets=comma_separated(sets))
+        condition = sql("{order} IS NOT NULL AND ({lacks})", order=order, lacks=any_of(lacks))
+        with ExitStack() as held, temporary_view(self._one_row(new, held)) as view:
             merge(self.spark, target, view, condition, update)
-        place = addition.place.literal()
-        unknown = sql("{value} IS NULL AND NOT {ordered}", value=value, ordered=is_ordered(place, order))
-        if is_new or not self._exists(target, unknown):
-            return None
-        return f"rows of the time of the statement may lack the column {addition.name}, or have null in it"
+        return [reason for one in new if not one.is_new and (reason := self._unfilled(target, one, order))]
 
-    def _one_row(self, addition: Addition, held: ExitStack) -> DataFrame:
+    def _unfilled(self, target: str, one: _NewColumn, order: Sql) -> str | None:
+        """Why a target is stale that had a column before it was added."""
+        ordered = is_ordered(one.addition.place.literal(), order)
+        if not self._exists(target, sql("{column} IS NULL AND NOT {ordered}", column=one.column, ordered=ordered)):
+            return None
+        return f"rows of the time of the statement may lack the column {one.addition.name}, or have null in it"
+
+    def _one_row(self, new: list[_NewColumn], held: ExitStack) -> DataFrame:
         """A row of data: Spark folds a query of constants into a merge, and then fails to make a filter for Iceberg."""
-        query = sql("SELECT {value} AS value, {place} AS place", value=addition.value, place=addition.place.literal())
+        values = [
+            sql(
+                "{value} AS {v}, {place} AS {p}",
+                value=one.value,
+                v=Sql(f"v{at}"),
+                place=one.place.literal(),
+                p=Sql(f"p{at}"),
+            )
+            for at, one in enumerate(one.addition for one in new)
+        ]
+        query = sql("SELECT {values}", values=comma_separated(values))
         return computed(execute(self.spark, query), held, in_driver=True)
 
     def _exists(self, target: str, condition: Sql) -> bool:
@@ -350,6 +397,48 @@ class Follower:
         """The name of a target's column; MySQL compares names without case."""
         schema = schema_of(self.spark, target)
         return next((one for one in schema.names if one.lower() == name.lower()), None) if schema is not None else None
+
+
+@dataclass(frozen=True)
+class _NewColumn:
+    """A column that a statement adds."""
+
+    addition: Addition
+    schema: pa.Schema
+    """It with its type."""
+    is_new: bool
+    """Whether the target lacked it."""
+    again: bool
+    """Whether the source dropped it before."""
+    gets_value: bool
+    """Whether older rows get another value than null."""
+
+    @property
+    def column(self) -> Sql:
+        """It in the merge's target."""
+        return column("t", self.addition.name)
+
+    def lacks_it(self, order: Sql, place: Sql, value: Sql) -> Sql:
+        """True if a row gets the value."""
+        older = self.addition.lacks_it(order, place) if self.is_new else is_before(order, place)
+        # A row with a value has it from its own message, unless the column was there before.
+        is_empty = Sql("true" if self.again else f"{self.column} IS NULL")
+        template = "NOT ({column} <=> {value}) AND {is_empty} AND {older}"
+        return sql(template, column=self.column, value=value, is_empty=is_empty, older=older)
+
+
+def _tables_of(action: Action | _AddColumns, statement: Statement) -> list[tuple[str, str]]:
+    one = AddColumn(action.table, action.columns[0]) if isinstance(action, _AddColumns) else action
+    return statement.tables_of(one)
+
+
+def _grouped(actions: Iterable[Action]) -> Iterator[Action | _AddColumns]:
+    """The actions; columns that are added to one table one after the other are one action."""
+    for name, group in groupby(actions, lambda action: action.table if isinstance(action, AddColumn) else None):
+        if name is None:
+            yield from group
+        else:
+            yield _AddColumns(name, tuple(one.column for one in group if isinstance(one, AddColumn)))
 
 
 def _stale(name: tuple[str, str], reason: str, statement: Statement, follower: Follower) -> TableStatus:

@@ -93,6 +93,8 @@ def schema_of(spark: SparkSession, target: str) -> StructType | None:
         return spark.table(target).schema if spark.catalog.tableExists(target) else None
     from pyspark.errors import AnalysisException
 
+    if not _may_exist(spark, target):
+        return None
     try:
         return spark.read.format("delta").load(target).schema
     except AnalysisException as error:
@@ -101,6 +103,15 @@ def schema_of(spark: SparkSession, target: str) -> StructType | None:
         if condition in _NO_TABLE:
             return None
         raise
+
+
+def _may_exist(spark: SparkSession, path: str) -> bool:
+    """Whether something is at a path: asked in a hundredth of the time that a failed reading takes."""
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is None:  # a client of Connect cannot ask
+        return True
+    found = jvm.org.apache.hadoop.fs.Path(path)
+    return bool(found.getFileSystem(spark._jsc.hadoopConfiguration()).exists(found))
 
 
 def estimated_size(frame: DataFrame) -> int | None:

@@ -11,19 +11,41 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def after_watermark(changes: DataFrame, spark: SparkSession, watermarks: str) -> DataFrame:
-    """Without changes that TiCDC sent again after a watermark that says that they had been sent.
+class Watermarks:
+    """Those of earlier batches, with the changes that they rule out.
 
-    What came before the watermark, and is read again, is no such change.
+    Args:
+        spark: The session.
+        name: The table of watermarks, which exists.
     """
-    from pyspark.sql import functions as f
 
-    c, w = changes.alias("c"), spark.read.table(table(watermarks)).alias("w")
-    same = (
-        "c.topic = w.topic AND c.partition = w.partition AND c.source.commit_ts <= w.watermark_ts "
-        "AND c.offset > w.offset"
-    )
-    return c.join(w, f.expr(same), "left_anti")
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._table = spark.read.table(table(name)).alias("w")
+
+    def without_late(self, changes: DataFrame) -> DataFrame:
+        """Without changes that TiCDC sent again after a watermark that says that they had been sent.
+
+        What came before the watermark, and is read again, is no such change.
+        """
+        from pyspark.sql import functions as f
+
+        return changes.alias("c").join(self._table, f.expr(_IS_LATE), "left_anti")
+
+    def count_late(self, events: DataFrame) -> dict[tuple[str | None, str], int]:
+        """How many changes of each table are left out."""
+        from pyspark.sql import functions as f
+
+        late = events.filter("has_commit").alias("c").join(self._table, f.expr(_IS_LATE), "left_semi")
+        found = late.groupBy("database", "table").agg(f.sum("rows").alias("rows")).collect()
+        return {(row["database"], row["table"]): row["rows"] for row in found}
+
+
+_TIME = "timestamp_millis(shiftright(w.watermark_ts, 18))"
+# Former versions stored watermarks of any time.
+_IS_LATE = (
+    "c.topic = w.topic AND c.partition = w.partition AND c.source.commit_ts <= w.watermark_ts AND c.offset > w.offset "
+    f"AND coalesce({_TIME} <= c.timestamp + INTERVAL 1 DAY, true)"
+)
 
 
 def write_watermarks(watermarks: DataFrame, target: str) -> None:
@@ -46,9 +68,10 @@ def write_watermarks(watermarks: DataFrame, target: str) -> None:
             target,
             view,
             equal_columns(["topic", "partition"]),
-            Sql("WHEN MATCHED AND s.watermark_ts > t.watermark_ts THEN UPDATE SET *"),
+            Sql(f"WHEN MATCHED AND (s.watermark_ts > t.watermark_ts OR {_IS_REFUSED_NOW}) THEN UPDATE SET *"),
             Sql("WHEN NOT MATCHED THEN INSERT *"),
         )
 
 
 _NEWEST = "max(struct(source.watermark_ts AS watermark_ts, -offset AS negated, offset AS offset)) AS newest"
+_IS_REFUSED_NOW = "t.complete_until > current_timestamp() + INTERVAL 1 DAY AND s.offset > t.offset"
