@@ -277,3 +277,22 @@ def test_rows_that_a_worker_held_are_computed_again_when_it_ended(spark):
 
     assert with_retries(count, is_lost) == 5
     assert len(attempts) == 3
+
+
+def test_a_statement_of_many_parts_is_no_burden(spark, tmp_path):
+    topic = Topic(spark, tmp_path)
+    names = [f"c{at}" for at in range(40)]
+    added = ", ".join(f"ADD {name} int{' NOT NULL DEFAULT 5' if at % 3 == 0 else ''}" for at, name in enumerate(names))
+    topic.replicate(canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "t7", row(1, "x")))
+    version = topic.version("a")
+    topic.replicate(
+        canal(2, "ALTER", "a", None, None, sql=f"ALTER TABLE a {added}", second=1),
+        canal(3, "ERASE", "t7", None, None, sql=f"DROP TABLE {', '.join(f't{at}' for at in range(300))}", second=2),
+        canal(4, "CREATE", "t7", None, None, sql="CREATE TABLE t7 (id int PRIMARY KEY)", second=3),
+    )
+    # The columns, their values, what is remembered, and the place of the statement.
+    assert topic.version("a") - version <= 4
+    values = {name: None if at % 3 else 5 for at, name in enumerate(names)}
+    assert topic.rows("a") == [{"id": 1, "name": "x", **values}]
+    assert topic.rows("t7") == []
+    assert {status["state"] for status in topic.states().values()} == {"ok"}

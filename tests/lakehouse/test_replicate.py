@@ -140,10 +140,14 @@ def test_ticdc_is_ordered_by_commit_time_and_watermarks(spark, tmp_path):
             "ticdc-canal-json",
             dead_letters=str(lake / "dead"),
             watermarks=str(lake / "watermarks"),
+            status=str(lake / "status"),
         )
 
     def names():
         return {row["id"]: row["name"] for row in read(spark, lake / "t")}
+
+    def ignored():
+        return sum(status["ignored_as_old"] for status in read(spark, lake / "status"))
 
     insert = ticdc("INSERT", 100 * TSO, {"id": "1", "name": "a"})
     update = ticdc("UPDATE", 300 * TSO, {"id": "1", "name": "c"}, old=[{"name": "b"}])
@@ -160,7 +164,9 @@ def test_ticdc_is_ordered_by_commit_time_and_watermarks(spark, tmp_path):
     assert mark["complete_until"] == datetime(1970, 1, 1, 0, 0, 0, 400_000)
     # Again, at higher offsets and without the later changes; then a new key below the watermark.
     replicate((1, ticdc("UPDATE", 200 * TSO, {"id": "1", "name": "b"}, old=[{"name": "a"}])), (1, deleted[0]))
+    counted = ignored()
     replicate((0, ticdc("INSERT", 399 * TSO, {"id": "3", "name": "z"})), (1, ticdc("TIDB_WATERMARK", 10 * TSO)))
+    assert ignored() - counted == 1
     assert names() == {1: "c"}
     # Newer than the watermark, and a key-only row.
     partial = ticdc("INSERT", 500 * TSO, {"id": "5"}, _tidb={"onlyHandleKey": True})
@@ -169,6 +175,14 @@ def test_ticdc_is_ordered_by_commit_time_and_watermarks(spark, tmp_path):
     (dead_letter,) = read(spark, lake / "dead")
     assert dead_letter["message"] == partial
     assert "only the row's key" in dead_letter["reason"]
+    # A watermark that no producer can have reached hides no change, nor does one that a former version stored.
+    future = ticdc("TIDB_WATERMARK", 2**63 - 1)
+    replicate((0, future), (0, ticdc("INSERT", 402 * TSO, {"id": "6", "name": "f"})))
+    spark.sql(f"UPDATE delta.`{lake}/watermarks` SET watermark_ts = {2**63 - 1}, complete_until = '3084-01-01'")
+    replicate((0, ticdc("INSERT", 403 * TSO, {"id": "7", "name": "g"})), (0, ticdc("TIDB_WATERMARK", 404 * TSO)))
+    assert names() == {1: "c", 4: "d", 6: "f", 7: "g"}
+    assert {mark["watermark_ts"] for mark in read(spark, lake / "watermarks") if mark["partition"] == 0} == {404 * TSO}
+    assert [letter["kind"] for letter in read(spark, lake / "dead") if letter["message"] == future] == ["range"]
 
 
 def debezium(position, second, row, op="u", server=5):

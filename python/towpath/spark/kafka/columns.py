@@ -5,6 +5,7 @@ Not by `pa.array`: that imports pandas, which takes longer than most batches.
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections.abc import Callable, Iterable
 from itertools import accumulate
@@ -13,8 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from towpath.printable import printable
 from towpath.scalars import text
 from towpath.spark.kafka.options import COLUMNS
+
+_log = logging.getLogger("towpath.spark")
 
 _VALUE, _KEY, _OFFSET = methodcaller("value"), methodcaller("key"), methodcaller("offset")
 _TIMESTAMP, _HEADERS = methodcaller("timestamp"), methodcaller("headers")
@@ -56,7 +60,28 @@ def _keys(messages: list[Any]) -> pa.Array:
 
 
 def _times(messages: list[Any]) -> pa.Array:
-    return _numbers(COLUMNS["timestamp"], array("q", [1000 * time for _, time in map(_TIMESTAMP, messages)]))
+    times = [time for _, time in map(_TIMESTAMP, messages)]
+    if max(times) < _MAX_TIME and min(times) >= _MIN_TIME:
+        return _numbers(COLUMNS["timestamp"], array("q", [1000 * time for time in times]))
+    readable = [_readable_time(time, message) for time, message in zip(times, messages, strict=True)]
+    return pa.array(readable, pa.int64()).cast(COLUMNS["timestamp"])
+
+
+_MIN_TIME, _MAX_TIME = -62_135_596_800_000, 253_402_300_800_000
+"""The years 1 to 9999 in milliseconds, which Python and Spark know. A broker accepts any number from a producer."""
+
+
+def _readable_time(time: int, message: Any) -> int | None:
+    """The microseconds, or null, so that one record does not stop its topic."""
+    if _MIN_TIME <= time < _MAX_TIME:
+        return 1000 * time
+    _warn(message, f"its timestamp {time} is not in the years 1 to 9999: it is null")
+    return None
+
+
+def _warn(message: Any, problem: str) -> None:
+    place = f"{printable(message.topic())}, partition {message.partition()}, offset {message.offset()}"
+    _log.warning("the record of topic %s: %s", place, problem)
 
 
 def _time_types(messages: list[Any]) -> pa.Array:
@@ -66,7 +91,7 @@ def _time_types(messages: list[Any]) -> pa.Array:
 
 def _headers(messages: list[Any]) -> pa.Array:
     """A message without headers has null, as in Spark's source."""
-    headers = list(map(_HEADERS, messages))
+    headers = list(map(_readable_headers, messages))
     pairs = [pair for of_message in headers for pair in of_message or ()]
     names = _binary([name.encode() for name, _ in pairs])
     names = pa.Array.from_buffers(pa.string(), len(names), names.buffers())
@@ -75,6 +100,16 @@ def _headers(messages: list[Any]) -> pa.Array:
     ends = array("i", accumulate((len(of_message or ()) for of_message in headers), initial=0))
     buffers = [validity, pa.py_buffer(ends)]
     return pa.Array.from_buffers(COLUMNS["headers"], len(headers), buffers, children=[structs])
+
+
+def _readable_headers(message: Any) -> list[tuple[str, bytes | None]] | None:
+    """The headers; none if the client cannot read them, so that one record does not stop its topic."""
+    try:
+        found: list[tuple[str, bytes | None]] | None = _HEADERS(message)
+    except (UnicodeDecodeError, SystemError):  # by version of the client
+        _warn(message, "the key of a header is not UTF-8: all its headers are left out")
+        return None
+    return found
 
 
 _BUILDERS: dict[str, Callable[[list[Any]], pa.Array]] = {

@@ -1,0 +1,28 @@
+"""What a query remembers of the declarations of its topics is bounded."""
+
+import random
+from typing import Any
+
+import pytest
+
+from towpath.spark.lakehouse.batches import Replicator
+from towpath.spark.lakehouse.declarations import Declaration
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_last_declarations_of_some_bytes_are_kept(seed: int) -> None:
+    rng = random.Random(seed)
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("targets", "dialect", "options", "keys", "schemas", "table_options", "settings")
+    )
+    known = Replicator(**nothing, dead_letters=None, quarantine=None, parallelism=1).declarations
+    sizes = [rng.choice([10, MIB // 2, 3 * MIB]) for _ in range(40)]
+    replicator = Replicator(**nothing, dead_letters=None, quarantine=None, parallelism=1, declarations=known)
+    known.update({at: Declaration((), True, (None, bytes(size))) for at, size in enumerate(sizes)})
+    replicator._forget_declarations()
+    newest = [sum(sizes[at:]) <= 8 * MIB for at in range(40)]
+    small = [at for at, size in enumerate(sizes) if newest[at]]
+    assert list(known)[-len(small) :] == small
+    assert sum(one.size for one in known.values()) <= 8 * MIB
