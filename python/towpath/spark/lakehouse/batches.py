@@ -513,7 +513,7 @@ def _summary(events: DataFrame, *more: str) -> list[Row]:
             f.sum("rows").alias("rows"),
             f.count_if(f.col("op") == "truncate").alias("truncates"),
             f.coalesce(f.sum(f.length("value")), f.lit(0)).alias("size"),
-            f.max("has_commit").alias("has_commit"),
+            f.max(f.col("commit_ts").isNotNull()).alias("has_commit"),
             f.max("in_log").alias("in_log"),
         )
         .collect()

@@ -6,6 +6,7 @@ This is the first of the two passes over a topic. It counts, too, so that no oth
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,7 @@ EVENT = pa.schema(
         ("table", pa.string()),
         ("op", pa.string()),
         ("rows", pa.int64()),
-        ("has_commit", pa.bool_()),
+        ("commit_ts", pa.int64()),
         ("in_log", pa.bool_()),
         ("declared", pa.int64()),
         ("declaration", pa.string()),
@@ -162,7 +163,7 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
         **by_name(kept),
         "kind": kinds,
         "rows": rows,
-        "has_commit": pc.is_valid(pc.struct_field(source, "commit_ts")),
+        "commit_ts": pc.struct_field(source, "commit_ts"),
         "in_log": pc.is_valid(pc.struct_field(source, "position")),
         "declared": declared,
         "declaration": declarations,
@@ -195,7 +196,7 @@ def _is_from_the_future(events: pa.RecordBatch, messages: pa.RecordBatch) -> pa.
     if watermarks.null_count == len(watermarks):
         return pa.repeat(False, len(watermarks))
     arrived = messages.column("timestamp").take(events.column(INDEX)).cast(pa.timestamp("ms", "UTC"), safe=False)
-    latest = pc.add(arrived.cast(pa.int64()), _FUTURE_MS)
+    latest = pc.add(arrived.cast(pa.int64()).fill_null(int(1000 * time.time())), _FUTURE_MS)
     return pc.greater(pc.shift_right(watermarks, _TSO_BITS), latest).fill_null(False)
 
 

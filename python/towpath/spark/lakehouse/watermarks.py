@@ -29,23 +29,24 @@ class Watermarks:
         """
         from pyspark.sql import functions as f
 
-        return changes.alias("c").join(self._table, f.expr(_IS_LATE), "left_anti")
+        return changes.alias("c").join(self._table, f.expr(_is_late("c.source.commit_ts")), "left_anti")
 
     def count_late(self, events: DataFrame) -> dict[tuple[str | None, str], int]:
         """How many changes of each table are left out."""
         from pyspark.sql import functions as f
 
-        late = events.filter("has_commit").alias("c").join(self._table, f.expr(_IS_LATE), "left_semi")
+        late = events.alias("c").join(self._table, f.expr(_is_late("c.commit_ts")), "left_semi")
         found = late.groupBy("database", "table").agg(f.sum("rows").alias("rows")).collect()
         return {(row["database"], row["table"]): row["rows"] for row in found}
 
 
-_TIME = "timestamp_millis(shiftright(w.watermark_ts, 18))"
-# Former versions stored watermarks of any time.
-_IS_LATE = (
-    "c.topic = w.topic AND c.partition = w.partition AND c.source.commit_ts <= w.watermark_ts AND c.offset > w.offset "
-    f"AND coalesce({_TIME} <= c.timestamp + INTERVAL 1 DAY, true)"
-)
+def _is_late(commit_ts: str) -> str:
+    return (
+        f"c.topic = w.topic AND c.partition = w.partition AND {commit_ts} <= w.watermark_ts AND c.offset > w.offset "
+        # Former versions stored watermarks of any time.
+        "AND timestamp_millis(shiftright(w.watermark_ts, 18)) "
+        "<= coalesce(c.timestamp, current_timestamp()) + INTERVAL 1 DAY"
+    )
 
 
 def write_watermarks(watermarks: DataFrame, target: str) -> None:
