@@ -30,7 +30,7 @@ pub(crate) enum Mark {
     Holds(&'static str, &'static [&'static str]),
     /// A member that is added to rows without an envelope, by its name, which begins with `__`. It outranks the marks of all
     /// members, wherever it is: the others may be columns.
-    Added(fn(&str) -> bool),
+    Added(IsAdded),
 }
 
 impl Mark {
@@ -93,8 +93,11 @@ static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> = L
     marks
 });
 
+/// Whether a member of this name is added to rows.
+type IsAdded = fn(&str) -> bool;
+
 /// The marks of members that are added to rows.
-static ADDED: LazyLock<Vec<(fn(&str) -> bool, &'static Dialect)>> = LazyLock::new(|| {
+static ADDED: LazyLock<Vec<(IsAdded, &'static Dialect)>> = LazyLock::new(|| {
     let marks = DIALECTS.iter().flat_map(|dialect| dialect.marks.members().iter().map(move |mark| (mark, dialect)));
     marks.filter_map(|(mark, dialect)| if let Mark::Added(is_it) = mark { Some((*is_it, dialect)) } else { None }).collect()
 });

@@ -25,4 +25,5 @@ mod sentinels;
 mod settings;
 mod tables;
 mod templated;
+mod times;
 mod values;

@@ -702,7 +702,7 @@ impl<'a> Message<'a> {
                 self.envelope.primary_key = primary_key(events)?;
             }
         }
-        let envelope = events.envelope(self.envelope);
+        let envelope = events.envelope(self.envelope)?;
         events.row(op, envelope, before, after);
         Ok(())
     }
@@ -782,7 +782,7 @@ fn finest_of(ts_ms: Option<i64>, ts_us: Option<i64>) -> Option<i64> {
 
 /// Replaces a time by a finer one: `unit` is in microseconds.
 fn finest(time: &mut Option<i64>, number: i64, unit: i64) {
-    let found = Some(number).filter(|number| *number != 0).and_then(|number| number.checked_mul(unit));
+    let found = Some(number).filter(|number| *number != 0).map(|number| number.saturating_mul(unit));
     if unit == 1 || time.is_none() {
         *time = found.or(*time);
     }
