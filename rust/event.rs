@@ -157,6 +157,29 @@ pub(crate) struct Source<'a> {
     pub watermark_ts: Option<i64>,
 }
 
+/// The years 1 to 9999, which are those of Python and of Spark, in microseconds since 1970.
+const CALENDAR: Range<i64> = -62_135_596_800_000_000..253_402_300_800_000_000;
+
+impl Source<'_> {
+    /// Whether readers have a date for the times.
+    #[inline]
+    pub fn has_times_in_calendar(&self) -> bool {
+        [self.event_time, self.produced_time].iter().flatten().all(|time| CALENDAR.contains(time))
+    }
+
+    #[inline]
+    fn check_times(&self) -> Result<()> {
+        if self.has_times_in_calendar() { Ok(()) } else { Err(self.outside_of_calendar()) }
+    }
+
+    #[cold]
+    fn outside_of_calendar(&self) -> Fault {
+        let is_event = self.event_time.is_some_and(|time| !CALENDAR.contains(&time));
+        let field = if is_event { "event_time" } else { "produced_time" };
+        Fault::new(Kind::Range, "is outside of the years 1 to 9999").within(field)
+    }
+}
+
 impl Envelope<'_> {
     /// An envelope with no field set.
     #[inline(always)]
@@ -477,9 +500,14 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     }
 
     /// Adds an envelope and returns its index.
-    pub fn envelope(&mut self, envelope: Envelope<'a>) -> usize {
+    ///
+    /// # Errors
+    ///
+    /// A time of its source is outside of the calendar.
+    pub fn envelope(&mut self, envelope: Envelope<'a>) -> Result<usize> {
+        envelope.source.check_times()?;
         self.envelopes.push(envelope);
-        self.envelopes.len() - 1
+        Ok(self.envelopes.len() - 1)
     }
 
     /// Adds a change of the current message.

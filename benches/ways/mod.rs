@@ -54,7 +54,7 @@ pub fn known_ways(shape: &str, corpus: &Corpus) -> Vec<&'static str> {
 pub fn way(shape: &str, name: &str, corpus: &Corpus) -> Way {
     let dialect = corpus.messages[0].dialect;
     match name {
-        "towpath by name" => towpath_by_name(&typed(shape, dialect), corpus),
+        "towpath by name" => towpath_by_name(shape, corpus),
         "towpath typed, none falls back" => towpath_elsewhere(typed(shape, dialect), &Corpus::new("wide", corpus.messages.len())),
         "simd-json tape" => Box::new(peers::json::simd_json_tape()),
         "serde_json IgnoredAny" => Box::new(peers::json::serde_json_ignored),
@@ -91,10 +91,10 @@ fn towpath_elsewhere(options: Options, corpus: &Corpus) -> Way {
 
 /// A mixed corpus after it has been sorted out: each dialect's messages go to a decoder that is told the dialect. `auto`,
 /// beside which it stands, has checked that they decode.
-fn towpath_by_name(options: &Options, corpus: &Corpus) -> Way {
+fn towpath_by_name(shape: &str, corpus: &Corpus) -> Way {
     let parts = dialects(corpus).into_iter().map(|dialect| {
         let messages = array(corpus.messages.iter().filter(|message| message.dialect == dialect));
-        (decoder(Options { dialect: dialect.into(), ..options.clone() }), messages)
+        (decoder(typed(shape, dialect)), messages)
     });
     let parts: Vec<(Decoder, BinaryArray)> = parts.collect();
     Box::new(move |_| {

@@ -15,7 +15,7 @@ pub fn options(shape: &str, dialect: &str, way: &str) -> Option<Options> {
     let typed = typed(shape, dialect);
     Some(match way {
         "towpath typed" | "towpath typed, none falls back" => typed,
-        "towpath auto" => Options { dialect: "auto".into(), ..typed },
+        "towpath auto" => self::typed(shape, "auto"),
         "towpath after only" => Options { fields: names(&["op", "after", "event_time"]), ..typed },
         "towpath default fields" => Options { fields: None, ..typed },
         "towpath maps" => Options { schema: None, ..typed },
@@ -33,7 +33,7 @@ pub fn typed(shape: &str, dialect: &str) -> Options {
         fields: names(&["op", "before", "after", "event_time"]),
         ..Options::default()
     };
-    if matches!(shape, "debezium" | "mixed") {
+    if matches!(shape, "debezium" | "mixed") && matches!(dialect, "debezium-json" | "auto") {
         options.decimal_handling_mode = Some("precise".into());
         options.time_precision_mode = Some("adaptive_time_microseconds".into());
         options.column_types = vec![("placed_at".into(), "datetime".into())];

@@ -195,7 +195,7 @@ impl<'a> Message<'a> {
         }
         let envelope = self.envelope(reading);
         if !op.is_row_change() {
-            let envelope = events.envelope(envelope);
+            let envelope = events.envelope(envelope)?;
             events.row(op, envelope, None, None);
             return Ok(());
         }
@@ -209,7 +209,7 @@ impl<'a> Message<'a> {
         if rows == 0 && !is_statement {
             return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"));
         }
-        let envelope = events.envelope(envelope);
+        let envelope = events.envelope(envelope)?;
         if is_statement {
             events.row(Op::Query, envelope, None, None);
         }

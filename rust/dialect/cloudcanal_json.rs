@@ -146,7 +146,7 @@ impl<'a> Message<'a> {
         }
         let envelope = self.envelope(reading);
         if !op.is_row_change() {
-            let envelope = events.envelope(envelope);
+            let envelope = events.envelope(envelope)?;
             events.row(op, envelope, None, None);
             return Ok(());
         }
@@ -158,7 +158,7 @@ impl<'a> Message<'a> {
             let what = format!("has {} rows, data has {}", before.len(), data.len());
             return Err(Fault::new(Kind::Envelope, what).within("before"));
         }
-        let envelope = events.envelope(envelope);
+        let envelope = events.envelope(envelope)?;
         for row in 0..rows {
             let (before, after) = row_images(op, events.image(&data, row), events.image(&before, row))?;
             events.row(op, envelope, before, after);

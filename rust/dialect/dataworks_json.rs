@@ -163,7 +163,7 @@ impl<'a> Message<'a> {
         }
         let (before, after) = images(op, cells)?;
         let envelope = Envelope { types, ..self.envelope(reading) };
-        let envelope = events.envelope(envelope);
+        let envelope = events.envelope(envelope)?;
         events.row(op, envelope, before, after);
         Ok(())
     }

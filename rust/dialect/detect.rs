@@ -1,15 +1,16 @@
 //! Detection of a message's dialect, by JSON members that are unique to one dialect, or by the first bytes.
 //!
 //! The members are read in message order, up to the first mark. Members of row images are never considered: a column may have
-//! any name.
+//! any name. So may one of a row without an envelope, which is why the members that are added to such rows come first.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use hashbrown::HashMap;
 
 use super::{DIALECTS, Dialect, begins_like_json, without_schema_id};
 use crate::error::{Fault, Kind};
-use crate::wire::json::{BYTE_ORDER_MARK, Cursor};
+use crate::wire::json::{BYTE_ORDER_MARK, Cursor, Text};
 use crate::wire::utf8;
 
 /// A member that identifies a dialect.
@@ -27,13 +28,17 @@ pub(crate) enum Mark {
     First(&'static str, &'static str),
     /// A member whose value is an object with all of these members. It outranks the other marks of that member.
     Holds(&'static str, &'static [&'static str]),
+    /// A member that is added to rows without an envelope, by its name, which begins with `__`. It outranks the marks of all
+    /// members, wherever it is: the others may be columns.
+    Added(IsAdded),
 }
 
 impl Mark {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> Option<&'static str> {
         match self {
-            Mark::Name(name) | Mark::Begins(name, _) | Mark::Texts(name, _) | Mark::TextsBehind(_, name, _) => name,
-            Mark::First(name, _) | Mark::Holds(name, _) => name,
+            Mark::Name(name) | Mark::Begins(name, _) | Mark::Texts(name, _) | Mark::TextsBehind(_, name, _) => Some(name),
+            Mark::First(name, _) | Mark::Holds(name, _) => Some(name),
+            Mark::Added(_) => None,
         }
     }
 
@@ -52,32 +57,49 @@ impl Mark {
             Mark::First(_, inner) => names(cursor.clone()).next().is_some_and(|name| name == *inner),
             Mark::Holds(_, inner) => {
                 let found: Vec<_> = names(cursor.clone()).collect();
-                inner.iter().all(|inner| found.contains(inner))
+                inner.iter().all(|inner| found.iter().any(|name| name == inner))
             }
+            Mark::Added(_) => false,
         }
     }
 }
 
 /// The names of the members of the object at the cursor.
-fn names(mut cursor: Cursor<'_>) -> impl Iterator<Item = &str> {
+fn names(mut cursor: Cursor<'_>) -> impl Iterator<Item = Cow<'_, str>> {
     let mut members = cursor.object().ok();
     let mut is_first = true;
     std::iter::from_fn(move || {
         if !std::mem::take(&mut is_first) {
             cursor.skip_unchecked().ok()?;
         }
-        cursor.next_key(members.as_mut()?).ok()?.map(|name| name.raw)
+        cursor.next_key(members.as_mut()?).ok()?.map(decoded)
     })
+}
+
+/// The name of a member. One whose escapes are wrong is none that is looked for.
+pub(crate) fn decoded(name: Text<'_>) -> Cow<'_, str> {
+    name.decode().unwrap_or(Cow::Borrowed(name.raw))
 }
 
 /// Marks of all dialects, by the member's name.
 static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> = LazyLock::new(|| {
     let mut marks: HashMap<_, Vec<_>> = HashMap::new();
     for dialect in DIALECTS {
-        dialect.marks.members().iter().for_each(|mark| marks.entry(mark.name()).or_default().push((*mark, dialect)));
+        for mark in dialect.marks.members() {
+            mark.name().into_iter().for_each(|name| marks.entry(name).or_default().push((*mark, dialect)));
+        }
     }
     marks.values_mut().for_each(|marks| marks.sort_by_key(|(mark, _)| !mark.outranks()));
     marks
+});
+
+/// Whether a member of this name is added to rows.
+type IsAdded = fn(&str) -> bool;
+
+/// The marks of members that are added to rows.
+static ADDED: LazyLock<Vec<(IsAdded, &'static Dialect)>> = LazyLock::new(|| {
+    let marks = DIALECTS.iter().flat_map(|dialect| dialect.marks.members().iter().map(move |mark| (mark, dialect)));
+    marks.filter_map(|(mark, dialect)| if let Mark::Added(is_it) = mark { Some((*is_it, dialect)) } else { None }).collect()
 });
 
 /// Whether members of this name identify another dialect.
@@ -105,21 +127,40 @@ fn known_json(message: &[u8]) -> Option<&'static Dialect> {
 
 /// Detects by the members of the first object.
 fn by_members(text: &str) -> Option<&'static Dialect> {
+    by_added(text).or_else(|| by_marks(first_object(text)?))
+}
+
+/// The first object of a text.
+fn first_object(text: &str) -> Option<Cursor<'_>> {
     let mut cursor = Cursor::new(text, true);
     cursor.eat(BYTE_ORDER_MARK);
     if cursor.peek() == Some(b'[') {
         let mut elements = cursor.array().ok()?;
         cursor.next_element(&mut elements).ok()?;
     }
+    Some(cursor)
+}
+
+/// Detects by a member that is added to rows. Most messages have none, and no byte of one.
+fn by_added(text: &str) -> Option<&'static Dialect> {
+    let may_have = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
+    if !may_have("\"__") && !may_have("\\u") {
+        return None;
+    }
+    names(first_object(text)?).find_map(|name| ADDED.iter().find(|(is_it, _)| is_it(&name)).map(|(_, dialect)| *dialect))
+}
+
+fn by_marks(mut cursor: Cursor<'_>) -> Option<&'static Dialect> {
     let mut members = cursor.object().ok()?;
-    let mut previous = "";
+    let mut previous = Cow::Borrowed("");
     while let Some(name) = cursor.next_key(&mut members).ok()? {
-        let marks = MARKS.get(name.raw).map_or(&[][..], Vec::as_slice);
-        if let Some((_, dialect)) = marks.iter().find(|(mark, _)| mark.matches(&mut cursor, previous)) {
+        let name = decoded(name);
+        let marks = MARKS.get(&*name).map_or(&[][..], Vec::as_slice);
+        if let Some((_, dialect)) = marks.iter().find(|(mark, _)| mark.matches(&mut cursor, &previous)) {
             return Some(dialect);
         }
         cursor.skip_unchecked().ok()?;
-        previous = name.raw;
+        previous = name;
     }
     None
 }

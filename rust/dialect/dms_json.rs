@@ -115,7 +115,7 @@ impl<'a> Message<'a> {
         let op = self.op()?;
         let (before, after) = self.images(op)?;
         let envelope = self.envelope(reading, events)?;
-        let envelope = events.envelope(envelope);
+        let envelope = events.envelope(envelope)?;
         events.row(op, envelope, before, after);
         Ok(())
     }

@@ -173,7 +173,7 @@ impl<'a> Message<'a> {
     fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op()?;
         let (before, after) = if op.is_row_change() { self.images(op)? } else { (None, None) };
-        let envelope = events.envelope(self.envelope(reading));
+        let envelope = events.envelope(self.envelope(reading))?;
         events.row(op, envelope, before, after);
         Ok(())
     }

@@ -146,7 +146,7 @@ impl<'a> Message<'a> {
             Op::Delete => (image(values), None),
             _ => (None, None),
         };
-        let envelope = events.envelope(self.envelope(types, reading));
+        let envelope = events.envelope(self.envelope(types, reading))?;
         events.row(op, envelope, before, after);
         Ok(())
     }

@@ -205,7 +205,7 @@ fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &ReadContext<'_, 'a>, event
     let first = events.names.len();
     events.names.extend(primary_key);
     envelope.primary_key = Some(first..events.names.len()).filter(|names| !names.is_empty());
-    let envelope = events.envelope(envelope);
+    let envelope = events.envelope(envelope)?;
     events.row(op, envelope, before, after);
     Ok(())
 }

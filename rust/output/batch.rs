@@ -181,7 +181,7 @@ impl<'p> Batch<'p> {
         for index in self.appended..events.rows.len() {
             let Some(row) = events.rows.get(index) else { break };
             let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
-            if envelope.is_none_or(|envelope| self.passes(envelope)) {
+            if envelope.is_none_or(|envelope| self.passes(row.op, envelope)) {
                 changes::rows(self.plan.layout, row, events, &mut scratch.moves, &mut |op_name, images| {
                     selected.push((index, op_name, images))
                 });
@@ -261,12 +261,16 @@ impl<'p> Batch<'p> {
     }
 
     /// Applies the filter. The result for the last table is cached, because consecutive rows usually share it.
-    pub fn passes(&mut self, envelope: &Envelope<'_>) -> bool {
+    pub fn passes(&mut self, op: Op, envelope: &Envelope<'_>) -> bool {
         if self.plan.filter.is_open() {
             return true;
         }
         let database = envelope.database.as_deref().unwrap_or_default();
         let table = envelope.table.as_deref().unwrap_or_default();
+        // It concerns the table that is asked for no more than any other.
+        if op == Op::Truncate && table.is_empty() {
+            return false;
+        }
         if let Some((last_database, last_table, passed)) = &self.last_filtered
             && last_database == database
             && last_table == table

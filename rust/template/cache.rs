@@ -181,7 +181,7 @@ impl Templates {
         let Some(row) = events.rows.last().filter(|row| row.fault.is_none() && row.op.is_row_change()) else { return };
         let (op, Some(envelope)) = (row.op, row.envelope.and_then(|envelope| events.envelopes.get(envelope)).cloned()) else { return };
         let count = row.index + 1;
-        let passes = batch.passes(&envelope);
+        let passes = batch.passes(op, &envelope);
         let Some(mut template) = learn(message.text, dialect, op, &envelope, batch.plan, &batch.images, events) else { return };
         // Verifies the template against its own message; this scan's rows are discarded.
         events.sources.push(Source::default());

@@ -508,7 +508,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
     /// The operation, if it is consistent with the rows and their target images.
     fn checked_op(&mut self) -> Option<Op> {
         let is_known = self.source.operation.is_some() || self.template.is_flat;
-        let op = self.op.filter(|_| is_known && self.deferred.is_none())?;
+        let op = self.op.filter(|_| is_known && self.deferred.is_none() && self.source.has_times_in_calendar())?;
         let (data, before) = (self.buffers.data.count, self.buffers.before.count);
         let layout = self.batch.plan.layout;
         let fits = match op {

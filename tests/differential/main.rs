@@ -6,6 +6,7 @@
 //! `PROPTEST_CASES=5000 cargo test --test differential` tries more. A failure tells its seed: the same cases come again with that in
 //! `PROPTEST_RNG_SEED`. With `--nocapture` each test prints how much it compared.
 
+mod any_columns;
 mod batches;
 mod captures;
 mod compare;
@@ -24,4 +25,5 @@ mod sentinels;
 mod settings;
 mod tables;
 mod templated;
+mod times;
 mod values;

@@ -106,7 +106,7 @@ impl<'a> Change<'a> {
             (envelope.types, envelope.primary_key) = (metadata.types, metadata.primary_key);
             envelope.jdbc_types = Some(metadata.jdbc_types.into());
         }
-        let envelope = context.events.envelope(envelope);
+        let envelope = context.events.envelope(envelope)?;
         if !op.is_row_change() || is_statement {
             context.events.row(if is_statement { Op::Query } else { op }, envelope, None, None);
             return Ok(());

@@ -161,7 +161,7 @@ fn messages<'a>(message: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) 
         // The remainder of a batch of only transaction marks, if canal filters these.
         let mut envelope = Envelope::empty(context.reading.quirks);
         envelope.source.operation = Some("MESSAGES".into());
-        let envelope = context.events.envelope(envelope);
+        let envelope = context.events.envelope(envelope)?;
         context.events.row(Op::Other, envelope, None, None);
     }
     for envelope in context.events.envelopes.get_mut(first..).into_iter().flatten() {
@@ -188,8 +188,7 @@ fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut Contex
         GTID_LOG => gtid(content, header, context),
         _ => {
             let op = if kind == HEARTBEAT { Op::Heartbeat } else { Op::Other };
-            header.emit(op, kind, None, context);
-            Ok(())
+            header.emit(op, kind, None, context)
         }
     };
     read.map_err(|fault| fault.within("storeValue"))
@@ -212,8 +211,7 @@ fn transaction<'a>(content: Reader<'a>, kind: u64, header: &Header<'a>, context:
         _ if xa.kind == Some("XA END") => Op::Other,
         _ => Op::Commit,
     };
-    header.emit(op, kind, xa.id.or(id), context);
-    Ok(())
+    header.emit(op, kind, xa.id.or(id), context)
 }
 
 /// Reads a GTIDLOG: a pair, in which canal's `LogEventConvert` may have overwritten the key of the GTID.
@@ -221,8 +219,7 @@ fn gtid<'a>(content: Reader<'a>, mut header: Header<'a>, context: &mut Context<'
     if let ("gtid", gtid) = pair(content)? {
         header.gtid = gtid;
     }
-    header.emit(Op::Gtid, GTID_LOG, None, context);
-    Ok(())
+    header.emit(Op::Gtid, GTID_LOG, None, context)
 }
 
 /// Reads a key and a value.
@@ -343,14 +340,15 @@ impl<'a> Header<'a> {
     }
 
     /// Emits the row of an entry that is no row change.
-    fn emit(&self, op: Op, kind: u64, transaction: Option<&'a str>, context: &mut Context<'_, '_, 'a, '_, '_>) {
+    fn emit(&self, op: Op, kind: u64, transaction: Option<&'a str>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
         let operation = self.event_type.map_or_else(|| enum_name(&ENTRY_TYPES, kind), |event| enum_name(&EVENT_TYPES, event));
         let mut envelope = self.envelope(operation, transaction, context.reading);
         for name in [&mut envelope.database, &mut envelope.table] {
             *name = name.take().filter(|name| !name.is_empty());
         }
-        let envelope = context.events.envelope(envelope);
+        let envelope = context.events.envelope(envelope)?;
         context.events.row(op, envelope, None, None);
+        Ok(())
     }
 }
 
@@ -370,7 +368,7 @@ fn version(number: u64) -> Cow<'static, str> {
 
 /// Converts milliseconds; 0 means unset.
 fn micros(millis: u64) -> Option<i64> {
-    (millis as i64).checked_mul(1000).filter(|micros| *micros != 0)
+    Some((millis as i64).saturating_mul(1000)).filter(|micros| *micros != 0)
 }
 
 /// Returns the GTID of a single transaction.

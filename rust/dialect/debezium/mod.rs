@@ -28,6 +28,7 @@ use connect_schema::schema_part;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::detect::decoded;
 use super::json_members::{Names, nested, row_image, text};
 use super::operations::{any_case, unknown_word};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Wire, without_schema_id};
@@ -59,11 +60,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         Mark::Name("databaseName"),
         Mark::Name("specversion"),
         Mark::Name("iodebeziumop"),
-        Mark::Name("__op"),
-        Mark::Name("__deleted"),
-        Mark::Name("__table"),
-        Mark::Name("__source_table"),
-        Mark::Name("__source_ts_ms"),
+        Mark::Added(|name| added(name).is_some()),
     ]),
     quirks: |_| &DEBEZIUM,
     read: Read::Text(read),
@@ -314,7 +311,17 @@ enum Shape {
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
-        let mut reader = Reader { events, reading, payload: None, transaction_id: None, row: None, others: false, depth: 0 };
+        let mut reader = Reader {
+            events,
+            reading,
+            payload: None,
+            transaction_id: None,
+            row: None,
+            wrapper: None,
+            has_schema: false,
+            others: false,
+            depth: 0,
+        };
         reader.read(cursor)?.emit(|events| Ok(reading.key.and_then(|key| key_names(key, events))), events)
     })
 }
@@ -354,7 +361,7 @@ fn has_member(object: &Cursor<'_>, mut is_it: impl FnMut(&str, Option<u8>) -> bo
     let mut cursor = object.clone();
     let Ok(mut members) = cursor.object() else { return false };
     while let Ok(Some(name)) = cursor.next_key(&mut members) {
-        if is_it(name.raw, cursor.peek()) {
+        if is_it(&decoded(name), cursor.peek()) {
             return true;
         }
         if cursor.skip().is_err() {
@@ -368,9 +375,14 @@ fn has_image(object: &Cursor<'_>) -> bool {
     has_member(object, |name, first| matches!(name, "before" | "after") && first == Some(b'{'))
 }
 
-/// Whether an object is a row without an envelope: it has one of the fields that the flattening adds, and no row image.
+/// Whether an object is an envelope, by two of its objects. Columns may be called like one, and hold an object.
+fn is_envelope(object: &Cursor<'_>) -> bool {
+    has_image(object) && has_member(object, |name, first| name == "source" && first == Some(b'{'))
+}
+
+/// Whether an object is a row without an envelope: it has one of the fields that the flattening adds.
 fn is_flat(object: &Cursor<'_>) -> bool {
-    has_member(object, |name, _| added(name).is_some()) && !has_image(object)
+    has_member(object, |name, _| added(name).is_some()) && !is_envelope(object)
 }
 
 /// Whether an object is a row, as the user says that messages are rows: it is neither an envelope, which has a row image, nor the
@@ -380,6 +392,19 @@ fn is_unwrapped(object: &Cursor<'_>) -> bool {
     let has_columns = has_member(object, |name, first| !is_part(name, first));
     let has_payload = || has_member(object, |name, first| name == "payload" && is_part(name, first));
     (has_columns || !has_payload()) && !has_image(object)
+}
+
+/// The schema part of a wrapper, where some writers put it behind the payload.
+fn schema_behind<'a>(wrapper: &Cursor<'a>) -> Option<Cursor<'a>> {
+    let mut cursor = wrapper.clone();
+    let mut members = cursor.object().ok()?;
+    while let Some(name) = cursor.next_key(&mut members).ok()? {
+        if decoded(name) == "schema" && cursor.peek() == Some(b'{') {
+            return Some(cursor);
+        }
+        cursor.skip().ok()?;
+    }
+    None
 }
 
 /// Whether an object is complete and has nothing that only an envelope has.
@@ -397,6 +422,10 @@ struct Reader<'r, 'a, 's, 'k> {
     transaction_id: Option<Cow<'a, str>>,
     /// The row that the schema part describes, if that is no envelope.
     row: Option<RowName>,
+    /// The object whose members are read.
+    wrapper: Option<Cursor<'a>>,
+    /// Whether the schema part has been read.
+    has_schema: bool,
     /// Whether there are members that are not the envelope's.
     others: bool,
     /// How many wrappers there are around what is read.
@@ -435,6 +464,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
     /// cannot be an envelope is looked at twice.
     fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
         let start = cursor.clone();
+        self.wrapper = Some(start.clone());
         if self.row.is_some() || self.reading.options.unwrapped && is_unwrapped(&start) {
             return self.read_flat(cursor);
         }
@@ -442,6 +472,8 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         if members.is_err() || self.others {
             if is_flat(&start) {
                 *cursor = start;
+                // Columns may be called like the envelope's parts.
+                (self.row, self.payload, self.transaction_id) = (None, None, None);
                 return self.read_flat(cursor);
             }
             if has_member(&start, |name, _| name == "specversion") {
@@ -462,6 +494,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
 
     fn read_schema(&mut self, cursor: &mut Cursor<'a>) -> Result<Part<'a>> {
         let is_null = cursor.peek() == Some(b'n');
+        self.has_schema = true;
         let block = schema_part(cursor, self.events)?;
         self.row = self.events.types.schemas.row().filter(|_| !is_null).cloned();
         Ok(block.map_or(Part::None, Part::Index))
@@ -490,6 +523,11 @@ impl<'a> Reader<'_, 'a, '_, '_> {
             }
             Some(b'{') => {
                 self.depth += 1;
+                let wrapper = self.wrapper.take();
+                let first_schema = wrapper.as_ref().and_then(schema_behind).filter(|_| !self.has_schema);
+                if let Some(mut schema) = first_schema {
+                    self.read_schema(&mut schema)?;
+                }
                 self.read(cursor)?
             }
             Some(b'n') => {
@@ -522,8 +560,9 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         let mut attributes = Vec::new();
         let mut members = cursor.object()?;
         while let Some(name) = cursor.next_key(&mut members)? {
-            match cloud_events::attribute(name.raw) {
-                _ if name.raw == "data" => self.read_payload(cursor).map_err(|fault| fault.within("data"))?,
+            let name = decoded(name);
+            match cloud_events::attribute(&name) {
+                _ if name == "data" => self.read_payload(cursor).map_err(|fault| fault.within("data"))?,
                 Some((field, of_source)) => attributes.push((field, of_source, cursor.value()?)),
                 None => cursor.skip()?,
             }
@@ -619,7 +658,7 @@ impl<'a> Message<'a> {
         let number = text.as_deref().and_then(|text| text.parse().ok());
         match name {
             "op" => envelope.source.operation = text,
-            "deleted" => self.deleted = text.as_deref() == Some("true"),
+            "deleted" => self.deleted = text.as_deref().is_some_and(|text| text.eq_ignore_ascii_case("true") || text == "1"),
             "db" => envelope.database = text,
             "schema" => envelope.schema = text,
             "table" => envelope.table = text,
@@ -663,7 +702,7 @@ impl<'a> Message<'a> {
                 self.envelope.primary_key = primary_key(events)?;
             }
         }
-        let envelope = events.envelope(self.envelope);
+        let envelope = events.envelope(self.envelope)?;
         events.row(op, envelope, before, after);
         Ok(())
     }
@@ -743,7 +782,7 @@ fn finest_of(ts_ms: Option<i64>, ts_us: Option<i64>) -> Option<i64> {
 
 /// Replaces a time by a finer one: `unit` is in microseconds.
 fn finest(time: &mut Option<i64>, number: i64, unit: i64) {
-    let found = Some(number).filter(|number| *number != 0).and_then(|number| number.checked_mul(unit));
+    let found = Some(number).filter(|number| *number != 0).map(|number| number.saturating_mul(unit));
     if unit == 1 || time.is_none() {
         *time = found.or(*time);
     }
@@ -755,22 +794,36 @@ const ROUTED_FROM: &str = "__dbz__physicalTableIdentifier";
 /// The names in the message's key, with or without its own schema part. A key that is no such object names nothing.
 fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<Range<usize>> {
     let mut cursor = Cursor::new(std::str::from_utf8(without_schema_id(key)).ok()?, true);
+    if is_wrapper(&cursor) {
+        cursor = payload_of(cursor)?;
+    }
     let first = events.names.len();
     let mut members = cursor.object().ok()?;
     while let Some(name) = cursor.next_key(&mut members).ok()? {
-        match name.raw {
-            "payload" if cursor.peek() == Some(b'{') => {
-                events.names.truncate(first);
-                members = cursor.object().ok()?;
-            }
-            "schema" if cursor.peek() == Some(b'{') => cursor.skip().ok()?,
-            ROUTED_FROM => cursor.skip().ok()?,
-            _ => {
-                let id = events.keys.intern(name).ok()?;
-                events.names.push(id);
-                cursor.skip().ok()?;
-            }
+        if name.raw != ROUTED_FROM {
+            let id = events.keys.intern(name).ok()?;
+            events.names.push(id);
         }
+        cursor.skip().ok()?;
     }
     Some(first..events.names.len()).filter(|names| !names.is_empty())
+}
+
+/// Whether a key is a payload with its schema part. A column may be called like either.
+fn is_wrapper(key: &Cursor<'_>) -> bool {
+    let has_schema = has_member(key, |name, first| name == "schema" && matches!(first, Some(b'{' | b'n')));
+    let is_payload = |name: &str, first| name == "payload" && first == Some(b'{');
+    has_member(key, is_payload) || has_schema && has_member(key, |name, _| name == "payload")
+}
+
+/// The payload of a key, which is no object if the key is no record.
+fn payload_of(mut wrapper: Cursor<'_>) -> Option<Cursor<'_>> {
+    let mut members = wrapper.object().ok()?;
+    while let Some(name) = wrapper.next_key(&mut members).ok()? {
+        if decoded(name) == "payload" {
+            return Some(wrapper);
+        }
+        wrapper.skip().ok()?;
+    }
+    None
 }

@@ -356,7 +356,7 @@ impl<'a, 'p> Record<'a, 'p, '_> {
             self.envelope.sql = Some(sql.into());
         }
         let op = if self.op == Op::Ddl { Op::of_statement(self.envelope.sql.as_deref().unwrap_or_default()) } else { self.op };
-        let envelope = events.envelope(self.envelope);
+        let envelope = events.envelope(self.envelope)?;
         events.row(op, envelope, None, None);
         Ok(())
     }
@@ -380,7 +380,7 @@ impl<'a, 'p> Record<'a, 'p, '_> {
         if before.is_none() && needed == Side::Before || after.is_none() && needed == Side::After {
             return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within(needed.name()));
         }
-        let envelope = events.envelope(self.envelope);
+        let envelope = events.envelope(self.envelope)?;
         events.row(op, envelope, before.map(event::Image::whole), after.map(event::Image::whole));
         Ok(())
     }
