@@ -224,7 +224,10 @@ impl<'a> Message<'a> {
     fn op(&self) -> Result<Op> {
         let is_ddl = self.is_ddl.unwrap_or(false);
         match &self.operation {
-            Some(operation) => Ok(op_of(&operation.0, is_ddl)),
+            Some(operation) => Ok(match op_of(&operation.0, is_ddl) {
+                Op::Query if self.sql.as_ref().is_some_and(|CowStr(sql)| is_definition(sql)) => Op::Ddl,
+                op => op,
+            }),
             None if is_ddl => Ok(Op::Ddl),
             None => Err(Fault::new(Kind::Envelope, "is missing").within("type")),
         }
@@ -272,6 +275,12 @@ pub(super) fn op_of(operation: &str, is_ddl: bool) -> Op {
         _ if is_ddl => Op::Ddl,
         op => op.unwrap_or(Op::Other),
     }
+}
+
+/// Whether a statement that canal sends as QUERY defines something, such as a database.
+fn is_definition(sql: &str) -> bool {
+    let word = sql.split_ascii_whitespace().next().unwrap_or_default();
+    ["create", "alter", "drop", "rename"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 const OPERATIONS: [(&str, Op); 19] = [

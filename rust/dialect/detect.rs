@@ -52,8 +52,8 @@ impl Mark {
         match self {
             Mark::Name(_) => true,
             Mark::Begins(_, begin) => first == Some(*begin),
-            Mark::Texts(_, texts) => texts.iter().any(|text| cursor.stands(text)),
-            Mark::TextsBehind(behind, _, texts) => previous == *behind && texts.iter().any(|text| cursor.stands(text)),
+            Mark::Texts(_, texts) => is_one_of(texts, cursor),
+            Mark::TextsBehind(behind, _, texts) => previous == *behind && is_one_of(texts, cursor),
             Mark::First(_, inner) => names(cursor.clone()).next().is_some_and(|name| name == *inner),
             Mark::Holds(_, inner) => {
                 let found: Vec<_> = names(cursor.clone()).collect();
@@ -62,6 +62,15 @@ impl Mark {
             Mark::Added(_) => false,
         }
     }
+}
+
+/// Whether the text at the cursor is one of these, which have their quotes.
+fn is_one_of(texts: &[&str], cursor: &mut Cursor<'_>) -> bool {
+    if texts.iter().any(|text| cursor.stands(text)) {
+        return true;
+    }
+    let Some(found) = cursor.clone().text().ok().filter(|found| found.escaped) else { return false };
+    texts.iter().any(|text| text.trim_matches('"') == decoded(found))
 }
 
 /// The names of the members of the object at the cursor.

@@ -44,6 +44,8 @@ const NAME: &str = "dms-json";
 
 static DMS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Hex, quoting: Quoting::None };
 
+const RECORD_TYPES: [&str; 2] = ["data", "control"];
+
 /// Operations of rows; `create` and `read` are those of older versions.
 const ROW_OPERATIONS: [(&str, Op); 6] = [
     ("load", Op::Snapshot),
@@ -128,6 +130,13 @@ impl<'a> Message<'a> {
     }
 
     fn op(&self) -> Result<Op> {
+        if let Some(CowStr(kind)) = &self.metadata.record_type
+            && !RECORD_TYPES.iter().any(|known| kind.eq_ignore_ascii_case(known))
+        {
+            return Err(Fault::new(Kind::Envelope, format!("{:?} is neither data nor control", kind))
+                .within("record-type")
+                .within("metadata"));
+        }
         let Some(CowStr(word)) = &self.metadata.operation else {
             return Err(Fault::new(Kind::Envelope, "is missing").within("operation").within("metadata"));
         };

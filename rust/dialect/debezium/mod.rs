@@ -658,7 +658,7 @@ impl<'a> Message<'a> {
         let number = text.as_deref().and_then(|text| text.parse().ok());
         match name {
             "op" => envelope.source.operation = text,
-            "deleted" => self.deleted = text.as_deref().is_some_and(|text| text.eq_ignore_ascii_case("true") || text == "1"),
+            "deleted" => self.deleted = text.map_or(Ok(false), |text| deletion(&text))?,
             "db" => envelope.database = text,
             "schema" => envelope.schema = text,
             "table" => envelope.table = text,
@@ -768,6 +768,15 @@ impl<'a> Message<'a> {
             (Op::Update, _) => image(&self.after).map(|after| (image(&self.before), Some(after))).ok_or_else(|| missing("after")),
             _ => image(&self.after).map(|after| (None, Some(after))).ok_or_else(|| missing("after")),
         }
+    }
+}
+
+/// Whether a row is deleted, as `__deleted` says it.
+fn deletion(text: &str) -> Result<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" => Ok(true),
+        "false" | "0" | "" => Ok(false),
+        _ => Err(Fault::new(Kind::Envelope, format!("{text:?} is neither true nor false")).within("__deleted")),
     }
 }
 
