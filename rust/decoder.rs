@@ -100,6 +100,8 @@ pub struct Fetched<'f> {
 /// An expanded message, or the fault that prevents its expansion.
 enum Payload<'a> {
     Tombstone,
+    /// No bytes, which a record's key may explain. Only where the dialect is not known.
+    Empty,
     Bytes(Cow<'a, [u8]>),
     /// A claim-checked message, stored with its key.
     Stored(claim_check::Stored),
@@ -445,6 +447,7 @@ impl Decoder {
                 (Some(why), _) => unread(why),
                 // A message without bytes says as much as null.
                 (_, None) => Payload::Tombstone,
+                (_, Some([])) if self.dialect.is_none() => Payload::Empty,
                 (_, Some([])) if !self.is_keyed() => Payload::Tombstone,
                 (_, Some(message)) => self.expand(message),
             };
@@ -484,7 +487,8 @@ impl Decoder {
         caches: &mut Caches<'a>,
     ) -> Option<&'static Dialect> {
         let result = match payload {
-            Payload::Tombstone => {
+            Payload::Empty if key.and_then(dialect::detect_by_key).is_some() => self.read_bytes(&[], key, events, caches),
+            Payload::Tombstone | Payload::Empty => {
                 events.push_message(Op::Tombstone, None);
                 return None;
             }
@@ -502,7 +506,8 @@ impl Decoder {
         events: &mut Events<'a, '_, '_>,
         caches: &mut Caches<'a>,
     ) -> Result<&'static Dialect> {
-        let detect = || dialect::detect_with(&self.dialect_options, bytes);
+        let by_key = || key.filter(|_| bytes.is_empty()).and_then(dialect::detect_by_key);
+        let detect = || dialect::detect_with(&self.dialect_options, bytes).or_else(by_key);
         let dialect = self.dialect.or_else(detect).ok_or_else(|| dialect::undetected(bytes))?;
         let quirks = (dialect.quirks)(&self.options.dialect);
         let reading = ReadContext { quirks, lenient: self.options.lenient, key, options: &self.dialect_options };

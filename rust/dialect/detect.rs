@@ -1,7 +1,8 @@
 //! Detection of a message's dialect, by JSON members that are unique to one dialect, or by the first bytes.
 //!
-//! The members are read in message order, up to the first mark. Members of row images are never considered: a column may have
-//! any name. So may one of a row without an envelope, which is why the members that are added to such rows come first.
+//! The members are read in message order, up to the first mark that is more than a word such as `INSERT`. Members of row images
+//! are never considered: a column may have any name. So may one of a row without an envelope, which is why the members that are
+//! added to such rows come first.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -162,16 +163,23 @@ fn by_added(text: &str) -> Option<&'static Dialect> {
 fn by_marks(mut cursor: Cursor<'_>) -> Option<&'static Dialect> {
     let mut members = cursor.object().ok()?;
     let mut previous = Cow::Borrowed("");
-    while let Some(name) = cursor.next_key(&mut members).ok()? {
+    // A word is weak: a later member may be one that only another dialect has.
+    let mut by_word = None;
+    while let Ok(Some(name)) = cursor.next_key(&mut members) {
         let name = decoded(name);
         let marks = MARKS.get(&*name).map_or(&[][..], Vec::as_slice);
-        if let Some((_, dialect)) = marks.iter().find(|(mark, _)| mark.matches(&mut cursor, &previous)) {
-            return Some(dialect);
+        match marks.iter().find(|(mark, _)| mark.matches(&mut cursor, &previous)) {
+            Some((Mark::Texts(..), dialect)) => by_word = by_word.or(Some(*dialect)),
+            Some((_, dialect)) => return Some(dialect),
+            None => {}
         }
-        cursor.skip_unchecked().ok()?;
+        // What follows may be no JSON.
+        if cursor.skip_unchecked().is_err() {
+            break;
+        }
         previous = name;
     }
-    None
+    by_word
 }
 
 /// Returns the fault of a message whose dialect was not detected.

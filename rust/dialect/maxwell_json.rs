@@ -35,7 +35,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         Mark::Name("xid"),
         Mark::Name("commit"),
         Mark::Name("xoffset"),
-        Mark::Name("position"),
+        Mark::Begins("position", b'"'),
         Mark::Name("primary_key_columns"),
         Mark::Texts("type", &TYPES),
     ]),

@@ -217,6 +217,11 @@ pub(crate) fn check_effects(dialect: &Dialect, options: &Options) -> Result<(), 
     Err(format!("{option}: has no effect on {}; it is an option of {}", dialect.name, others.join(", ")))
 }
 
+/// Detects the dialect of a record whose value is empty.
+pub(crate) fn detect_by_key(key: &[u8]) -> Option<&'static Dialect> {
+    ticdc_open::is_key(key).then_some(&ticdc_open::DIALECT)
+}
+
 /// Detects the dialect of a message. With the option `unwrapped`, other JSON objects are Debezium's rows.
 pub(crate) fn detect_with(options: &DialectOptions, message: &[u8]) -> Option<&'static Dialect> {
     let row = || (options.unwrapped && begins_like_json(without_schema_id(message))).then_some(&debezium::DIALECT);

@@ -49,6 +49,11 @@ fn detect(value: &[u8]) -> bool {
         || value == [0; 8]
 }
 
+/// Whether bytes are a record's key: the protocol's version, and objects behind their lengths.
+pub(super) fn is_key(key: &[u8]) -> bool {
+    heads(key).and_then(split).is_ok_and(|(part, _)| part.starts_with(b"{"))
+}
+
 /// The part behind a length, and what follows it.
 fn split(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
     let short = |what: &str| Fault::new(Kind::Syntax, format!("ends within {what}"));

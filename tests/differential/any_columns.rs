@@ -281,3 +281,77 @@ fn a_key_that_is_no_record_names_no_column() {
         assert_eq!(names, wanted, "{key}");
     }
 }
+
+/// Messages in which the member that comes first may be another dialect's.
+const ORDERED: [(&str, &[&str]); 4] = [
+    (
+        "ticdc-simple",
+        &[r#""version":1"#, r#""database":"d""#, r#""table":"t""#, r#""type":"INSERT""#, r#""commitTs":123"#, r#""data":{"id":1}"#],
+    ),
+    (
+        "canal-json",
+        &[
+            r#""data":[{"id":"1"}]"#,
+            r#""database":"d""#,
+            r#""table":"t""#,
+            r#""ty\u0070e":"\u0049NSERT""#,
+            r#""es":5"#,
+            r#""pkNames":["id"]"#,
+        ],
+    ),
+    (
+        "maxwell-json",
+        &[
+            r#""database":"d""#,
+            r#""table":"t""#,
+            r#""type":"insert""#,
+            r#""ts":5"#,
+            r#""xid":7"#,
+            r#""position":"b.1:4""#,
+            r#""data":{"id":1}"#,
+        ],
+    ),
+    (
+        "debezium-json",
+        &[
+            r#""source":{"server":"s"}"#,
+            r#""position":{"file":"b.1","pos":4}"#,
+            r#""databaseName":"d""#,
+            r#""ddl":"CREATE TABLE t (id int)""#,
+        ],
+    ),
+];
+
+#[test]
+fn auto_is_the_name_in_any_order_of_members() {
+    let draw = (0..ORDERED.len(), prop::collection::vec(any::<u32>(), 8));
+    let config = config(CASES);
+    let seed = config.rng_seed;
+    let outcome = TestRunner::new(config).run(&draw, |(dialect, order)| {
+        let (dialect, members) = ORDERED[dialect];
+        let mut ordered: Vec<_> = order.iter().zip(members).collect();
+        ordered.sort();
+        let members: Vec<_> = ordered.into_iter().map(|(_, member)| *member).collect();
+        let messages = [Message { key: None, value: Some(format!("{{{}}}", members.join(",")).into_bytes()) }];
+        let read =
+            |dialect: &str| decode(&decoder(&plain(dialect)), &input(&messages)).map_err(|error| TestCaseError::fail(error.to_string()));
+        let (auto, named) = (read("auto")?, read(dialect)?);
+        prop_assert_eq!(&auto, &named, "{}", text(&messages[0]));
+        prop_assert!(ops(&named).iter().all(|op| *op != "error"), "{}", text(&messages[0]));
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("seed {seed:?}: {error}");
+    }
+}
+
+#[test]
+fn a_key_says_whose_an_empty_value_is() {
+    let object = br#"{"ts":423216567160668163,"t":3}"#;
+    let key = [1_u64.to_be_bytes().as_slice(), &(object.len() as u64).to_be_bytes(), object].concat();
+    for (key, wanted) in [(Some(key), "watermark"), (Some(br#"{"id":1}"#.to_vec()), "tombstone"), (None, "tombstone")] {
+        let message = Message { key, value: Some(Vec::new()) };
+        let batch = decode(&decoder(&plain("auto")), &input(&[message])).unwrap();
+        assert_eq!(ops(&batch), [wanted]);
+    }
+}
