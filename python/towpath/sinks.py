@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, time, timedelta
 from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 import pyarrow as pa
@@ -39,13 +40,12 @@ def sink(path: str, schema: pa.Schema) -> Iterator[Write]:
     suffix = PurePath(path).suffix
     if suffix not in _OPENERS:
         raise ValueError(f"{path}: the output's name must end in one of {', '.join(_OPENERS)}")
-    unfinished = Path(f"{path}.unfinished")
-    try:
+    # A folder of its own: a file or a link beside the output may have any name.
+    with TemporaryDirectory(prefix=".towpath-", dir=PurePath(path).parent) as folder:
+        unfinished = Path(folder, "unfinished")
         with _OPENERS[suffix](unfinished, schema) as write:
             yield write
         os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 @contextmanager

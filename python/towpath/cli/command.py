@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import NoReturn
 
 from towpath import _towpath
 from towpath.cli.status import DECODE_ERRORS, EPILOG, FAILURE, INTERRUPTED, SUCCESS
+from towpath.cli.text import show
 from towpath.cli.verbs import check, decode, detect, dialects, doctor, head, infer, report, tables
 
 VERBS = {
@@ -41,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         argcomplete.autocomplete(declared)
     parsed = declared.parse_args(arguments)
+    if parsed.verb == "decode" or getattr(parsed, "json", False):
+        _write_utf8()
     try:
         status: int = VERBS[parsed.verb].run(parsed)
         sys.stdout.flush()
@@ -58,8 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(f"{type(error).__name__}: {error}", FAILURE)
 
 
+def _write_utf8() -> None:
+    """JSON is UTF-8 in any locale."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+
+
 def _failed(what: str, status: int) -> int:
-    print("towpath:", " ".join(what.split()), file=sys.stderr)
+    show(f"towpath: {' '.join(what.split())}", sys.stderr)
     return status
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from towpath import _towpath
 from towpath.cli.inputs import Input, Messages
 from towpath.cli.status import DECODE_ERRORS, INTERRUPTED, SUCCESS
+from towpath.cli.text import show
 from towpath.decoder import Decoder
 from towpath.places import located
 
@@ -90,7 +91,7 @@ class Findings:
             print(json.dumps(self.found(), ensure_ascii=False), file=sys.stderr)
         else:
             examples = [f"error: {example}" for example in self.examples]
-            print("\n".join([*_lines(metrics), *examples, *(f"warning: {one}" for one in warnings)]), file=sys.stderr)
+            show("\n".join([*_lines(metrics), *examples, *(f"warning: {one}" for one in warnings)]), sys.stderr)
         return self.status(inputs)
 
     def found(self) -> dict[str, Any]:

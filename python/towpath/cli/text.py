@@ -1,14 +1,22 @@
-"""Text for terminals."""
+"""Text for terminals: what a message contains is shown, and never obeyed."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from typing import TextIO
+
+from towpath.printable import printable
+
+
+def show(text: str, file: TextIO | None = None) -> None:
+    """Print a text that may have parts of messages."""
+    print(printable(text, keep="\n"), file=file)
 
 
 def print_table(rows: Sequence[Sequence[object]]) -> None:
     """Print rows with their columns aligned."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         padded = (cell + " " * (size - width(cell)) for cell, size in zip(row, widths, strict=True))

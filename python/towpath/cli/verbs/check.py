@@ -8,6 +8,7 @@ import sys
 
 from towpath.cli.arguments import add_decoder, add_json, decoder_arguments, inputs
 from towpath.cli.findings import Findings
+from towpath.cli.text import show
 
 PURPOSE = "say which messages do not decode; status 1 if there are any"
 
@@ -30,9 +31,9 @@ def run(parsed: argparse.Namespace) -> int:
         print(json.dumps(findings.found(), ensure_ascii=False))
         return findings.status(read)
     for example in findings.examples:
-        print(example)
+        show(example)
     for warning in findings.warnings():
-        print(f"warning: {warning}", file=sys.stderr)
+        show(f"warning: {warning}", sys.stderr)
     metrics = findings.decoder.metrics
     errors = sum(metrics["errors"].values())
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(metrics["errors"].items()))

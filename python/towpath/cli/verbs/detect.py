@@ -9,6 +9,7 @@ from collections import Counter
 from towpath import _towpath
 from towpath.cli.arguments import add_input, add_json, inputs
 from towpath.cli.status import DECODE_ERRORS, INTERRUPTED, SUCCESS
+from towpath.cli.text import show
 
 PURPOSE = "count the messages of each dialect"
 
@@ -31,7 +32,7 @@ def run(parsed: argparse.Namespace) -> int:
     else:
         for name, of_file in counts.items():
             for dialect, count in of_file.most_common():
-                print(f"{name}: {dialect}: {count}")
+                show(f"{name}: {dialect}: {count}")
     if read.interrupted:
         return INTERRUPTED
     return DECODE_ERRORS if any(of_file["unknown"] for of_file in counts.values()) else SUCCESS

@@ -14,7 +14,8 @@ import pyarrow as pa
 from towpath.cli.arguments import add_decoder, add_json, decoder_arguments, inputs
 from towpath.cli.findings import Findings
 from towpath.cli.status import DECODE_ERRORS, INTERRUPTED, SUCCESS
-from towpath.cli.text import print_table
+from towpath.cli.text import print_table, show
+from towpath.printable import printable
 from towpath.sinks import plain
 
 PURPOSE = "show the first changes, before and after side by side, and mark what changed"
@@ -47,7 +48,7 @@ def run(parsed: argparse.Namespace) -> int:
             _print(row)
         sys.stdout.flush()
     for warning in findings.warnings():
-        print(f"warning: {warning}", file=sys.stderr)
+        show(f"warning: {warning}", sys.stderr)
     if read.interrupted:
         return INTERRUPTED
     return DECODE_ERRORS if has_errors or findings.is_unmatched() else SUCCESS
@@ -65,11 +66,11 @@ def _print(row: Row) -> None:
     """A heading, and a line for each column."""
     name = ".".join(filter(None, (row["database"], row["table"])))
     bold, normal = (_BOLD, _NORMAL) if sys.stdout.isatty() else ("", "")
-    print(bold + "  ".join(filter(None, (row["op"], name, row["event_time"]))) + normal)
+    print(bold + printable("  ".join(filter(None, (row["op"], name, row["event_time"])))) + normal)
     if row["error"]:
-        print(f"  error: {row['error']['message']}")
+        show(f"  error: {row['error']['message']}")
     if row["sql"]:
-        print(f"  {_cut(row['sql'], 2 * _WIDEST)}")
+        show(f"  {_cut(row['sql'], 2 * _WIDEST)}")
     if row["before"] or row["after"]:
         print_table(list(_columns(row)))
     print()

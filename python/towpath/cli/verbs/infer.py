@@ -13,9 +13,11 @@ import pyarrow as pa
 from towpath.cli.arguments import add_filters, add_json, add_set, inputs
 from towpath.cli.inputs import Input
 from towpath.cli.status import DECODE_ERRORS, SUCCESS
+from towpath.cli.text import show
 from towpath.ddl import ddl
 from towpath.decoder import Decoder, infer_schema
 from towpath.literals import Dialect
+from towpath.printable import printable
 
 PURPOSE = "print a schema from the types that messages declare, one for each table"
 
@@ -43,17 +45,17 @@ def run(parsed: argparse.Namespace) -> int:
     messages = _together(inputs(parsed))
     tables = _tables(messages, parsed, settings)
     if len(tables) < 2 and not parsed.json:  # of no table the error says what is wrong
-        print(ddl(infer_schema(messages, parsed.dialect, parsed.database, parsed.table, **settings)))
+        show(ddl(infer_schema(messages, parsed.dialect, parsed.database, parsed.table, **settings)))
         return SUCCESS
     found, failed = _inferred(messages, tables, parsed.dialect, settings)
     for why in failed:
-        print("towpath:", why, file=sys.stderr)
+        show(f"towpath: {why}", sys.stderr)
     if parsed.json:
         print(json.dumps(found, ensure_ascii=False))
     elif len(set(found.values())) == 1:  # shards
-        print(next(iter(found.values())))
+        show(next(iter(found.values())))
     else:
-        print("\n\n".join(f"-- {name}\n{text}" for name, text in found.items()))
+        show("\n\n".join(f"-- {printable(name)}\n{text}" for name, text in found.items()))
     return DECODE_ERRORS if failed else SUCCESS
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from towpath.cli.arguments import add_decoder, add_json, decoder_arguments, inputs
 from towpath.cli.findings import Findings
-from towpath.cli.text import print_table
+from towpath.cli.text import print_table, show
 
 PURPOSE = "list the tables: rows by operation, errors, first and last event time"
 
@@ -58,9 +58,9 @@ def run(parsed: argparse.Namespace) -> int:
         head = ["table", *_OPS, "others", "errors", "first event", "last event"]
         print_table([head, *(_line(name, table) for name, table in tables.items())])
     for example in findings.examples:
-        print(f"error: {example}", file=sys.stderr)
+        show(f"error: {example}", sys.stderr)
     for warning in findings.warnings():
-        print(f"warning: {warning}", file=sys.stderr)
+        show(f"warning: {warning}", sys.stderr)
     return findings.status(read)
 
 
