@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeSliceError, Engine};
 use bumpalo::Bump;
 
+use crate::dialect::detect::decoded as unescaped;
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::mysql::number::{ParseError, decimal, fits, integer, short_integer};
 use crate::mysql::temporal::DateTimeText;
@@ -708,12 +709,12 @@ fn geometry<'a>(value: Value<'a>, wkb_only: bool, arena: &'a Bump) -> Result<Val
 }
 
 /// Calls `found` with the members of an object that was validated when the message was read.
-fn members<'a>(object: &'a str, mut found: impl FnMut(&'a str, Value<'a>)) {
+fn members<'a>(object: &'a str, mut found: impl FnMut(&str, Value<'a>)) {
     let mut cursor = Cursor::new(object, true);
     let Ok(mut members) = cursor.object() else { return };
     while let Ok(Some(name)) = cursor.next_key(&mut members) {
         let Ok(value) = cursor.value() else { return };
-        found(name.raw, value);
+        found(&unescaped(name), value);
     }
 }
 
@@ -746,6 +747,14 @@ mod tests {
         assert_eq!(decimal("//9gsNjZ6GXduv4onb3Ta5pvJu/////////5", 30), "-1000000000000000000000000000000.000000000000000000000000000007");
         assert!(decimal("", 0).contains("is not a decimal"));
         assert!(decimal("z8c", 2).contains("is not base64"));
+    }
+
+    #[test]
+    fn members_of_geometries_may_be_escaped() {
+        let geometry = |object| decoded(Value::Nested(object), Encoding::Geometry, &DataType::Binary);
+        let usual = geometry(r#"{"wkb":"AQEAAAA=","srid":7}"#);
+        assert_eq!(usual, "[01, 01, 00, 00, 00]");
+        assert_eq!(geometry(r#"{"\u0077kb":"\u0041QEAAAA=","sr\u0069d":7}"#), usual);
     }
 
     #[test]
