@@ -356,19 +356,21 @@ fn added(name: &str) -> Option<(&'static str, bool)> {
     ADDED.iter().find(|added| **added == name).map(|added| (*added, of_source))
 }
 
-/// Whether the object at the cursor has a member like this, by its name and the first byte of its value.
-fn has_member(object: &Cursor<'_>, mut is_it: impl FnMut(&str, Option<u8>) -> bool) -> bool {
+/// The value of an object's first member that is like this, by its name and the first byte of its value.
+fn member<'a>(object: &Cursor<'a>, mut is_it: impl FnMut(&str, Option<u8>) -> bool) -> Option<Cursor<'a>> {
     let mut cursor = object.clone();
-    let Ok(mut members) = cursor.object() else { return false };
-    while let Ok(Some(name)) = cursor.next_key(&mut members) {
+    let mut members = cursor.object().ok()?;
+    while let Some(name) = cursor.next_key(&mut members).ok()? {
         if is_it(&decoded(name), cursor.peek()) {
-            return true;
+            return Some(cursor);
         }
-        if cursor.skip().is_err() {
-            return false;
-        }
+        cursor.skip().ok()?;
     }
-    false
+    None
+}
+
+fn has_member(object: &Cursor<'_>, is_it: impl FnMut(&str, Option<u8>) -> bool) -> bool {
+    member(object, is_it).is_some()
 }
 
 fn has_image(object: &Cursor<'_>) -> bool {
@@ -392,19 +394,6 @@ fn is_unwrapped(object: &Cursor<'_>) -> bool {
     let has_columns = has_member(object, |name, first| !is_part(name, first));
     let has_payload = || has_member(object, |name, first| name == "payload" && is_part(name, first));
     (has_columns || !has_payload()) && !has_image(object)
-}
-
-/// The schema part of a wrapper, where some writers put it behind the payload.
-fn schema_behind<'a>(wrapper: &Cursor<'a>) -> Option<Cursor<'a>> {
-    let mut cursor = wrapper.clone();
-    let mut members = cursor.object().ok()?;
-    while let Some(name) = cursor.next_key(&mut members).ok()? {
-        if decoded(name) == "schema" && cursor.peek() == Some(b'{') {
-            return Some(cursor);
-        }
-        cursor.skip().ok()?;
-    }
-    None
 }
 
 /// Whether an object is complete and has nothing that only an envelope has.
@@ -500,6 +489,14 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         Ok(block.map_or(Part::None, Part::Index))
     }
 
+    /// Some writers put the schema part behind the payload, which it describes.
+    fn read_schema_behind(&mut self) -> Result<()> {
+        let wrapper = self.wrapper.take().filter(|_| !self.has_schema);
+        let is_schema = |name: &str, first| name == "schema" && first == Some(b'{');
+        let Some(mut schema) = wrapper.and_then(|wrapper| member(&wrapper, is_schema)) else { return Ok(()) };
+        self.read_schema(&mut schema).map(drop)
+    }
+
     /// The schema change within the text of `historyRecord`.
     fn read_history(&mut self, members: &mut Members<'a>) -> Result<()> {
         let text = match members.history.take() {
@@ -523,11 +520,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
             }
             Some(b'{') => {
                 self.depth += 1;
-                let wrapper = self.wrapper.take();
-                let first_schema = wrapper.as_ref().and_then(schema_behind).filter(|_| !self.has_schema);
-                if let Some(mut schema) = first_schema {
-                    self.read_schema(&mut schema)?;
-                }
+                self.read_schema_behind()?;
                 self.read(cursor)?
             }
             Some(b'n') => {
@@ -804,7 +797,7 @@ const ROUTED_FROM: &str = "__dbz__physicalTableIdentifier";
 fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<Range<usize>> {
     let mut cursor = Cursor::new(std::str::from_utf8(without_schema_id(key)).ok()?, true);
     if is_wrapper(&cursor) {
-        cursor = payload_of(cursor)?;
+        cursor = member(&cursor, |name, _| name == "payload")?;
     }
     let first = events.names.len();
     let mut members = cursor.object().ok()?;
@@ -823,16 +816,4 @@ fn is_wrapper(key: &Cursor<'_>) -> bool {
     let has_schema = has_member(key, |name, first| name == "schema" && matches!(first, Some(b'{' | b'n')));
     let is_payload = |name: &str, first| name == "payload" && first == Some(b'{');
     has_member(key, is_payload) || has_schema && has_member(key, |name, _| name == "payload")
-}
-
-/// The payload of a key, which is no object if the key is no record.
-fn payload_of(mut wrapper: Cursor<'_>) -> Option<Cursor<'_>> {
-    let mut members = wrapper.object().ok()?;
-    while let Some(name) = wrapper.next_key(&mut members).ok()? {
-        if decoded(name) == "payload" {
-            return Some(wrapper);
-        }
-        wrapper.skip().ok()?;
-    }
-    None
 }
