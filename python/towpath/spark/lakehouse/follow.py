@@ -199,10 +199,12 @@ class Follower:
         properties = table_properties(self.spark, target)
         dropped = set(json.loads(properties.get(_DROPPED_COLUMNS, "[]")))
         known = {one.name.lower(): one for one in read_additions(properties)}
-        new: dict[str, _NewColumn] = {}
+        existing = schema_of(self.spark, target)
+        names = {name.lower() for name in existing.names} if existing is not None else set()
+        new: list[_NewColumn] = []
         for added in columns:
             name = added.name
-            is_new = self._find(target, name) is None
+            is_new = name.lower() not in names
             if added.unknown:
                 reasons.append(f"the values of the column {name} in old rows are not known: {added.unknown}")
             elif not is_new and name not in dropped and name.lower() in known:
@@ -210,17 +212,19 @@ class Follower:
             elif self.follows:
                 value = _typed_value(added)
                 gets_value = added.initial is not None or name in dropped
-                new[name] = _NewColumn(_addition(value, place), value.schema, is_new, name in dropped, gets_value)
+                new.append(_NewColumn(_addition(value, place), value.schema, is_new, name in dropped, gets_value))
             elif added.initial is not None:
                 reasons.append(f"ddl_policy is ignore: the column {name}")
         if new:
-            reasons += self._write_columns(list(new.values()), target, properties)
+            reasons += self._write_columns(new, target, place, properties)
         return "; ".join(reasons) or None
 
-    def _write_columns(self, new: list[_NewColumn], target: str, properties: Mapping[str, str]) -> list[str]:
+    def _write_columns(
+        self, new: list[_NewColumn], target: str, place: Place, properties: Mapping[str, str]
+    ) -> list[str]:
         """Add columns in three commits at most: columns, values, properties. Returns why the target is stale."""
         create_or_evolve(self.spark, target, struct_type(pa.schema([field for one in new for field in one.schema])))
-        reasons = self._fill(target, [one for one in new if one.gets_value])
+        reasons = self._fill(target, place, [one for one in new if one.gets_value])
         names = {one.addition.name for one in new}
         lower = {name.lower() for name in names}
         additions = [one for one in read_additions(properties) if one.name.lower() not in lower]
@@ -231,21 +235,21 @@ class Follower:
         set_properties(self.spark, target, written)
         return reasons
 
-    def _fill(self, target: str, new: list[_NewColumn]) -> list[str]:
+    def _fill(self, target: str, place: Place, new: list[_NewColumn]) -> list[str]:
         """Give the values of added columns to the rows that are older. Returns why the target is stale."""
         schema = schema_of(self.spark, target)
         name = order_column(schema) if schema is not None else None
         if name is None or not new:
             return []
         order = column("t", name)
-        lacks = [one.lacks_it(order, Sql(f"s.p{at}"), Sql(f"s.v{at}")) for at, one in enumerate(new)]
+        lacks = [one.lacks_it(order, Sql("s.place"), Sql(f"s.v{at}")) for at, one in enumerate(new)]
         sets = (
             sql("{column} = IF({lacks}, s.{v}, {column})", column=one.column, lacks=lack, v=Sql(f"v{at}"))
             for at, (one, lack) in enumerate(zip(new, lacks, strict=True))
         )
         update = sql("WHEN MATCHED THEN UPDATE SET {sets}", sets=comma_separated(sets))
         condition = sql("{order} IS NOT NULL AND ({lacks})", order=order, lacks=any_of(lacks))
-        with ExitStack() as held, temporary_view(self._one_row(new, held)) as view:
+        with ExitStack() as held, temporary_view(self._one_row(place, new, held)) as view:
             merge(self.spark, target, view, condition, update)
         return [reason for one in new if not one.is_new and (reason := self._unfilled(target, one, order))]
 
@@ -256,19 +260,10 @@ class Follower:
             return None
         return f"rows of the time of the statement may lack the column {one.addition.name}, or have null in it"
 
-    def _one_row(self, new: list[_NewColumn], held: ExitStack) -> DataFrame:
+    def _one_row(self, place: Place, new: list[_NewColumn], held: ExitStack) -> DataFrame:
         """A row of data: Spark folds a query of constants into a merge, and then fails to make a filter for Iceberg."""
-        values = [
-            sql(
-                "{value} AS {v}, {place} AS {p}",
-                value=one.value,
-                v=Sql(f"v{at}"),
-                place=one.place.literal(),
-                p=Sql(f"p{at}"),
-            )
-            for at, one in enumerate(one.addition for one in new)
-        ]
-        query = sql("SELECT {values}", values=comma_separated(values))
+        values = (sql("{value} AS {name}", value=one.addition.value, name=Sql(f"v{at}")) for at, one in enumerate(new))
+        query = sql("SELECT {place} AS place, {values}", place=place.literal(), values=comma_separated(values))
         return computed(execute(self.spark, query), held, in_driver=True)
 
     def _exists(self, target: str, condition: Sql) -> bool:

@@ -44,8 +44,7 @@ def _is_late(commit_ts: str) -> str:
     return (
         f"c.topic = w.topic AND c.partition = w.partition AND {commit_ts} <= w.watermark_ts AND c.offset > w.offset "
         # Former versions stored watermarks of any time.
-        "AND timestamp_millis(shiftright(w.watermark_ts, 18)) "
-        "<= coalesce(c.timestamp, current_timestamp()) + INTERVAL 1 DAY"
+        "AND w.complete_until <= coalesce(c.timestamp, current_timestamp()) + INTERVAL 1 DAY"
     )
 
 
