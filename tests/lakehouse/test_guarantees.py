@@ -1,15 +1,18 @@
 """The guarantees of docs/lakehouse.md on small batches: each test holds several of them, on tables of one batch."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
+from pyspark.errors import AnalysisException
 
 import towpath
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.retries import is_conflict, is_lost, with_retries
+from towpath.spark.lakehouse.tables import append_once
 
 
 @pytest.fixture(params=[None, "ice"], ids=["delta", "iceberg"])
@@ -296,3 +299,23 @@ def test_a_statement_of_many_parts_is_no_burden(spark, tmp_path):
     assert topic.rows("a") == [{"id": 1, "name": "x", **values}]
     assert topic.rows("t7") == []
     assert {status["state"] for status in topic.states().values()} == {"ok"}
+
+
+def test_writers_that_create_a_table_at_the_same_time_lose_nothing(spark, tmp_path):
+    """Tables that are put aside in one batch do: the first of them create the table of what is put aside."""
+    writers = range(4)
+    for attempt in range(6):
+        path = str(tmp_path / f"aside{attempt}")
+
+        def write(writer, path=path):
+            append_once(spark.createDataFrame([(writer,)], "id int"), path, ("id",))
+
+        with ThreadPoolExecutor(len(writers)) as pool:
+            list(pool.map(write, writers))
+        assert sorted(found["id"] for found in spark.read.format("delta").load(path).collect()) == list(writers)
+
+
+def test_a_folder_with_other_files_is_no_table(spark, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(AnalysisException, match="DELTA_TABLE_NOT_FOUND"):
+        append_once(spark.createDataFrame([(1,)], "id int"), str(tmp_path), ("id",))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 from zlib import crc32
@@ -16,6 +17,7 @@ from zlib import crc32
 from towpath.spark.lakehouse.formats import Format, format_of
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import ORDER_TYPE
+from towpath.spark.lakehouse.retries import is_being_created, with_retries
 from towpath.spark.lakehouse.sql import (
     Sql,
     column,
@@ -162,7 +164,19 @@ def create_or_evolve(
 def _create(spark: SparkSession, target: str, columns: StructType, settings: TableSettings) -> None:
     template = "CREATE TABLE IF NOT EXISTS {table} ({columns}) {settings}"
     values = {"columns": definitions(columns), "settings": _creation(spark, target, settings)}
-    execute(spark, sql(template, table=table(target), **values))
+
+    def attempt() -> None:
+        execute(spark, sql(template, table=table(target), **values))
+        spark.read.table(table(target))  # fails if another writer has begun, but not committed
+
+    with_retries(attempt, partial(_is_begun, spark, target))
+
+
+def _is_begun(spark: SparkSession, target: str, error: Exception) -> bool:
+    """Whether a table could not be created because another writer, such as that of another table, has begun to."""
+    is_refused = is_being_created(error) or "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION" in str(error)
+    # A folder of other files has no log, and never becomes a table.
+    return is_refused and (not is_path(target) or _may_exist(spark, f"{target}/_delta_log"))
 
 
 def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: TableSettings) -> bool:
@@ -171,7 +185,7 @@ def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: Tab
         template = "CREATE TABLE {table} {settings} AS SELECT * FROM {view}"
         statement = sql(template, table=table(target), settings=_creation(spark, target, settings), view=view)
         try:
-            execute(spark, statement)
+            with_retries(lambda: execute(spark, statement), partial(_is_begun, spark, target))
         except Exception:
             if schema_of(spark, target) is None:
                 raise
