@@ -31,11 +31,11 @@ from server_process import jars
 MEASURED = ("read only", "identity mapInArrow", "towpath", "towpath rows", "from_json tuned")
 
 
-def fill(kafka, arguments):
+def fill(kafka, topic, count, partitions, compression):
     """The messages take turns between the partitions."""
-    values = corpus.messages("wide", arguments.count)
-    topic = kafka.create_topic("orders", arguments.partitions, compression_type=arguments.compression)
-    kafka.produce(topic, ((None, value, at % arguments.partitions) for at, value in enumerate(values)))
+    values = corpus.messages("wide", count)
+    kafka.create_topic(topic, partitions, compression_type=compression)
+    kafka.produce(topic, ((None, value, at % partitions) for at, value in enumerate(values)))
     return topic
 
 
@@ -65,21 +65,25 @@ def verify(ways, count):
         assert got == wanted, f"{name} decoded {got}, not {wanted}"
 
 
-def measure_topic(bootstrap, topic, arguments):
-    os.chdir(corpus.CACHE)  # Spark leaves a folder or two where it runs
-    spark = bench_spark.session(**{"spark.jars": ",".join(map(str, jars("spark")))})
+def measure_topic(spark, bootstrap, topic, count, rounds):
     frame = read(spark, bootstrap, topic)
     ways = {name: WAYS[name](frame) for name in MEASURED} | of_source(spark, bootstrap, topic)
-    verify(ways, arguments.count)
-    results = measure(ways, arguments.rounds)
+    verify(ways, count)
     versions = {"pyspark": spark.version, "pyarrow": pa.__version__}
+    return {"ways": measure(ways, rounds), "count": count, "versions": versions}
+
+
+def measure_here(bootstrap, topic, arguments):
+    os.chdir(corpus.CACHE)  # Spark leaves a folder or two where it runs
+    spark = bench_spark.session(**{"spark.jars": ",".join(map(str, jars("spark")))})
+    results = measure_topic(spark, bootstrap, topic, arguments.count, arguments.rounds)
     spark.stop()
-    return {"ways": results, "count": arguments.count, "versions": versions}
+    arguments.json.write_text(json.dumps(results, indent=1))
 
 
 def measure_apart(arguments):
     with KafkaBroker() as kafka:
-        topic = fill(kafka, arguments)
+        topic = fill(kafka, "orders", arguments.count, arguments.partitions, arguments.compression)
         options = ["--count", arguments.count, "--rounds", arguments.rounds, "--json", arguments.json]
         command = [sys.executable, __file__, *options, "--topic", kafka.bootstrap, topic]
         subprocess.run([str(word) for word in command], check=True)
@@ -97,7 +101,7 @@ def main():
     arguments.json = arguments.json.resolve()
     corpus.CACHE.mkdir(exist_ok=True)
     if arguments.topic:
-        arguments.json.write_text(json.dumps(measure_topic(*arguments.topic, arguments), indent=1))
+        measure_here(*arguments.topic, arguments)
     else:
         measure_apart(arguments)
 

@@ -63,6 +63,21 @@ def median_step(batches, step):
     return values[len(values) // 2]
 
 
+def measure(spark, kafka, values, sizes, batches_each, folder, tasks=None):
+    """The median seconds of each step for topics of these numbers of partitions."""
+    results = []
+    for partitions in sizes:
+        topic = kafka.create_topic(f"partitions-{partitions}-{len(results)}", partitions)
+        kafka.produce(topic, [(None, value, at % partitions) for at, value in enumerate(values)])
+        limit = len(values) // batches_each + partitions  # a limit is rounded for each partition
+        batches = run(spark, kafka, topic, f"{folder}/{topic}", limit, tasks)
+        steps = {step: median_step(batches, step) for step in STEPS}
+        rows = sum(batch["numInputRows"] for batch in batches)
+        assert rows == len(values)
+        results.append({"partitions": partitions, "batches": len(batches), "messages": rows, **steps})
+    return results
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=50_000)
@@ -74,17 +89,9 @@ def main():
     arguments = parser.parse_args()
     values = list(corpus.messages("wide", arguments.count))
     corpus.CACHE.mkdir(exist_ok=True)
-    spark, results = session(arguments.conf), []
+    spark, warmed_up = session(arguments.conf), [arguments.partitions[0], *arguments.partitions]
     with KafkaBroker() as kafka, tempfile.TemporaryDirectory() as folder:
-        for partitions in [arguments.partitions[0], *arguments.partitions]:  # the first time is warm-up
-            topic = kafka.create_topic(f"partitions-{partitions}-{len(results)}", partitions)
-            kafka.produce(topic, [(None, value, at % partitions) for at, value in enumerate(values)])
-            limit = len(values) // arguments.batches + partitions  # a limit is rounded for each partition
-            batches = run(spark, kafka, topic, f"{folder}/{topic}", limit, arguments.coalesce)
-            steps = {step: median_step(batches, step) for step in STEPS}
-            rows = sum(batch["numInputRows"] for batch in batches)
-            assert rows == len(values)
-            results.append({"partitions": partitions, "batches": len(batches), "messages": rows, **steps})
+        results = measure(spark, kafka, values, warmed_up, arguments.batches, folder, arguments.coalesce)
     spark.stop()
     print(f"| partitions | messages | micro-batches | {' | '.join(f'{step}, ms' for step in STEPS)} |")
     print("|---" * (len(STEPS) + 3) + "|")

@@ -52,11 +52,18 @@ def workers_peak():
     return max(sizes)
 
 
-def measure(cores, count, times, rounds):
-    """For each way and size the rounds' figures; the first round of each way is warm-up."""
-    source = str(corpus.ensure("wide", count))
+def measure_here(cores, arguments):
+    corpus.ensure("wide", arguments.count)
     os.chdir(corpus.CACHE)  # Spark leaves a folder or two where it runs
     spark = session(cores)
+    results = measure(spark, cores, arguments.count, arguments.times, arguments.rounds)
+    spark.stop()
+    return results
+
+
+def measure(spark, cores, count, times, rounds):
+    """For each way and size the rounds' figures; the first round of each way is warm-up."""
+    source = str(corpus.ensure("wide", count))
     results = []
     for way, decode in WAYS.items():
         run_once(decode(spark.read.parquet(*[source] * 10).select("value")))
@@ -68,7 +75,6 @@ def measure(cores, count, times, rounds):
             tasks = frame.rdd.getNumPartitions()
             sizes = {"times": size, "messages": frame.count(), "tasks": tasks, "worker_mib": workers_peak()}
             results.append({"cores": cores, "way": way, **sizes, **figures})
-    spark.stop()
     return results
 
 
@@ -105,7 +111,7 @@ def main():
     arguments = parser.parse_args()
     report = arguments.json and arguments.json.resolve()
     if arguments.cores:
-        results = measure(arguments.cores, arguments.count, arguments.times, arguments.rounds)
+        results = measure_here(arguments.cores, arguments)
     else:
         results = [result for cores in CORES for result in measured_apart(cores, arguments)]
         print(table(results))

@@ -64,6 +64,12 @@ def verify(ways, values):
         assert got == wanted, f"{name} decoded {got}, not {wanted}"
 
 
+def measure_files(spark, parquet, lines, rounds):
+    ways = frames(spark, parquet, lines)
+    verify(ways, spark.read.parquet(str(parquet)).select("value"))
+    return measure(ways, rounds)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=400_000)
@@ -75,9 +81,7 @@ def main():
     os.chdir(corpus.CACHE)  # Spark leaves a folder or two where it runs
     spark = bench_spark.session()
     spark.conf.set("spark.sql.files.maxPartitionBytes", PART)
-    ways = frames(spark, parquet, lines)
-    verify(ways, spark.read.parquet(str(parquet)).select("value"))
-    results = measure(ways, arguments.rounds)
+    results = measure_files(spark, parquet, lines, arguments.rounds)
     versions = {"pyspark": spark.version, "pyarrow": pa.__version__}
     text = json.dumps({"ways": results, "count": arguments.count, "versions": versions}, indent=1)
     report.write_text(text) if report else print(text)

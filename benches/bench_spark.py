@@ -190,6 +190,12 @@ def measure(ways, rounds):
     return results
 
 
+def measure_file(spark, source, rounds):
+    frame = spark.read.parquet(str(source)).select("value")
+    verify(frame)
+    return measure({name: way(frame) for name, way in WAYS.items()}, rounds)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=400_000)
@@ -200,9 +206,7 @@ def main():
     source = corpus.ensure("wide", arguments.count)
     os.chdir(corpus.CACHE)  # Spark leaves a folder or two where it runs
     spark = session()
-    frame = spark.read.parquet(str(source)).select("value")
-    verify(frame)
-    results = measure({name: way(frame) for name, way in WAYS.items()}, arguments.rounds)
+    results = measure_file(spark, source, arguments.rounds)
     versions = {"pyspark": spark.version, "pyarrow": pa.__version__}
     text = json.dumps({"ways": results, "count": arguments.count, "versions": versions}, indent=1)
     report.write_text(text) if report else print(text)

@@ -9,12 +9,13 @@ bytes of the shapes that are in both are equal.
 
 import argparse
 import json
+import os
 import struct
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parent / ".cache"
+CACHE = Path(os.environ.get("TOWPATH_BENCH_CACHE", Path(__file__).resolve().parent / ".cache"))
 SEED = 20261121
 FINGERPRINT = 0xB942E107D0F7D9B9
 MASK = (1 << 64) - 1

@@ -1,4 +1,4 @@
-"""The parts' last figures, and RESULTS.md out of them."""
+"""The last figures of each part, which are committed in `figures/`, and RESULTS.md, which is written from them."""
 
 import json
 import os
@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-import corpus
 from targets import ROWS
 
 ROOT = Path(__file__).resolve().parents[1]
-FIGURES = corpus.CACHE / "figures"
+FIGURES = ROOT / "benches" / "figures"
 NOTES = """\
 - The peers do less. simd-json's tape and `IgnoredAny` decode nothing; derived and prost's structs and apache-avro's
   values keep text; the Python peers, `from_json` and orjson give the row of `data` only, fastavro that of the after
@@ -133,10 +132,16 @@ the number of tables, and 0 means that their number does not matter.
 
 @dataclass(frozen=True)
 class Figure:
-    """What a part measured under one name: a sample a round."""
+    """What a part measured under one name, over its rounds. `low` and `high` are the median if there was one round."""
 
-    samples: list
+    median: float
+    low: float
+    high: float
     busy: bool
+
+    def text(self, unit=""):
+        spread = "" if self.low == self.high else f" ({number(self.low)}-{number(self.high)})"
+        return f"{number(self.median)}{spread} {unit}".strip()
 
 
 def load(names):
@@ -145,20 +150,56 @@ def load(names):
 
 
 def save(name, content):
-    FIGURES.mkdir(parents=True, exist_ok=True)
-    path(name).write_text(json.dumps(content, indent=1))
+    FIGURES.mkdir(exist_ok=True)
+    path(name).write_text(json.dumps(content, indent=1) + "\n")
 
 
 def path(name):
     return FIGURES / f"{name}.json"
 
 
+def summarised(samples):
+    """What is kept of a part's samples, which are a list for each name with one sample for each round."""
+    return {
+        "figures": {name: summary(each) for name, each in samples.items()},
+        "ratios": {
+            ratio_name(row): rounded(ratio(row, samples))
+            for row in ROWS
+            if row.theirs and row.ours in samples and row.theirs in samples
+        },
+    }
+
+
+def summary(samples):
+    return [rounded(statistic(samples)) for statistic in (statistics.median, min, max)]
+
+
+def rounded(value):
+    """Four digits are more than two runs agree on."""
+    return float(f"{value:.4g}")
+
+
+def ratio_name(row):
+    return f"{row.ours} : {row.theirs}"
+
+
+def ratio(row, samples):
+    """The median of the rounds' ratios."""
+    rounds = zip(samples[row.ours], samples[row.theirs], strict=True)
+    less_is_better = row.unit == "s"
+    return statistics.median(b / a if less_is_better and not row.cost else a / b for a, b in rounds)
+
+
 def figures_of(parts):
     return {
-        name: Figure(samples, part.get("busy", False))
+        name: Figure(*numbers, part.get("busy", False))
         for part in parts.values()
-        for name, samples in part["figures"].items()
+        for name, numbers in part["figures"].items()
     }
+
+
+def ratios_of(parts):
+    return {name: value for part in parts.values() for name, value in part["ratios"].items()}
 
 
 # The table.
@@ -166,24 +207,6 @@ def figures_of(parts):
 
 def number(value):
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def spread(samples, unit=""):
-    """The median, and lowest and highest where there are several."""
-    text = number(statistics.median(samples))
-    if len(samples) > 1:
-        text += f" ({number(min(samples))}-{number(max(samples))})"
-    return f"{text} {unit}".strip()
-
-
-def ratio(row, figures):
-    """The median of the rounds' ratios."""
-    ours = figures[row.ours].samples
-    if row.theirs is None:
-        return statistics.median(ours)
-    rounds = zip(ours, figures[row.theirs].samples, strict=True)
-    less_is_better = row.unit == "s"
-    return statistics.median(b / a if less_is_better and not row.cost else a / b for a, b in rounds)
 
 
 def verdict(row, value):
@@ -201,26 +224,28 @@ def shown(target):
     return "" if target is None else f"{target:,}"
 
 
-def table_line(row, figures):
+def table_line(row, figures, ratios):
     targets = f"{shown(row.must)} | {shown(row.goal)}"
     names = [name for name in (row.ours, row.theirs) if name]
     if any(name not in figures for name in names):
         return f"| {row.title} | | | not measured | {targets} | |"
-    value = ratio(row, figures)
-    theirs = spread(figures[row.theirs].samples, row.unit) if row.theirs else ""
+    ours = figures[row.ours]
+    value = ratios[ratio_name(row)] if row.theirs else ours.median
+    theirs = figures[row.theirs].text(row.unit) if row.theirs else ""
     busy = any(figures[name].busy for name in names)
-    cells = [row.title, spread(figures[row.ours].samples, row.unit), theirs, number(value) if row.theirs else ""]
+    cells = [row.title, ours.text(row.unit), theirs, number(value) if row.theirs else ""]
     return f"| {' | '.join(cells)} | {targets} | {'busy' if busy else verdict(row, value)} |"
 
 
-def table(figures, rows=ROWS):
+def table(parts, rows=ROWS):
+    figures, ratios = figures_of(parts), ratios_of(parts)
     head = ["| what | towpath | peer | ratio | must | goal | reached |", "|---|---|---|---|---|---|---|"]
-    return "\n".join(head + [table_line(row, figures) for row in rows])
+    return "\n".join(head + [table_line(row, figures, ratios) for row in rows])
 
 
 def other_figures(figures):
     named = {name for row in ROWS for name in (row.ours, row.theirs)}
-    lines = [f"| {name} | {spread(figure.samples)} |" for name, figure in figures.items() if name not in named]
+    lines = [f"| {name} | {figure.text()} |" for name, figure in figures.items() if name not in named]
     return "\n".join(["| what | median (lowest-highest) |", "|---|---|", *lines])
 
 
@@ -247,8 +272,13 @@ def versions():
     crates = "simd-json|serde_json|prost|apache-avro|criterion|arrow-array"
     locked = re.findall(rf'name = "({crates})"\nversion = "(.+)"', (ROOT / "Cargo.lock").read_text())
     jvm = ["Flink 1.20.1", "fastjson2 2.0.31"]  # as peers/jvm/pom.xml says
-    kafka = ["for Kafka pyspark 4.0.0"]  # as requirements/bench-kafka.txt says
+    kafka = [f"for Kafka and Delta pyspark {kafka_spark()}"]
     return ", ".join([f"Python {platform.python_version()}", *python, *tools, *map(" ".join, locked), *jvm, *kafka])
+
+
+def kafka_spark():
+    pins = (ROOT / "requirements" / "bench-kafka.txt").read_text()
+    return re.search(r"^pyspark==(\S+)", pins, re.MULTILINE).group(1)
 
 
 def installed(name):
@@ -263,20 +293,25 @@ def dates(parts):
 
 
 def date(name, part):
-    text = f"- {name}: {part['date']}, --count {part['count']}"
+    text = f"- {name}: {part['date']}, {part['machine']}"
+    if part["count"]:
+        text += f", --count {part['count']}"
     if "load" in part:
         text += ", load average {:.1f} before and {:.1f} after".format(*part["load"])
     if part.get("busy"):
         text += ": **busy**"
-    if "missing" in part:
-        text += f"; left out: {part['missing']}"
-    if "refused" in part:
-        text += f"; not measured again: {part['refused']}"
-    return text
+    return f"{text}; {part['note']}" if "note" in part else text
+
+
+def all_versions(parts):
+    """Each list of versions once, with the parts that ran with it."""
+    names = {}
+    for name, part in parts.items():
+        names.setdefault(part["versions"], []).append(name)
+    return "\n\n".join(f"{', '.join(parts)}: {versions}" for versions, parts in names.items())
 
 
 def report(parts, limit):
-    figures = figures_of(parts)
     return f"""\
 # Results
 
@@ -284,7 +319,7 @@ Written by `make bench`, which calls `python benches/run.py`; parts of it run al
 Medians, lowest and highest in brackets. Of MB/s more is better, of seconds and of everything that is counted less. `must`
 and `goal` are the project's targets.
 
-{table(figures)}
+{table(parts)}
 
 ## What limits it
 
@@ -299,16 +334,14 @@ and `goal` are the project's targets.
 
 MB/s; Spark's in seconds over twice as many messages, memory in MiB, scaling in nanoseconds and instructions an input byte.
 
-{other_figures(figures)}
+{other_figures(figures_of(parts))}
 
 ## Notes
 
 {NOTES}
 ## Machine and versions
 
-{processor()}
-
-{versions()}
-
 {dates(parts)}
+
+{all_versions(parts)}
 """

@@ -5,9 +5,9 @@
     python benches/run.py --quick             a smoke test on a small corpus, without Rust, JVM and Spark
     python benches/run.py --report            only the table, from the last figures
 
-A part whose tools are missing says so in the table. Nothing here fails for being slow. A part waits until the machine is
-idle, and keeps its last figures if it does not become so; with --busy it does not wait, and its figures are marked. Parts
-that only count do neither.
+The last figures of each part are in `figures/`, with their date and machine. Nothing here fails for being slow. A part waits
+until the machine is idle, and keeps its last figures if it does not become so, or if its tools are missing; with --busy it does
+not wait, and its figures are marked. Parts that only count do neither.
 """
 
 import argparse
@@ -344,24 +344,25 @@ def is_idle(patience):
 
 
 def measure(name, arguments):
+    """Measure a part and keep its figures. Those of before stay, with a note, if it cannot run here and now."""
     if not arguments.busy and name not in COUNTED and not is_idle(arguments.patience):
-        refuse(name)
+        keep_last(name, f"the machine is busy: load average {load_average():.1f}")
         return
     before = load_average()
-    content = {"date": now(), "count": arguments.count, "busy": before > LIMIT and name not in COUNTED}
     try:
-        content["figures"] = PARTS[name](arguments)
+        samples = PARTS[name](arguments)
     except Missing as missing:
-        content |= {"figures": {}, "missing": str(missing)}
-    results.save(name, content | {"load": [before, load_average()]})
+        keep_last(name, str(missing))
+        return
+    about = {"date": now(), "machine": results.processor(), "versions": results.versions(), "count": arguments.count}
+    about |= {"busy": before > LIMIT and name not in COUNTED, "load": [before, load_average()]}
+    results.save(name, about | results.summarised(samples))
 
 
-def refuse(name):
-    """The last figures stay, with a word on it."""
-    why = f"{now()}, load average {load_average():.1f}"
-    print(f"{name}: the machine is busy: {why}", file=sys.stderr)
-    last = results.load([name]).get(name, {"date": "never", "count": 0, "figures": {}})
-    results.save(name, last | {"refused": why})
+def keep_last(name, why):
+    print(f"{name}: not measured: {why}", file=sys.stderr)
+    if last := results.load([name]):
+        results.save(name, last[name] | {"note": f"not measured again on {now()}: {why}"})
 
 
 def now():
@@ -387,8 +388,8 @@ def parsed():
 
 def quick(arguments):
     arguments.count, arguments.passes = 5_000, 1
-    part = {"busy": load_average() > LIMIT, "figures": python_part(arguments)}
-    print(results.table(results.figures_of({"python": part}), PYTHON))
+    part = {"busy": load_average() > LIMIT} | results.summarised(python_part(arguments))
+    print(results.table({"python": part}, PYTHON))
 
 
 def main():
