@@ -53,6 +53,7 @@ mod mysql;
 mod columns;
 
 mod options;
+pub mod order;
 mod output;
 mod schema;
 

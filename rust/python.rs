@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt8Type;
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, make_array};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StructArray, make_array};
 use arrow_data::ArrayData;
 use arrow_pyarrow::{FromPyArrow, PyArrowType, ToPyArrow};
-use arrow_schema::{DataType, Schema};
+use arrow_schema::{ArrowError, DataType, Schema};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -20,6 +21,9 @@ use crate::decoder::DecodeError as CoreError;
 use crate::dialect::DIALECTS;
 use crate::error::{MAX_TEXT, shortened};
 use crate::options::{Options, TableSchema, WriterSchemaText, named};
+use crate::order::newest::newest;
+use crate::order::outcome::{Changes, Known, outcomes};
+use crate::order::{FIELDS, Orders};
 use crate::{Block, Fetched, Framing, Kind, Layout, Mode};
 
 pyo3::create_exception!(towpath, DecodeError, PyValueError, "A message or value that cannot be decoded.");
@@ -282,6 +286,67 @@ fn cut(
     Ok((PyArrowType(batch.map_err(|error| PyValueError::new_err(error.to_string()))?), used))
 }
 
+/// Whether each order value of an array is newer than that of another array beside it. Null is older than any value.
+#[pyfunction]
+fn is_newer(one: PyArrowType<ArrayData>, other: PyArrowType<ArrayData>) -> PyResult<PyArrowType<ArrayData>> {
+    let (one, other) = (structs("one", one)?, structs("other", other)?);
+    let newer = guarded(|| {
+        let (one, other) = (Orders::new(&one)?, Orders::new(&other)?);
+        let compare = |at| one.get(at).is_some_and(|order| order.is_newer(other.get(at).as_ref()));
+        Ok(BooleanArray::from_iter((0..one.len().min(other.len())).map(|at| Some(compare(at)))))
+    })?;
+    newer.map(|newer| PyArrowType(newer.into_data())).map_err(|error: ArrowError| wrong(&error))
+}
+
+/// The newest change of each key: its index and the event time of its order value.
+#[pyfunction]
+fn newest_changes(py: Python<'_>, keys: PyArrowType<ArrayData>, orders: PyArrowType<ArrayData>) -> PyResult<PyArrowType<RecordBatch>> {
+    let (keys, orders) = (structs("keys", keys)?, structs("orders", orders)?);
+    let found = py.detach(|| guarded(|| newest(&keys, &orders)))?.map_err(|error| wrong(&error))?;
+    batch([("change", Arc::new(found.changes) as ArrayRef), ("event_time", Arc::new(found.event_times))])
+}
+
+/// What becomes of the newest change of each key. `rows` and `gone` are keys and order values of the target and its tombstones.
+#[pyfunction]
+fn change_outcomes(
+    py: Python<'_>,
+    changes: (PyArrowType<ArrayData>, PyArrowType<ArrayData>, PyArrowType<ArrayData>),
+    rows: (PyArrowType<ArrayData>, PyArrowType<ArrayData>),
+    gone: (PyArrowType<ArrayData>, PyArrowType<ArrayData>),
+    truncates: PyArrowType<ArrayData>,
+) -> PyResult<PyArrowType<RecordBatch>> {
+    let (keys, orders) = (structs("changes", changes.0)?, structs("changes", changes.1)?);
+    let deletes = make_array(changes.2.0);
+    let deletes = deletes.as_boolean_opt().ok_or_else(|| PyTypeError::new_err("changes: expected an array of booleans"))?;
+    let (row_keys, row_orders) = (structs("rows", rows.0)?, structs("rows", rows.1)?);
+    let (gone_keys, gone_orders) = (structs("gone", gone.0)?, structs("gone", gone.1)?);
+    let truncates = structs("truncates", truncates)?;
+    let changes = Changes { keys: &keys, orders: &orders, deletes };
+    let rows = Known { keys: &row_keys, orders: &row_orders };
+    let gone = Known { keys: &gone_keys, orders: &gone_orders };
+    let found = py.detach(|| guarded(|| outcomes(&changes, rows, gone, &truncates)))?.map_err(|error| wrong(&error))?;
+    batch([
+        ("is_applied", Arc::new(found.is_applied) as ArrayRef),
+        ("is_known", Arc::new(found.is_known)),
+        ("is_unordered", Arc::new(found.is_unordered)),
+        ("event_time", Arc::new(found.event_times)),
+    ])
+}
+
+fn structs(argument: &str, array: PyArrowType<ArrayData>) -> PyResult<StructArray> {
+    let array = make_array(array.0);
+    let expected = || PyTypeError::new_err(format!("{argument}: expected an array of structs, not of {}", array.data_type()));
+    array.as_struct_opt().cloned().ok_or_else(expected)
+}
+
+fn batch<const N: usize>(columns: [(&str, ArrayRef); N]) -> PyResult<PyArrowType<RecordBatch>> {
+    RecordBatch::try_from_iter(columns).map(PyArrowType).map_err(|error| wrong(&error))
+}
+
+fn wrong(error: &ArrowError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
 /// The names of a table, in its order.
 fn names<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
     table.iter().map(|(name, _)| *name).collect()
@@ -295,6 +360,7 @@ fn _towpath(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ("FRAMINGS", names(Framing::NAMES)),
         ("LAYOUTS", names(Layout::NAMES)),
         ("MODES", names(Mode::NAMES)),
+        ("ORDER_FIELDS", FIELDS.to_vec()),
     ] {
         module.add(constant, PyTuple::new(module.py(), names)?)?;
     }
@@ -303,5 +369,8 @@ fn _towpath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cut, module)?)?;
     module.add_function(wrap_pyfunction!(dialects, module)?)?;
     module.add_function(wrap_pyfunction!(detect, module)?)?;
+    module.add_function(wrap_pyfunction!(is_newer, module)?)?;
+    module.add_function(wrap_pyfunction!(newest_changes, module)?)?;
+    module.add_function(wrap_pyfunction!(change_outcomes, module)?)?;
     module.add_function(wrap_pyfunction!(infer_schema, module)?)
 }

@@ -8,13 +8,17 @@ __all__ = [
     "FRAMINGS",
     "LAYOUTS",
     "MODES",
+    "ORDER_FIELDS",
     "DecodeError",
     "Decoder",
     "__version__",
+    "change_outcomes",
     "cut",
     "detect",
     "dialects",
     "infer_schema",
+    "is_newer",
+    "newest_changes",
 ]
 
 __version__: str
@@ -23,6 +27,7 @@ ERROR_KINDS: tuple[str, ...]
 FRAMINGS: tuple[str, ...]
 LAYOUTS: tuple[str, ...]
 MODES: tuple[str, ...]
+ORDER_FIELDS: tuple[str, ...]
 
 class _Dialect(TypedDict):
     name: str
@@ -81,3 +86,11 @@ def infer_schema(
     table: str | None = None,
     writer_schemas: list[tuple[int, str, list[str]]] | None = None,
 ) -> pa.Schema: ...
+def is_newer(one: pa.StructArray, other: pa.StructArray) -> pa.BooleanArray: ...
+def newest_changes(keys: pa.StructArray, orders: pa.StructArray) -> pa.RecordBatch: ...
+def change_outcomes(
+    changes: tuple[pa.StructArray, pa.StructArray, pa.BooleanArray],
+    rows: tuple[pa.StructArray, pa.StructArray],
+    gone: tuple[pa.StructArray, pa.StructArray],
+    truncates: pa.StructArray,
+) -> pa.RecordBatch: ...

@@ -20,6 +20,7 @@ from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
 from towpath.spark.lakehouse.follow import KEY, RENAMED, SOURCE, Follower, stored_source
+from towpath.spark.lakehouse.formats import DELTA, format_of
 from towpath.spark.lakehouse.history import append_changes, append_keyless, append_truncate
 from towpath.spark.lakehouse.jobs import (
     KINDS,
@@ -34,6 +35,7 @@ from towpath.spark.lakehouse.merge import Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table
 from towpath.spark.lakehouse.order import Kinds
 from towpath.spark.lakehouse.ordered_statements import Place, Statement, read_ddl, sliced, without_databases
+from towpath.spark.lakehouse.owned_table import OwnedTable
 from towpath.spark.lakehouse.parallel import in_parallel
 from towpath.spark.lakehouse.rows import OLD, Applied
 from towpath.spark.lakehouse.sql import expressions
@@ -44,10 +46,12 @@ from towpath.spark.lakehouse.tables import (
     append_once,
     order_column,
     schema_of,
+    set_properties,
     table_properties,
     widened,
 )
 from towpath.spark.lakehouse.targets import Targets, companion, source_name
+from towpath.spark.lakehouse.tasks import Facts, TaskMerges, TaskResult, merge_in_tasks, why_spark
 from towpath.spark.lakehouse.watermarks import Watermarks, write_watermarks
 from towpath.spark.types import struct_type
 
@@ -93,6 +97,7 @@ class Replicator:
     keyless: str = "quarantine"
     history: bool | Collection[str] = False
     columns: Mapping[str, ColumnRules] = field(default_factory=dict)
+    in_tasks: TaskMerges = field(default_factory=TaskMerges)
     appliers: dict[str, Applier] = field(default_factory=dict)
     """By target: they know the targets of earlier batches."""
     properties: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -241,22 +246,110 @@ class Replicator:
         if not tables:
             return []
         spark = events.sparkSession
+        watermarks = self._known_watermarks(spark) if any(one.has_commit for one in tables) else None
+        results = [] if watermarks else self._merge_in_tasks(events, tables, batch_id)
+        done = {result.key for result in results}
+        tables = [one for one in tables if one.key not in done]
+        if not tables:
+            return results
         batch = _Batch(
             events,
             messages_of(events, sum(one.messages for one in tables), sum(one.size for one in tables)),
             batch_id,
         )
-        if (known := self._known_watermarks(spark)) and any(one.has_commit for one in tables):
-            batch = replace(batch, watermarks=known, late=known.count_late(events))
+        if watermarks:
+            batch = replace(batch, watermarks=watermarks, late=watermarks.count_late(events))
         found = in_parallel(spark, partial(self._kind, spark), tables, self.parallelism)
         kinds = dict(zip(tables, found, strict=True))
-        results: list[_Result] = []
         for kind in KINDS:
             of_kind = [one for one in tables if kinds[one] == kind]
             apply = partial(self._guarded, replace(batch, is_small=kind == SMALL))
             with session_settings(spark, settings_for(spark, kind) if of_kind else {}):
                 results += in_parallel(spark, apply, of_kind, self.parallelism)
         return results
+
+    def _merge_in_tasks(self, events: DataFrame, tables: list[SourceTable], batch_id: int) -> list[_Result]:
+        """Merge those tables that may be merged in tasks. What a task refuses, or cannot do, is left to Spark."""
+        spark = events.sparkSession
+        prepared = in_parallel(spark, partial(self._owned, spark), tables, self.parallelism)
+        owned = {(one.database, one.name): (one, ready) for one, ready in zip(tables, prepared, strict=True) if ready}
+        if not owned:
+            return []
+        others = [one for one in tables if (one.database, one.name) not in owned]
+        of_tasks = events.filter(~_any_of(others)) if others else events
+        found = merge_in_tasks(of_tasks, {name: ready for name, (_, ready) in owned.items()})
+        results = []
+        for name, result in found.items():
+            table, _ = owned[name]
+            target = self.targets(table.database, table.name, table.topic) or ""
+            if result.refused:
+                self.in_tasks.refuse(target, result.refused)
+            else:
+                results.append(self._finished(spark, table, target, result, batch_id))
+        return results
+
+    def _finished(
+        self, spark: SparkSession, table: SourceTable, target: str, result: TaskResult, batch_id: int
+    ) -> _Result:
+        applied = result.applied
+        try:
+            self._applier(target).finish(spark, applied, result.rejected, batch_id)
+        except Exception as error:  # the task has merged the changes: only this is left undone
+            return _Result(error=error, key=table.key)
+        _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, dict(applied.counts), applied.seconds)
+        return _Result(TableStatus.of(table.database, table.name, target, applied), key=table.key)
+
+    def _owned(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
+        """The table for a task, after its target was created or made to fit. None if it is left to Spark."""
+        try:
+            return self._prepared(spark, table)
+        except Exception:  # it is raised again where Spark applies the table
+            return None
+
+    def _prepared(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
+        target = self.targets(table.database, table.name, table.topic)
+        if target is None or not self.in_tasks.may(spark, target):
+            return None
+        apply, existing = self._applier(target), self._applier(target).schema(spark)
+        additions = read_additions(self._properties(spark, target)) if existing else []
+        if why_spark(self._facts(spark, table, target, additions)):
+            return None
+        schema = self._schema(existing, table, target, additions)
+        keys = self._key(spark, table, target if existing else None)
+        if schema is None or not keys:
+            return None
+        self._rules(table.full_name).check_key(table.full_name, keys)
+        self.sources.add(table.key)
+        apply.configure(keys, self._settings(table, keys), self._origin(table, target))
+        order = apply.prepare(spark, schema)
+        folder = self.in_tasks.folder(spark, target)
+        tombstones = self.in_tasks.folder(spark, apply.prepare_tombstones(spark, schema))
+        if folder is None or tombstones is None:
+            self.in_tasks.refuse(target, "it is not in a local folder")
+            return None
+        return OwnedTable(
+            self._decoder(table, schema),
+            tuple(keys),
+            folder,
+            tombstones,
+            order,
+            self.in_tasks.limits,
+            apply.forget_before(spark),
+        )
+
+    def _facts(self, spark: SparkSession, table: SourceTable, target: str, additions: list[Addition]) -> Facts:
+        is_delta = format_of(spark, target) is DELTA
+        return Facts(
+            is_delta=is_delta,
+            is_local=is_delta and self.in_tasks.may_be_local(spark, target),
+            rows=table.rows,
+            size=table.size,
+            truncates=table.truncates > 0,
+            keeps_history=self._history(table.full_name, target) is not None or self.keyless == "append",
+            soft_deletes=self.settings.soft_deletes is not None,
+            masks=bool(self._rules(table.full_name).mask),
+            additions=bool(additions),
+        )
 
     def _kind(self, spark: SparkSession, table: SourceTable) -> str:
         """The kind of a table's jobs."""
@@ -309,6 +402,8 @@ class Replicator:
         schema = self._schema(existing, table, target, additions)
         if schema is None:
             return Applied()
+        if existing is not None and (apply.size(spark) or 0) > self.in_tasks.limits.size:
+            self._mark_rows(spark, target)
         with ExitStack() as held:
             changes = self._changes(batch, table, schema, additions, held)
             if self.keyless == "append" and not self._has_key(spark, table, target if existing else None):
@@ -325,6 +420,14 @@ class Replicator:
             applied = apply.apply(changes, keys, hints, batch.number)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return applied
+
+    def _mark_rows(self, spark: SparkSession, target: str) -> None:
+        """Let merges of a large target mark rows as deleted, instead of rewriting its files."""
+        missing = format_of(spark, target).of_new_tables.items() - self._properties(spark, target).items()
+        is_chosen = {name for name, _ in missing} & self.properties[target].keys()
+        if missing and not is_chosen:
+            set_properties(spark, target, dict(missing))
+            self.properties.pop(target, None)
 
     def _changes(
         self, batch: _Batch, table: SourceTable, schema: StructType, additions: list[Addition], held: ExitStack
@@ -494,6 +597,8 @@ class _Batch:
 class _Result:
     status: TableStatus | None = None
     error: Exception | None = None
+    key: tuple[str, str] | None = None
+    """The table that a task has merged."""
 
 
 def _summary(events: DataFrame, *more: str) -> list[Row]:

@@ -24,8 +24,11 @@ class Format(ABC):
     required: ClassVar[Mapping[str, str]]
     """Properties that an existing table needs before its schema is changed."""
 
+    for_wider_types: ClassVar[Mapping[str, str]] = {}
+    """More properties that it needs before a type is changed."""
+
     of_new_tables: ClassVar[Mapping[str, str]]
-    """More properties of tables that are created."""
+    """More properties of tables that are created; of those that tasks merge, when they are large."""
 
     @abstractmethod
     def check_name(self, target: str) -> None:
@@ -58,12 +61,13 @@ class Format(ABC):
 
 class _Delta(Format):
     name = "delta"
-    # For every type, for wider types, and for columns of any name that may be renamed.
+    # For every type, and for columns of any name that may be renamed.
     required: ClassVar = {
-        "delta.enableTypeWidening": "true",
         "delta.feature.timestampNtz": "supported",
         "delta.columnMapping.mode": "name",
     }
+    # delta-rs does not write tables with it.
+    for_wider_types: ClassVar = {"delta.enableTypeWidening": "true"}
     # Auto compaction looks at all files after each write, which takes as long as a small merge: OPTIMIZE is rarer.
     of_new_tables: ClassVar = {"delta.enableDeletionVectors": "true"}
 

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
 from towpath.spark.lakehouse.jobs import MARKING, batch_settings, session_settings, settings_for
-from towpath.spark.lakehouse.messages import computed
+from towpath.spark.lakehouse.messages import computed, local_frame
 from towpath.spark.lakehouse.newest import newest_changes
 from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_before, is_newer, is_ordered, with_order
 from towpath.spark.lakehouse.parallel import in_parallel
@@ -48,9 +49,11 @@ from towpath.spark.lakehouse.tables import (
     schema_of,
     temporary_view,
 )
-from towpath.spark.lakehouse.targets import companion
+from towpath.spark.lakehouse.targets import companion, is_path
+from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructField, StructType
@@ -151,7 +154,12 @@ def applier(
     if isinstance(keys, str):
         raise ValueError(f"keys: expected a sequence of column names, not the text {keys!r}")
     settings = TableSettings(
-        dict(table_properties or {}), tuple(cluster_by), optimize_every, evolve, forget_after, soft_deletes
+        dict(table_properties or {}),
+        tuple(cluster_by),
+        optimize_every,
+        evolve,
+        forget_after,
+        soft_deletes=soft_deletes,
     )
     return Applier(target, list(keys or ()), Aside(dead_letters) if dead_letters else None, settings, status)
 
@@ -361,17 +369,19 @@ class Applier:
         return create_with(rows.sparkSession, self._target, written, self._settings)
 
     def _prepare_target(self, changes: DataFrame) -> str:
-        """Create the target, or make it fit the columns. Returns the name of the column with the order values."""
-        from pyspark.sql.types import StructField, TimestampType
+        """As `prepare`, for changes."""
+        return self.prepare(changes.sparkSession, changes.select(f"{COLUMNS}.*").schema)
 
-        spark = changes.sparkSession
-        columns = changes.select(f"{COLUMNS}.*").schema
+    def prepare(self, spark: SparkSession, columns: StructType) -> str:
+        """Create the target, or make it fit the columns. Returns the name of the column with the order values."""
+        from pyspark.sql.types import StructField, StructType, TimestampType
+
         existing = self.schema(spark)
         order = (order_column(existing) if existing else None) or free_name(columns, existing)
         if existing is not None and order.lower() in (name.lower() for name in columns.names):
             order = rename_column(spark, self._target, order, free_name(columns, existing))
             self._schemas.clear()
-        own = [StructField(order, changes.schema["order"].dataType)]
+        own: list[Any] = list(StructType.fromDDL(f"{column(order)} {ORDER_TYPE}"))  # type: ignore[call-overload]
         if self._settings.soft_deletes:
             own.append(StructField(self._settings.soft_deletes, TimestampType()))
         self._make_fit(spark, self._target, [*columns.fields, *own], self._settings)
@@ -459,6 +469,12 @@ class Applier:
         self._prepare_tombstones(spark, deletes.select(f"{COLUMNS}.*").schema, keys)
         append(spark, self._tombstones, rows)
 
+    def prepare_tombstones(self, spark: SparkSession, columns: StructType) -> str:
+        """The table of tombstones, for a task. That of a path is created by the task that has the first one."""
+        if not is_path(self._target):
+            self._prepare_tombstones(spark, columns, self._keys)
+        return self._tombstones
+
     def _prepare_tombstones(self, spark: SparkSession, columns: StructType, keys: list[str]) -> None:
         from pyspark.sql.types import StructField, StructType
 
@@ -497,15 +513,32 @@ class Applier:
                 ),
             )
 
+    def forget_before(self, spark: SparkSession) -> datetime | None:
+        """The time of before which tombstones are forgotten, if it is due."""
+        if not self._is_forgetting_due():
+            return None
+        template = "SELECT unix_micros(current_timestamp() - INTERVAL {age})"
+        micros = execute(spark, sql(template, age=string(self._settings.forget_after))).collect()[0][0]
+        return datetime.fromtimestamp(micros / 1_000_000, timezone.utc)
+
+    def finish(self, spark: SparkSession, applied: Applied, rejected: pa.Table | None, batch_id: int) -> None:
+        """What is left to do after a task has merged changes."""
+        if rejected is not None:
+            frame = local_frame(spark, rejected, struct_type(rejected.schema))
+            self._write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
+        self._forgot_at = time.monotonic() if self._is_forgetting_due() else self._forgot_at
+        optimize_in_turn(spark, self._target, batch_id, self._settings.optimize_every)
+
+    def _is_forgetting_due(self) -> bool:
+        return self._forgot_at is None or time.monotonic() - self._forgot_at > _FORGET_EVERY
+
     def _maintain(self, spark: SparkSession, batch_id: int) -> None:
         """Forget old tombstones, and optimize."""
         if batch_id % _SIZE_EVERY == 0:
             self._size = None
         optimize_in_turn(spark, self._target, batch_id, self._settings.optimize_every)
-        now = time.monotonic()
-        is_due = self._forgot_at is None or now - self._forgot_at > _FORGET_EVERY
-        if is_due and self._schema(spark, self._tombstones) is not None:
-            self._forgot_at = now
+        if self._is_forgetting_due() and self._schema(spark, self._tombstones) is not None:
+            self._forgot_at = time.monotonic()
             template = "DELETE FROM {table} WHERE recorded_at < current_timestamp() - INTERVAL {age}"
             age = string(self._settings.forget_after)
             execute(spark, sql(template, table=table(self._tombstones), age=age))

@@ -15,6 +15,7 @@ from towpath.spark.lakehouse.merge import for_each_batch
 from towpath.spark.lakehouse.messages import in_few_tasks
 from towpath.spark.lakehouse.tables import TableSettings
 from towpath.spark.lakehouse.targets import Target, Targets, suffixed
+from towpath.spark.lakehouse.tasks import AUTO, SPARK, TaskMerges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,6 +51,7 @@ def replicate(
     evolve: bool = True,
     forget_after: str = "7 days",
     parallelism: int = 4,
+    merge: str = "auto",
     table_properties: Mapping[str, str] | None = None,
     cluster_by: Mapping[str, Sequence[str]] | None = None,
     optimize_every: int | None = 50,
@@ -105,6 +107,9 @@ def replicate(
         evolve: Whether tables may be altered to fit the declared columns.
         forget_after: How long deleted keys are remembered.
         parallelism: How many tables are merged at the same time.
+        merge: "auto": a Delta table in a local folder is merged by a task of Spark that owns it, if the Python of the
+            workers has the package deltalake, the table is not too large, and nothing needs Spark's MERGE (histories,
+            soft deletes, masks). "spark": Spark's MERGE writes all targets.
         table_properties: Properties of targets that are created, in addition to those of towpath.
         cluster_by: `{"database.table": [columns]}` by which a Delta table that is created is clustered.
         optimize_every: After how many batches a target's files are compacted (OPTIMIZE, or Iceberg's
@@ -128,6 +133,8 @@ def replicate(
         raise ValueError(f'ddl_policy: expected "follow" or "ignore", not {ddl_policy!r}')
     if keyless not in ("quarantine", "append"):
         raise ValueError(f'keyless: expected "quarantine" or "append", not {keyless!r}')
+    if merge not in (AUTO, SPARK):
+        raise ValueError(f'merge: expected "auto" or "spark", not {merge!r}')
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
     aside = quarantine or (dead_letters and suffixed(dead_letters, "_quarantine"))
@@ -140,7 +147,15 @@ def replicate(
         schemas=schemas or {},
         table_options=table_options or {},
         cluster_by=cluster_by or {},
-        settings=TableSettings(dict(table_properties or {}), (), optimize_every, evolve, forget_after, soft_deletes),
+        settings=TableSettings(
+            dict(table_properties or {}),
+            optimize_every=optimize_every,
+            evolve=evolve,
+            forget_after=forget_after,
+            in_tasks=merge != SPARK,
+            soft_deletes=soft_deletes,
+        ),
+        in_tasks=TaskMerges(merge),
         ddl=ddl,
         dead_letters=Aside(dead_letters) if dead_letters else None,
         quarantine=Aside(aside) if aside else None,

@@ -55,6 +55,8 @@ class TableSettings:
     optimize_every: int | None = 50
     evolve: bool = True
     forget_after: str = "7 days"
+    in_tasks: bool = False
+    """Whether tasks may merge the changes of tables that are created."""
     soft_deletes: str | None = None
     """The column with the time at which a row was deleted, if deleted rows stay."""
 
@@ -212,7 +214,7 @@ def replace_with(spark: SparkSession, target: str, source: str, settings: Mappin
 def _creation(spark: SparkSession, target: str, settings: TableSettings) -> Sql:
     of_target = format_of(spark, target)
     of_target.check_name(target)
-    values = {**of_target.required, **of_target.of_new_tables, **settings.properties}
+    values = {**of_target.required, **({} if settings.in_tasks else of_target.of_new_tables), **settings.properties}
     return _clauses(of_target, values, of_target.clustering(settings.cluster_by))
 
 
@@ -229,15 +231,15 @@ def _add_columns(spark: SparkSession, target: str, added: list[StructField]) -> 
 
 def _change_types(spark: SparkSession, target: str, changed: list[StructField]) -> None:
     if changed:
-        _enable_features(spark, target)
+        _enable_features(spark, target, **format_of(spark, target).for_wider_types)
     for one in changed:
         new_type = Sql(one.dataType.simpleString())
         _alter(spark, target, sql("ALTER COLUMN {name} TYPE {type}", name=column(one.name), type=new_type))
 
 
-def _enable_features(spark: SparkSession, target: str) -> None:
-    """Set the properties of `_create`, which a table that towpath did not create may lack."""
-    required = format_of(spark, target).required
+def _enable_features(spark: SparkSession, target: str, **more: str) -> None:
+    """Set the properties of `_create`, which a table that towpath did not create may lack, and more."""
+    required = {**format_of(spark, target).required, **more}
     if not required.items() <= table_properties(spark, target).items():
         set_properties(spark, target, required)
 

@@ -1,0 +1,421 @@
+"""Merges the changes of a table in one task of Spark, which owns the table for that time, with delta-rs.
+
+The task reads the keys and order values of the target and its tombstones, decides the outcome of each change with the
+rules of `rust/order`, appends tombstones, and merges. Its commit has to be the next version after the one that it read.
+If another writer was faster, it reads again. So two attempts of a task (a retry, speculative execution) and other
+writers cannot apply a change twice, and none of them loses a commit.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath._towpath import change_outcomes, newest_changes
+from towpath.spark.lakehouse.changes import COLUMNS, ChangeDecoder
+from towpath.spark.lakehouse.order_arrays import ORDER, order_values, with_event_times
+from towpath.workers import begin_task
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+RESULT = pa.schema(
+    [
+        ("database", pa.string()),
+        ("table", pa.string()),
+        ("refused", pa.string()),
+        ("row", pa.int64()),
+        ("delete", pa.int64()),
+        ("old", pa.int64()),
+        ("rejected", pa.int64()),
+        ("unordered", pa.int64()),
+        ("event_time", pa.timestamp("us", "UTC")),
+        ("place", pa.string()),
+        ("seconds", pa.float64()),
+        ("rejected_changes", pa.binary()),
+    ]
+)
+"""What a task says of a table. `refused` is the reason if nothing was merged; `rejected_changes` is an Arrow stream."""
+
+_FEATURES = frozenset(["appendOnly", "invariants", "timestampNtz", "columnMapping", "deletionVectors"])
+"""Those features of Delta with which merges of delta-rs were compared with Spark's."""
+
+_OFF = ("delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.enableInCommitTimestamps")
+"""Properties of a table for which a writer has to do more."""
+
+_FORGOTTEN = "recorded_at < arrow_cast('{time:%Y-%m-%dT%H:%M:%SZ}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+_ATTEMPTS = 12
+_MOST_TOMBSTONES = 2_000_000
+_MOST_TOMBSTONE_FILES = 20
+_MOST_REJECTED = 16 << 20
+
+
+class RefusedError(Exception):
+    """The table has to be merged by Spark, for the reason that is the text."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest target that a task merges: its memory grows with the rows, some 120 bytes for each."""
+
+    rows: int = 4_000_000
+    size: int = 256 << 20
+    """Bytes of the files."""
+
+
+@dataclass(frozen=True)
+class OwnedTable:
+    """What a task needs to know of a table."""
+
+    decoder: ChangeDecoder
+    keys: tuple[str, ...]
+    target: str
+    """The folder of the table, which exists."""
+    tombstones: str
+    """The folder of its tombstones, which need not exist."""
+    order: str
+    """The target's column with order values."""
+    limits: Limits
+    forget_before: datetime | None
+    """Tombstones of before this time are deleted."""
+
+
+class TableTasks:
+    """Merges the changes of tables, each of which is in one task; a function for `mapInArrow`."""
+
+    def __init__(self, tables: Mapping[tuple[str | None, str], OwnedTable]) -> None:
+        self._tables = tables
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What Spark calls on a worker, with messages behind the names of their database and table."""
+        begin_task()
+        messages: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
+        for batch in batches:
+            for name, part in _by_table(batch):
+                if name in self._tables:
+                    messages.setdefault(name, []).append(part)
+        for name, parts in messages.items():
+            yield _result(name, self._tables[name], parts)
+
+
+def _by_table(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str | None, str], pa.RecordBatch]]:
+    names = ["database", "table"]
+    rows = pa.table({**{name: batch.column(name) for name in names}, "row": pa.array(range(len(batch)), pa.int64())})
+    groups = rows.group_by(names, use_threads=False).aggregate([("row", "list")])
+    messages = batch.drop_columns(names)
+    for database, table, indices in zip(*(groups[name] for name in [*names, "row_list"]), strict=True):
+        yield (database.as_py(), table.as_py()), messages.take(indices.values)
+
+
+def _result(name: tuple[str | None, str], table: OwnedTable, messages: list[pa.RecordBatch]) -> pa.RecordBatch:
+    began = time.monotonic()
+    try:
+        values = apply(table, messages)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of delta-rs is no Exception
+        reason = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
+        values = {"refused": reason[:2000]}
+    values |= {"database": name[0], "table": name[1], "seconds": time.monotonic() - began}
+    return pa.RecordBatch.from_pylist([values], RESULT)
+
+
+def apply(table: OwnedTable, messages: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """Decode the messages of a table, and merge the newest change of each key. Returns the columns of `RESULT`.
+
+    Raises:
+        RefusedError: Spark has to merge these changes.
+    """
+    decoded = [changes for part in messages for changes in table.decoder.decode_batches(part)]
+    changes = pa.Table.from_batches(decoded, table.decoder.schema).combine_chunks().to_batches()
+    if not changes:
+        return {"row": 0}
+    [batch] = changes
+    _check(batch)
+    orders = order_values(batch)
+    rejected = _is_rejected(batch, table.keys)
+    accepted = pc.invert(rejected)
+    newest = _newest(batch.filter(accepted), orders.filter(accepted), table.keys)
+    applied = _retried(lambda: _merge(table, newest))
+    found = batch.filter(rejected)
+    last = _last_place(batch)
+    return {
+        **applied,
+        "rejected": len(found),
+        "rejected_changes": _stream(found) if len(found) else None,
+        "event_time": pc.max(batch.column("event_time")).as_py(),
+        "place": last,
+    }
+
+
+def _check(changes: pa.RecordBatch) -> None:
+    """Refuse changes that only Spark's merge applies."""
+    if pc.any(changes.column("partial")).as_py():
+        raise RefusedError("there are updates with only the changed columns (binlog_row_image is not FULL)")
+    if pc.any(pc.equal(changes.column("op"), "truncate")).as_py():
+        raise RefusedError("there is a TRUNCATE")
+
+
+def _is_rejected(changes: pa.RecordBatch, keys: Sequence[str]) -> pa.BooleanArray:
+    """As `towpath.spark.lakehouse.rows.is_rejected`."""
+    error, columns = changes.column("error"), changes.column(COLUMNS)
+    failed = pc.is_valid(error)
+    name = pc.struct_field(error, "column")
+    of_key = pc.is_in(pc.utf8_lower(name), pa.array([key.lower() for key in keys]))
+    hides_key = pc.or_(pc.is_null(name), of_key)
+    for key in keys:
+        hides_key = pc.or_(hides_key, pc.is_null(_column(columns, key)))
+    is_delete = pc.equal(changes.column("op"), "delete")
+    return pc.if_else(is_delete, pc.and_(failed, hides_key), pc.or_(failed, changes.column("key_only")))
+
+
+def _column(columns: pa.StructArray, name: str) -> pa.Array:
+    """A column of the table, whose name MySQL compares without case."""
+    [index] = [at for at, one in enumerate(columns.type) if one.name.lower() == name.lower()]
+    return pc.struct_field(columns, [index])
+
+
+@dataclass(frozen=True)
+class _Newest:
+    """The newest change of each key."""
+
+    keys: pa.StructArray
+    """With columns k0, k1, ..."""
+    orders: pa.StructArray
+    columns: pa.StructArray
+    is_delete: pa.BooleanArray
+
+
+def _newest(changes: pa.RecordBatch, orders: pa.StructArray, names: Sequence[str]) -> _Newest:
+    columns = changes.column(COLUMNS)
+    arrays = [_column(columns, name) for name in names]
+    if any(array.null_count for array in arrays):
+        raise RefusedError("a column of the key is null")
+    keys = pa.StructArray.from_arrays(arrays, names=[f"k{at}" for at, _ in enumerate(arrays)])
+    found = newest_changes(keys, orders)
+    index = found.column("change")
+    is_delete = pc.equal(changes.column("op"), "delete").take(index)
+    return _Newest(
+        keys.take(index),
+        with_event_times(orders.take(index), found.column("event_time")),
+        columns.take(index),
+        is_delete,
+    )
+
+
+def _retried(attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Try again, from reading the target on, while other writers commit."""
+    for number in range(_ATTEMPTS):
+        try:
+            return attempt()
+        except Exception as error:
+            if not _is_conflict(error):
+                raise
+            time.sleep(random.uniform(0, 0.02 * 2 ** min(number, 6)))
+    raise RefusedError(f"other writers were faster {_ATTEMPTS} times")
+
+
+def _is_conflict(error: Exception) -> bool:
+    """Whether another writer has made the version that this one was about to make."""
+    return type(error).__name__ == "CommitFailedError" and "Failed to commit transaction" in str(error)
+
+
+def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
+    target = _open(table.target)
+    _check_target(target, table.limits)
+    rows = _known(target, [_quoted(name) for name in _names(target, table.keys)], _quoted(table.order), newest)
+    tombstones = _tombstones(table, newest)
+    found = change_outcomes(
+        (newest.keys, newest.orders, newest.is_delete), rows, (tombstones.keys, tombstones.orders), tombstones.truncates
+    )
+    is_applied = found.column("is_applied")
+    orders = with_event_times(newest.orders, found.column("event_time"))
+    is_gone = pc.and_(is_applied, newest.is_delete)
+    deletes = pc.sum(is_gone).as_py() or 0
+    if deletes:
+        _remember(table, newest.keys.filter(is_gone), orders.filter(is_gone), tombstones.table)
+    is_written = pc.and_(is_applied, pc.or_(pc.invert(newest.is_delete), found.column("is_known")))
+    if pc.any(is_written).as_py():
+        _write(target, table, newest, orders, is_written)
+    return {
+        "row": (pc.sum(is_applied).as_py() or 0) - deletes,
+        "delete": deletes,
+        "old": pc.sum(pc.invert(is_applied)).as_py() or 0,
+        "unordered": pc.sum(found.column("is_unordered")).as_py() or 0,
+    }
+
+
+def _open(path: str) -> DeltaTable:
+    # delta-rs starts as many threads as there are cores, in each of Spark's workers.
+    os.environ.setdefault("TOKIO_WORKER_THREADS", "2")
+    try:
+        from deltalake import DeltaTable
+    except ImportError as error:
+        raise RefusedError(f"the Python of the workers has no deltalake ({error})") from error
+    return DeltaTable(path)
+
+
+def _check_target(target: DeltaTable, limits: Limits) -> None:
+    """Refuse a table that delta-rs might not write as Spark does, or that is too large for a task."""
+    protocol, settings = target.protocol(), target.metadata().configuration
+    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    if unknown := sorted(features - _FEATURES):
+        raise RefusedError(f"the table has the features {', '.join(unknown)} of Delta")
+    if not features and protocol.min_writer_version > 2:
+        raise RefusedError(f"the table has version {protocol.min_writer_version} of Delta's protocol")
+    if on := [name for name in _OFF if settings.get(name, "false").lower() == "true"]:
+        raise RefusedError(f"the table has the properties {', '.join(on)}")
+    files = pa.table(target.get_add_actions(flatten=True))
+    size, rows = (pc.sum(files[name]).as_py() or 0 for name in ("size_bytes", "num_records"))
+    if size > limits.size or rows > limits.rows:
+        raise RefusedError(f"the table has {rows:,} rows in {size:,} bytes, more than a task merges")
+
+
+def _names(target: DeltaTable, wanted: Iterable[str]) -> list[str]:
+    """The names of columns as the target has them."""
+    known = {one.name.lower(): one.name for one in target.schema().fields}
+    return [known[name.lower()] for name in wanted]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _select(table: DeltaTable, columns: Mapping[str, str]) -> pa.Table:
+    """The rows of a table: expressions under names."""
+    from deltalake import QueryBuilder
+
+    listed = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+    return pa.table(QueryBuilder().register("t", table).execute(f"SELECT {listed} FROM t"))
+
+
+def _known(table: DeltaTable, keys: Sequence[str], order: str, newest: _Newest) -> tuple[pa.Array, pa.Array]:
+    """The keys and order values of a table, in the types of the changes."""
+    rows = _select(table, {**{f"k{at}": key for at, key in enumerate(keys)}, "known": order})
+    return _keys_of(rows, newest.keys.type), _struct(rows["known"], ORDER)
+
+
+def _keys_of(rows: pa.Table, kind: pa.StructType) -> pa.StructArray:
+    arrays = [_array(rows[one.name], one.type) for one in kind]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind))
+
+
+def _array(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    combined = column.combine_chunks()
+    array = pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+    return array if array.type == kind else array.cast(kind)
+
+
+def _struct(column: pa.ChunkedArray, kind: pa.StructType) -> pa.StructArray:
+    """A column of structs in another type, field by field: delta-rs has views of texts, and metadata of columns."""
+    array = _array(column, column.type)
+    fields = [pc.struct_field(array, one.name).cast(one.type) for one in kind]
+    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
+
+
+@dataclass(frozen=True)
+class _Tombstones:
+    table: DeltaTable | None
+    keys: pa.StructArray
+    orders: pa.StructArray
+    truncates: pa.StructArray
+
+
+def _tombstones(table: OwnedTable, newest: _Newest) -> _Tombstones:
+    """What the table of tombstones has, without those that are forgotten."""
+    known = _open_if_exists(table.tombstones)
+    if known is None:
+        return _Tombstones(None, newest.keys[:0], newest.orders[:0], newest.orders[:0])
+    _tidy(known, table.forget_before)
+    names = {one.name: one.name for one in newest.keys.type} | {"known": '"order"', "truncated": "truncated"}
+    rows = _select(known, names)
+    if len(rows) > _MOST_TOMBSTONES:
+        raise RefusedError(f"there are {len(rows):,} tombstones, more than a task reads")
+    keys, orders = _keys_of(rows, newest.keys.type), _struct(rows["known"], ORDER)
+    is_truncate = _array(rows["truncated"], pa.bool_()).fill_null(False)
+    is_gone = pc.invert(is_truncate)
+    return _Tombstones(known, keys.filter(is_gone), orders.filter(is_gone), orders.filter(is_truncate))
+
+
+def _open_if_exists(path: str) -> DeltaTable | None:
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        return _open(path)
+    except TableNotFoundError:
+        return None
+
+
+def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
+    """Forget old tombstones, and compact their files. Another writer of them may be faster, and does the same."""
+    try:
+        if forget_before is not None:
+            tombstones.delete(_FORGOTTEN.format(time=forget_before))
+        if len(tombstones.file_uris()) > _MOST_TOMBSTONE_FILES:
+            tombstones.optimize.compact()
+    except Exception as error:
+        if not _is_conflict(error):
+            raise
+    tombstones.update_incremental()
+
+
+def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, known: DeltaTable | None) -> None:
+    """Append tombstones."""
+    from deltalake import DeltaTable, write_deltalake
+
+    now = pa.repeat(pa.scalar(datetime.now(timezone.utc), pa.timestamp("us", "UTC")), len(keys))
+    columns = {one.name: keys.field(at) for at, one in enumerate(keys.type)}
+    rows = pa.table(columns | {"order": orders, "truncated": pa.repeat(False, len(keys)), "recorded_at": now})
+    if known is None:
+        # Two attempts that create it with rows would both have them.
+        DeltaTable.create(table.tombstones, rows.schema, mode="ignore")
+        known = _open(table.tombstones)
+    write_deltalake(known, rows, mode="append")
+
+
+def _write(
+    target: DeltaTable, table: OwnedTable, newest: _Newest, orders: pa.StructArray, is_written: pa.BooleanArray
+) -> None:
+    """Merge rows and deletes. Columns of the source have names of ours, so they cannot be taken for the target's."""
+    from deltalake import CommitProperties
+
+    names = _names(target, [one.name for one in newest.columns.type])
+    values = {f"c{at}": pc.struct_field(newest.columns, [at]) for at, _ in enumerate(names)}
+    source = pa.table(values | {"place": orders, "gone": newest.is_delete}).filter(is_written)
+    assigned = {_quoted(name): f"s.c{at}" for at, name in enumerate(names)} | {_quoted(table.order): "s.place"}
+    of_key = {name.lower(): f"s.c{at}" for at, name in enumerate(names)}
+    same = " AND ".join(f"t.{_quoted(name)} = {of_key[name.lower()]}" for name in _names(target, table.keys))
+    merge = target.merge(
+        source,
+        predicate=same,
+        source_alias="s",
+        target_alias="t",
+        commit_properties=CommitProperties(max_commit_retries=0),
+    )
+    merge = merge.when_matched_delete("s.gone").when_matched_update(assigned)
+    merge.when_not_matched_insert(assigned, "NOT s.gone").execute()
+
+
+def _last_place(changes: pa.RecordBatch) -> str | None:
+    """Topic, partition and offset of the change that came to Kafka last."""
+    names = ["timestamp", "topic", "partition", "offset"]
+    places = pa.table({name: changes.column(name) for name in names})
+    last = pc.sort_indices(places, [(name, "descending") for name in names])[0].as_py()
+    return "/".join(str(changes.column(name)[last].as_py()) for name in names[1:])
+
+
+def _stream(changes: pa.RecordBatch) -> bytes:
+    if changes.nbytes > _MOST_REJECTED:
+        raise RefusedError("there are more rows for dead_letters than a task returns")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, changes.schema) as writer:
+        writer.write_batch(changes)
+    return bytes(sink.getvalue())

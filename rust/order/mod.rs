@@ -1,0 +1,33 @@
+//! Which change is newer: the order values of the tables that `replicate` maintains, and what becomes of a batch's changes.
+//!
+//! A change is applied if it is newer than the last known change of its key. Its order value is a struct ([`FIELDS`]), stored
+//! beside each row of a target and in its tombstones. [`rules`] compares two of them. The rules are no total order: A may be before
+//! B by time, B before C by time, and C before A by offset. So nothing sorts by them: [`newest`] folds the changes of a key in the
+//! order of their arrival, which is what applying them one by one ends with.
+
+pub mod newest;
+pub mod outcome;
+pub mod rules;
+mod values;
+
+pub use values::{FIELDS, Orders};
+
+use arrow_array::{Array, StructArray};
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::ArrowError;
+
+/// Converts the keys of several arrays, which have the same types, to bytes that are equal if the keys are.
+struct Keys {
+    converter: RowConverter,
+}
+
+impl Keys {
+    fn new(keys: &StructArray) -> Result<Self, ArrowError> {
+        let fields = keys.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
+        Ok(Keys { converter: RowConverter::new(fields)? })
+    }
+
+    fn rows(&self, keys: &StructArray) -> Result<Rows, ArrowError> {
+        self.converter.convert_columns(keys.columns())
+    }
+}

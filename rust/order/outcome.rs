@@ -1,0 +1,117 @@
+//! What becomes of the newest change of each key: it is written, or it is older than what is known.
+
+use arrow_array::{Array, BooleanArray, StructArray, TimestampMicrosecondArray};
+use arrow_schema::ArrowError;
+use hashbrown::HashMap;
+
+use super::rules::Order;
+use super::{Keys, Orders};
+
+/// The newest changes of a batch, one for each key.
+pub struct Changes<'a> {
+    /// Their keys.
+    pub keys: &'a StructArray,
+    /// Their order values.
+    pub orders: &'a StructArray,
+    /// Whether they delete their row.
+    pub deletes: &'a BooleanArray,
+}
+
+/// What is known of a table: keys with their order values.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// The keys, of the same types as those of the changes.
+    pub keys: &'a StructArray,
+    /// Their order values.
+    pub orders: &'a StructArray,
+}
+
+/// The outcomes of changes.
+pub struct Outcomes {
+    /// Whether the change is written. The others are older than what is known.
+    pub is_applied: BooleanArray,
+    /// Whether the target has the row.
+    pub is_known: BooleanArray,
+    /// Whether a row is written that may be older or newer than a truncate.
+    pub is_unordered: BooleanArray,
+    /// The event time of the order value that is stored: not before that of the row or the tombstone that it replaces.
+    pub event_times: TimestampMicrosecondArray,
+}
+
+/// Compares changes with the rows of a target, with its tombstones, and with the truncates that it remembers.
+pub fn outcomes(changes: &Changes<'_>, rows: Known<'_>, gone: Known<'_>, truncates: &StructArray) -> Result<Outcomes, ArrowError> {
+    let keys = Keys::new(changes.keys)?;
+    let wanted = keys.rows(changes.keys)?;
+    let orders = Orders::new(changes.orders)?;
+    let index: HashMap<&[u8], usize> = wanted.iter().enumerate().map(|(at, key)| (key.data(), at)).collect();
+    let truncates = Orders::new(truncates)?;
+    let truncates: Vec<_> = (0..truncates.len()).filter_map(|at| truncates.get(at)).collect();
+    let mut found: Vec<Found<'_>> = vec![Found::default(); orders.len()];
+    rows.read(&keys, |key, order| {
+        if let Some(found) = index.get(key).and_then(|at| found.get_mut(*at)) {
+            found.is_known = true;
+            found.row = order;
+        }
+    })?;
+    let mut tombstones: Vec<(Order<'_>, usize)> = Vec::new();
+    gone.read(&keys, |key, order| tombstones.extend(order.zip(index.get(key).copied())))?;
+    // Those of a key are folded, in an order that does not depend on where they are stored.
+    tombstones.sort();
+    for (order, at) in tombstones {
+        if let Some(found) = found.get_mut(at).filter(|found| order.is_newer(found.gone.as_ref())) {
+            found.gone = Some(order);
+        }
+    }
+    let decided = found.iter().enumerate().map(|(at, found)| {
+        let is_delete = changes.deletes.is_valid(at) && changes.deletes.value(at);
+        orders.get(at).map(|order| found.decide(&order, is_delete, &truncates))
+    });
+    let decided: Vec<_> = decided.map(Option::unwrap_or_default).collect();
+    Ok(Outcomes {
+        is_applied: decided.iter().map(|one| Some(one.is_applied)).collect(),
+        is_known: found.iter().map(|one| Some(one.is_known)).collect(),
+        is_unordered: decided.iter().map(|one| Some(one.is_unordered)).collect(),
+        event_times: decided.iter().map(|one| one.event_time).collect(),
+    })
+}
+
+impl<'a> Known<'a> {
+    fn read(self, keys: &Keys, mut each: impl FnMut(&[u8], Option<Order<'a>>)) -> Result<(), ArrowError> {
+        let orders = Orders::new(self.orders)?;
+        let rows = keys.rows(self.keys)?;
+        debug_assert_eq!(rows.num_rows(), orders.len(), "an order value for each key");
+        rows.iter().enumerate().for_each(|(at, key)| each(key.data(), orders.get(at)));
+        Ok(())
+    }
+}
+
+/// What is known of a key.
+#[derive(Clone, Copy, Default)]
+struct Found<'a> {
+    is_known: bool,
+    row: Option<Order<'a>>,
+    gone: Option<Order<'a>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Decided {
+    is_applied: bool,
+    is_unordered: bool,
+    event_time: Option<i64>,
+}
+
+impl Found<'_> {
+    fn decide(&self, change: &Order<'_>, is_delete: bool, truncates: &[Order<'_>]) -> Decided {
+        let latest = change.not_before(self.row.as_ref()).not_before(self.gone.as_ref());
+        // A delete that equals its tombstone is applied if its row is there: its batch failed between the two.
+        let is_repeated = is_delete && self.is_known && self.gone == Some(latest);
+        let is_old = truncates.iter().any(|truncate| change.is_before(truncate))
+            || !change.is_newer(self.gone.as_ref()) && !is_repeated
+            || self.is_known && !change.is_newer(self.row.as_ref());
+        Decided {
+            is_applied: !is_old,
+            is_unordered: !is_old && !is_delete && truncates.iter().any(|truncate| !truncate.is_ordered(change)),
+            event_time: latest.event_time,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The rules that compare two order values.
+//!
+//! The first rule that knows both changes decides:
+//!
+//! | rule | compares |
+//! |---|---|
+//! | TiDB | commit times; of one commit a row is newer than a delete, because TiCDC writes a changed key as a delete and an insert |
+//! | binlog | places in one log; where place and event time contradict each other, Kafka's timestamp |
+//! | failover | places in two logs: the fields of the struct |
+//! | partition | offsets in one partition, unless the topic was recreated between the two |
+//! | otherwise | the fields of the struct, from the first to the last |
+//!
+//! An offset is better than an event time: MySQL's event time is that of the statement's start, so a statement that waited for a lock
+//! is later in the binlog with an earlier time.
+
+use std::cmp::Ordering;
+
+/// Timestamps of concurrent producers differ by some milliseconds: a topic was recreated if they differ by more than this.
+const RECREATED_AFTER: i64 = 1_000_000;
+
+/// The order value of a change. Times are microseconds since 1970. Fields that are not known are older than any value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Order<'a> {
+    /// When the source executed the change.
+    pub event_time: Option<i64>,
+    /// When the producer wrote the message; only of a message with a batch.
+    pub produced_time: Option<i64>,
+    /// canal's batch.
+    pub batch: Option<i64>,
+    /// When the record came to Kafka.
+    pub timestamp: Option<i64>,
+    /// The record's offset.
+    pub offset: Option<i64>,
+    /// The place in the message.
+    pub step: Option<i64>,
+    /// TiDB's commit time.
+    pub commit_ts: Option<i64>,
+    /// Whether the change leaves a row.
+    pub is_row: Option<bool>,
+    /// The server and the name of its binlog files.
+    pub log: Option<&'a str>,
+    /// The number of the binlog file.
+    pub file: Option<i64>,
+    /// The place in the file.
+    pub at: Option<i64>,
+    /// The record's topic.
+    pub topic: Option<&'a str>,
+    /// The record's partition.
+    pub partition: Option<i32>,
+}
+
+impl<'a> Order<'a> {
+    /// Whether this change is newer than another one. Every change is newer than one that is not known.
+    pub fn is_newer(&self, other: Option<&Order<'_>>) -> bool {
+        let Some(other) = other else { return true };
+        if let Some(commits) = both(self.commit_ts, other.commit_ts) {
+            return commits.is_gt() || commits.is_eq() && self.is_row == Some(true) && other.is_row == Some(false);
+        }
+        match both(self.log, other.log) {
+            Some(Ordering::Equal) => self.is_after_in_log(other).unwrap_or_else(|| self.is_after(other)),
+            Some(_) => self > other,
+            None => self.is_after(other),
+        }
+    }
+
+    /// The same value with the latest event time of it and another one: a change of another partition is compared with that.
+    pub fn not_before(self, other: Option<&Order<'_>>) -> Self {
+        Order { event_time: self.event_time.max(other.and_then(|other| other.event_time)), ..self }
+    }
+
+    /// Whether it is known which of this statement and a change came first in the source.
+    ///
+    /// It is not known of two in different partitions at the same time, if neither a commit time nor a place in a binlog nor canal's
+    /// batch says more. Nor is it known of a change with a later event time than a statement of a later batch: the statement may have
+    /// waited for the change's transaction, or have been sent again.
+    pub fn is_ordered(&self, change: &Order<'_>) -> bool {
+        if self.is_certain(change) {
+            return true;
+        }
+        let produced = both(self.produced_time, change.produced_time);
+        let batches = both(self.batch, change.batch);
+        let is_same_time = self.produced_time == change.produced_time;
+        match both(self.event_time, change.event_time) {
+            None => false,
+            Some(Ordering::Greater) => true,
+            Some(Ordering::Less) => {
+                let is_later_batch = is_same_time && batches.is_some_and(Ordering::is_gt);
+                !(produced.is_some_and(Ordering::is_gt) || is_later_batch)
+            }
+            Some(Ordering::Equal) => produced.is_some_and(Ordering::is_ne) || is_same_time && batches.is_some_and(Ordering::is_ne),
+        }
+    }
+
+    /// Whether this change is known to be older than a statement.
+    pub fn is_before(&self, statement: &Order<'_>) -> bool {
+        statement.is_ordered(self) && statement.is_newer(Some(self))
+    }
+
+    /// Whether the order of two values does not depend on times: they are in one log, in one partition, or in TiDB.
+    fn is_certain(&self, other: &Order<'_>) -> bool {
+        let logs = both(self.log, other.log);
+        let is_failover = logs.is_some_and(Ordering::is_ne);
+        both(self.commit_ts, other.commit_ts).is_some()
+            || logs.is_some_and(Ordering::is_eq)
+            || !is_failover && self.is_in_partition_of(other)
+    }
+
+    fn is_in_partition_of(&self, other: &Order<'_>) -> bool {
+        let same = |found: Option<Ordering>| found.is_some_and(Ordering::is_eq);
+        same(both(self.topic, other.topic)) && same(both(self.partition, other.partition))
+    }
+
+    /// `None` if both have the same place, or one of them has none.
+    ///
+    /// A lower place with a later event time is a change after the server's binlogs were reset. A higher place with an earlier event
+    /// time is one that waited for a lock. Kafka's timestamps say which of them it is.
+    fn is_after_in_log(&self, other: &Order<'_>) -> Option<bool> {
+        let files = both(self.file, other.file)?;
+        let after = match files.then(both(self.at, other.at)?) {
+            Ordering::Equal => return None,
+            place => place.is_gt(),
+        };
+        let arrived = both(self.timestamp, other.timestamp);
+        Some(match (after, both(self.event_time, other.event_time)) {
+            (true, Some(Ordering::Less)) => arrived.is_some_and(Ordering::is_ge),
+            (false, Some(Ordering::Greater)) => arrived.is_none_or(Ordering::is_gt),
+            _ => after,
+        })
+    }
+
+    fn is_after(&self, other: &Order<'_>) -> bool {
+        if !self.is_in_partition_of(other) {
+            return self > other;
+        }
+        let place = both(self.offset, other.offset).zip(both(self.step, other.step));
+        let is_later = place.is_some_and(|(offsets, steps)| offsets.then(steps).is_gt());
+        self.is_recreated_since(other) || is_later && !other.is_recreated_since(self)
+    }
+
+    /// Whether the topic was recreated between two changes of a partition: this one is later, but has no higher offset.
+    fn is_recreated_since(&self, other: &Order<'_>) -> bool {
+        let is_lower = both(self.offset, other.offset).is_some_and(Ordering::is_le);
+        let events = both(self.event_time, other.event_time);
+        is_lower
+            && match self.timestamp.zip(other.timestamp) {
+                None => events.is_some_and(Ordering::is_gt),
+                Some((one, other)) => one > other.saturating_add(RECREATED_AFTER) && events.is_none_or(Ordering::is_ge),
+            }
+    }
+}
+
+/// Compares two values that are known.
+fn both<T: Ord>(one: Option<T>, other: Option<T>) -> Option<Ordering> {
+    one.zip(other).map(|(one, other)| one.cmp(&other))
+}
