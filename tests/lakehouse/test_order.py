@@ -1,4 +1,4 @@
-"""The order of changes: Spark's rule and Python's agree, and what it means for a table."""
+"""The order of changes: Spark's rules are those of the model, and what they mean for a table."""
 
 import random
 from datetime import datetime, timedelta, timezone
@@ -7,12 +7,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
+import order_model
 from lake_topic import Topic, canal, row
+from order_model import one_by_one, some_place
 from spark_rows import of_spark
 from towpath.spark.lakehouse.changes import change_schema
 from towpath.spark.lakehouse.newest import newest_changes
-from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_newer
-from towpath.spark.lakehouse.ordered_statements import Place
+from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_newer, is_ordered, with_order
+from towpath.spark.lakehouse.order_arrays import order_values
 from towpath.spark.lakehouse.sql import Sql
 from towpath.spark.types import struct_type
 
@@ -24,26 +26,6 @@ def topic(spark, tmp_path):
     return Topic(spark, tmp_path)
 
 
-def some_place(rng, offset):
-    """An order value of few different values, so that every rule has to decide some pairs. Times are microseconds."""
-    kind = rng.choice(["canal", "canal", "log", "commit", "unknown"])
-    return {
-        "event_time": rng.choice([None, 3_000_000, 4_000_000, 5_000_000, 6_000_000]),
-        "produced_time": rng.choice([3_500_000, 4_500_000]) if kind == "canal" else None,
-        "batch": rng.choice([1, 2, 3]) if kind == "canal" else None,
-        "timestamp": rng.choice([None, 4_000_000, 4_000_500, 8_000_000]),
-        "offset": offset,
-        "step": rng.choice([0, 1, 2]),
-        "commit_ts": rng.choice([7, 8]) if kind == "commit" else None,
-        "is_row": rng.choice([True, False]),
-        "log": rng.choice(["1/bin", "2/bin"]) if kind == "log" else None,
-        "file": rng.choice([1, 2]) if kind == "log" else None,
-        "at": rng.choice([4, 5]) if kind == "log" else None,
-        "topic": None if kind == "unknown" else "t",
-        "partition": None if kind == "unknown" else rng.choice([0, 1]),
-    }
-
-
 def spark_value(place):
     """The value as PySpark takes it."""
     epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -53,33 +35,41 @@ def spark_value(place):
     }
 
 
-def test_spark_and_python_have_one_rule(spark):
+def test_sparks_rules_are_those_of_the_model(spark):
     rng = random.Random(15)
     pairs = [(some_place(rng, rng.randrange(3)), some_place(rng, rng.randrange(3))) for _ in range(4000)]
     rows = [(at, spark_value(one), spark_value(other)) for at, (one, other) in enumerate(pairs)]
     frame = spark.createDataFrame(rows, f"at int, one {ORDER_TYPE}, other {ORDER_TYPE}")
-    found = {
-        row["at"]: row["newer"]
-        for row in frame.selectExpr("at", f"{is_newer(Sql('one'), Sql('other'))} AS newer").collect()
-    }
+    one, other = Sql("one"), Sql("other")
+    rules = frame.selectExpr("at", f"{is_newer(one, other)} AS newer", f"{is_ordered(one, other)} AS ordered")
+    found = {row["at"]: (row["newer"], row["ordered"]) for row in rules.collect()}
     wrong = [
         (one, other, found[at])
         for at, (one, other) in enumerate(pairs)
-        if Place(one).is_newer(Place(other)) is not found[at]
+        if (order_model.is_newer(one, other), order_model.is_ordered(one, other)) != found[at]
     ]
     assert wrong == []
-    # No two changes are newer than each other, and none is newer than itself.
-    assert not any(Place(one).is_newer(Place(other)) and Place(other).is_newer(Place(one)) for one, other in pairs)
 
 
-def one_by_one(places):
-    """The place that is left, with its event time, after changes were applied as they arrived."""
-    newest, *others = sorted(places, key=lambda place: [(place[name] or 0) for name in ("timestamp", "offset", "step")])
-    for place in others:
-        if Place(place).is_newer(Place(newest)):
-            times = [time for time in (place["event_time"], newest["event_time"]) if time is not None]
-            newest = {**place, "event_time": max(times, default=None)}
-    return newest
+def test_order_values_in_arrow_are_those_of_spark(spark):
+    """Of the sources of all kinds of messages, and of odd names of files."""
+    rng = random.Random(17)
+    files = [None, "bin.000012", "a.b.7", "12", "x", "bin.", ".3", "bin.99999999999999999999", "mysql-bin.000001"]
+    schema = change_schema(pa.struct([("id", pa.int64())]))
+    times = [None, datetime(2026, 1, 1, tzinfo=timezone.utc), datetime(2025, 1, 1, 1, 2, 3, 456, tzinfo=timezone.utc)]
+
+    def change():
+        numbers = [None, 0, 1, 2**62]
+        source = {name: rng.choice(numbers) for name in ("commit_ts", "server_id", "position", "message_id")}
+        op = rng.choice(["insert", "update", "delete", "truncate", "snapshot"])
+        place = {"topic": rng.choice([None, "t"]), "partition": rng.choice([None, 3]), "offset": rng.choice(numbers)}
+        found = {name: rng.choice(times) for name in ("event_time", "produced_time", "timestamp")}
+        return {"op": op, "source": {**source, "file": rng.choice(files)}, "step": rng.randrange(9), **place, **found}
+
+    changes = pa.RecordBatch.from_pylist([change() for _ in range(2000)], schema)
+    frame = spark.createDataFrame(pa.Table.from_batches([changes]), struct_type(schema))
+    found = with_order(frame.coalesce(1)).select("order.*").toArrow().to_pylist()
+    assert order_values(changes).to_pylist() == found
 
 
 def test_a_batch_has_the_result_of_its_changes_one_by_one(spark):

@@ -283,7 +283,7 @@ class Replicator:
             table, _ = owned[name]
             target = self.targets(table.database, table.name, table.topic) or ""
             if result.refused:
-                self.in_tasks.refuse(target, result.refused)
+                self.in_tasks.refuse(target, result.refused, is_lasting=result.is_lasting)
             else:
                 results.append(self._finished(spark, table, target, result, batch_id))
         return results

@@ -20,7 +20,15 @@ from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
 from towpath.spark.lakehouse.jobs import MARKING, batch_settings, session_settings, settings_for
 from towpath.spark.lakehouse.messages import computed, local_frame
 from towpath.spark.lakehouse.newest import newest_changes
-from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_before, is_newer, is_ordered, with_order
+from towpath.spark.lakehouse.order import (
+    ORDER_TYPE,
+    Kinds,
+    is_before,
+    is_newer,
+    is_ordered,
+    key_columns,
+    with_order,
+)
 from towpath.spark.lakehouse.parallel import in_parallel
 from towpath.spark.lakehouse.retries import is_being_created, is_lost, with_retries
 from towpath.spark.lakehouse.rows import (
@@ -34,7 +42,18 @@ from towpath.spark.lakehouse.rows import (
     tombstone_key,
     with_outcome,
 )
-from towpath.spark.lakehouse.sql import Sql, column, comma_separated, execute, expressions, merge, sql, string, table
+from towpath.spark.lakehouse.sql import (
+    Sql,
+    any_of,
+    column,
+    comma_separated,
+    execute,
+    expressions,
+    merge,
+    sql,
+    string,
+    table,
+)
 from towpath.spark.lakehouse.status import TableStatus, write_status
 from towpath.spark.lakehouse.tables import (
     TableSettings,
@@ -197,6 +216,24 @@ class Hints:
     """Whether the driver may hold the changes, which costs less than a cache on the workers."""
 
 
+@dataclass(frozen=True)
+class _Staged:
+    """The changes of a batch with their outcomes."""
+
+    changes: DataFrame
+    applied: Applied
+    partial: bool
+    """Whether there are rows that lack columns."""
+    null_keys: bool
+    """Whether a value of a key is null."""
+
+    def after_truncate(self, truncates: int, unordered: int) -> _Staged:
+        """The changes that were staged again after truncates."""
+        counts = {**self.applied.counts, TRUNCATE: truncates}
+        applied = replace(self.applied, counts=counts, unordered=self.applied.unordered + unordered)
+        return replace(self, applied=applied)
+
+
 class Applier:
     """Applies the changes of one table; a function for `foreachBatch`."""
 
@@ -282,15 +319,13 @@ class Applier:
         ordered = with_order(changes)
         self._check_columns(ordered, keys)
         with ExitStack() as held:
-            staged, counted = self._staged(ordered, keys, hints, held)
-            if truncates := counted.counts.get(TRUNCATE):
-                unordered = self._truncate(staged.filter("outcome = 'truncate'"), ordered, keys)
-                staged, after = self._staged(ordered, keys, hints, held)
-                counts = {**after.counts, TRUNCATE: truncates}
-                counted = replace(after, counts=counts, unordered=after.unordered + unordered)
-            self._write(staged, keys, counted.counts, hints.kinds)
+            staged = self._staged(ordered, keys, hints, held)
+            if truncates := staged.applied.counts.get(TRUNCATE):
+                unordered = self._truncate(staged.changes.filter("outcome = 'truncate'"), ordered, keys)
+                staged = self._staged(ordered, keys, hints, held).after_truncate(truncates, unordered)
+            self._write(staged, keys, hints.kinds)
         self._maintain(changes.sparkSession, batch_id)
-        return replace(counted, seconds=time.monotonic() - began)
+        return replace(staged.applied, seconds=time.monotonic() - began)
 
     def _check_columns(self, changes: DataFrame, keys: list[str]) -> None:
         columns = changes.select(f"{COLUMNS}.*").columns
@@ -301,8 +336,8 @@ class Applier:
         if deleted is not None and deleted.lower() in map(str.lower, columns):
             raise ValueError(f"{self._target}: soft_deletes: the table has a column {deleted} itself")
 
-    def _staged(self, changes: DataFrame, keys: list[str], hints: Hints, held: ExitStack) -> tuple[DataFrame, Applied]:
-        """The changes of a batch with their outcomes, and how many there are of each."""
+    def _staged(self, changes: DataFrame, keys: list[str], hints: Hints, held: ExitStack) -> _Staged:
+        """The changes of a batch with their outcomes, and what is known of them."""
         known, tombstones = self._known(changes.sparkSession, keys)
         newest = newest_changes(changes, keys, hints.kinds, partial=hints.partial)
         if tombstones is not None:  # then the newest changes are needed twice
@@ -310,9 +345,9 @@ class Applier:
             tombstones = computed(relevant(tombstones, newest, keys), held, in_driver=hints.is_small)
         staged = with_outcome(newest, keys, known, tombstones, hints.kinds)
         staged = computed(staged, held, in_driver=hints.is_small)
-        counted, has_partial = _counted(staged)
-        if hints.partial or not has_partial:
-            return staged, counted
+        found = _counted(staged, keys)
+        if hints.partial or not found.partial:
+            return found
         return self._staged(changes, keys, replace(hints, partial=True), held)
 
     def _known(self, spark: SparkSession, keys: list[str]) -> tuple[DataFrame | None, DataFrame | None]:
@@ -337,7 +372,8 @@ class Applier:
         exists = self._schema(spark, self._tombstones) is not None
         return known, spark.read.table(table(self._tombstones)) if exists else None
 
-    def _write(self, staged: DataFrame, keys: list[str], counts: Mapping[str, int], kinds: Kinds) -> None:
+    def _write(self, found: _Staged, keys: list[str], kinds: Kinds) -> None:
+        staged, counts = found.changes, found.applied.counts
         if counts.get(REJECTED):
             self._write_dead_letters(staged.filter("outcome = 'rejected'"), KEY_ONLY, counts[REJECTED])
         if counts.get(UNKNOWN):
@@ -348,14 +384,15 @@ class Applier:
         if deletes:
             writes.append(lambda: self._write_tombstones(staged.filter("outcome = 'delete'"), keys))
         if rows or deletes:
-            writes.append(lambda: self._write_rows(staged, keys, kinds, has_rows=bool(rows)))
+            writes.append(lambda: self._write_rows(found, keys, kinds, has_rows=bool(rows)))
         in_parallel(staged.sparkSession, lambda write: write(), writes, len(writes))
 
-    def _write_rows(self, staged: DataFrame, keys: list[str], kinds: Kinds, *, has_rows: bool) -> None:
+    def _write_rows(self, found: _Staged, keys: list[str], kinds: Kinds, *, has_rows: bool) -> None:
+        staged = found.changes
         is_new = self.schema(staged.sparkSession) is None
         if is_new and has_rows and self._create(staged.filter("outcome = 'row'")):
             return
-        self._merge(staged.filter("outcome IN ('row', 'delete')"), keys, self._prepare_target(staged), kinds)
+        self._merge(found, keys, self._prepare_target(staged), kinds)
 
     def _create(self, rows: DataFrame) -> bool:
         """Create the target with rows, which costs a fraction of a merge. Returns whether it did not exist."""
@@ -483,7 +520,8 @@ class Applier:
         own: Any = StructType.fromDDL(f"`order` {ORDER_TYPE}, truncated boolean, recorded_at timestamp")
         self._make_fit(spark, self._tombstones, [*fields, *own])
 
-    def _merge(self, rows: DataFrame, keys: list[str], order: str, kinds: Kinds) -> None:
+    def _merge(self, found: _Staged, keys: list[str], order: str, kinds: Kinds) -> None:
+        rows = found.changes.filter("outcome IN ('row', 'delete')")
         names = rows.select(f"{COLUMNS}.*").columns
         newer = is_newer(Sql("s.`order`"), column("t", order), kinds)
         targets = [*map(column, names), column(order)]
@@ -491,11 +529,11 @@ class Applier:
         deleted = self._settings.soft_deletes
         restored = [sql("{t} = NULL", t=column("t", deleted))] if deleted else []
         ordered = sql("{t} = s.`order`", t=column("t", order))
-        updates = [*map(_assignment, names), *restored, ordered]
+        updates = [*(_assignment(name, partial=found.partial) for name in names), *restored, ordered]
         is_delete = sql("s.op = 'delete' AND {newer}", newer=newer)
-        same_key = Sql(
-            " AND ".join(sql("{t} <=> {s}", t=column("t", key), s=column("s", COLUMNS, key)) for key in keys)
-        )
+        # Spark compares faster with `=`, which is the same unless a value of the batch is null.
+        same = "{t} <=> {s}" if found.null_keys else "{t} = {s}"
+        same_key = Sql(" AND ".join(sql(same, t=column("t", key), s=column("s", COLUMNS, key)) for key in keys))
         with temporary_view(rows) as view:
             merge(
                 rows.sparkSession,
@@ -557,14 +595,14 @@ _FORGET_EVERY = 3600.0
 _NOW = "current_timestamp() AS recorded_at"
 
 
-def _assignment(name: str) -> Sql:
-    """Assigns the new value to a column. A column that an update does not have keeps its value."""
-    template = "{t} = IF(s.inherits AND array_contains(s.missing, {name}), {t}, {s})"
+def _assignment(name: str, *, partial: bool) -> Sql:
+    """Assigns the new value to a column. A column that a partial update does not have keeps its value."""
+    template = "{t} = IF(s.inherits AND array_contains(s.missing, {name}), {t}, {s})" if partial else "{t} = {s}"
     return sql(template, t=column("t", name), s=column("s", COLUMNS, name), name=string(name))
 
 
-def _counted(staged: DataFrame) -> tuple[Applied, bool]:
-    counted = staged.groupBy("outcome").agg(*_statistics()).collect()
+def _counted(staged: DataFrame, keys: Sequence[str]) -> _Staged:
+    counted = staged.groupBy("outcome").agg(*_statistics(keys)).collect()
     counts = {row["outcome"]: row["count"] for row in counted}
     last = max((row for row in counted if row["last"]), key=lambda row: _sortable(row["last"]), default=None)
     applied = Applied(
@@ -573,18 +611,21 @@ def _counted(staged: DataFrame) -> tuple[Applied, bool]:
         "/".join(str(part) for part in last["last"][1:]) if last else None,
         unordered=sum(row["unordered"] for row in counted if row["outcome"] == ROW),
     )
-    return applied, any(row["partial"] for row in counted)
+    partial, null_keys = (any(row[name] for row in counted) for name in ("partial", "null_keys"))
+    return _Staged(staged, applied, partial, null_keys)
 
 
-def _statistics() -> list[Column]:
+def _statistics(keys: Sequence[str]) -> list[Column]:
     from pyspark.sql import functions as f
 
+    null_key = any_of(sql("{key} IS NULL", key=key) for key in key_columns(keys))
     return [
         f.count("*").alias("count"),
         f.max("event_time").alias("event_time"),
         f.max(f.expr("struct(`order`.timestamp, topic, partition, offset)")).alias("last"),
         f.max(f.expr("op = 'update' AND coalesce(size(missing), 0) > 0")).alias("partial"),
         f.count_if("unordered").alias("unordered"),
+        f.max(f.expr(null_key)).alias("null_keys"),
     ]
 
 

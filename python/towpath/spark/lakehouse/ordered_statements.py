@@ -8,8 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from towpath._towpath import is_newer
 from towpath.spark.lakehouse.envelopes import DDL
 from towpath.spark.lakehouse.order import ORDER_FIELDS, is_before, with_order
+from towpath.spark.lakehouse.order_arrays import ORDER
 from towpath.spark.lakehouse.sql import Sql, comma_separated, expressions, sql, string
 from towpath.spark.lakehouse.statements import (
     Action,
@@ -59,20 +63,11 @@ class Place:
         return json.dumps(dict(self.fields))
 
     def is_newer(self, other: Place | None) -> bool:
-        """As `towpath.spark.lakehouse.order.is_newer`."""
-        if other is None:
-            return True
-        one, two = self.fields, other.fields
-        if one["commit_ts"] is not None and two["commit_ts"] is not None:
-            return bool((one["commit_ts"], one["is_row"]) > (two["commit_ts"], two["is_row"]))
-        if one["log"] is not None and one["log"] == two["log"] and _in_log(one) != _in_log(two):
-            return _is_after(one, two)
-        is_failover = None not in (one["log"], two["log"]) and one["log"] != two["log"]
-        is_one_partition = one["topic"] is not None and _partition(one) == _partition(two)
-        if is_one_partition and not is_failover:
-            later = _sortable(one, "offset", "step") > _sortable(two, "offset", "step")
-            return _made_anew(one, two) or (later and not _made_anew(two, one))
-        return _sortable(one, *ORDER_FIELDS) > _sortable(two, *ORDER_FIELDS)
+        """Whether a statement here is newer than another one, by the rules of `rust/order`."""
+        return other is None or bool(is_newer(self._array(), other._array())[0].as_py())
+
+    def _array(self) -> pa.StructArray:
+        return pa.array([dict(self.fields)], ORDER)
 
     def literal(self) -> Sql:
         """The value as SQL."""
@@ -93,37 +88,8 @@ def _sortable(fields: Mapping[str, Any], *names: str) -> tuple[tuple[bool, Any],
     return tuple((fields[name] is not None, fields[name] if fields[name] is not None else 0) for name in names)
 
 
-def _in_log(fields: Mapping[str, Any]) -> tuple[int, int]:
-    return fields["file"], fields["at"]
-
-
-def _is_after(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether a place in a log is newer than another one of it, as `towpath.spark.lakehouse.order` decides it."""
-    after = _in_log(one) > _in_log(other)
-    contradicts = _is_later(other, one) if after else _is_later(one, other)
-    if not contradicts:
-        return after
-    if None in (one["timestamp"], other["timestamp"]):
-        return not after
-    return bool(one["timestamp"] >= other["timestamp"] if after else one["timestamp"] > other["timestamp"])
-
-
 def _partition(fields: Mapping[str, Any]) -> tuple[str, int]:
     return fields["topic"], fields["partition"]
-
-
-def _is_later(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether both event times are known, and the first is later."""
-    return None not in (one["event_time"], other["event_time"]) and one["event_time"] > other["event_time"]
-
-
-def _made_anew(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether the topic was made anew between the places, as `towpath.spark.lakehouse.order` decides it."""
-    if one["offset"] > other["offset"]:
-        return False
-    if None in (one["timestamp"], other["timestamp"]):
-        return _is_later(one, other)
-    return one["timestamp"] > other["timestamp"] + 1_000_000 and not _is_later(other, one)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ RESULT = pa.schema(
         ("database", pa.string()),
         ("table", pa.string()),
         ("refused", pa.string()),
+        ("is_lasting", pa.bool_()),
         ("row", pa.int64()),
         ("delete", pa.int64()),
         ("old", pa.int64()),
@@ -43,7 +44,11 @@ RESULT = pa.schema(
         ("rejected_changes", pa.binary()),
     ]
 )
-"""What a task says of a table. `refused` is the reason if nothing was merged; `rejected_changes` is an Arrow stream."""
+"""What a task says of a table.
+
+`refused` is the reason if nothing was merged, and `is_lasting` whether later batches are refused for it too;
+`rejected_changes` is an Arrow stream.
+"""
 
 _FEATURES = frozenset(["appendOnly", "invariants", "timestampNtz", "columnMapping", "deletionVectors"])
 """Those features of Delta with which merges of delta-rs were compared with Spark's."""
@@ -60,6 +65,14 @@ _MOST_REJECTED = 16 << 20
 
 class RefusedError(Exception):
     """The table has to be merged by Spark, for the reason that is the text."""
+
+    is_lasting = True
+
+
+class BatchRefusedError(RefusedError):
+    """This batch of the table has to be merged by Spark."""
+
+    is_lasting = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +136,7 @@ def _result(name: tuple[str | None, str], table: OwnedTable, messages: list[pa.R
         raise
     except BaseException as error:  # a panic of delta-rs is no Exception
         reason = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
-        values = {"refused": reason[:2000]}
+        values = {"refused": reason[:2000], "is_lasting": getattr(error, "is_lasting", True)}
     values |= {"database": name[0], "table": name[1], "seconds": time.monotonic() - began}
     return pa.RecordBatch.from_pylist([values], RESULT)
 
@@ -161,7 +174,10 @@ def _check(changes: pa.RecordBatch) -> None:
     if pc.any(changes.column("partial")).as_py():
         raise RefusedError("there are updates with only the changed columns (binlog_row_image is not FULL)")
     if pc.any(pc.equal(changes.column("op"), "truncate")).as_py():
-        raise RefusedError("there is a TRUNCATE")
+        raise BatchRefusedError("there is a TRUNCATE")
+    lacks = pc.greater(pc.list_value_length(changes.column("missing")), 0).fill_null(False)
+    if pc.any(pc.and_(lacks, pc.equal(changes.column("op"), "update"))).as_py():
+        raise BatchRefusedError("there are updates of before a column was added")
 
 
 def _is_rejected(changes: pa.RecordBatch, keys: Sequence[str]) -> pa.BooleanArray:
@@ -220,7 +236,7 @@ def _retried(attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
             if not _is_conflict(error):
                 raise
             time.sleep(random.uniform(0, 0.02 * 2 ** min(number, 6)))
-    raise RefusedError(f"other writers were faster {_ATTEMPTS} times")
+    raise BatchRefusedError(f"other writers were faster {_ATTEMPTS} times")
 
 
 def _is_conflict(error: Exception) -> bool:
@@ -414,7 +430,7 @@ def _last_place(changes: pa.RecordBatch) -> str | None:
 
 def _stream(changes: pa.RecordBatch) -> bytes:
     if changes.nbytes > _MOST_REJECTED:
-        raise RefusedError("there are more rows for dead_letters than a task returns")
+        raise BatchRefusedError("there are more rows for dead_letters than a task returns")
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, changes.schema) as writer:
         writer.write_batch(changes)

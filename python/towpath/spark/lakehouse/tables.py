@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING
 from uuid import uuid4
 from zlib import crc32
@@ -165,7 +166,7 @@ def create_or_evolve(
 
 def _create(spark: SparkSession, target: str, columns: StructType, settings: TableSettings) -> None:
     template = "CREATE TABLE IF NOT EXISTS {table} ({columns}) {settings}"
-    values = {"columns": definitions(columns), "settings": _creation(spark, target, settings)}
+    values = {"columns": definitions(columns), "settings": _creation(spark, target, columns, settings)}
 
     def attempt() -> None:
         execute(spark, sql(template, table=table(target), **values))
@@ -185,7 +186,8 @@ def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: Tab
     """Create a table with rows, in one transaction. Returns whether it did not exist."""
     with temporary_view(rows) as view:
         template = "CREATE TABLE {table} {settings} AS SELECT * FROM {view}"
-        statement = sql(template, table=table(target), settings=_creation(spark, target, settings), view=view)
+        creation = _creation(spark, target, rows.schema, settings)
+        statement = sql(template, table=table(target), settings=creation, view=view)
         try:
             with_retries(lambda: execute(spark, statement), partial(_is_begun, spark, target))
         except Exception:
@@ -211,11 +213,25 @@ def replace_with(spark: SparkSession, target: str, source: str, settings: Mappin
     execute(spark, sql(template, target=table(target), clauses=clauses, source=table(source)))
 
 
-def _creation(spark: SparkSession, target: str, settings: TableSettings) -> Sql:
+def _creation(spark: SparkSession, target: str, columns: StructType, settings: TableSettings) -> Sql:
     of_target = format_of(spark, target)
     of_target.check_name(target)
-    values = {**of_target.required, **({} if settings.in_tasks else of_target.of_new_tables), **settings.properties}
+    statistics = of_target.with_statistics(_leaves_before_order(columns))
+    marking = {} if settings.in_tasks else of_target.of_new_tables
+    values = {**of_target.required, **statistics, **marking, **settings.properties}
     return _clauses(of_target, values, of_target.clustering(settings.cluster_by))
+
+
+def _leaves_before_order(columns: StructType) -> int:
+    """How many values a row has before its order value, counting those within structs."""
+    own = takewhile(lambda one: not _is_order(one.dataType), columns)
+    return sum(_leaves(one.dataType) for one in own)
+
+
+def _leaves(data_type: DataType) -> int:
+    from pyspark.sql.types import StructType
+
+    return sum(_leaves(one.dataType) for one in data_type) if isinstance(data_type, StructType) else 1
 
 
 def _clauses(of_target: Format, settings: Mapping[str, str], layout: Sql) -> Sql:

@@ -85,9 +85,10 @@ class TaskMerges:
         is_classic = getattr(spark, "_jvm", None) is not None
         return self.mode != SPARK and is_classic and target not in self.refused
 
-    def refuse(self, target: str, reason: str) -> None:
-        """Leave a target to Spark."""
-        self.refused[target] = reason
+    def refuse(self, target: str, reason: str, *, is_lasting: bool = True) -> None:
+        """Leave a target to Spark, in this batch or in all."""
+        if is_lasting:
+            self.refused[target] = reason
         _log.info("%s: merged by Spark: %s", target, reason)
 
     def folder(self, spark: SparkSession, name: str) -> str | None:
@@ -118,6 +119,7 @@ class TaskResult:
 
     applied: Applied
     refused: str | None
+    is_lasting: bool
     rejected: pa.Table | None
     """Changes for dead letters."""
 
@@ -144,4 +146,5 @@ def _result(row: Mapping[str, Any]) -> TaskResult:
     event_time: datetime | None = row["event_time"]
     applied = Applied(counts, event_time, row["place"], row["unordered"] or 0, row["seconds"])
     rejected = row["rejected_changes"]
-    return TaskResult(applied, row["refused"], pa.ipc.open_stream(rejected).read_all() if rejected else None)
+    changes = pa.ipc.open_stream(rejected).read_all() if rejected else None
+    return TaskResult(applied, row["refused"], bool(row["is_lasting"]), changes)

@@ -1,0 +1,318 @@
+"""Tables that tasks merge with delta-rs are those that Spark's MERGE would have made."""
+
+import json
+import random
+import sys
+from multiprocessing import get_context
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from lake_topic import Topic, canal, row
+from spark_rows import of_spark
+from towpath.spark.lakehouse import owned_table
+from towpath.spark.lakehouse.changes import MESSAGE, ChangeDecoder
+from towpath.spark.lakehouse.owned_table import BatchRefusedError, Limits, OwnedTable, RefusedError, apply
+from towpath.spark.lakehouse.tasks import Facts, why_spark
+
+NAMES = ["a b", 'say "x"', "it's", "a.b", "tick`s", "名", "s", "t", "c0", "gone", "place", "order", "_towpath", "TOTAL"]
+TYPES = ["bigint", "decimal(12,3)", "varchar(40)", "datetime(6)", "date", "double", "tinyint", "varbinary(8)", "json"]
+VALUES = {
+    "bigint": ["-9223372036854775808", "7"],
+    "decimal(12,3)": ["123456789.125", "-0.001"],
+    "varchar(40)": ["", 'o\'clock "now"', "名\\n", "x"],
+    "datetime(6)": ["2024-02-29 23:59:59.999999", "1000-01-01 00:00:00.000000"],
+    "date": ["9999-12-31", "1970-01-01"],
+    "double": ["1e+30", "-0.5"],
+    "tinyint": ["-128", "1"],
+    "varbinary(8)": ["\u0000\u00ff", "abc"],
+    "json": ['{"a": [1, null]}', "null"],
+}
+
+
+@pytest.fixture
+def topic(spark, tmp_path):
+    return Topic(spark, tmp_path)
+
+
+def writers(topic, table):
+    """What made each version of a table that changed its rows."""
+    history = topic.spark.sql(f"DESCRIBE HISTORY {topic.sql_name(f'shop/{table}')}").collect()
+    return [
+        "task" if one["engineInfo"].startswith("delta-rs") else "spark"
+        for one in history
+        if one["operation"] in ("MERGE", "CREATE TABLE AS SELECT")
+    ]
+
+
+class Source:
+    """A table of random columns whose key has one or two, and the messages about it."""
+
+    def __init__(self, rng):
+        self.rng = rng
+        others = rng.sample(NAMES, 6)
+        self.keys = ["id", others[0]][: rng.randrange(1, 3)]
+        kinds = {name: rng.choice(TYPES) for name in others[1:]}
+        self.types = {"id": "int", others[0]: "varchar(40)", **kinds}
+        self.rows = {}
+        self.offsets = [0, 0]
+        self.second = 0
+
+    def messages(self, count):
+        return [self.message() for _ in range(count)]
+
+    def message(self):
+        rng = self.rng
+        self.second += rng.randrange(2)
+        if self.rows and rng.random() < 0.6:
+            key = rng.choice(list(self.rows))
+            old = self.rows.pop(key)
+            if rng.random() < 0.3:
+                return self.sent("DELETE", old)
+            self.rows[key] = {**old, **{name: self.value(kind) for name, kind in self.of_values().items()}}
+            changed = {name: old[name] for name in old if old[name] != self.rows[key][name]}
+            return self.sent("UPDATE", self.rows[key], changed)
+        key = (str(rng.randrange(30)), *(rng.choice(["a", "A", "é", "'"]) for _ in self.keys[1:]))
+        if key in self.rows:
+            return self.message()
+        named = dict(zip(self.keys, key, strict=True))
+        self.rows[key] = {name: named.get(name, self.value(kind)) for name, kind in self.types.items()}
+        return self.sent("INSERT", self.rows[key])
+
+    def of_values(self):
+        return {name: kind for name, kind in self.types.items() if name not in self.keys}
+
+    def value(self, kind):
+        return self.rng.choice([None, *VALUES.get(kind, ["1"])])
+
+    def sent(self, kind, values, old=None):
+        partition = int(values["id"]) % 2
+        self.offsets[partition] += 1
+        more = {"old": old, "second": self.second, "partition": partition, "pkNames": self.keys}
+        return canal(self.offsets[partition], kind, "a", values, self.types, **more)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_tables_are_those_of_sparks_merge(spark, tmp_path, seed):
+    """Columns of any name and type, batches of any size, a message that comes again, and the way that changes."""
+    rng = random.Random(seed)
+    source = Source(rng)
+    topics = {way: Topic(spark, tmp_path / way) for way in ("auto", "spark", "mixed")}
+    sent = []
+    for _ in range(4):
+        batch = source.messages(rng.randrange(1, 40)) + rng.sample(sent, min(len(sent), 3))
+        sent += batch
+        rng.shuffle(batch)
+        for way, topic in topics.items():
+            topic.replicate(*batch, merge=rng.choice(["auto", "spark"]) if way == "mixed" else way)
+    tables = {way: topic.rows("a") for way, topic in topics.items()}
+    assert tables["auto"] == tables["spark"] == tables["mixed"]
+    ids = [tuple(str(one[key]) for key in source.keys) for one in tables["auto"]]
+    assert sorted(ids) == sorted(source.rows)
+    orders = {way: of_spark(topic.load("shop/a").orderBy(*source.keys[:1]).collect()) for way, topic in topics.items()}
+    assert sorted(map(repr, orders["auto"])) == sorted(map(repr, orders["spark"]))
+    assert set(writers(topics["auto"], "a")) == {"task"}
+    assert set(writers(topics["spark"], "a")) == {"spark"}
+    assert {one["a"]["state"] for one in map(Topic.states, topics.values())} == {"ok"}
+
+
+def test_a_replay_writes_nothing(topic):
+    messages = [canal(at, "INSERT", "a", row(at, "x"), second=at) for at in range(5)]
+    messages += [canal(9, "DELETE", "a", row(3, "x"), second=9)]
+    topic.replicate(*messages)
+    version = topic.version("a")
+    topic.replicate(*messages)
+    assert topic.version("a") == version
+    assert sorted(topic.names("a")) == [0, 1, 2, 4]
+    assert topic.states()["a"]["ignored_as_old"] == 5
+
+
+def test_rows_with_errors_are_dead_letters(topic):
+    bad = canal(1, "INSERT", "a", {"id": "7", "name": "x"}, {"id": "tinyint", "name": "varchar(3)"})
+    bad["value"] = bad["value"].replace(b'"id": "7"', b'"id": "700"')
+    topic.replicate(canal(0, "INSERT", "a", row(1, "x"), {"id": "tinyint", "name": "varchar(3)"}), bad)
+    assert topic.names("a") == {1: "x"}
+    [letter] = of_spark(topic.load("dead").collect())
+    assert (letter["offset"], letter["column"], letter["table"]) == (1, "id", "a")
+    assert topic.states()["a"]["dead_letters"] == 1
+    assert set(writers(topic, "a")) == {"task"}
+
+
+def test_a_table_that_delta_rs_does_not_write_is_merged_by_spark(topic, caplog):
+    """Here a type was widened, for which Delta needs a feature. No batch is lost, and the reason is logged."""
+    caplog.set_level("INFO", "towpath.spark")
+    topic.replicate(canal(0, "INSERT", "a", row(1, "x"), {"id": "smallint", "name": "varchar(3)"}))
+    topic.replicate(canal(1, "INSERT", "a", row(70_000, "y"), {"id": "int", "name": "varchar(3)"}))
+    topic.replicate(canal(2, "DELETE", "a", row(1, "x"), {"id": "int", "name": "varchar(3)"}))
+    assert topic.names("a") == {70_000: "y"}
+    assert writers(topic, "a") == ["spark", "spark", "task"]
+    assert "merged by Spark: the table has the features typeWidening of Delta" in caplog.text
+
+
+def test_updates_of_before_a_column_was_added_keep_its_value(topic):
+    """They lack it, and their own declaration has it not."""
+    wide = {"id": "int", "name": "varchar(20)", "note": "varchar(9)"}
+    topic.replicate(canal(0, "INSERT", "a", {**row(1, "x"), "note": "kept"}, wide))
+    update = canal(1, "UPDATE", "a", row(1, "y"), old={"name": "x"}, second=1)
+    topic.replicate(update, canal(2, "INSERT", "a", {**row(2, "z"), "note": "n"}, wide, second=2))
+    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("a")} == {1: ("y", "kept"), 2: ("z", "n")}
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({}, None),
+        ({"is_delta": False}, "it is an Iceberg table"),
+        ({"is_local": False}, "it is not in a local folder"),
+        ({"rows": 10_000_000}, "the batch has too many of its changes"),
+        ({"size": 1 << 40}, "the batch has too many of its changes"),
+        ({"truncates": True}, "there is a TRUNCATE"),
+        ({"keeps_history": True}, "it has a history"),
+        ({"soft_deletes": True}, "deleted rows stay"),
+        ({"masks": True}, "columns are masked"),
+        ({"additions": True}, "columns were added with a value"),
+        ({"watermarks": True}, "watermarks rule changes out"),
+    ],
+)
+def test_why_spark(facts, reason):
+    assert why_spark(Facts(**{"is_delta": True, "is_local": True, "rows": 1, "size": 1, **facts})) == reason
+
+
+# The worker's part alone.
+
+
+def owned(topic, **changed):
+    """The table `a`, as the driver describes it to a task."""
+    target = topic.name("shop/a")
+    decoder = ChangeDecoder("canal-json", "id int, name string", {"table": "a"})
+    known = {"keys": ("id",), "target": target, "tombstones": f"{target}__tombstones", "order": "_towpath"}
+    return OwnedTable(decoder, **{**known, "limits": Limits(), "forget_before": None, **changed})
+
+
+def batch(*messages):
+    rows = [{"topic": "t", **message} for message in messages]
+    return pa.RecordBatch.from_pylist(rows, pa.schema(list(MESSAGE.items())))
+
+
+def apply_alone(table, messages, barrier, results):
+    barrier.wait(30)
+    results.put(apply(table, [messages]))
+
+
+def test_attempts_at_the_same_time_apply_each_change_once(topic):
+    """As with speculative execution, and with a retry of a task whose first attempt still runs."""
+    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
+    messages = batch(*(canal(at, "INSERT", "a", row(at, "x"), second=at) for at in range(1, 200)))
+    processes = get_context("spawn")
+    barrier, results = processes.Barrier(4), processes.Queue()
+    attempts = [
+        processes.Process(target=apply_alone, args=(owned(topic), messages, barrier, results)) for _ in range(4)
+    ]
+    for one in attempts:
+        one.start()
+    found = [results.get(timeout=60) for _ in attempts]
+    for one in attempts:
+        one.join()
+    assert sorted((one["row"], one["old"]) for one in found) == [(0, 199)] * 3 + [(199, 0)]
+    assert [one["id"] for one in topic.rows("a")] == list(range(200))
+
+
+def test_a_commit_between_reading_and_writing_is_seen(topic, monkeypatch):
+    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
+    write, others = owned_table._write, []
+
+    def write_late(*arguments):
+        if not others:
+            others.append(topic.replicate(canal(9, "INSERT", "a", row(1, "newer"), second=9), merge="spark"))
+        write(*arguments)
+
+    monkeypatch.setattr(owned_table, "_write", write_late)
+    found = apply(owned(topic), [batch(canal(5, "INSERT", "a", row(1, "older"), second=5))])
+    assert (found["row"], found["old"]) == (0, 1)
+    assert topic.names("a") == {0: "x", 1: "newer"}
+
+
+def test_a_task_that_dies_between_tombstones_and_merge_is_repeated(topic, monkeypatch):
+    topic.replicate(canal(0, "INSERT", "a", row(0, "x")), canal(1, "INSERT", "a", row(1, "x"), second=1))
+    delete = batch(canal(2, "DELETE", "a", row(1, "x"), second=2))
+
+    def die(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owned_table, "_write", die)
+        with pytest.raises(MemoryError):
+            apply(owned(topic), [delete])
+    assert sorted(topic.names("a")) == [0, 1]
+    assert apply(owned(topic), [delete])["delete"] == 1
+    assert topic.names("a") == {0: "x"}
+    topic.replicate(canal(1, "INSERT", "a", row(1, "x"), second=1))
+    assert topic.names("a") == {0: "x"}, "the tombstone is known to Spark's merge too"
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')", "changeDataFeed"),
+        ("SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "delta.appendOnly"),
+        ("ADD CONSTRAINT positive CHECK (id >= 0)", "checkConstraints"),
+        ("SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", "typeWidening"),
+        ("SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')", "rowTracking"),
+    ],
+)
+def test_features_that_a_task_refuses(topic, statement, reason):
+    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
+    topic.spark.sql(f"ALTER TABLE {topic.sql_name('shop/a')} {statement}")
+    with pytest.raises(RefusedError, match=reason):
+        apply(owned(topic), [batch(canal(1, "INSERT", "a", row(1, "x")))])
+
+
+def test_deletion_vectors_are_read(topic):
+    properties = {"delta.enableDeletionVectors": "true"}
+    topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(50)), table_properties=properties)
+    topic.spark.sql(f"DELETE FROM {topic.sql_name('shop/a')} WHERE id % 5 = 0")
+    assert apply(owned(topic), [batch(canal(90, "INSERT", "a", row(90, "y"), second=9))])["row"] == 1
+    assert sorted(topic.names("a")) == [*(at for at in range(50) if at % 5), 90]
+
+
+def test_limits(topic):
+    topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(5)))
+    insert = batch(canal(9, "INSERT", "a", row(9, "y")))
+    for limits in (Limits(rows=4), Limits(size=100)):
+        with pytest.raises(RefusedError, match=r"5 rows in .* more than a task merges"):
+            apply(owned(topic, limits=limits), [insert])
+
+
+def test_what_only_sparks_merge_applies(topic):
+    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
+    with pytest.raises(BatchRefusedError, match="TRUNCATE"):
+        apply(owned(topic), [batch(canal(1, "TRUNCATE", "a"))])
+    with pytest.raises(RefusedError, match="key is null"):
+        apply(owned(topic), [batch(canal(1, "INSERT", "a", {"id": None, "name": "x"}))])
+    partial = json.dumps({"database": "shop", "table": "a", "type": "UPDATE", "pkNames": ["id"], "isDdl": False})
+    values = {"data": [{"id": "0"}], "old": [{"id": "0"}], "mysqlType": {"id": "int", "name": "varchar(9)"}}
+    message = {"partition": 0, "offset": 1, "value": json.dumps({**json.loads(partial), **values}).encode()}
+    with pytest.raises(RefusedError, match="only the changed columns"):
+        apply(owned(topic), [batch(message)])
+
+
+def test_without_the_package(topic, monkeypatch):
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(RefusedError, match="no deltalake"):
+        apply(owned(topic), [batch(canal(1, "INSERT", "a", row(1, "x")))])
+
+
+def test_tombstones_are_compacted_and_forgotten(topic):
+    from datetime import datetime, timedelta, timezone
+
+    topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(30)))
+    table = owned(topic)
+    for at in range(25):
+        apply(table, [batch(canal(100 + at, "DELETE", "a", row(at, "x"), second=1 + at))])
+    tombstones = DeltaTable(table.tombstones)
+    assert len(tombstones.file_uris()) < 25
+    assert tombstones.to_pyarrow_table().num_rows == 25
+    later = datetime.now(timezone.utc) + timedelta(hours=1)
+    apply(owned(topic, forget_before=later), [batch(canal(200, "DELETE", "a", row(29, "x"), second=99))])
+    assert DeltaTable(table.tombstones).to_pyarrow_table().column("k0").to_pylist() == [29]

@@ -1,0 +1,95 @@
+"""The rules of the order of changes in Rust, against the model in plain Python."""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from order_model import FIELDS, is_newer, is_ordered, one_by_one, outcome, some_place
+from towpath import _towpath
+from towpath.spark.lakehouse.order import ORDER_FIELDS
+from towpath.spark.lakehouse.order_arrays import ORDER
+
+
+def orders(places):
+    return pa.array(places, ORDER)
+
+
+def keys(values):
+    return pa.array([{"k0": value, "k1": f"of {value}"} for value in values], KEY)
+
+
+KEY = pa.struct([("k0", pa.int64()), ("k1", pa.string())])
+
+
+def times(array):
+    return array.cast(pa.int64()).to_pylist()
+
+
+def test_all_know_the_same_fields():
+    assert _towpath.ORDER_FIELDS == FIELDS == tuple(ORDER_FIELDS) == tuple(field.name for field in ORDER)
+
+
+def test_the_newer_of_two_changes():
+    rng = random.Random(15)
+    pairs = [(some_place(rng, rng.randrange(3)), some_place(rng, rng.randrange(3))) for _ in range(20_000)]
+    ones, others = zip(*pairs, strict=True)
+    found = _towpath.is_newer(orders(ones), orders(others)).to_pylist()
+    assert found == [is_newer(one, other) for one, other in pairs]
+    back = _towpath.is_newer(orders(others), orders(ones)).to_pylist()
+    assert not any(one and other for one, other in zip(found, back, strict=True)), "newer than each other"
+    assert set(found) == {True, False}
+
+
+def test_every_change_is_newer_than_none():
+    place = some_place(random.Random(1), 1)
+    assert _towpath.is_newer(orders([place, None]), orders([None, place])).to_pylist() == [True, False]
+
+
+def test_the_newest_of_each_key_is_what_is_left_one_by_one():
+    """However the changes are ordered in the batch."""
+    rng = random.Random(16)
+    of_key = [[some_place(rng, offset) for offset in rng.sample(range(9), rng.randrange(1, 6))] for _ in range(3000)]
+    changes = [(key, place) for key, places in enumerate(of_key) for place in places]
+    rng.shuffle(changes)
+    found = _towpath.newest_changes(keys([key for key, _ in changes]), orders([place for _, place in changes]))
+    left = {
+        changes[at][0]: {**changes[at][1], "event_time": time}
+        for at, time in zip(found["change"].to_pylist(), times(found["event_time"]), strict=True)
+    }
+    assert left == {key: one_by_one(places) for key, places in enumerate(of_key)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_outcomes(seed):
+    rng = random.Random(seed)
+    count = 1500
+    changes = [some_place(rng, rng.randrange(4)) for _ in range(count)]
+    deletes = [rng.random() < 0.4 for _ in range(count)]
+    rows = [[rng.choice([some_place(rng, rng.randrange(4)), None])] if rng.random() < 0.5 else [] for _ in range(count)]
+    gone = [[some_place(rng, rng.randrange(4)) for _ in range(rng.randrange(3))] for _ in range(count)]
+    for at in range(0, count, 7):  # a batch that failed between the tombstones and the merge
+        changes[at], gone[at] = gone[at][0] if gone[at] else changes[at], gone[at][:1]
+    truncates = [some_place(rng, rng.randrange(4)) for _ in range(seed)]
+    of_rows = [(key, place) for key, known in enumerate(rows) for place in known] + [(-1, changes[0])]
+    of_gone = [(key, place) for key, places in enumerate(gone) for place in places] + [(-2, changes[0])]
+    rng.shuffle(of_gone)
+    found = _towpath.change_outcomes(
+        (keys(range(count)), orders(changes), pa.array(deletes)),
+        (keys([key for key, _ in of_rows]), orders([place for _, place in of_rows])),
+        (keys([key for key, _ in of_gone]), orders([place for _, place in of_gone])),
+        orders(truncates),
+    )
+    wanted = [outcome(*of_key, truncates) for of_key in zip(changes, deletes, rows, gone, strict=True)]
+    assert list(zip(found["is_applied"].to_pylist(), times(found["event_time"]), strict=True)) == wanted
+    assert found["is_known"].to_pylist() == [bool(row) for row in rows]
+    unordered = [
+        applied and not delete and any(not is_ordered(one, change) for one in truncates)
+        for (applied, _), delete, change in zip(wanted, deletes, changes, strict=True)
+    ]
+    assert found["is_unordered"].to_pylist() == unordered
+
+
+def test_a_field_that_is_missing_is_an_error():
+    with pytest.raises(ValueError, match="the field event_time is missing"):
+        _towpath.is_newer(pa.array([{"offset": 1}]), pa.array([{"offset": 1}]))
