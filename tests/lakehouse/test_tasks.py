@@ -93,14 +93,14 @@ class Source:
         return canal(self.offsets[partition], kind, "a", values, self.types, **more)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))])
 def test_random_tables_are_those_of_sparks_merge(spark, tmp_path, seed):
     """Columns of any name and type, batches of any size, a message that comes again, and the way that changes."""
     rng = random.Random(seed)
     source = Source(rng)
     topics = {way: Topic(spark, tmp_path / way) for way in ("auto", "spark", "mixed")}
     sent = []
-    for _ in range(4):
+    for _ in range(3):
         batch = source.messages(rng.randrange(1, 40)) + rng.sample(sent, min(len(sent), 3))
         sent += batch
         rng.shuffle(batch)
@@ -316,3 +316,11 @@ def test_tombstones_are_compacted_and_forgotten(topic):
     later = datetime.now(timezone.utc) + timedelta(hours=1)
     apply(owned(topic, forget_before=later), [batch(canal(200, "DELETE", "a", row(29, "x"), second=99))])
     assert DeltaTable(table.tombstones).to_pyarrow_table().column("k0").to_pylist() == [29]
+
+
+def test_small_files_are_merged_by_the_task(topic):
+    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
+    topic.spark.sql(f"INSERT INTO {topic.sql_name('shop/a')} SELECT 7, 'by hand', NULL")
+    apply(owned(topic, is_compacted=True), [batch(canal(1, "INSERT", "a", row(1, "x")))])
+    assert len(DeltaTable(topic.name("shop/a")).file_uris()) == 1
+    assert topic.names("a") == {0: "x", 1: "x", 7: "by hand"}

@@ -62,6 +62,7 @@ from towpath.spark.lakehouse.tables import (
     create_with,
     estimated_size,
     free_name,
+    is_its_turn,
     optimize_in_turn,
     order_column,
     rename_column,
@@ -433,7 +434,10 @@ class Applier:
         if all(known.get(one.name.lower()) == one.dataType for one in fields):
             return
         self._schemas.clear()
-        create_or_evolve(spark, name, StructType(fields), settings=settings)
+        columns = StructType(fields)
+        create_or_evolve(spark, name, columns, settings=settings)
+        if not known:  # it is new
+            self._schemas[name] = columns
 
     def _truncate(self, truncates: DataFrame, changes: DataFrame, keys: list[str]) -> int:
         """As `truncate`, after the target was created or made to fit."""
@@ -559,13 +563,17 @@ class Applier:
         micros = execute(spark, sql(template, age=string(self._settings.forget_after))).collect()[0][0]
         return datetime.fromtimestamp(micros / 1_000_000, timezone.utc)
 
-    def finish(self, spark: SparkSession, applied: Applied, rejected: pa.Table | None, batch_id: int) -> None:
+    def is_compacted(self, batch_id: int) -> bool:
+        """Whether the target's files are compacted in a batch."""
+        return is_its_turn(self._target, batch_id, self._settings.optimize_every)
+
+    def finish(self, spark: SparkSession, rejected: pa.Table | None) -> None:
         """What is left to do after a task has merged changes."""
         if rejected is not None:
             frame = local_frame(spark, rejected, struct_type(rejected.schema))
             self._write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
-        self._forgot_at = time.monotonic() if self._is_forgetting_due() else self._forgot_at
-        optimize_in_turn(spark, self._target, batch_id, self._settings.optimize_every)
+        if self._is_forgetting_due():
+            self._forgot_at = time.monotonic()
 
     def _is_forgetting_due(self) -> bool:
         return self._forgot_at is None or time.monotonic() - self._forgot_at > _FORGET_EVERY

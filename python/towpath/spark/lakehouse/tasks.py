@@ -122,6 +122,8 @@ class TaskResult:
     is_lasting: bool
     rejected: pa.Table | None
     """Changes for dead letters."""
+    properties: Mapping[str, str]
+    """Those of the target."""
 
 
 def merge_in_tasks(
@@ -147,4 +149,4 @@ def _result(row: Mapping[str, Any]) -> TaskResult:
     applied = Applied(counts, event_time, row["place"], row["unordered"] or 0, row["seconds"])
     rejected = row["rejected_changes"]
     changes = pa.ipc.open_stream(rejected).read_all() if rejected else None
-    return TaskResult(applied, row["refused"], bool(row["is_lasting"]), changes)
+    return TaskResult(applied, row["refused"], bool(row["is_lasting"]), changes, row["properties"] or {})
