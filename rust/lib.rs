@@ -10,6 +10,7 @@
 //! - [`columns`]: values to Arrow arrays, one file for each family of types.
 //! - [`output`]: row images and envelope columns to a record batch.
 //! - [`decoder`]: options in, record batches out.
+//! - [`order`]: which of two changes is newer, for tables that are maintained from them.
 //!
 //! ```
 //! use arrow_array::{BinaryArray, cast::AsArray};

@@ -14,7 +14,7 @@ from spark_rows import of_spark
 from towpath.spark.lakehouse import owned_table
 from towpath.spark.lakehouse.changes import MESSAGE, ChangeDecoder
 from towpath.spark.lakehouse.owned_table import BatchRefusedError, Limits, OwnedTable, RefusedError, apply
-from towpath.spark.lakehouse.tasks import Facts, why_spark
+from towpath.spark.lakehouse.tasks import Facts, available, why_spark
 
 NAMES = ["a b", 'say "x"', "it's", "a.b", "tick`s", "名", "s", "t", "c0", "gone", "place", "order", "_towpath", "TOTAL"]
 TYPES = ["bigint", "decimal(12,3)", "varchar(40)", "datetime(6)", "date", "double", "tinyint", "varbinary(8)", "json"]
@@ -295,6 +295,16 @@ def test_what_only_sparks_merge_applies(topic):
     message = {"partition": 0, "offset": 1, "value": json.dumps({**json.loads(partial), **values}).encode()}
     with pytest.raises(RefusedError, match="only the changed columns"):
         apply(owned(topic), [batch(message)])
+
+
+def test_the_argument(monkeypatch, caplog):
+    caplog.set_level("INFO", "towpath.spark")
+    assert [available("auto"), available("spark")] == ["auto", "spark"]
+    with pytest.raises(ValueError, match='merge: expected "auto" or "spark", not \'fast\''):
+        available("fast")
+    monkeypatch.setattr("towpath.spark.lakehouse.tasks.find_spec", lambda name: None)
+    assert available("auto") == "spark"
+    assert "towpath[delta]" in caplog.text
 
 
 def test_without_the_package(topic, monkeypatch):

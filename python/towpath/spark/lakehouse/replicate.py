@@ -15,7 +15,7 @@ from towpath.spark.lakehouse.merge import for_each_batch
 from towpath.spark.lakehouse.messages import in_few_tasks
 from towpath.spark.lakehouse.tables import TableSettings
 from towpath.spark.lakehouse.targets import Target, Targets, suffixed
-from towpath.spark.lakehouse.tasks import AUTO, SPARK, TaskMerges
+from towpath.spark.lakehouse.tasks import SPARK, TaskMerges, available
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -133,8 +133,7 @@ def replicate(
         raise ValueError(f'ddl_policy: expected "follow" or "ignore", not {ddl_policy!r}')
     if keyless not in ("quarantine", "append"):
         raise ValueError(f'keyless: expected "quarantine" or "append", not {keyless!r}')
-    if merge not in (AUTO, SPARK):
-        raise ValueError(f'merge: expected "auto" or "spark", not {merge!r}')
+    merge = available(merge)
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
     aside = quarantine or (dead_letters and suffixed(dead_letters, "_quarantine"))

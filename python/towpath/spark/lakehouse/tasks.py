@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -100,6 +101,20 @@ class TaskMerges:
     def may_be_local(self, spark: SparkSession, target: str) -> bool:
         """Whether a Delta table is in a local folder. Where the table of a name is, is known when it exists."""
         return not is_path(target) or self.folder(spark, target) is not None
+
+
+def available(merge: str) -> str:
+    """The argument `merge`, or `SPARK` without the package deltalake.
+
+    Raises:
+        ValueError: The argument has another value.
+    """
+    if merge not in (AUTO, SPARK):
+        raise ValueError(f'merge: expected "{AUTO}" or "{SPARK}", not {merge!r}')
+    if merge == AUTO and find_spec("deltalake") is None:
+        _log.info('deltalake is not installed (pip install "towpath[delta]"): Spark merges all tables')
+        return SPARK
+    return merge
 
 
 def _local_folder(spark: SparkSession, target: str) -> str | None:
