@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from towpath.spark.lakehouse.additions import Addition, read_additions, with_additions
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
@@ -35,6 +35,7 @@ from towpath.spark.lakehouse.messages import Messages, messages_of, of_table
 from towpath.spark.lakehouse.order import Kinds
 from towpath.spark.lakehouse.ordered_statements import Place, Statement, read_ddl, sliced, without_databases
 from towpath.spark.lakehouse.parallel import in_parallel
+from towpath.spark.lakehouse.protection import RULES, Protection, RuleState, rule_of
 from towpath.spark.lakehouse.rows import OLD, Applied
 from towpath.spark.lakehouse.sql import expressions
 from towpath.spark.lakehouse.statements import DropDatabase
@@ -44,6 +45,7 @@ from towpath.spark.lakehouse.tables import (
     append_once,
     order_column,
     schema_of,
+    set_properties,
     table_properties,
     widened,
 )
@@ -64,10 +66,10 @@ _ROWS_PER_TASK = 50_000
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
 
+_Rule = TypeVar("_Rule")
+
 _MOST_DECLARED = 8 << 20
 """How many bytes of messages with declarations are kept from batch to batch."""
-
-_ALL_COLUMNS = ColumnRules()
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Replicator:
     """The properties of each target."""
     sources: set[tuple[str, str]] = field(default_factory=set)
     """The tables that this process has applied."""
+    remembered: dict[tuple[str, str], RuleState] = field(default_factory=dict)
+    """What is remembered for the rules of tables that have no target yet."""
     declarations: dict[int, Declaration] = field(default_factory=dict)
     """By hash: what the messages of this and of earlier batches declare, the one that was needed last at the end."""
 
@@ -215,18 +219,31 @@ class Replicator:
             target = self.targets(database, table)
             return self._history(f"{database}.{table}", target) if target else None
 
-        def rules(database: str, table: str) -> ColumnRules:
-            return self._rules(f"{database}.{table}")
-
         follows = self.ddl_policy == "follow"
-        of_targets = Follower(spark, self.targets, truncate, changed, follows, rules)
+        protection = self._protection(spark)
+        of_targets = Follower(spark, self.targets, truncate, changed, follows, protection)
         if not self.history:
             return [of_targets]
         append = partial(append_truncate, spark)
-        return [of_targets, Follower(spark, history_of, append, lambda _: None, follows, rules, renames=False)]
+        return [of_targets, Follower(spark, history_of, append, lambda _: None, follows, protection, renames=False)]
 
-    def _rules(self, full_name: str) -> ColumnRules:
-        return self.columns.get(full_name, _ALL_COLUMNS)
+    def _protection(self, spark: SparkSession) -> Protection:
+        def columns_of(target: str) -> list[str] | None:
+            schema = self._applier(target).schema(spark)
+            return schema.names if schema is not None else None
+
+        def properties(target: str) -> Mapping[str, str] | None:
+            return self._properties(spark, target) if columns_of(target) is not None else None
+
+        def write(target: str, values: Mapping[str, str]) -> None:
+            set_properties(spark, target, values)
+            self.properties.pop(target, None)
+
+        own = frozenset({self.settings.soft_deletes.lower()} if self.settings.soft_deletes else ())
+        return Protection(self.columns, self.targets, properties, write, self.remembered, columns_of, own)
+
+    def _rules(self, spark: SparkSession, table: SourceTable) -> ColumnRules:
+        return self._protection(spark).rules(table.database, table.name)
 
     def _history(self, full_name: str, target: str) -> str | None:
         """The history of a target."""
@@ -305,8 +322,9 @@ class Replicator:
         spark = batch.events.sparkSession
         apply = self._applier(target)
         existing = apply.schema(spark)
+        self._protection(spark).check_renamed(table.database, table.name)
         additions = read_additions(self._properties(spark, target)) if existing else []
-        schema = self._schema(existing, table, target, additions)
+        schema = self._schema(spark, existing, table, target, additions)
         if schema is None:
             return Applied()
         with ExitStack() as held:
@@ -316,7 +334,7 @@ class Replicator:
                 return append_keyless(changes, target, self.dead_letters, origin, settings, batch.number)
             keys = self._key(spark, table, target if existing else None)
             settings = self._settings(table, keys)
-            self._rules(table.full_name).check_key(table.full_name, keys)
+            self._rules(spark, table).check_key(table.full_name, keys)
             history = self._history(table.full_name, target)
             if history is not None:
                 append_changes(changes, keys, history, settings, batch.number)
@@ -333,7 +351,7 @@ class Replicator:
         changes = batch.messages.changes(table.database, table.name, decoder, table.tasks)
         if batch.watermarks:
             changes = batch.watermarks.without_late(changes)
-        changes = self._rules(table.full_name).masked(with_additions(changes, additions))
+        changes = self._rules(batch.events.sparkSession, table).masked(with_additions(changes, additions))
         if self.history or self.keyless == "append":  # then they are needed more than once
             changes = changes.persist()
             held.callback(changes.unpersist)
@@ -343,7 +361,7 @@ class Replicator:
         return ChangeDecoder(self.dialect, schema, self._decoder_options(table))
 
     def _has_key(self, spark: SparkSession, table: SourceTable, target: str | None) -> bool:
-        if self.keys.get(table.full_name) or any(one.key for one in table.declarations):
+        if self._given(self.keys, table) or any(one.key for one in table.declarations):
             return True
         return bool(self._stored_key(spark, target))
 
@@ -363,9 +381,13 @@ class Replicator:
     def _origin(self, table: SourceTable, target: str | None) -> Origin:
         return Origin(table.database, table.name, target, self.dialect)
 
+    def _given(self, rules: Mapping[str, _Rule], table: SourceTable) -> _Rule | None:
+        """What an argument says about a table."""
+        return rule_of(rules, table.database, table.name)
+
     def _key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
         """The key of a table: as given, or as its messages and its target say."""
-        given = self.keys.get(table.full_name)
+        given = self._given(self.keys, table)
         if given:
             return list(given)
         return declared_key(table.full_name, table.declarations, self._stored_key(spark, target))
@@ -373,24 +395,31 @@ class Replicator:
     def _settings(self, table: SourceTable, keys: Sequence[str]) -> TableSettings:
         own = {KEY: json.dumps(list(keys), ensure_ascii=False), SOURCE: source_name(table.database, table.name)}
         cluster_by = tuple(self.cluster_by.get(table.full_name, ()))
+        if state := self.remembered.get(table.key):
+            own[RULES] = str(state)
         return replace(self.settings, cluster_by=cluster_by, properties={**own, **self.settings.properties})
 
     def _decoder_options(self, table: SourceTable) -> dict[str, Any]:
-        return {**self.options, **self.table_options.get(table.full_name, {}), **table.filter_options()}
+        return {**self.options, **(self._given(self.table_options, table) or {}), **table.filter_options()}
 
     def _schema(
-        self, existing: StructType | None, table: SourceTable, target: str, additions: list[Addition]
+        self,
+        spark: SparkSession,
+        existing: StructType | None,
+        table: SourceTable,
+        target: str,
+        additions: list[Addition],
     ) -> StructType | None:
         """The columns to decode: as given, otherwise as declared but at least as wide as in the target.
 
         Columns that were added with a value are decoded too, since rows that lack them get it.
         """
-        rules = self._rules(table.full_name)
-        given = self.schemas.get(table.full_name)
+        rules = self._rules(spark, table)
+        given = self._given(self.schemas, table)
         if given is not None:
             return rules.kept(_struct(given))
         known = rules.without_masked(_own_columns(existing, self.settings.soft_deletes)) if existing else None
-        declared = declared_columns(table.declarations, self.dialect, {**self.options, **table.filter_options()})
+        declared = self._declared(table.declarations, table)
         if declared is None and (known is None or rules.mask):
             if table.truncates == table.messages:
                 return None
@@ -400,10 +429,17 @@ class Replicator:
             )
         if declared is None:
             return known
+        if self.columns:
+            each = (self._declared([one], table) for one in table.declarations)
+            names = [one.names for one in each if one is not None]
+            self._protection(spark).check_declared(table.database, table.name, names)
         if known:
             self._check_renamed(table, target, declared, known)
         columns = widened(target, known, rules.kept(declared))
         return _with_added(columns, known, additions) if known else columns
+
+    def _declared(self, declarations: Iterable[Declaration], table: SourceTable) -> StructType | None:
+        return declared_columns(declarations, self.dialect, {**self.options, **table.filter_options()})
 
     def _check_renamed(self, table: SourceTable, target: str, declared: StructType, known: StructType) -> None:
         """Refuse rows of before a column was renamed: they would bring the former column back.

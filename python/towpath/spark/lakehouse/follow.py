@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from towpath.spark.lakehouse.additions import Addition, additions_property, literal, read_additions
-from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.declarations import storable
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import is_before, is_ordered
 from towpath.spark.lakehouse.ordered_statements import Place, Statement
+from towpath.spark.lakehouse.protection import RULES, Protection, RuleState
 from towpath.spark.lakehouse.sql import Sql, any_of, column, comma_separated, execute, expressions, merge, sql, table
 from towpath.spark.lakehouse.statements import (
     AddColumn,
@@ -34,6 +34,7 @@ from towpath.spark.lakehouse.statements import (
 from towpath.spark.lakehouse.statements import Column as SourceColumn
 from towpath.spark.lakehouse.status import STALE, TableStatus, unordered
 from towpath.spark.lakehouse.tables import (
+    TableSettings,
     create_or_evolve,
     order_column,
     rename_column,
@@ -92,7 +93,7 @@ class Follower:
             although they may be older.
         changed: Called with a target whose columns or rows were changed.
         follows: Whether targets may be changed.
-        rules: The rules for the columns of a table.
+        protection: The rules for the columns of tables.
         renames: Whether a target gets the rows of the one whose table got its name. The rows of a history stay.
     """
 
@@ -101,7 +102,7 @@ class Follower:
     truncate: Callable[[str, Place], int]
     changed: Callable[[str], None]
     follows: bool
-    rules: Callable[[str, str], ColumnRules]
+    protection: Protection
     renames: bool = True
 
     def follow(self, statement: Statement) -> list[TableStatus]:
@@ -134,18 +135,26 @@ class Follower:
             return dict.fromkeys(tables, action.reason)
         if isinstance(action, RenameTable):
             return self._rename_tables(action, statement) if self.renames else {}
-        if not tables or (target := self._existing(tables[0], statement.place)) is None:
+        if not tables or self._has_followed(tables[0], statement.place):
+            return {}
+        self._remember_names(action, tables[0])
+        target = self.target(*tables[0])
+        if target is None or schema_of(self.spark, target) is None:
             return {}
         reason = self._unless_ruled_out(action, tables[0], target, statement.place)
         if not reason and self.follows and not isinstance(action, DropTable | DropColumn):
             followed.add(target)
         return {tables[0]: reason} if reason else {}
 
+    def _remember_names(self, action: Action | _AddColumns, name: tuple[str, str]) -> None:
+        if self.renames and not isinstance(action, _AddColumns):  # not for a history, which has no rules of its own
+            self.protection.follow(action, name)
+
     def _unless_ruled_out(
         self, action: Action | _AddColumns, name: tuple[str, str], target: str, place: Place
     ) -> str | None:
         """Change a target, as far as the rules for the columns of its table allow it. Returns why it is stale."""
-        rules = self.rules(*name)
+        rules = self.protection.rules(*name)
         if not isinstance(action, _AddColumns):
             reason = rules.unfollowed(action)
             return self._change(action, target, place) if reason is None else reason
@@ -153,14 +162,11 @@ class Follower:
         added = self._add_columns([one for one, reason in reasons.items() if reason is None], target, place)
         return "; ".join(filter(None, [*reasons.values(), added]))
 
-    def _existing(self, name: tuple[str, str], place: Place) -> str | None:
-        """The target of a table, if it exists and has not followed this statement already."""
+    def _has_followed(self, name: tuple[str, str], place: Place) -> bool:
+        """Whether the target of a table exists and has followed this statement already."""
         target = self.target(*name)
         if target is None or schema_of(self.spark, target) is None:
-            return None
-        return None if self._has_followed(target, place) else target
-
-    def _has_followed(self, target: str, place: Place) -> bool:
+            return False
         known = Place.parse_all(table_properties(self.spark, target).get(_LAST))
         return any(place.repeats(one) for one in known)
 
@@ -321,7 +327,7 @@ class Follower:
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
         reason = self._truncate(target, place if dropped == _FORMER else Place.parse(dropped) or place)
-        set_properties(self.spark, target, {_DROPPED: _NOT, RENAMED: "[]", **additions_property([])})
+        set_properties(self.spark, target, {_DROPPED: _NOT, RENAMED: "[]", RULES: "{}", **additions_property([])})
         return reason
 
     def _created_twice(self, target: str, place: Place) -> str | None:
@@ -350,43 +356,77 @@ class Follower:
         for pair in action.pairs:
             old, new = map(statement.full_name, pair)
             former[new] = former.pop(old, old)
-        stale = {}
+        # All of them first, since each is what the table has before the statement.
+        states = {new: self.protection.of_renamed(old, new) for new, old in former.items()}
+        put_away = {new: old for new, old in former.items() if old in former}
+        reasons = {
+            new: self._put_away(old, new, states[new], is_source=new in former.values())
+            for new, old in put_away.items()
+        }
         for new, old in former.items():
-            if old not in former:
-                reason = self._rename_table(old, new, statement.place)
-            else:
-                reason = self._put_away(old, new, is_source=new in former.values())
-            if reason:
-                stale[new] = reason
-        return stale
+            if new not in put_away:
+                reasons[new] = self._rename_table(old, new, statement.place, states[new])
+        return {new: reason for new, reason in reasons.items() if reason}
 
-    def _put_away(self, old: tuple[str, str], new: tuple[str, str], *, is_source: bool) -> str | None:
+    def _put_away(self, old: tuple[str, str], new: tuple[str, str], state: RuleState, *, is_source: bool) -> str | None:
         """Why a target is stale whose table was renamed from one whose name another table got in the same statement.
 
         It is not, if the new name was not known before: such a table is what a migration puts away.
         """
         target = self.target(*new)
-        if old == new or target is None or not (is_source or schema_of(self.spark, target) is not None):
+        if old == new or target is None:
             return None
-        return f"renamed from {'.'.join(old)}, whose target has the rows of another table now"
+        is_known = is_source or schema_of(self.spark, target) is not None
+        if not is_known and state.former and self.follows:
+            is_known = self._create_empty(old, target)
+        self.protection.remember(*new, state)
+        return f"renamed from {'.'.join(old)}, whose target has the rows of another table now" if is_known else None
 
-    def _rename_table(self, old: tuple[str, str], new: tuple[str, str], place: Place) -> str | None:
+    def _create_empty(self, old: tuple[str, str], target: str) -> bool:
+        """Create a target that remembers the rules of its table's former name. Returns whether that was possible."""
+        source = self.target(*old)
+        schema = schema_of(self.spark, source) if source is not None else None
+        if source is None or schema is None:
+            return False
+        properties = {**settings_of(self.spark, source, target), _DROPPED: _NOT}
+        create_or_evolve(self.spark, target, schema, settings=TableSettings(properties))
+        self.changed(target)
+        return True
+
+    def _rename_table(self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState) -> str | None:
         source, target = self.target(*old), self.target(*new)
         if target is None:
             return None
         if source is None or schema_of(self.spark, source) is None:
+            self.protection.remember(*new, state)
             return f"renamed from {'.'.join(old)}, which has no target"
-        if schema_of(self.spark, target) is not None and self._has_followed(target, place):
+        if self._has_followed(new, place):
             return None
         if not self.follows:
+            self.protection.remember(*new, state)
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
-        kept = settings_of(self.spark, source, target)
-        followed = {SOURCE: source_name(*new), _DROPPED: _NOT, _LAST: json.dumps([dict(place.fields)])}
-        replace_with(self.spark, target, source, {**kept, **followed})
+        reason = self._copy(old, new, place, state)
         # The old name has no table now: one that is created under it has none of these rows.
         set_properties(self.spark, source, {_DROPPED: str(place)})
         self.changed(target)
-        return None
+        return reason
+
+    def _copy(self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState) -> str | None:
+        """Give a target the rows of another one, as far as the rules of its table allow it. Returns why it is stale."""
+        source, target = self.target(*old), self.target(*new)
+        schema = schema_of(self.spark, source) if source is not None else None
+        if source is None or target is None or schema is None:
+            return None
+        former, rules = self.protection.rules(*old), self.protection.rules_with(new, state)
+        kept = settings_of(self.spark, source, target)
+        rules.check_key(source_name(*new), json.loads(kept.get(KEY, "[]")))
+        order = order_column(schema)
+        own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
+        columns = rules.of_copy(schema.names, former, own)
+        followed = {SOURCE: source_name(*new), _DROPPED: _NOT, _LAST: json.dumps([dict(place.fields)])}
+        replace_with(self.spark, target, source, {**kept, **followed, RULES: str(state)}, columns)
+        differ = sorted(name for name in former.mask if rules.mask.get(name) != former.mask[name] and rules.keeps(name))
+        return f"older rows have {', '.join(differ)} masked as in {'.'.join(old)}" if differ else None
 
     def _find(self, target: str, name: str) -> str | None:
         """The name of a target's column; MySQL compares names without case."""
