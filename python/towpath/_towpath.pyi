@@ -15,6 +15,7 @@ __all__ = [
     "detect",
     "dialects",
     "infer_schema",
+    "may_match",
 ]
 
 __version__: str
@@ -81,3 +82,4 @@ def infer_schema(
     table: str | None = None,
     writer_schemas: list[tuple[int, str, list[str]]] | None = None,
 ) -> pa.Schema: ...
+def may_match(pattern: str, text: str) -> bool: ...

@@ -1,6 +1,5 @@
 """Columns that are excluded or masked, while tables and columns are renamed: no file of a target has such a value."""
 
-import json
 import random
 from hashlib import sha256
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lake_topic import Topic, canal
+from lake_topic import Topic
 from secrets_source import SECRET, Source
 from statements_source import micro_batches
 
@@ -40,7 +39,7 @@ def replicated(spark, folder, seed, steps, partitions):
     for _ in range(steps):
         source.step()
     topic = Topic(spark, folder)
-    for batch in micro_batches(source.messages, rng, 3):
+    for batch in [source.first, *micro_batches(source.messages, rng, 3)]:
         if batch:
             topic.replicate(*batch, columns=source.rules)
         assert leaks(topic.lake) == set()

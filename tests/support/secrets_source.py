@@ -36,6 +36,8 @@ class Source:
         self._rng, self._partitions = rng, partitions
         self._names: set[str] = set()
         self._second = 0
+        self.first: list[Message] = []
+        """Those from which the names of columns in the rules are known: the first rows of each table."""
         self.messages: list[Message] = []
         self.tables: dict[str, Table] = {}
         self.rules: dict[str, dict[str, Any]] = {}
@@ -46,6 +48,7 @@ class Source:
         """Tables in which a column lost its rule: the source renamed it."""
         for _ in range(tables):
             self._create()
+        self.first, self.messages = self.messages, []
 
     def _name(self) -> str:
         while True:
@@ -58,7 +61,7 @@ class Source:
         name = self._name()
         columns = {self._name()[:12]: kind for kind in ["plain", "excluded", "masked", "plain"]}
         of = {kind: [column for column in columns if columns[column] == kind] for kind in columns.values()}
-        mask = {column: "sha2(value, 256)" for column in of["masked"]}
+        mask = dict.fromkeys(of["masked"], "sha2(value, 256)")
         self.tables[name] = Table(columns)
         self.rules[f"shop.{name}"] = self.rules_of[name] = {"exclude": of["excluded"], "mask": mask}
         for _ in range(3):
@@ -179,7 +182,7 @@ class Source:
 
     def _send(self, name: str, kind: str, partition: int, more: dict[str, Any]) -> None:
         message = {"database": "shop", "table": name, "type": kind, "es": _START + self._second * 1000, **more}
-        offset = sum(one["partition"] == partition for one in self.messages)
+        offset = sum(one["partition"] == partition for one in [*self.first, *self.messages])
         value = json.dumps(message, ensure_ascii=False).encode()
         self.messages.append({"partition": partition, "offset": offset, "value": value})
 

@@ -13,6 +13,7 @@ from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from towpath.printable import SHOWN, printable
 from towpath.spark.lakehouse.additions import Addition, read_additions, with_additions
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
 from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
@@ -67,6 +68,9 @@ _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
 
 _Rule = TypeVar("_Rule")
+
+_MOST_REASON = 10 * SHOWN
+"""Characters of the text of an error, which may have many names of columns."""
 
 _MOST_DECLARED = 8 << 20
 """How many bytes of messages with declarations are kept from batch to batch."""
@@ -308,8 +312,8 @@ class Replicator:
         except Exception as error:  # whatever it is, it must not stop the other tables
             if self.on_table_error == "fail" or self.quarantine is None:
                 return _Result(error=error)
-            _log.warning("%s: put aside in %s: %s", table.full_name, self.quarantine.table, error)
-            reason = str(error)
+            reason = printable(str(error), _MOST_REASON)
+            _log.warning("%s: put aside in %s: %s", printable(table.full_name, SHOWN), self.quarantine.table, reason)
             try:
                 origin = self._origin(table, target)
                 write_quarantine(batch.events.filter(table.condition()), self.quarantine, origin, reason)

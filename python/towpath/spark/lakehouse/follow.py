@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from towpath.printable import SHOWN, printable
 from towpath.spark.lakehouse.additions import Addition, additions_property, literal, read_additions
 from towpath.spark.lakehouse.declarations import storable
 from towpath.spark.lakehouse.messages import computed
@@ -477,12 +478,13 @@ def _grouped(actions: Iterable[Action]) -> Iterator[Action | _AddColumns]:
 
 
 def _stale(name: tuple[str, str], reason: str, statement: Statement, follower: Follower) -> TableStatus:
-    _log.warning("%s is stale: %s: %s", ".".join(name), reason, statement.text)
+    reason, text = printable(reason, SHOWN), printable(statement.text, SHOWN)
+    _log.warning("%s is stale: %s: %s", printable(".".join(name), SHOWN), reason, text)
     try:
         target = follower.target(*name)
     except ValueError:
         target = None
-    return TableStatus(*name, target, state=STALE, reason=reason, statement=statement.text)
+    return TableStatus(*name, target, state=STALE, reason=reason, statement=text)
 
 
 def _renamed(spark: SparkSession, target: str) -> set[str]:
