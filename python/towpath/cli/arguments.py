@@ -152,7 +152,7 @@ def _text_of(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"@{path}: {error}") from None
+        raise ValueError(f"cannot read @{path}: {error}") from None
 
 
 def make_decoder(parsed: argparse.Namespace, **fixed: Any) -> Decoder:

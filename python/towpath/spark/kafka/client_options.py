@@ -65,8 +65,8 @@ def client_settings(options: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-# Libraries, engines and providers of OpenSSL, commands of a shell, Java classes, files whose contents are sent to a server,
-# and logs of what is sent.
+# Libraries, engines and providers of OpenSSL, commands of a shell, Java classes, files whose contents are sent to a
+# server, and logs of what is sent.
 _LOADING = re.compile(
     r"plugin\.|interceptor|ssl[._]engine|ssl\.provider|security\.provider|sasl\.kerberos\.kinit|debug\Z"
     r"|sasl\.oauthbearer\.(?:config\Z|assertion\..*file\Z|jwks)|.*\.(?:class|classes|reporters)\Z|.*_cb\Z",

@@ -24,10 +24,6 @@ RULES = "towpath.rules"
 """The property of a target with its `RuleState`."""
 
 _ALL_COLUMNS = ColumnRules()
-_CURE = (
-    "give both names the same rule in the argument columns, or take the rule away if the values may be read; then "
-    "apply the rows with towpath.spark.reprocess"
-)
 
 # gh-ost: _x_gho, _x_ghc, _x_del, _x_20240131235959_del. pt-online-schema-change: _x_new, _x_old, with more underscores
 # if these exist. A name that would be too long is that of a shortened x.
@@ -223,7 +219,9 @@ class Protection:
         for now, former in self.state(database, table).renamed.items():
             if rules.exposes(former, now):
                 raise ValueError(
-                    f"{database}.{table}: the column {former}, which is excluded or masked, is {now} now: {_CURE}"
+                    f"{database}.{table}: the column {former}, which is excluded or masked, is {now} now: give both "
+                    "names the same rule in the argument columns, or take the rule away if the values may be read; then "
+                    "apply the rows with towpath.spark.reprocess"
                 )
 
     def check_declared(self, database: str | None, table: str, declared: Sequence[Collection[str]]) -> None:
@@ -250,7 +248,9 @@ class Protection:
             if lost and new:
                 raise ValueError(
                     f"{database}.{table}: the messages declare {', '.join(new)}, and no longer {', '.join(lost)}, "
-                    f"excluded or masked, of which no DROP COLUMN was read: if it was renamed, {_CURE}"
+                    "excluded or masked, of which no DROP COLUMN was read: if it was renamed, give both names the same "
+                    "rule in the argument columns, or take the rule away if the values may be read; then apply the rows "
+                    "with towpath.spark.reprocess"
                 )
         if not ruled <= state.seen:
             self.remember(database, table, replace(state, seen=state.seen | ruled))
