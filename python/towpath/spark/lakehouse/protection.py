@@ -220,8 +220,8 @@ class Protection:
             if rules.exposes(former, now):
                 raise ValueError(
                     f"{database}.{table}: the column {former}, which is excluded or masked, is {now} now: give both "
-                    "names the same rule in the argument columns, or take the rule away if the values may be read; then "
-                    "apply the rows with towpath.spark.reprocess"
+                    "names the same rule in the argument columns, or take the rule away if the values may be read; "
+                    "then apply the rows with towpath.spark.reprocess"
                 )
 
     def check_declared(self, database: str | None, table: str, declared: Sequence[Collection[str]]) -> None:
@@ -249,8 +249,8 @@ class Protection:
                 raise ValueError(
                     f"{database}.{table}: the messages declare {', '.join(new)}, and no longer {', '.join(lost)}, "
                     "excluded or masked, of which no DROP COLUMN was read: if it was renamed, give both names the same "
-                    "rule in the argument columns, or take the rule away if the values may be read; then apply the rows "
-                    "with towpath.spark.reprocess"
+                    "rule in the argument columns, or take the rule away if the values may be read; then apply the "
+                    "rows with towpath.spark.reprocess"
                 )
         if not ruled <= state.seen:
             self.remember(database, table, replace(state, seen=state.seen | ruled))
