@@ -40,10 +40,11 @@ from towpath.spark.lakehouse.protection import RULES, Protection, RuleState, rul
 from towpath.spark.lakehouse.rows import OLD, Applied
 from towpath.spark.lakehouse.sql import expressions
 from towpath.spark.lakehouse.statements import DropDatabase
-from towpath.spark.lakehouse.status import QUARANTINED, TableStatus, read_tables, write_status
+from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, read_tables, write_status
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append_once,
+    exists,
     order_column,
     schema_of,
     set_properties,
@@ -68,6 +69,8 @@ _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
 
 _Rule = TypeVar("_Rule")
+
+_GONE = "somebody removed the target while its query ran: it has only the rows since then; rebuild it with rebuild"
 
 _MOST_REASON = 10 * SHOWN
 """Characters of the text of an error, which may have many names of columns."""
@@ -105,6 +108,8 @@ class Replicator:
     """The properties of each target."""
     sources: set[tuple[str, str]] = field(default_factory=set)
     """The tables that this process has applied."""
+    written: set[str] = field(default_factory=set)
+    """The targets that this process has written."""
     remembered: dict[tuple[str, str], RuleState] = field(default_factory=dict)
     """What is remembered for the rules of tables that have no target yet."""
     declarations: dict[int, Declaration] = field(default_factory=dict)
@@ -305,15 +310,19 @@ class Replicator:
             if target is None:
                 return _Result()
             self.sources.add(table.key)
+            is_gone = self._is_gone(batch.events.sparkSession, target)
             applied = self._apply_table(batch, table, target)
+            self.written.add(target)
             late = {OLD: batch.late.get((table.database, table.name), 0)}
             applied = replace(applied, counts=Counter(applied.counts) + Counter(late))
-            return _Result(status=TableStatus.of(table.database, table.name, target, applied))
+            status = TableStatus.of(table.database, table.name, target, applied)
+            return _Result(status=replace(status, state=STALE, reason=_GONE) if is_gone else status)
         except Exception as error:  # whatever it is, it must not stop the other tables
             if self.on_table_error == "fail" or self.quarantine is None:
                 return _Result(error=error)
-            reason = printable(str(error), _MOST_REASON)
-            _log.warning("%s: put aside in %s: %s", printable(table.full_name, SHOWN), self.quarantine.table, reason)
+            reason = printable(str(error), _MOST_REASON, keep="\n\t")
+            shown = printable(table.full_name, SHOWN), printable(reason)
+            _log.warning("%s: put aside in %s: %s", shown[0], self.quarantine.table, shown[1])
             try:
                 origin = self._origin(table, target)
                 write_quarantine(batch.events.filter(table.condition()), self.quarantine, origin, reason)
@@ -321,6 +330,14 @@ class Replicator:
                 return _Result(error=second)
             status = TableStatus(table.database, table.name, target, state=QUARANTINED, reason=reason)
             return _Result(status=status)
+
+    def _is_gone(self, spark: SparkSession, target: str) -> bool:
+        """Whether somebody removed a target that this query has written. What is remembered of it is forgotten then."""
+        if target not in self.written or exists(spark, target):
+            return False
+        self._applier(target).forget_schemas()
+        self.properties.pop(target, None)
+        return True
 
     def _apply_table(self, batch: _Batch, table: SourceTable, target: str) -> Applied:
         spark = batch.events.sparkSession

@@ -107,6 +107,11 @@ def schema_of(spark: SparkSession, target: str) -> StructType | None:
         raise
 
 
+def exists(spark: SparkSession, target: str) -> bool:
+    """Whether a table exists; on Connect a path is taken to."""
+    return _may_exist(spark, f"{target}/_delta_log") if is_path(target) else spark.catalog.tableExists(target)
+
+
 def _may_exist(spark: SparkSession, path: str) -> bool:
     """Whether something is at a path: asked in a hundredth of the time that a failed reading takes."""
     jvm = getattr(spark, "_jvm", None)
