@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,8 @@ def test_a_clock_that_goes_back_in_a_partition(spark, tmp_path):
     for at in range(120):
         second += rng.choice([0, 1, 1, 2, -1, -3600])
         key = rng.randrange(6)
-        messages.append(canal(at, "INSERT", "a", row(key, f"v{at}"), second=second))
+        message = canal(at, "INSERT", "a", row(key, f"v{at}"), second=second)
+        messages.append(message | {"timestamp": datetime.fromtimestamp(1_700_000_000 + at, timezone.utc)})
         wanted[key] = f"v{at}"
     for begin in range(0, 120, 40):
         topic.replicate(*messages[begin : begin + 40])
@@ -114,7 +116,6 @@ def test_checkpoint_and_progress_have_no_secret(spark, kafka, topic, tmp_path):
         .option("kafka.bootstrap.servers", kafka.bootstrap)
         .option("kafka.sasl.password", CANARY)
         .option("kafka.ssl.key.password", CANARY)
-        .option("schema_registry", f"http://me:{CANARY}@127.0.0.1:9")
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("layout", "messages")

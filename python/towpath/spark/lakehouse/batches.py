@@ -40,7 +40,7 @@ from towpath.spark.lakehouse.protection import RULES, Protection, RuleState, rul
 from towpath.spark.lakehouse.rows import OLD, Applied
 from towpath.spark.lakehouse.sql import expressions
 from towpath.spark.lakehouse.statements import DropDatabase
-from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, read_tables, write_status
+from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, Unsound, read_tables, write_status
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append_once,
@@ -155,12 +155,16 @@ class Replicator:
         affected = [one for one in tables if one.key in changed]
         rest = sliced(events.filter(_any_of(affected)), statements, {one.key for one in affected})
         found = _summary(rest, "slice")
-        followers = self._followers(events.sparkSession)
+        unsound = Unsound(events.sparkSession, self.status)
+        followers = self._followers(events.sparkSession, unsound)
         followed = dict.fromkeys(changed, 0)
         for statement in statements:
             reached = {name: followed[name] for name in statement.tables}
-            results += self._apply_slices(rest, found, reached, batch_id)
-            results += [_Result(status=status) for one in followers for status in one.follow(statement)]
+            applied = self._apply_slices(rest, found, reached, batch_id)
+            unsound.add(one.status for one in applied if one.status)
+            said = [status for one in followers for status in one.follow(statement)]
+            unsound.add(said)
+            results += [*applied, *map(_Result, said)]
             followed.update({name: number + 1 for name, number in reached.items()})
         return results + self._apply_slices(rest, found, followed, batch_id)
 
@@ -210,7 +214,7 @@ class Replicator:
         of_slices = [one.condition() & (events["slice"] == slices[one.key]) for one in tables]
         return self._side_by_side(events.filter(reduce(or_, of_slices)), tables, batch_id) if tables else []
 
-    def _followers(self, spark: SparkSession) -> list[Follower]:
+    def _followers(self, spark: SparkSession, unsound: Unsound) -> list[Follower]:
         """For the targets, and for their histories."""
 
         def changed(target: str) -> None:
@@ -230,11 +234,14 @@ class Replicator:
 
         follows = self.ddl_policy == "follow"
         protection = self._protection(spark)
-        of_targets = Follower(spark, self.targets, truncate, changed, follows, protection)
+        of_targets = Follower(spark, self.targets, truncate, changed, follows, protection, unsound)
         if not self.history:
             return [of_targets]
         append = partial(append_truncate, spark)
-        return [of_targets, Follower(spark, history_of, append, lambda _: None, follows, protection, renames=False)]
+        return [
+            of_targets,
+            Follower(spark, history_of, append, lambda _: None, follows, protection, unsound, renames=False),
+        ]
 
     def _protection(self, spark: SparkSession) -> Protection:
         def columns_of(target: str) -> list[str] | None:

@@ -33,7 +33,7 @@ from towpath.spark.lakehouse.statements import (
     TruncateTable,
 )
 from towpath.spark.lakehouse.statements import Column as SourceColumn
-from towpath.spark.lakehouse.status import STALE, TableStatus, unordered
+from towpath.spark.lakehouse.status import STALE, TableStatus, Unsound, unordered
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     create_or_evolve,
@@ -95,6 +95,7 @@ class Follower:
         changed: Called with a target whose columns or rows were changed.
         follows: Whether targets may be changed.
         protection: The rules for the columns of tables.
+        unsound: Which targets are not as their tables.
         renames: Whether a target gets the rows of the one whose table got its name. The rows of a history stay.
     """
 
@@ -104,6 +105,7 @@ class Follower:
     changed: Callable[[str], None]
     follows: bool
     protection: Protection
+    unsound: Unsound
     renames: bool = True
 
     def follow(self, statement: Statement) -> list[TableStatus]:
@@ -135,7 +137,7 @@ class Follower:
         if isinstance(action, NotFollowed):
             return dict.fromkeys(tables, action.reason)
         if isinstance(action, RenameTable):
-            return self._rename_tables(action, statement) if self.renames else {}
+            return self._rename_tables(action, statement, followed) if self.renames else {}
         if not tables or self._has_followed(tables[0], statement.place):
             return {}
         self._remember_names(action, tables[0])
@@ -158,7 +160,7 @@ class Follower:
         rules = self.protection.rules(*name)
         if not isinstance(action, _AddColumns):
             reason = rules.unfollowed(action)
-            return self._change(action, target, place) if reason is None else reason
+            return self._change(action, name, target, place) if reason is None else reason
         reasons = {one: rules.unfollowed(AddColumn(action.table, one)) for one in action.columns}
         added = self._add_columns([one for one, reason in reasons.items() if reason is None], target, place)
         return "; ".join(filter(None, [*reasons.values(), added]))
@@ -171,16 +173,17 @@ class Follower:
         known = Place.parse_all(table_properties(self.spark, target).get(_LAST))
         return any(place.repeats(one) for one in known)
 
-    def _change(self, action: Action, target: str, place: Place) -> str | None:
+    def _change(self, action: Action, name: tuple[str, str], target: str, place: Place) -> str | None:
         """Change a target. Returns why it is stale."""
         if isinstance(action, DropTable | DropColumn):
             self._remember(action, target, place)
             return None
+        if isinstance(action, CreateTable):
+            return self._create_table(action, name, target, place)
         changes: Mapping[type, Callable[..., str | None]] = {
             ModifyColumn: self._modify_column,
             RenameColumn: self._rename_column,
             ChangeColumn: self._change_column,
-            CreateTable: self._create_table,
             TruncateTable: self._truncate_table,
         }
         change = changes.get(type(action))
@@ -316,7 +319,7 @@ class Follower:
                 return reason
         return self._modify_column(ModifyColumn(action.table, action.column), target, place)
 
-    def _create_table(self, action: CreateTable, target: str, place: Place) -> str | None:
+    def _create_table(self, action: CreateTable, name: tuple[str, str], target: str, place: Place) -> str | None:
         """A table that was dropped has no rows when it is created again.
 
         A table that was not dropped has none either: then the rows of its target came with the statement, in other
@@ -328,6 +331,8 @@ class Follower:
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
         reason = self._truncate(target, place if dropped == _FORMER else Place.parse(dropped) or place)
+        if reason is None and self.renames:  # nothing is left of what was wrong
+            self.unsound.renew(name)
         set_properties(self.spark, target, {_DROPPED: _NOT, RENAMED: "[]", RULES: "{}", **additions_property([])})
         return reason
 
@@ -351,7 +356,9 @@ class Follower:
             return "ddl_policy is ignore: the table was truncated"
         return self._truncate(target, place)
 
-    def _rename_tables(self, action: RenameTable, statement: Statement) -> dict[tuple[str, str], str]:
+    def _rename_tables(
+        self, action: RenameTable, statement: Statement, followed: set[str]
+    ) -> dict[tuple[str, str], str]:
         """Each table gets the rows of the one that has its name now, as gh-ost's and pt-osc's copies do."""
         former: dict[tuple[str, str], tuple[str, str]] = {}
         for pair in action.pairs:
@@ -366,7 +373,7 @@ class Follower:
         }
         for new, old in former.items():
             if new not in put_away:
-                reasons[new] = self._rename_table(old, new, statement.place, states[new])
+                reasons[new] = self._rename_table(old, new, statement.place, states[new], followed)
         return {new: reason for new, reason in reasons.items() if reason}
 
     def _put_away(self, old: tuple[str, str], new: tuple[str, str], state: RuleState, *, is_source: bool) -> str | None:
@@ -394,7 +401,9 @@ class Follower:
         self.changed(target)
         return True
 
-    def _rename_table(self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState) -> str | None:
+    def _rename_table(
+        self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState, followed: set[str]
+    ) -> str | None:
         source, target = self.target(*old), self.target(*new)
         if target is None:
             return None
@@ -406,13 +415,14 @@ class Follower:
         if not self.follows:
             self.protection.remember(*new, state)
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
-        reason = self._copy(old, new, place, state)
+        reason = self._copy(old, new, state)
+        followed.add(target)
         # The old name has no table now: one that is created under it has none of these rows.
         set_properties(self.spark, source, {_DROPPED: str(place)})
         self.changed(target)
         return reason
 
-    def _copy(self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState) -> str | None:
+    def _copy(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> str | None:
         """Give a target the rows of another one, as far as the rules of its table allow it. Returns why it is stale."""
         source, target = self.target(*old), self.target(*new)
         schema = schema_of(self.spark, source) if source is not None else None
@@ -424,10 +434,13 @@ class Follower:
         order = order_column(schema)
         own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
         columns = rules.of_copy(schema.names, former, own)
-        followed = {SOURCE: source_name(*new), _DROPPED: _NOT, _LAST: json.dumps([dict(place.fields)])}
-        replace_with(self.spark, target, source, {**kept, **followed, RULES: str(state)}, columns)
+        of_new = {SOURCE: source_name(*new), _DROPPED: _NOT, RULES: str(state)}
+        replace_with(self.spark, target, source, {**kept, **of_new}, columns)
         differ = sorted(name for name in former.mask if rules.mask.get(name) != former.mask[name] and rules.keeps(name))
-        return f"older rows have {', '.join(differ)} masked as in {'.'.join(old)}" if differ else None
+        if differ:
+            return f"older rows have {', '.join(differ)} masked as in {'.'.join(old)}"
+        reason = self.unsound.reason(old)
+        return f"renamed from {'.'.join(old)}: {reason}" if reason else None
 
     def _find(self, target: str, name: str) -> str | None:
         """The name of a target's column; MySQL compares names without case."""
