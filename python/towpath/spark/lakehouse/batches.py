@@ -255,8 +255,11 @@ class Replicator:
             set_properties(spark, target, values)
             self.properties.pop(target, None)
 
+        def tables() -> set[tuple[str, str]]:
+            return {*self.sources, *(read_tables(spark, self.status) if self.status else ())}
+
         own = frozenset({self.settings.soft_deletes.lower()} if self.settings.soft_deletes else ())
-        return Protection(self.columns, self.targets, properties, write, self.remembered, columns_of, own)
+        return Protection(self.columns, self.targets, properties, write, self.remembered, columns_of, tables, own)
 
     def _rules(self, spark: SparkSession, table: SourceTable) -> ColumnRules:
         return self._protection(spark).rules(table.database, table.name)

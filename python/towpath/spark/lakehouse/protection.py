@@ -42,11 +42,15 @@ def originals(table: str) -> list[str]:
     return ["_" * count + one for count in range(len(underscores)) for one in names]
 
 
+def is_cut(table: str) -> bool:
+    """Whether a name may have been shortened. Servers count characters, and gh-ost bytes."""
+    return _LONGEST in (len(table), len(table.encode()))
+
+
 def is_copy(table: str, original: str) -> bool:
     """Whether a name is that of a copy of a table."""
     found = originals(table)
-    is_cut = _LONGEST in (len(table), len(table.encode()))
-    return original in found or (is_cut and any(original.startswith(one) for one in found))
+    return original in found or (is_cut(table) and any(original.startswith(one) for one in found))
 
 
 _Rule = TypeVar("_Rule")
@@ -117,6 +121,7 @@ class Protection:
         write: Sets a property of a target that exists.
         memory: What is remembered of tables without a target, until they have one.
         columns_of: The columns of a target; None if it does not exist.
+        tables: The tables that are known.
         own: Columns of targets that are no columns of their tables, in lower case.
     """
 
@@ -126,6 +131,7 @@ class Protection:
     write: Callable[[str, Mapping[str, str]], None]
     memory: dict[Name, RuleState]
     columns_of: Callable[[str], Collection[str] | None]
+    tables: Callable[[], Collection[Name]] = tuple
     own: frozenset[str] = frozenset()
 
     def rules(self, database: str | None, table: str) -> ColumnRules:
@@ -154,7 +160,9 @@ class Protection:
         """A table, and those that may be copied under its name, also if their names were shortened for it."""
         prefix = f"{database or None}."
         ruled = (key[len(prefix) :] for key in _of_original(tuple(self.columns), database, table))
-        return [(database or "", one) for one in dict.fromkeys([table, *originals(table), *ruled])]
+        known = self.tables() if is_cut(table) and originals(table) else ()
+        copied = (one for of, one in known if of == (database or "") and is_copy(table, one))
+        return [(database or "", one) for one in dict.fromkeys([table, *originals(table), *ruled, *copied])]
 
     def _own_state(self, name: Name) -> RuleState:
         properties = self._properties(name)
