@@ -9,7 +9,7 @@ CLIPPY := cargo clippy --locked --all-targets
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-library test-lakehouse docs lint deny fmt bench fuzz soak matrix wheel jars clean develop need-java
+.PHONY: help demo test test-library test-lakehouse docs lint deny audit fmt bench fuzz soak matrix wheel jars clean develop need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,12 @@ lint: develop ## Formatting, clippy, ruff, mypy, and the typed stub against the 
 deny: ## Licences, duplicate crates and sources of the dependencies; installs cargo-deny once, which takes minutes
 	@cargo deny --version >/dev/null 2>&1 || cargo install --locked --version 0.20.2 cargo-deny
 	cargo deny --locked --offline check licenses bans sources
+
+# The advisories are fetched, so this is no part of `make test`: a new one must not fail a change that has nothing to do with it.
+audit: .venv-audit/installed ## Known vulnerabilities of the crates and of the pinned Python packages; needs the network
+	@cargo deny --version >/dev/null 2>&1 || cargo install --locked --version 0.20.2 cargo-deny
+	cargo deny --locked check advisories
+	@for pins in requirements/*.txt; do echo "$$pins"; .venv-audit/bin/pip-audit --requirement "$$pins" --disable-pip --require-hashes || exit 1; done
 
 fmt: $(VENV)/installed ## Format Rust and Python
 	cargo fmt

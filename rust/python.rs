@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt8Type;
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StructArray, make_array};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StructArray, make_array};
 use arrow_data::ArrayData;
+use arrow_data::transform::MutableArrayData;
 use arrow_pyarrow::{FromPyArrow, PyArrowType, ToPyArrow};
 use arrow_schema::{ArrowError, DataType, Schema};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use pythonize::{Depythonizer, PythonizeError};
+use regex::Regex;
 
 use crate::decoder::DecodeError as CoreError;
 use crate::dialect::DIALECTS;
@@ -80,7 +81,13 @@ impl PyDecoder {
         let stored = stored.unwrap_or_default();
         let messages = stored.iter().map(|(index, stored)| (*index, stored.message())).collect();
         let fetched = Fetched { schemas: unfetched.into_iter().flatten().collect(), messages };
-        let decoded = py.detach(|| guarded(|| self.core.decode_part(values.as_ref(), &fetched, start, max_bytes)))?;
+        let decode = |values: &dyn Array| guarded(|| self.core.decode_part(values, &fetched, start, max_bytes));
+        let decoded = py.detach(|| match decode(values.as_ref()) {
+            // Bytes that another thread writes meanwhile, such as those of a NumPy array, may have been valid text at one
+            // glance and none at the next. A copy does not change: if it fails too, it is an error of the input or of ours.
+            failed @ (Err(_) | Ok(Err(CoreError::Input(_)))) => copied(values.as_ref()).map_or(failed, |copy| decode(copy.as_ref())),
+            decoded => decoded,
+        })?;
         let (batch, next) = decoded.map_err(|error| raise(py, error))?;
         Ok((batch.to_pyarrow(py)?, Some(next).filter(|next| *next < values.len())))
     }
@@ -186,6 +193,14 @@ fn messages(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     Err(PyTypeError::new_err(format!("expected an Arrow array or record batch (the PyCapsule interface), not {found}")))
 }
 
+/// Copies messages; views share the bytes of their texts.
+fn copied(values: &dyn Array) -> Result<ArrayRef, ArrowError> {
+    let data = values.to_data();
+    let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+    copy.try_extend(0, 0, data.len())?;
+    Ok(make_array(copy.freeze()))
+}
+
 /// Combines the chunks of a chunked array or a table.
 fn combine_chunks(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let pyarrow = values.py().import("pyarrow")?;
@@ -231,6 +246,12 @@ fn dialects(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         list.append(dict)?;
     }
     Ok(list)
+}
+
+/// Whether a regular expression may match a whole text. It may, if it cannot be read or is too large.
+#[pyfunction]
+fn may_match(pattern: &str, text: &str) -> bool {
+    Regex::new(&format!("^(?:{pattern})$")).map_or(true, |regex| regex.is_match(text))
 }
 
 /// The name of a message's dialect, or None.
@@ -367,6 +388,7 @@ fn _towpath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DecodeError", module.py().get_type::<DecodeError>())?;
     module.add_class::<PyDecoder>()?;
     module.add_function(wrap_pyfunction!(cut, module)?)?;
+    module.add_function(wrap_pyfunction!(may_match, module)?)?;
     module.add_function(wrap_pyfunction!(dialects, module)?)?;
     module.add_function(wrap_pyfunction!(detect, module)?)?;
     module.add_function(wrap_pyfunction!(is_newer, module)?)?;

@@ -18,6 +18,7 @@ __all__ = [
     "dialects",
     "infer_schema",
     "is_newer",
+    "may_match",
     "newest_changes",
 ]
 
@@ -94,3 +95,4 @@ def change_outcomes(
     gone: tuple[pa.StructArray, pa.StructArray],
     truncates: pa.StructArray,
 ) -> pa.RecordBatch: ...
+def may_match(pattern: str, text: str) -> bool: ...

@@ -1,5 +1,6 @@
 """The command `towpath`, compared with the decoder, with other readers of the captures, and with their truth."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from all_golden import GOLDEN
 from canal_messages import MIXED, SCHEMA
 from golden_files import lines, truth
 from towpath.cli import main
+from towpath.cli.arguments import add_decoder
 from towpath.ddl import ddl
 
 
@@ -150,6 +152,19 @@ def test_any_argument_of_the_decoder_can_be_set(capsys, tmp_path):
     assert json.loads(printed_by(capsys)[0]) == {"after": {"e": "y", "at": "2024-05-06T00:00:00+00:00"}}
 
 
+def test_a_setting_may_be_in_a_file(tmp_path):
+    (tmp_path / "secret").write_text("hunter2\n")
+    (tmp_path / "labels.json").write_text('{"e": ["x"]}\n')
+    parser = argparse.ArgumentParser()
+    add_decoder(parser)
+    files = ["--client", f"sasl.password=@{tmp_path}/secret", "--set", f"labels=@{tmp_path}/labels.json"]
+    parsed = parser.parse_args(["x", *files, "--client", "sasl.username=@@me"])
+    assert (parsed.client, parsed.set) == (
+        [("sasl.password", "hunter2"), ("sasl.username", "@me")],
+        [("labels", {"e": ["x"]})],
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -169,7 +184,10 @@ def test_what_cannot_be_carried_out_is_status_2(capsys, mixed, arguments, named,
     assert named in printed_by(capsys)[1][0]
 
 
-@pytest.mark.parametrize("arguments", [["decode", "--since", "noon"], ["decode", "x", "--set", "y"], ["nonsense"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["decode", "--since", "noon"], ["decode", "x", "--set", "y"], ["decode", "--client", "a=@/nowhere"], ["nonsense"]],
+)
 def test_wrong_usage_is_status_2(capsys, arguments):
     with pytest.raises(SystemExit) as left:
         main(arguments)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -287,3 +288,28 @@ def test_called_with_batches_it_decodes_each():
     batches = [pa.record_batch({"value": [message]}) for message in (ONE, b"broken")]
     decoded = decoder(iter(batches))
     assert [batch.to_pylist() for batch in decoded] == [[{"op": "insert"}], [{"op": "error"}]]
+
+
+def test_bytes_that_another_thread_writes_give_no_invalid_array():
+    message = ONE.replace(b"12.50", "é客户".encode() * 50)
+    count = 2000
+    raw = np.frombuffer(bytearray(message * count), dtype=np.uint8).copy()
+    offsets = np.arange(0, len(message) * (count + 1), len(message), dtype=np.int64)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw)]
+    many = pa.Array.from_buffers(pa.large_binary(), count, buffers)
+    hot, clean, stop = np.flatnonzero(raw >= 0x80), raw.copy(), threading.Event()
+
+    def write():
+        rng = np.random.default_rng(1)
+        while not stop.is_set():
+            raw[rng.choice(hot, 500)] = rng.integers(0, 256, 500, dtype=np.uint8)
+            raw[hot] = clean[hot]
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(40):
+            towpath.Decoder("canal-json", layout="change").decode(many).validate(full=True)
+    finally:
+        stop.set()
+        writer.join()

@@ -86,6 +86,47 @@ def test_errors_do_not_repeat_secrets():
     with pytest.raises(ValueError, match=r"sasl\.jaas\.config") as refused:
         client_settings({"sasl.jaas.config": 'a.PlainLoginModule required username="u" password="secret" other="x";'})
     assert "secret" not in str(refused.value)
+    with pytest.raises(ValueError, match=r"only username, password are possible") as refused:
+        client_settings({"sasl.jaas.config": 'a.PlainLoginModule required username="u" password="a" secret="b";'})
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(
+            (name, "/tmp/x.so")
+            for name in [
+                "plugin.library.paths",
+                "Plugin.Library.Paths",
+                "ssl.engine.location",
+                "ssl.engine.id",
+                "ssl.providers",
+                "ssl.engine.factory.class",
+                "security.providers",
+                "sasl.kerberos.kinit.cmd",
+                "sasl.oauthbearer.config",
+                "sasl.oauthbearer.assertion.file",
+                "sasl.oauthbearer.assertion.jwt.template.file",
+                "sasl.oauthbearer.assertion.private.key.file",
+                "interceptor.classes",
+                "metric.reporters",
+                "error_cb",
+                "debug",
+            ]
+        ),
+        ("sasl.kerberos.principal", 'a"; id > /tmp/x; "'),
+        ("sasl.kerberos.keytab", "$(id)"),
+    ],
+)
+def test_what_would_load_or_run_something_is_refused(name, value):
+    with pytest.raises(ValueError, match=rf"option kafka\.{name} is not possible"):
+        client_settings({name: value})
+
+
+def test_names_of_kerberos_are_possible():
+    given = {"sasl.kerberos.principal": "kafka/host-1@REALM.ORG", "sasl.kerberos.keytab": "/etc/keytab"}
+    assert client_settings(given) == given
 
 
 def test_brokers_are_required():

@@ -96,13 +96,12 @@ class Source:
 
 def micro_batches(messages: list[Message], rng: random.Random, count: int) -> Iterator[list[Message]]:
     """The messages in so many batches. Some partitions lag behind; a partition's messages stay in their order."""
-    cuts = {}
+    batches: list[list[Message]] = [[] for _ in range(count)]
     for partition in range(PARTITIONS):
-        size = sum(one["partition"] == partition for one in messages)
-        cuts[partition] = [0, *sorted(rng.randint(0, size) for _ in range(count - 1)), size]
-    for at in range(count):
-        batch = [
-            one for one in messages if cuts[one["partition"]][at] <= one["offset"] < cuts[one["partition"]][at + 1]
-        ]
+        found = [one for one in messages if one["partition"] == partition]
+        cuts = [0, *sorted(rng.randint(0, len(found)) for _ in range(count - 1)), len(found)]
+        for batch, begin, end in zip(batches, cuts, cuts[1:], strict=False):
+            batch += found[begin:end]
+    for batch in batches:
         rng.shuffle(batch)
         yield batch

@@ -34,7 +34,7 @@ def add_input(verb: argparse.ArgumentParser) -> None:
         type=_client_setting,
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of the Kafka client: --client security.protocol=SASL_SSL",
+        help="a setting of the Kafka client: --client security.protocol=SASL_SSL, or NAME=@FILE with a secret",
     )
     verb.add_argument("--since", type=_time, metavar="TIME", help="skip Kafka messages before 2026-11-22T12:00 (UTC)")
     verb.add_argument("--framing", choices=FRAMINGS, help="how messages are delimited (default: by the name)")
@@ -56,7 +56,9 @@ def add_decoder(verb: argparse.ArgumentParser) -> None:
         verb, "schema", metavar="DDL", help="the table's columns: 'id bigint, total decimal(10,2)', or @FILE with them"
     )
     add_set(
-        verb, "any other argument of towpath.Decoder, its value as JSON or plain text: --set time_zone=Asia/Shanghai"
+        verb,
+        "any other argument of towpath.Decoder, its value as JSON, plain text or @FILE with it: "
+        "--set time_zone=Asia/Shanghai",
     )
 
 
@@ -87,7 +89,19 @@ def _client_setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, value
+    return name, _secret(value)
+
+
+def _secret(value: str) -> str:
+    """A value, or that in the file after an `@`: other users can read the arguments of a process. `@@` is one `@`."""
+    if not value.startswith("@"):
+        return value
+    if value.startswith("@@"):
+        return value[1:]
+    try:
+        return _text_of(value[1:]).rstrip("\r\n")
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _time(text: str) -> datetime:
@@ -138,7 +152,7 @@ def _text_of(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"--schema @{path}: {error}") from None
+        raise ValueError(f"cannot read @{path}: {error}") from None
 
 
 def make_decoder(parsed: argparse.Namespace, **fixed: Any) -> Decoder:

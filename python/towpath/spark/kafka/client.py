@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from towpath.linear import full_match
 from towpath.spark.kafka.offsets import EARLIEST, LATEST, Boundary, Offsets, TopicPartition
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Cluster:
         return (
             TopicPartition(topic, number)
             for topic, described in found.topics.items()
-            if re.fullmatch(pattern, topic) and topic not in _INTERNAL
+            if full_match(re.compile(pattern), topic) and topic not in _INTERNAL
             for number in described.partitions
         )
 

@@ -21,6 +21,9 @@ _RENAMED = {
 
 _OFFSETS = "offsets are Spark's: use startingOffsets and endingOffsets"
 _JAVA = "it names a Java class, and no Java client is used"
+_LOADS = (
+    "it names code, a command or a file that a client would load or run, which whoever writes a query may not choose"
+)
 _REFUSED = {
     "auto.offset.reset": _OFFSETS,
     "default.api.timeout.ms": "use connectTimeoutMs and kafkaConsumer.pollTimeoutMs",
@@ -53,13 +56,33 @@ def client_settings(options: Mapping[str, str]) -> dict[str, str]:
     settings: dict[str, str] = {}
     # What is named by itself has precedence over what the text of a login has.
     for name, value in sorted(options.items(), key=lambda option: option[0] != "sasl.jaas.config"):
-        if name in _REFUSED:
-            raise ValueError(f"option kafka.{name} is not possible: {_REFUSED[name]}")
+        if reason := _REFUSED.get(name) or _loads(name, value):
+            raise ValueError(f"option kafka.{name} is not possible: {reason}")
         translate = _TRANSLATED.get(name)
         settings.update(translate(value) if translate else {_RENAMED.get(name, name): value})
     if "sasl.oauthbearer.token.endpoint.url" in settings:  # what Java derives from its login class
         settings.setdefault("sasl.oauthbearer.method", "oidc")
     return settings
+
+
+# Libraries, engines and providers of OpenSSL, commands of a shell, Java classes, files whose contents are sent to a
+# server, and logs of what is sent.
+_LOADING = re.compile(
+    r"plugin\.|interceptor|ssl[._]engine|ssl\.provider|security\.provider|sasl\.kerberos\.kinit|debug\Z"
+    r"|sasl\.oauthbearer\.(?:config\Z|assertion\..*file\Z|jwks)|.*\.(?:class|classes|reporters)\Z|.*_cb\Z",
+    re.IGNORECASE,
+)
+_OF_KERBEROS = re.compile(r"sasl\.kerberos\.(?:principal|keytab|service\.name)", re.IGNORECASE)
+
+
+def _loads(name: str, value: str) -> str | None:
+    """Why a setting is refused that makes a client load or run something, or log what is secret."""
+    if _LOADING.match(name):
+        return _LOADS
+    # The client makes a command of a shell of them.
+    if _OF_KERBEROS.fullmatch(name) and not re.fullmatch(r"[\w./@:+-]+", value):
+        return "expected letters, digits and the characters . _ / @ : + -"
+    return None
 
 
 def _jaas(text: str) -> dict[str, str]:
@@ -74,7 +97,8 @@ def _jaas(text: str) -> dict[str, str]:
     given = {name: re.sub(r"\\(.)", r"\1", double or single) or bare for name, double, single, bare in words}
     known = _LOGINS[kind]
     if unknown := sorted(given.keys() - known.keys()):
-        raise ValueError(f"option kafka.sasl.jaas.config: {unknown[0]} is not possible, only {', '.join(known)}")
+        # The name may be a part of a password that is not quoted.
+        raise ValueError(f"option kafka.sasl.jaas.config: only {', '.join(known)} are possible; {len(unknown)} are not")
     return {known[name]: value for name, value in given.items()}
 
 

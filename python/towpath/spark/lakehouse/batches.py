@@ -11,8 +11,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from towpath.printable import SHOWN, printable
 from towpath.spark.lakehouse.additions import Addition, read_additions, with_additions
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
 from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
@@ -37,13 +38,15 @@ from towpath.spark.lakehouse.order import Kinds
 from towpath.spark.lakehouse.ordered_statements import Place, Statement, read_ddl, sliced, without_databases
 from towpath.spark.lakehouse.owned_table import OwnedTable
 from towpath.spark.lakehouse.parallel import in_parallel
+from towpath.spark.lakehouse.protection import RULES, Protection, RuleState, rule_of
 from towpath.spark.lakehouse.rows import OLD, Applied
 from towpath.spark.lakehouse.sql import expressions
 from towpath.spark.lakehouse.statements import DropDatabase
-from towpath.spark.lakehouse.status import QUARANTINED, TableStatus, read_tables, write_status
+from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, Unsound, read_tables, write_status
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append_once,
+    exists,
     order_column,
     schema_of,
     set_properties,
@@ -68,10 +71,15 @@ _ROWS_PER_TASK = 50_000
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
 
+_Rule = TypeVar("_Rule")
+
+_GONE = "somebody removed the target while its query ran: it has only the rows since then; rebuild it with rebuild"
+
+_MOST_REASON = 10 * SHOWN
+"""Characters of the text of an error, which may have many names of columns."""
+
 _MOST_DECLARED = 8 << 20
 """How many bytes of messages with declarations are kept from batch to batch."""
-
-_ALL_COLUMNS = ColumnRules()
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,10 @@ class Replicator:
     """The properties of each target."""
     sources: set[tuple[str, str]] = field(default_factory=set)
     """The tables that this process has applied."""
+    written: set[str] = field(default_factory=set)
+    """The targets that this process has written."""
+    remembered: dict[tuple[str, str], RuleState] = field(default_factory=dict)
+    """What is remembered for the rules of tables that have no target yet."""
     declarations: dict[int, Declaration] = field(default_factory=dict)
     """By hash: what the messages of this and of earlier batches declare, the one that was needed last at the end."""
 
@@ -147,12 +159,16 @@ class Replicator:
         affected = [one for one in tables if one.key in changed]
         rest = sliced(events.filter(_any_of(affected)), statements, {one.key for one in affected})
         found = _summary(rest, "slice")
-        followers = self._followers(events.sparkSession)
+        unsound = Unsound(events.sparkSession, self.status)
+        followers = self._followers(events.sparkSession, unsound)
         followed = dict.fromkeys(changed, 0)
         for statement in statements:
             reached = {name: followed[name] for name in statement.tables}
-            results += self._apply_slices(rest, found, reached, batch_id)
-            results += [_Result(status=status) for one in followers for status in one.follow(statement)]
+            applied = self._apply_slices(rest, found, reached, batch_id)
+            unsound.add(one.status for one in applied if one.status)
+            said = [status for one in followers for status in one.follow(statement)]
+            unsound.add(said)
+            results += [*applied, *map(_Result, said)]
             followed.update({name: number + 1 for name, number in reached.items()})
         return results + self._apply_slices(rest, found, followed, batch_id)
 
@@ -202,7 +218,7 @@ class Replicator:
         of_slices = [one.condition() & (events["slice"] == slices[one.key]) for one in tables]
         return self._side_by_side(events.filter(reduce(or_, of_slices)), tables, batch_id) if tables else []
 
-    def _followers(self, spark: SparkSession) -> list[Follower]:
+    def _followers(self, spark: SparkSession, unsound: Unsound) -> list[Follower]:
         """For the targets, and for their histories."""
 
         def changed(target: str) -> None:
@@ -220,18 +236,37 @@ class Replicator:
             target = self.targets(database, table)
             return self._history(f"{database}.{table}", target) if target else None
 
-        def rules(database: str, table: str) -> ColumnRules:
-            return self._rules(f"{database}.{table}")
-
         follows = self.ddl_policy == "follow"
-        of_targets = Follower(spark, self.targets, truncate, changed, follows, rules)
+        protection = self._protection(spark)
+        of_targets = Follower(spark, self.targets, truncate, changed, follows, protection, unsound)
         if not self.history:
             return [of_targets]
         append = partial(append_truncate, spark)
-        return [of_targets, Follower(spark, history_of, append, lambda _: None, follows, rules, renames=False)]
+        return [
+            of_targets,
+            Follower(spark, history_of, append, lambda _: None, follows, protection, unsound, renames=False),
+        ]
 
-    def _rules(self, full_name: str) -> ColumnRules:
-        return self.columns.get(full_name, _ALL_COLUMNS)
+    def _protection(self, spark: SparkSession) -> Protection:
+        def columns_of(target: str) -> list[str] | None:
+            schema = self._applier(target).schema(spark)
+            return schema.names if schema is not None else None
+
+        def properties(target: str) -> Mapping[str, str] | None:
+            return self._properties(spark, target) if columns_of(target) is not None else None
+
+        def write(target: str, values: Mapping[str, str]) -> None:
+            set_properties(spark, target, values)
+            self.properties.pop(target, None)
+
+        def tables() -> set[tuple[str, str]]:
+            return {*self.sources, *(read_tables(spark, self.status) if self.status else ())}
+
+        own = frozenset({self.settings.soft_deletes.lower()} if self.settings.soft_deletes else ())
+        return Protection(self.columns, self.targets, properties, write, self.remembered, columns_of, tables, own)
+
+    def _rules(self, spark: SparkSession, table: SourceTable) -> ColumnRules:
+        return self._protection(spark).rules(table.database, table.name)
 
     def _history(self, full_name: str, target: str) -> str | None:
         """The history of a target."""
@@ -379,15 +414,19 @@ class Replicator:
             if target is None:
                 return _Result()
             self.sources.add(table.key)
+            is_gone = self._is_gone(batch.events.sparkSession, target)
             applied = self._apply_table(batch, table, target)
+            self.written.add(target)
             late = {OLD: batch.late.get((table.database, table.name), 0)}
             applied = replace(applied, counts=Counter(applied.counts) + Counter(late))
-            return _Result(status=TableStatus.of(table.database, table.name, target, applied))
+            status = TableStatus.of(table.database, table.name, target, applied)
+            return _Result(status=replace(status, state=STALE, reason=_GONE) if is_gone else status)
         except Exception as error:  # whatever it is, it must not stop the other tables
             if self.on_table_error == "fail" or self.quarantine is None:
                 return _Result(error=error)
-            _log.warning("%s: put aside in %s: %s", table.full_name, self.quarantine.table, error)
-            reason = str(error)
+            reason = printable(str(error), _MOST_REASON, keep="\n\t")
+            shown = printable(table.full_name, SHOWN), printable(reason)
+            _log.warning("%s: put aside in %s: %s", shown[0], self.quarantine.table, shown[1])
             try:
                 origin = self._origin(table, target)
                 write_quarantine(batch.events.filter(table.condition()), self.quarantine, origin, reason)
@@ -396,12 +435,21 @@ class Replicator:
             status = TableStatus(table.database, table.name, target, state=QUARANTINED, reason=reason)
             return _Result(status=status)
 
+    def _is_gone(self, spark: SparkSession, target: str) -> bool:
+        """Whether somebody removed a target that this query has written. What is remembered of it is forgotten then."""
+        if target not in self.written or exists(spark, target):
+            return False
+        self._applier(target).forget_schemas()
+        self.properties.pop(target, None)
+        return True
+
     def _apply_table(self, batch: _Batch, table: SourceTable, target: str) -> Applied:
         spark = batch.events.sparkSession
         apply = self._applier(target)
         existing = apply.schema(spark)
+        self._protection(spark).check_renamed(table.database, table.name)
         additions = read_additions(self._properties(spark, target)) if existing else []
-        schema = self._schema(existing, table, target, additions)
+        schema = self._schema(spark, existing, table, target, additions)
         if schema is None:
             return Applied()
         if existing is not None and (apply.size(spark) or 0) > self.in_tasks.limits.size:
@@ -413,7 +461,7 @@ class Replicator:
                 return append_keyless(changes, target, self.dead_letters, origin, settings, batch.number)
             keys = self._key(spark, table, target if existing else None)
             settings = self._settings(table, keys)
-            self._rules(table.full_name).check_key(table.full_name, keys)
+            self._rules(spark, table).check_key(table.full_name, keys)
             history = self._history(table.full_name, target)
             if history is not None:
                 append_changes(changes, keys, history, settings, batch.number)
@@ -438,7 +486,7 @@ class Replicator:
         changes = batch.messages.changes(table.database, table.name, decoder, table.tasks)
         if batch.watermarks:
             changes = batch.watermarks.without_late(changes)
-        changes = self._rules(table.full_name).masked(with_additions(changes, additions))
+        changes = self._rules(batch.events.sparkSession, table).masked(with_additions(changes, additions))
         if self.history or self.keyless == "append":  # then they are needed more than once
             changes = changes.persist()
             held.callback(changes.unpersist)
@@ -448,7 +496,7 @@ class Replicator:
         return ChangeDecoder(self.dialect, schema, self._decoder_options(table))
 
     def _has_key(self, spark: SparkSession, table: SourceTable, target: str | None) -> bool:
-        if self.keys.get(table.full_name) or any(one.key for one in table.declarations):
+        if self._given(self.keys, table) or any(one.key for one in table.declarations):
             return True
         return bool(self._stored_key(spark, target))
 
@@ -468,9 +516,13 @@ class Replicator:
     def _origin(self, table: SourceTable, target: str | None) -> Origin:
         return Origin(table.database, table.name, target, self.dialect)
 
+    def _given(self, rules: Mapping[str, _Rule], table: SourceTable) -> _Rule | None:
+        """What an argument says about a table."""
+        return rule_of(rules, table.database, table.name)
+
     def _key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
         """The key of a table: as given, or as its messages and its target say."""
-        given = self.keys.get(table.full_name)
+        given = self._given(self.keys, table)
         if given:
             return list(given)
         return declared_key(table.full_name, table.declarations, self._stored_key(spark, target))
@@ -478,24 +530,31 @@ class Replicator:
     def _settings(self, table: SourceTable, keys: Sequence[str]) -> TableSettings:
         own = {KEY: json.dumps(list(keys), ensure_ascii=False), SOURCE: source_name(table.database, table.name)}
         cluster_by = tuple(self.cluster_by.get(table.full_name, ()))
+        if state := self.remembered.get(table.key):
+            own[RULES] = str(state)
         return replace(self.settings, cluster_by=cluster_by, properties={**own, **self.settings.properties})
 
     def _decoder_options(self, table: SourceTable) -> dict[str, Any]:
-        return {**self.options, **self.table_options.get(table.full_name, {}), **table.filter_options()}
+        return {**self.options, **(self._given(self.table_options, table) or {}), **table.filter_options()}
 
     def _schema(
-        self, existing: StructType | None, table: SourceTable, target: str, additions: list[Addition]
+        self,
+        spark: SparkSession,
+        existing: StructType | None,
+        table: SourceTable,
+        target: str,
+        additions: list[Addition],
     ) -> StructType | None:
         """The columns to decode: as given, otherwise as declared but at least as wide as in the target.
 
         Columns that were added with a value are decoded too, since rows that lack them get it.
         """
-        rules = self._rules(table.full_name)
-        given = self.schemas.get(table.full_name)
+        rules = self._rules(spark, table)
+        given = self._given(self.schemas, table)
         if given is not None:
             return rules.kept(_struct(given))
         known = rules.without_masked(_own_columns(existing, self.settings.soft_deletes)) if existing else None
-        declared = declared_columns(table.declarations, self.dialect, {**self.options, **table.filter_options()})
+        declared = self._declared(table.declarations, table)
         if declared is None and (known is None or rules.mask):
             if table.truncates == table.messages:
                 return None
@@ -505,10 +564,17 @@ class Replicator:
             )
         if declared is None:
             return known
+        if self.columns:
+            each = (self._declared([one], table) for one in table.declarations)
+            names = [one.names for one in each if one is not None]
+            self._protection(spark).check_declared(table.database, table.name, names)
         if known:
             self._check_renamed(table, target, declared, known)
         columns = widened(target, known, rules.kept(declared))
         return _with_added(columns, known, additions) if known else columns
+
+    def _declared(self, declarations: Iterable[Declaration], table: SourceTable) -> StructType | None:
+        return declared_columns(declarations, self.dialect, {**self.options, **table.filter_options()})
 
     def _check_renamed(self, table: SourceTable, target: str, declared: StructType, known: StructType) -> None:
         """Refuse rows of before a column was renamed: they would bring the former column back.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,20 @@ class ColumnRules:
         """Whether a column is masked."""
         return name.lower() in self.mask
 
+    def is_plain(self, name: str) -> bool:
+        """Whether the target has the values of a column as they are."""
+        return self.keeps(name) and not self.masks(name)
+
+    def exposes(self, old: str, new: str) -> bool:
+        """Whether a column that is renamed would be readable only from then on."""
+        return self.is_plain(new) and not self.is_plain(old)
+
+    def and_those(self, other: ColumnRules) -> ColumnRules:
+        """What both rules leave. Of two expressions for a column, this one's is taken."""
+        includes = [one.include for one in (self, other) if one.include is not None]
+        include = frozenset.intersection(*includes) if includes else None
+        return ColumnRules(include, self.exclude | other.exclude, {**other.mask, **self.mask})
+
     def kept(self, schema: StructType) -> StructType:
         """The columns of a schema that the target has."""
         from pyspark.sql.types import StructType
@@ -86,6 +100,22 @@ class ColumnRules:
         expr = expressions(rows.sparkSession)
         kept = filter(self.keeps, rows.columns)
         return rows.select(*(expr(self._value(name, column(name))).alias(name) for name in kept))
+
+    def of_copy(self, columns: Sequence[str], former: ColumnRules, own: Collection[str]) -> list[Sql]:
+        """The columns of a target whose table gets these rules.
+
+        Args:
+            columns: Their names.
+            former: The rules by which they were written.
+            own: Those that are not the source table's.
+        """
+        kept = (name for name in columns if name in own or self.keeps(name))
+        return [
+            sql("{value} AS {name}", value=self._value(name, column(name)), name=column(name))
+            if name not in own and not former.masks(name)
+            else column(name)
+            for name in kept
+        ]
 
     def _value(self, name: str, plain: Sql) -> Sql:
         expression = self.mask.get(name.lower())

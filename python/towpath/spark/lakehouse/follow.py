@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from towpath.printable import SHOWN, printable
 from towpath.spark.lakehouse.additions import Addition, additions_property, literal, read_additions
-from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.declarations import storable
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import is_before, is_ordered
 from towpath.spark.lakehouse.ordered_statements import Place, Statement
+from towpath.spark.lakehouse.protection import RULES, Protection, RuleState
 from towpath.spark.lakehouse.sql import Sql, any_of, column, comma_separated, execute, expressions, merge, sql, table
 from towpath.spark.lakehouse.statements import (
     AddColumn,
@@ -32,8 +33,9 @@ from towpath.spark.lakehouse.statements import (
     TruncateTable,
 )
 from towpath.spark.lakehouse.statements import Column as SourceColumn
-from towpath.spark.lakehouse.status import STALE, TableStatus, unordered
+from towpath.spark.lakehouse.status import STALE, TableStatus, Unsound, unordered
 from towpath.spark.lakehouse.tables import (
+    TableSettings,
     create_or_evolve,
     order_column,
     rename_column,
@@ -92,7 +94,8 @@ class Follower:
             although they may be older.
         changed: Called with a target whose columns or rows were changed.
         follows: Whether targets may be changed.
-        rules: The rules for the columns of a table.
+        protection: The rules for the columns of tables.
+        unsound: Which targets are not as their tables.
         renames: Whether a target gets the rows of the one whose table got its name. The rows of a history stay.
     """
 
@@ -101,7 +104,8 @@ class Follower:
     truncate: Callable[[str, Place], int]
     changed: Callable[[str], None]
     follows: bool
-    rules: Callable[[str, str], ColumnRules]
+    protection: Protection
+    unsound: Unsound
     renames: bool = True
 
     def follow(self, statement: Statement) -> list[TableStatus]:
@@ -133,47 +137,53 @@ class Follower:
         if isinstance(action, NotFollowed):
             return dict.fromkeys(tables, action.reason)
         if isinstance(action, RenameTable):
-            return self._rename_tables(action, statement) if self.renames else {}
-        if not tables or (target := self._existing(tables[0], statement.place)) is None:
+            return self._rename_tables(action, statement, followed) if self.renames else {}
+        if not tables or self._has_followed(tables[0], statement.place):
+            return {}
+        self._remember_names(action, tables[0])
+        target = self.target(*tables[0])
+        if target is None or schema_of(self.spark, target) is None:
             return {}
         reason = self._unless_ruled_out(action, tables[0], target, statement.place)
         if not reason and self.follows and not isinstance(action, DropTable | DropColumn):
             followed.add(target)
         return {tables[0]: reason} if reason else {}
 
+    def _remember_names(self, action: Action | _AddColumns, name: tuple[str, str]) -> None:
+        if self.renames and not isinstance(action, _AddColumns):  # not for a history, which has no rules of its own
+            self.protection.follow(action, name)
+
     def _unless_ruled_out(
         self, action: Action | _AddColumns, name: tuple[str, str], target: str, place: Place
     ) -> str | None:
         """Change a target, as far as the rules for the columns of its table allow it. Returns why it is stale."""
-        rules = self.rules(*name)
+        rules = self.protection.rules(*name)
         if not isinstance(action, _AddColumns):
             reason = rules.unfollowed(action)
-            return self._change(action, target, place) if reason is None else reason
+            return self._change(action, name, target, place) if reason is None else reason
         reasons = {one: rules.unfollowed(AddColumn(action.table, one)) for one in action.columns}
         added = self._add_columns([one for one, reason in reasons.items() if reason is None], target, place)
         return "; ".join(filter(None, [*reasons.values(), added]))
 
-    def _existing(self, name: tuple[str, str], place: Place) -> str | None:
-        """The target of a table, if it exists and has not followed this statement already."""
+    def _has_followed(self, name: tuple[str, str], place: Place) -> bool:
+        """Whether the target of a table exists and has followed this statement already."""
         target = self.target(*name)
         if target is None or schema_of(self.spark, target) is None:
-            return None
-        return None if self._has_followed(target, place) else target
-
-    def _has_followed(self, target: str, place: Place) -> bool:
+            return False
         known = Place.parse_all(table_properties(self.spark, target).get(_LAST))
         return any(place.repeats(one) for one in known)
 
-    def _change(self, action: Action, target: str, place: Place) -> str | None:
+    def _change(self, action: Action, name: tuple[str, str], target: str, place: Place) -> str | None:
         """Change a target. Returns why it is stale."""
         if isinstance(action, DropTable | DropColumn):
             self._remember(action, target, place)
             return None
+        if isinstance(action, CreateTable):
+            return self._create_table(action, name, target, place)
         changes: Mapping[type, Callable[..., str | None]] = {
             ModifyColumn: self._modify_column,
             RenameColumn: self._rename_column,
             ChangeColumn: self._change_column,
-            CreateTable: self._create_table,
             TruncateTable: self._truncate_table,
         }
         change = changes.get(type(action))
@@ -309,7 +319,7 @@ class Follower:
                 return reason
         return self._modify_column(ModifyColumn(action.table, action.column), target, place)
 
-    def _create_table(self, action: CreateTable, target: str, place: Place) -> str | None:
+    def _create_table(self, action: CreateTable, name: tuple[str, str], target: str, place: Place) -> str | None:
         """A table that was dropped has no rows when it is created again.
 
         A table that was not dropped has none either: then the rows of its target came with the statement, in other
@@ -321,7 +331,9 @@ class Follower:
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
         reason = self._truncate(target, place if dropped == _FORMER else Place.parse(dropped) or place)
-        set_properties(self.spark, target, {_DROPPED: _NOT, RENAMED: "[]", **additions_property([])})
+        if reason is None and self.renames:  # nothing is left of what was wrong
+            self.unsound.renew(name)
+        set_properties(self.spark, target, {_DROPPED: _NOT, RENAMED: "[]", RULES: "{}", **additions_property([])})
         return reason
 
     def _created_twice(self, target: str, place: Place) -> str | None:
@@ -344,49 +356,91 @@ class Follower:
             return "ddl_policy is ignore: the table was truncated"
         return self._truncate(target, place)
 
-    def _rename_tables(self, action: RenameTable, statement: Statement) -> dict[tuple[str, str], str]:
+    def _rename_tables(
+        self, action: RenameTable, statement: Statement, followed: set[str]
+    ) -> dict[tuple[str, str], str]:
         """Each table gets the rows of the one that has its name now, as gh-ost's and pt-osc's copies do."""
         former: dict[tuple[str, str], tuple[str, str]] = {}
         for pair in action.pairs:
             old, new = map(statement.full_name, pair)
             former[new] = former.pop(old, old)
-        stale = {}
+        # All of them first, since each is what the table has before the statement.
+        states = {new: self.protection.of_renamed(old, new) for new, old in former.items()}
+        put_away = {new: old for new, old in former.items() if old in former}
+        reasons = {
+            new: self._put_away(old, new, states[new], is_source=new in former.values())
+            for new, old in put_away.items()
+        }
         for new, old in former.items():
-            if old not in former:
-                reason = self._rename_table(old, new, statement.place)
-            else:
-                reason = self._put_away(old, new, is_source=new in former.values())
-            if reason:
-                stale[new] = reason
-        return stale
+            if new not in put_away:
+                reasons[new] = self._rename_table(old, new, statement.place, states[new], followed)
+        return {new: reason for new, reason in reasons.items() if reason}
 
-    def _put_away(self, old: tuple[str, str], new: tuple[str, str], *, is_source: bool) -> str | None:
+    def _put_away(self, old: tuple[str, str], new: tuple[str, str], state: RuleState, *, is_source: bool) -> str | None:
         """Why a target is stale whose table was renamed from one whose name another table got in the same statement.
 
         It is not, if the new name was not known before: such a table is what a migration puts away.
         """
         target = self.target(*new)
-        if old == new or target is None or not (is_source or schema_of(self.spark, target) is not None):
+        if old == new or target is None:
             return None
-        return f"renamed from {'.'.join(old)}, whose target has the rows of another table now"
+        is_known = is_source or schema_of(self.spark, target) is not None
+        if not is_known and state.former and self.follows:
+            is_known = self._create_empty(old, target)
+        self.protection.remember(*new, state)
+        return f"renamed from {'.'.join(old)}, whose target has the rows of another table now" if is_known else None
 
-    def _rename_table(self, old: tuple[str, str], new: tuple[str, str], place: Place) -> str | None:
+    def _create_empty(self, old: tuple[str, str], target: str) -> bool:
+        """Create a target that remembers the rules of its table's former name. Returns whether that was possible."""
+        source = self.target(*old)
+        schema = schema_of(self.spark, source) if source is not None else None
+        if source is None or schema is None:
+            return False
+        properties = {**settings_of(self.spark, source, target), _DROPPED: _NOT}
+        create_or_evolve(self.spark, target, schema, settings=TableSettings(properties))
+        self.changed(target)
+        return True
+
+    def _rename_table(
+        self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState, followed: set[str]
+    ) -> str | None:
         source, target = self.target(*old), self.target(*new)
         if target is None:
             return None
         if source is None or schema_of(self.spark, source) is None:
+            self.protection.remember(*new, state)
             return f"renamed from {'.'.join(old)}, which has no target"
-        if schema_of(self.spark, target) is not None and self._has_followed(target, place):
+        if self._has_followed(new, place):
             return None
         if not self.follows:
+            self.protection.remember(*new, state)
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
-        kept = settings_of(self.spark, source, target)
-        followed = {SOURCE: source_name(*new), _DROPPED: _NOT, _LAST: json.dumps([dict(place.fields)])}
-        replace_with(self.spark, target, source, {**kept, **followed})
+        reason = self._copy(old, new, state)
+        followed.add(target)
         # The old name has no table now: one that is created under it has none of these rows.
         set_properties(self.spark, source, {_DROPPED: str(place)})
         self.changed(target)
-        return None
+        return reason
+
+    def _copy(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> str | None:
+        """Give a target the rows of another one, as far as the rules of its table allow it. Returns why it is stale."""
+        source, target = self.target(*old), self.target(*new)
+        schema = schema_of(self.spark, source) if source is not None else None
+        if source is None or target is None or schema is None:
+            return None
+        former, rules = self.protection.rules(*old), self.protection.rules_with(new, state)
+        kept = settings_of(self.spark, source, target)
+        rules.check_key(source_name(*new), json.loads(kept.get(KEY, "[]")))
+        order = order_column(schema)
+        own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
+        columns = rules.of_copy(schema.names, former, own)
+        of_new = {SOURCE: source_name(*new), _DROPPED: _NOT, RULES: str(state)}
+        replace_with(self.spark, target, source, {**kept, **of_new}, columns)
+        differ = sorted(name for name in former.mask if rules.mask.get(name) != former.mask[name] and rules.keeps(name))
+        if differ:
+            return f"older rows have {', '.join(differ)} masked as in {'.'.join(old)}"
+        reason = self.unsound.reason(old)
+        return f"renamed from {'.'.join(old)}: {reason}" if reason else None
 
     def _find(self, target: str, name: str) -> str | None:
         """The name of a target's column; MySQL compares names without case."""
@@ -437,12 +491,13 @@ def _grouped(actions: Iterable[Action]) -> Iterator[Action | _AddColumns]:
 
 
 def _stale(name: tuple[str, str], reason: str, statement: Statement, follower: Follower) -> TableStatus:
-    _log.warning("%s is stale: %s: %s", ".".join(name), reason, statement.text)
+    reason, text = printable(reason, SHOWN), printable(statement.text, SHOWN)
+    _log.warning("%s is stale: %s: %s", printable(".".join(name), SHOWN), reason, text)
     try:
         target = follower.target(*name)
     except ValueError:
         target = None
-    return TableStatus(*name, target, state=STALE, reason=reason, statement=statement.text)
+    return TableStatus(*name, target, state=STALE, reason=reason, statement=text)
 
 
 def _renamed(spark: SparkSession, target: str) -> set[str]:

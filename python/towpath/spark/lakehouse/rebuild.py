@@ -14,6 +14,7 @@ from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.follow import stored_source
 from towpath.spark.lakehouse.order import ORDER_TYPE
+from towpath.spark.lakehouse.protection import RULES, RuleState
 from towpath.spark.lakehouse.sql import Sql, column, sql, table
 from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, read_stale, set_ok, write_status
 from towpath.spark.lakehouse.tables import (
@@ -25,6 +26,7 @@ from towpath.spark.lakehouse.tables import (
     replace_with,
     schema_of,
     settings_of,
+    table_properties,
 )
 from towpath.spark.lakehouse.targets import Target, Targets, companion, sibling
 
@@ -71,7 +73,8 @@ def rebuild(
         keys: The columns of the primary key, if the messages do not declare it.
         schema: The columns, if the messages do not declare their types.
         soft_deletes: As for `replicate`. Rows whose deletion is not in the messages are not in the new table.
-        columns: The rules of this table, as for `replicate`. They apply to the snapshot too.
+        columns: The rules of this table, as for `replicate`, with those of its former names. They apply to the snapshot
+            too.
         **options: All other arguments of `towpath.Decoder`.
 
     Raises:
@@ -89,6 +92,11 @@ def rebuild(
         raise ValueError(f"{'.'.join(name)}: has no target")
     full_name = ".".join(name)
     rules = ColumnRules.of(full_name, columns or {})
+    state = _rule_state(spark, place)
+    if state.former and columns is None:
+        raise ValueError(
+            f"{full_name}: its rules are also those of {', '.join(state.former)}; give them: columns={{...}}"
+        )
 
     def apply(target: str, status: str | None = None) -> None:
         replicator = Replicator(
@@ -104,6 +112,7 @@ def rebuild(
             parallelism=1,
             status=status,
             columns={full_name: rules},
+            remembered={name: RuleState(former=state.former)} if state.former else {},
         )
         replicator(read_envelopes(messages, dialect, None, **options))
 
@@ -114,6 +123,13 @@ def rebuild(
     if status:
         set_ok(spark, status, [name], (STALE, QUARANTINED))
         write_status(spark, status, [replace(one, target=place) for one in stale], 0)
+
+
+def _rule_state(spark: SparkSession, target: str) -> RuleState:
+    """What a target remembers for the rules of its table."""
+    if schema_of(spark, target) is None:
+        return RuleState()
+    return RuleState.parse(table_properties(spark, target).get(RULES))
 
 
 def _build(

@@ -149,6 +149,41 @@ def read_tables(spark: SparkSession, target: str) -> set[tuple[str, str]]:
     return {(row["database"] or "", row["table"]) for row in rows}
 
 
+class Unsound:
+    """Which targets do not equal their tables, and why: by what a batch has found so far, or an earlier one."""
+
+    def __init__(self, spark: SparkSession, status: str | None) -> None:
+        """`status`: the table of states, if there is one."""
+        self._spark, self._status = spark, status
+        self._found: dict[tuple[str, str], str] = {}
+        self._stored: dict[tuple[str, str], str] | None = None
+
+    def add(self, found: Iterable[TableStatus]) -> None:
+        """Add what a batch found."""
+        self._found |= {(one.database or "", one.table): one.reason or one.state for one in found if one.state != OK}
+
+    def reason(self, name: tuple[str, str]) -> str | None:
+        """Why the target of a table does not equal it."""
+        if self._stored is None:
+            self._stored = _read_unsound(self._spark, self._status) if self._status else {}
+        return self._found.get(name) or self._stored.get(name)
+
+    def renew(self, name: tuple[str, str]) -> None:
+        """A table was created again, and its target has none of its former rows."""
+        if self.reason(name) is None:
+            return
+        self._found.pop(name, None)
+        if self._status and self._stored and self._stored.pop(name, None):
+            set_ok(self._spark, self._status, [name, (None, name[1])][: 1 if name[0] else 2], (STALE, QUARANTINED))
+
+
+def _read_unsound(spark: SparkSession, status: str) -> dict[tuple[str, str], str]:
+    if schema_of(spark, status) is None:
+        return {}
+    rows = spark.read.table(table(status)).filter(f"state <> '{OK}'").collect()
+    return {(row["database"] or "", row["table"]): row["reason"] or row["state"] for row in rows}
+
+
 def read_stale(spark: SparkSession, target: str) -> list[TableStatus]:
     """The tables that are stale."""
     if schema_of(spark, target) is None:

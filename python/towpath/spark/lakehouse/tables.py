@@ -110,6 +110,11 @@ def schema_of(spark: SparkSession, target: str) -> StructType | None:
         raise
 
 
+def exists(spark: SparkSession, target: str) -> bool:
+    """Whether a table exists; on Connect a path is taken to."""
+    return _may_exist(spark, f"{target}/_delta_log") if is_path(target) else spark.catalog.tableExists(target)
+
+
 def _may_exist(spark: SparkSession, path: str) -> bool:
     """Whether something is at a path: asked in a hundredth of the time that a failed reading takes."""
     jvm = getattr(spark, "_jvm", None)
@@ -197,7 +202,9 @@ def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: Tab
     return True
 
 
-def replace_with(spark: SparkSession, target: str, source: str, settings: Mapping[str, str]) -> None:
+def replace_with(
+    spark: SparkSession, target: str, source: str, settings: Mapping[str, str], columns: Sequence[Sql] = (Sql("*"),)
+) -> None:
     """Replace a table by the rows of another one, in one transaction. It is created if it does not exist.
 
     Args:
@@ -205,12 +212,14 @@ def replace_with(spark: SparkSession, target: str, source: str, settings: Mappin
         target: The table that is replaced. It is clustered and partitioned as it was.
         source: The table with the rows.
         settings: Properties of the new table.
+        columns: Its columns.
     """
-    template = "CREATE OR REPLACE TABLE {target} {clauses} AS SELECT * FROM {source}"
+    template = "CREATE OR REPLACE TABLE {target} {clauses} AS SELECT {columns} FROM {source}"
     of_target = format_of(spark, target)
     layout = of_target.layout(spark, target) if schema_of(spark, target) is not None else Sql("")
     clauses = _clauses(of_target, settings, layout)
-    execute(spark, sql(template, target=table(target), clauses=clauses, source=table(source)))
+    values = {"clauses": clauses, "columns": comma_separated(columns), "source": table(source)}
+    execute(spark, sql(template, target=table(target), **values))
 
 
 def _creation(spark: SparkSession, target: str, columns: StructType, settings: TableSettings) -> Sql:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from towpath.ddl import quoted
+from towpath.linear import full_match
 
 Target = (
     str
@@ -280,7 +281,7 @@ class _Pattern:
         self._find = _template(target, (*_PLACEHOLDERS, *(f"{{{name}}}" for name in pattern.groupindex)))
 
     def __call__(self, database: str, table: str, topic: str) -> str | None:
-        found = self._pattern.fullmatch(f"{database}.{table}")
+        found = full_match(self._pattern, f"{database}.{table}")
         if found is None:
             return None
         groups = {f"{{{name}}}": text or "" for name, text in found.groupdict().items()}

@@ -1,0 +1,79 @@
+"""Columns that are excluded or masked, while tables and columns are renamed: no file of a target has such a value."""
+
+import random
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from lake_topic import Topic
+from secrets_source import SECRET, Source
+from statements_source import micro_batches
+
+ASIDE = {"dead", "dead_quarantine", "ddl", "status"}
+
+
+def leaks(lake: Path) -> set[str]:
+    """The targets that have a secret in one of their files, whatever version of the table the file is of."""
+    files = [path for path in lake.rglob("*") if path.is_file() and path.relative_to(lake).parts[0] not in ASIDE]
+    return {str(path.relative_to(lake).parent) for path in files if SECRET in text_of(path)}
+
+
+def text_of(path: Path) -> str:
+    if path.suffix == ".parquet" and not path.name.startswith("."):
+        return str(pq.read_table(path).to_pydict()) + path.read_bytes().decode("latin-1")
+    return path.read_bytes().decode("latin-1")
+
+
+def shown(row: dict, rules: dict) -> dict:
+    """What a target has of a row."""
+    masked = {name: value and sha256(value.encode()).hexdigest() for name, value in row.items()}
+    kept = {name: masked[name] if name in rules["mask"] else row[name] for name in row if name not in rules["exclude"]}
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def replicated(spark, folder, seed, steps, partitions):
+    rng = random.Random(seed)
+    source = Source(rng, tables=2, partitions=partitions)
+    for _ in range(steps):
+        source.step()
+    topic = Topic(spark, folder)
+    for batch in [source.first, *micro_batches(source.messages, rng, 3)]:
+        if batch:
+            topic.replicate(*batch, columns=source.rules)
+        assert leaks(topic.lake) == set()
+    return source, topic
+
+
+def wrong(source, topic):
+    """The tables that have other rows than the source, although their state is `ok`; and how many are right."""
+    states, right, bad = topic.states(), 0, {}
+    for name, table in source.tables.items():
+        rules = source.rules_of[name]
+        if name not in states or states[name]["state"] != "ok":
+            continue
+        wanted = [{"id": key, **shown(table.rows[key], rules)} for key in sorted(table.rows)]
+        # A column that the source dropped is kept.
+        names = {"id", *table.columns}
+        found = [{k: v for k, v in row.items() if k in names and v is not None} for row in topic.rows(name)]
+        right += found == wanted
+        if found != wanted:
+            bad[name] = (wanted, found)
+    return bad, right
+
+
+@pytest.mark.parametrize(("seed", "partitions"), [(1, 1), (2, 3)])
+def test_no_secret_is_in_a_target(spark, tmp_path, seed, partitions):
+    source, topic = replicated(spark, tmp_path, seed, 12, partitions)
+    assert any(SECRET in one["value"].decode() for one in source.messages)
+    bad, _ = wrong(source, topic)
+    assert bad == {}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10, 40))
+def test_no_secret_is_in_a_target_after_many_migrations(spark, tmp_path, seed):
+    source, topic = replicated(spark, tmp_path, seed, 30, 1 + 2 * (seed % 2))
+    bad, _ = wrong(source, topic)
+    assert bad == {}
