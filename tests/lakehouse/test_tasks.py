@@ -326,11 +326,3 @@ def test_tombstones_are_compacted_and_forgotten(topic):
     later = datetime.now(timezone.utc) + timedelta(hours=1)
     apply(owned(topic, forget_before=later), [batch(canal(200, "DELETE", "a", row(29, "x"), second=99))])
     assert DeltaTable(table.tombstones).to_pyarrow_table().column("k0").to_pylist() == [29]
-
-
-def test_small_files_are_merged_by_the_task(topic):
-    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
-    topic.spark.sql(f"INSERT INTO {topic.sql_name('shop/a')} SELECT 7, 'by hand', NULL")
-    apply(owned(topic, is_compacted=True), [batch(canal(1, "INSERT", "a", row(1, "x")))])
-    assert len(DeltaTable(topic.name("shop/a")).file_uris()) == 1
-    assert topic.names("a") == {0: "x", 1: "x", 7: "by hand"}

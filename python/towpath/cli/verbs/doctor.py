@@ -23,7 +23,13 @@ PURPOSE = "say which versions are installed, whether they work together, and wha
 
 OK, PROBLEM, ABSENT = "ok", "problem", "absent"
 
-_EXTRAS = {"sqlglot": "spark", "confluent-kafka": "registry", "matplotlib": "report", "tqdm": "cli", "deltalake": "delta"}
+_EXTRAS = {
+    "sqlglot": "spark",
+    "confluent-kafka": "registry",
+    "matplotlib": "report",
+    "tqdm": "cli",
+    "deltalake": "delta",
+}
 """Packages that only some functions need, with the extra of towpath that installs each."""
 
 _ASK = "import sys, towpath; print('%d.%d' % sys.version_info[:2])"

@@ -306,7 +306,7 @@ class Replicator:
     def _merge_in_tasks(self, events: DataFrame, tables: list[SourceTable], batch_id: int) -> list[_Result]:
         """Merge those tables that may be merged in tasks. What a task refuses, or cannot do, is left to Spark."""
         spark = events.sparkSession
-        prepared = in_parallel(spark, partial(self._owned, spark, batch_id), tables, self.parallelism)
+        prepared = in_parallel(spark, partial(self._owned, spark), tables, self.parallelism)
         owned = {(one.database, one.name): (one, ready) for one, ready in zip(tables, prepared, strict=True) if ready}
         if not owned:
             return []
@@ -329,20 +329,20 @@ class Replicator:
     ) -> _Result:
         applied = result.applied
         try:
-            self._applier(target).finish(spark, result.rejected)
+            self._applier(target).finish(spark, result.rejected, result.files, batch_id)
         except Exception as error:  # the task has merged the changes: only this is left undone
             return _Result(error=error, key=table.key)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, dict(applied.counts), applied.seconds)
         return _Result(TableStatus.of(table.database, table.name, target, applied), key=table.key)
 
-    def _owned(self, spark: SparkSession, batch_id: int, table: SourceTable) -> OwnedTable | None:
+    def _owned(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
         """The table for a task, after its target was created or made to fit. None if it is left to Spark."""
         try:
-            return self._prepared(spark, table, batch_id)
+            return self._prepared(spark, table)
         except Exception:  # it is raised again where Spark applies the table
             return None
 
-    def _prepared(self, spark: SparkSession, table: SourceTable, batch_id: int) -> OwnedTable | None:
+    def _prepared(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
         target = self.targets(table.database, table.name, table.topic)
         if target is None or not self.in_tasks.may(spark, target):
             return None
@@ -371,7 +371,6 @@ class Replicator:
             order,
             self.in_tasks.limits,
             apply.forget_before(spark),
-            apply.is_compacted(batch_id),
         )
 
     def _facts(self, spark: SparkSession, table: SourceTable, target: str, additions: list[Addition]) -> Facts:

@@ -62,7 +62,6 @@ from towpath.spark.lakehouse.tables import (
     create_with,
     estimated_size,
     free_name,
-    is_its_turn,
     optimize_in_turn,
     order_column,
     rename_column,
@@ -563,17 +562,17 @@ class Applier:
         micros = execute(spark, sql(template, age=string(self._settings.forget_after))).collect()[0][0]
         return datetime.fromtimestamp(micros / 1_000_000, timezone.utc)
 
-    def is_compacted(self, batch_id: int) -> bool:
-        """Whether the target's files are compacted in a batch."""
-        return is_its_turn(self._target, batch_id, self._settings.optimize_every)
-
-    def finish(self, spark: SparkSession, rejected: pa.Table | None) -> None:
-        """What is left to do after a task has merged changes."""
+    def finish(self, spark: SparkSession, rejected: pa.Table | None, files: int, batch_id: int) -> None:
+        """What is left to do after a task has merged changes into a target, which now has this number of files."""
         if rejected is not None:
             frame = local_frame(spark, rejected, struct_type(rejected.schema))
             self._write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
         if self._is_forgetting_due():
             self._forgot_at = time.monotonic()
+        if files > 1:
+            optimize_in_turn(spark, self._target, batch_id, self._settings.optimize_every)
+        if not is_path(self._target):  # a task compacts the tombstones of a path
+            optimize_in_turn(spark, self._tombstones, batch_id, self._settings.optimize_every)
 
     def _is_forgetting_due(self) -> bool:
         return self._forgot_at is None or time.monotonic() - self._forgot_at > _FORGET_EVERY

@@ -43,12 +43,13 @@ RESULT = pa.schema(
         ("seconds", pa.float64()),
         ("rejected_changes", pa.binary()),
         ("properties", pa.map_(pa.string(), pa.string())),
+        ("files", pa.int64()),
     ]
 )
 """What a task says of a table.
 
 `refused` is the reason if nothing was merged, and `is_lasting` whether later batches are refused for it too;
-`rejected_changes` is an Arrow stream, `properties` are the target's.
+`rejected_changes` is an Arrow stream, `properties` and `files` (their number) are the target's.
 """
 
 _FEATURES = frozenset(["appendOnly", "invariants", "timestampNtz", "columnMapping", "deletionVectors"])
@@ -100,8 +101,6 @@ class OwnedTable:
     limits: Limits
     forget_before: datetime | None
     """Tombstones of before this time are deleted."""
-    is_compacted: bool = False
-    """Whether small files of the target are merged afterwards."""
 
 
 class TableTasks:
@@ -264,14 +263,13 @@ def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
     is_written = pc.and_(is_applied, pc.or_(pc.invert(newest.is_delete), found.column("is_known")))
     if pc.any(is_written).as_py():
         _write(target, table, newest, orders, is_written)
-    if table.is_compacted:
-        _compact(target)
     return {
         "row": (pc.sum(is_applied).as_py() or 0) - deletes,
         "delete": deletes,
         "old": pc.sum(pc.invert(is_applied)).as_py() or 0,
         "unordered": pc.sum(found.column("is_unordered")).as_py() or 0,
         "properties": list(target.metadata().configuration.items()),
+        "files": len(target.file_uris()),
     }
 
 
@@ -381,23 +379,14 @@ def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
     try:
         if forget_before is not None:
             tombstones.delete(_FORGOTTEN.format(time=forget_before))
+        # delta-rs cannot compact tables with column mapping, which Spark creates.
+        is_mapped = tombstones.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
+        if len(tombstones.file_uris()) > _MOST_TOMBSTONE_FILES and not is_mapped:
+            tombstones.optimize.compact()
     except Exception as error:
         if not _is_conflict(error):
             raise
-    if len(tombstones.file_uris()) > _MOST_TOMBSTONE_FILES:
-        _compact(tombstones)
     tombstones.update_incremental()
-
-
-def _compact(table: DeltaTable) -> None:
-    """Merge small files. That is done in another batch if another writer is faster."""
-    from deltalake import CommitProperties
-
-    try:
-        table.optimize.compact(commit_properties=CommitProperties(max_commit_retries=0))
-    except Exception as error:
-        if not _is_conflict(error):
-            raise
 
 
 def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, known: DeltaTable | None) -> None:

@@ -406,14 +406,9 @@ def drop(spark: SparkSession, target: str) -> None:
 
 
 def optimize_in_turn(spark: SparkSession, target: str, batch_id: int, every: int | None) -> None:
-    """Compact a table in one of so many batches."""
-    if is_its_turn(target, batch_id, every):
+    """Compact a table in one of so many batches. Targets take turns, so that no batch has to compact all of them."""
+    if every and batch_id and (batch_id + crc32(target.encode())) % every == every - 1:
         execute(spark, format_of(spark, target).compact(spark, target))
-
-
-def is_its_turn(target: str, batch_id: int, every: int | None) -> bool:
-    """Whether a table is compacted in a batch. Targets take turns, so that no batch has to compact all of them."""
-    return bool(every and batch_id and (batch_id + crc32(target.encode())) % every == every - 1)
 
 
 def append(spark: SparkSession, target: str, rows: DataFrame) -> None:

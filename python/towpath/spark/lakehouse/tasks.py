@@ -139,6 +139,8 @@ class TaskResult:
     """Changes for dead letters."""
     properties: Mapping[str, str]
     """Those of the target."""
+    files: int
+    """How many files the target has."""
 
 
 def merge_in_tasks(
@@ -164,4 +166,6 @@ def _result(row: Mapping[str, Any]) -> TaskResult:
     applied = Applied(counts, event_time, row["place"], row["unordered"] or 0, row["seconds"])
     rejected = row["rejected_changes"]
     changes = pa.ipc.open_stream(rejected).read_all() if rejected else None
-    return TaskResult(applied, row["refused"], bool(row["is_lasting"]), changes, row["properties"] or {})
+    return TaskResult(
+        applied, row["refused"], bool(row["is_lasting"]), changes, row["properties"] or {}, row["files"] or 0
+    )
