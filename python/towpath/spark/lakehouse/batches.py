@@ -320,6 +320,7 @@ class Replicator:
             if result.refused:
                 self.in_tasks.refuse(target, result.refused, is_lasting=result.is_lasting)
             else:
+                self.written.add(target)
                 self.properties.setdefault(target, result.properties)
                 results.append(self._finished(spark, table, target, result, batch_id))
         return results
@@ -350,11 +351,12 @@ class Replicator:
         additions = read_additions(self._properties(spark, target)) if existing else []
         if why_spark(self._facts(spark, table, target, additions)):
             return None
-        schema = self._schema(existing, table, target, additions)
+        self._protection(spark).check_renamed(table.database, table.name)
+        schema = self._schema(spark, existing, table, target, additions)
         keys = self._key(spark, table, target if existing else None)
         if schema is None or not keys:
             return None
-        self._rules(table.full_name).check_key(table.full_name, keys)
+        self._rules(spark, table).check_key(table.full_name, keys)
         self.sources.add(table.key)
         apply.configure(keys, self._settings(table, keys), self._origin(table, target))
         order = apply.prepare(spark, schema)
@@ -383,7 +385,7 @@ class Replicator:
             truncates=table.truncates > 0,
             keeps_history=self._history(table.full_name, target) is not None or self.keyless == "append",
             soft_deletes=self.settings.soft_deletes is not None,
-            masks=bool(self._rules(table.full_name).mask),
+            masks=bool(self._rules(spark, table).mask),
             additions=bool(additions),
         )
 

@@ -247,7 +247,9 @@ def _is_conflict(error: Exception) -> bool:
 
 
 def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
-    target = _open(table.target)
+    target = _open_if_exists(table.target)
+    if target is None:
+        raise BatchRefusedError("the target was removed")
     _check_target(target, table.limits)
     rows = _known(target, [_quoted(name) for name in _names(target, table.keys)], _quoted(table.order), newest)
     tombstones = _tombstones(table, newest)
@@ -366,12 +368,12 @@ def _tombstones(table: OwnedTable, newest: _Newest) -> _Tombstones:
 
 
 def _open_if_exists(path: str) -> DeltaTable | None:
-    from deltalake.exceptions import TableNotFoundError
-
     try:
         return _open(path)
-    except TableNotFoundError:
-        return None
+    except Exception as error:
+        if type(error).__name__ == "TableNotFoundError":
+            return None
+        raise
 
 
 def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
