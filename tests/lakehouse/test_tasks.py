@@ -139,6 +139,16 @@ def test_rows_with_errors_are_dead_letters(topic):
     assert set(writers(topic, "a")) == {"task"}
 
 
+def test_without_a_table_for_dead_letters_nothing_is_merged(topic):
+    """As by Spark: the table is quarantined, with its good rows."""
+    bad = canal(1, "INSERT", "a", row(700, "x"), {"id": "tinyint", "name": "varchar(3)"})
+    good = canal(0, "INSERT", "a", row(1, "x"), {"id": "tinyint", "name": "varchar(3)"})
+    topic.replicate(good, bad, dead_letters=None, quarantine=topic.name("aside"))
+    assert topic.names("a") == {}
+    assert topic.states()["a"]["state"] == "quarantined"
+    assert topic.load("aside").count() == 2
+
+
 def test_a_table_that_delta_rs_does_not_write_is_merged_by_spark(topic, caplog):
     """Here a type was widened, for which Delta needs a feature. No batch is lost, and the reason is logged."""
     caplog.set_level("INFO", "towpath.spark")

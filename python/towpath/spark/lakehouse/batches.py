@@ -373,6 +373,7 @@ class Replicator:
             order,
             self.in_tasks.limits,
             apply.forget_before(spark),
+            self.dead_letters is not None,
         )
 
     def _facts(self, spark: SparkSession, table: SourceTable, target: str, additions: list[Addition]) -> Facts:

@@ -101,6 +101,8 @@ class OwnedTable:
     limits: Limits
     forget_before: datetime | None
     """Tombstones of before this time are deleted."""
+    has_dead_letters: bool = True
+    """Whether there is a table for rows that cannot be applied."""
 
 
 class TableTasks:
@@ -157,6 +159,8 @@ def apply(table: OwnedTable, messages: Iterable[pa.RecordBatch]) -> dict[str, An
     _check(batch)
     orders = order_values(batch)
     rejected = _is_rejected(batch, table.keys)
+    if pc.any(rejected).as_py() and not table.has_dead_letters:
+        raise BatchRefusedError("rows cannot be applied, and there is no table for dead letters")
     accepted = pc.invert(rejected)
     newest = _newest(batch.filter(accepted), orders.filter(accepted), table.keys)
     applied = _retried(lambda: _merge(table, newest))
