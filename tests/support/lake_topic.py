@@ -1,6 +1,7 @@
 """A topic whose messages and places a test chooses, and the tables that `replicate` maintains from it."""
 
 import json
+import os
 from uuid import uuid4
 
 import towpath
@@ -8,6 +9,7 @@ from spark_rows import of_spark
 from towpath.ddl import quoted
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
+WAY = {"merge": os.environ["TOWPATH_TEST_MERGE"]} if "TOWPATH_TEST_MERGE" in os.environ else {}
 OWN_TABLES = {"dead_letters": "dead", "status": "status", "ddl": "ddl"}
 TYPES = {"id": "int", "name": "varchar(20)"}
 
@@ -36,7 +38,7 @@ class Topic:
         return self.spark.createDataFrame(rows, COLUMNS)
 
     def replicate(self, *messages, dialect="canal-json", **options):
-        towpath.spark.replicate(self.frame(*messages), self.target, dialect, **{**self.options, **options})
+        towpath.spark.replicate(self.frame(*messages), self.target, dialect, **{**WAY, **self.options, **options})
 
     def load(self, name):
         return self.spark.table(self.sql_name(name))
