@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
@@ -136,3 +137,45 @@ def test_checkpoint_and_progress_have_no_secret(spark, kafka, topic, tmp_path):
     files = [path for path in Path(tmp_path).rglob("*") if path.is_file()]
     assert any("checkpoint" in path.parts for path in files)
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 1.5 MB, and a function that makes it large."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", folder], check=False)
+    if mounted.returncode:
+        pytest.skip("this user may not mount a file system")
+    yield folder, lambda: subprocess.run(["mount", "-o", "remount,size=200m", folder], check=True)
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("also_own", [True, False], ids=["everything", "targets"])
+def test_a_full_disk_loses_nothing(spark, tmp_path, small_disk, also_own):
+    """A batch fails if nothing can be put aside; else its tables are put aside, and applied when there is room."""
+    folder, enlarge = small_disk
+    topic = Topic(spark, folder)
+    if not also_own:
+        topic.options = {name: str(tmp_path / f"own_{name}") for name in topic.options}
+    rng, wanted, failed = random.Random(2), {"a": {}, "b": {}}, 0
+    for batch in range(10):
+        messages = []
+        for at in range(60 * batch, 60 * batch + 60):
+            name, key, value = rng.choice("ab"), rng.randrange(400), rng.randbytes(600).hex()
+            wanted[name][key] = value
+            messages.append(canal(at, "INSERT", name, row(key, value), {"id": "int", "name": "text"}, second=at))
+        try:
+            topic.replicate(*messages, optimize_every=None)
+        except Exception:
+            failed += 1
+            enlarge()
+            topic.replicate(*messages, optimize_every=None)
+    enlarge()
+    own = {name: topic.options[name] for name in ("dead_letters", "status")}
+    states = {one["table"]: one["state"] for one in spark.read.format("delta").load(own["status"]).collect()}
+    assert failed or "quarantined" in states.values()
+    if "quarantined" in states.values():
+        towpath.spark.reprocess(spark, **own)
+    assert {name: topic.names(name) for name in wanted} == wanted

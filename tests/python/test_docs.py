@@ -120,6 +120,7 @@ def test_make_help_names_every_verb():
         "docs",
         "lint",
         "deny",
+        "audit",
         "fmt",
         "bench",
         "fuzz",
