@@ -249,6 +249,9 @@ impl MemberVisitor<Cell> for MapVisitor<'_, '_, '_> {
             self.plan.push_names(self.count, self.map)?;
             self.is_ordered = false;
         }
+        if self.plan.may_have_unions && self.env.text.as_bytes().get(at) == Some(&b'{') {
+            return None;
+        }
         let end = push_value(at, self.map, self.env)?;
         if !self.is_ordered {
             self.map.keys.push(cell.name.as_bytes()).ok()?;
@@ -312,6 +315,8 @@ pub(super) struct RowPlan {
     pub absent: Vec<usize>,
     quirks: &'static Quirks,
     types: Option<usize>,
+    /// Whether the ordinary reader has to look at objects.
+    may_have_unions: bool,
 }
 
 /// Column of a row image.
@@ -410,7 +415,8 @@ impl RowPlan {
             names.0.extend_from_slice(cell.name.as_bytes());
             names.1.push(names.0.len());
         }
-        RowPlan { cells: ExpectedKeys::new(cells), names, absent, quirks, types }
+        let may_have_unions = RowDeclaration { quirks, types }.may_have_unions();
+        RowPlan { cells: ExpectedKeys::new(cells), names, absent, quirks, types, may_have_unions }
     }
 
     /// The conversion context of a column.

@@ -322,7 +322,7 @@ fn connect_kind<'s>(schemas: &Schemas, plain: &Schema, attributes: &'s Attribute
 /// Returns the declared type of a column. Its values are already decoded, except those whose form depends on the requested type.
 pub(super) fn declared_type(column: &ConnectSchema, spelling: &str) -> DeclaredType {
     let mut declared = column.declared(spelling, false);
-    if !matches!(declared.encoding, Encoding::Bits | Encoding::Geometry) {
+    if !matches!(declared.encoding, Encoding::Bits | Encoding::Geometry | Encoding::ZonedTime) {
         declared.encoding = Encoding::Plain;
     }
     declared

@@ -192,7 +192,8 @@ impl Schema {
             ("io.debezium.time.ZonedTimestamp", _) => (TypeFamily::Timestamp, Encoding::Zoned),
             ("io.debezium.time.IsoDate", _) => (TypeFamily::Date, Encoding::Iso),
             ("io.debezium.time.IsoTimestamp", _) => (TypeFamily::Datetime, Encoding::Iso),
-            ("io.debezium.time.IsoTime" | "io.debezium.time.ZonedTime", _) => (TypeFamily::Time, Encoding::Iso),
+            ("io.debezium.time.IsoTime", _) => (TypeFamily::Time, Encoding::Iso),
+            ("io.debezium.time.ZonedTime", _) => (TypeFamily::Time, Encoding::ZonedTime),
             // Avro's own names, where Connect's are not in the schema.
             ("date", "int32") => (TypeFamily::Date, Encoding::Days),
             ("time-millis", "int32") => (TypeFamily::Time, Encoding::Time(MILLIS)),
