@@ -235,7 +235,7 @@ impl Decoder {
         check_column_options(&options, &columns)?;
         let fields = output_fields(&plan);
         check_names(&fields, &options.keep)?;
-        let dialect_options = DialectOptions::new(&options)?;
+        let dialect_options = DialectOptions::new(&options, plan.has_objects())?;
         Ok(Decoder { options, dialect, plan, columns, fields, dialect_options, metrics: Mutex::default() })
     }
 

@@ -25,7 +25,7 @@ use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Quirks, ValueFormat};
 use crate::mysql::number::ParseError;
-use crate::mysql::types::{DeclaredType, DeclaredTypes, TypeFamily};
+use crate::mysql::types::{DeclaredType, DeclaredTypes};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
 use crate::wire::binary_text::BinaryText;
@@ -60,13 +60,6 @@ pub(crate) struct RowDeclaration {
     pub types: Option<usize>,
 }
 
-impl RowDeclaration {
-    /// Whether an object may be a union's value in Avro's JSON, as nothing declares the row's types.
-    pub fn may_have_unions(self) -> bool {
-        self.quirks.format == ValueFormat::Connect && self.types.is_none()
-    }
-}
-
 impl PartialEq for RowDeclaration {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.quirks, other.quirks) && self.types == other.types
@@ -97,13 +90,6 @@ impl<'c> Context<'c> {
     #[inline]
     pub fn declared_by_message(&self) -> Option<&'c DeclaredType> {
         self.row.types.and_then(|block| self.types.of_column(block, self.column?))
-    }
-
-    /// Whether an object may be JSON or a union's value in Avro's JSON: nobody declares the type of its column.
-    pub fn may_be_union(&self) -> bool {
-        let is_json = || self.declared().is_some_and(|declared| declared.family == TypeFamily::Json);
-        let is_column = self.column.is_some() && self.format() == ValueFormat::Connect;
-        is_column && self.declared_by_message().is_none() && !is_json()
     }
 
     /// How bytes are written as text: by the user, else by the dialect. `None`: each character is a byte.

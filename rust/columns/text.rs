@@ -18,7 +18,6 @@ use crate::mysql::number::integer;
 use crate::mysql::temporal::DateTimeText;
 use crate::mysql::types::{DeclaredType, TypeFamily};
 use crate::value::Value;
-use crate::wire::avro_json::refuse_union;
 use crate::wire::json::Cursor;
 
 pub(super) struct Texts<O: OffsetSizeTrait> {
@@ -164,7 +163,6 @@ impl<O: OffsetSizeTrait> Texts<O> {
         match value {
             _ if declared.is_none() && !self.labels.is_empty() => self.append_undeclared(value, context),
             Value::Escaped(raw) => self.bytes.push_unescaped(raw),
-            Value::Nested(raw) if context.may_be_union() => refuse_union(raw).and_then(|()| self.push_text(raw)),
             Value::Text(raw) | Value::Number(raw) | Value::Bool(raw) | Value::Nested(raw) => self.push_text(raw),
             other => self.push_text(&other.text()?),
         }

@@ -128,6 +128,8 @@ pub(crate) struct DialectOptions {
     pub binary: Option<BinaryText>,
     /// Whether Debezium's messages are rows without an envelope.
     pub unwrapped: bool,
+    /// Of each of the table's columns, whether its values may be JSON objects.
+    pub has_objects: Vec<bool>,
     /// DTS's writer's schema, if it is none of the published ones.
     pub dts: Option<SchemaPlan>,
     /// Schemas of Debezium's messages in Avro.
@@ -137,7 +139,8 @@ pub(crate) struct DialectOptions {
 }
 
 impl DialectOptions {
-    pub fn new(options: &Options) -> Result<Self, String> {
+    /// `has_objects` says of each of the table's columns whether its values may be JSON objects.
+    pub fn new(options: &Options, has_objects: Vec<bool>) -> Result<Self, String> {
         let schema = options.writer_schema.as_deref().map(SchemaPlan::compile).transpose();
         let dts = schema.map_err(|what| format!("writer_schema: {what}"))?;
         let writer_schemas = WriterSchemas::default();
@@ -145,7 +148,7 @@ impl DialectOptions {
             writer_schemas.add(*id, text, references).map_err(|what| format!("writer_schemas: {id}: {what}"))?;
         }
         let table_schemas = TableSchemas::parse(&options.table_schemas).map_err(|what| format!("table_schemas{what}"))?;
-        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, dts, writer_schemas, table_schemas })
+        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, has_objects, dts, writer_schemas, table_schemas })
     }
 }
 

@@ -485,7 +485,7 @@ fn append_image<'a>(
     let Scratch { after, raw, decoded, accepts_raw, .. } = scratch;
     let table = match columns {
         Images::None => return None,
-        Images::Map(map) => return map.append(image, row, after, events).map(|fault| CellFault { column: None, fault }),
+        Images::Map(map) => return map.append(image, after, events).map(|fault| CellFault { column: None, fault }),
         Images::Table(table) => table,
     };
     let mut context = RowContext { row, types: events.types, options: &plan.value_options, accepts_raw: &[] };

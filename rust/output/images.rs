@@ -13,7 +13,6 @@ use crate::interner::NameId;
 use crate::mysql::types::DeclaredTypes;
 use crate::output::fields::{map_entries, map_fields};
 use crate::value::Value;
-use crate::wire::avro_json::refuse_union;
 
 /// Builder of one image column.
 pub(crate) enum Images {
@@ -290,20 +289,11 @@ impl Map {
     }
 
     /// Appends an image. A value that cannot be converted becomes null; returns the first fault.
-    pub fn append<'a>(
-        &mut self,
-        image: &Image,
-        row: RowDeclaration,
-        by_name: &mut ImageByName<'a>,
-        events: &Events<'a, '_, '_>,
-    ) -> Option<Fault> {
+    pub fn append<'a>(&mut self, image: &Image, by_name: &mut ImageByName<'a>, events: &Events<'a, '_, '_>) -> Option<Fault> {
         let mut first = None;
         by_name.load(image, events);
         for key in by_name.order() {
-            let value = by_name.value(key);
-            let checked = if row.may_have_unions() { check_no_union(&value) } else { Ok(()) };
-            let value = if checked.is_ok() { value } else { Value::Null };
-            if let Err(fault) = self.push(events.keys.name(key), &value).and(checked) {
+            if let Err(fault) = self.push(events.keys.name(key), &by_name.value(key)) {
                 first.get_or_insert(fault.within(events.keys.name(key)));
             }
         }
@@ -363,10 +353,6 @@ impl Map {
         let nulls = self.nulls.finish(offsets.len() - 1);
         Ok(Arc::new(MapArray::try_new(self.entries.clone(), offsets, entries, nulls, false)?))
     }
-}
-
-fn check_no_union(value: &Value<'_>) -> Result<()> {
-    if let Value::Nested(json) = value { refuse_union(json) } else { Ok(()) }
 }
 
 /// Cells of an image by name. A duplicate name has the position of the first and the value of the last cell.

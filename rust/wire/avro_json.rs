@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::avro::{Items, Reader};
 use super::avro_schema::{Field, NamedKind, NamedType, Schema, Schemas};
 use super::json::{Cursor, MAX_DEPTH, quoted};
-use crate::error::{Fault, Kind, Result, excerpt};
+use crate::error::{Fault, Kind, Result};
 use crate::mysql::number::print_float;
 
 /// Limit of the text in bytes: this multiple of the datum's size, plus [`MAX_SHORT`]. JSON repeats the field names for each record, so
@@ -56,19 +56,6 @@ fn only_member<'a>(value: &mut Cursor<'a>) -> Option<(Cow<'a, str>, u8)> {
     let first = value.peek()?;
     value.skip().ok()?;
     value.next_key(&mut members).ok()?.is_none().then_some((name, first))
-}
-
-/// Refuses the JSON of a value that may be a union's: whether it is, or JSON itself, only the user knows.
-#[cold]
-pub(crate) fn refuse_union(json: &str) -> Result<()> {
-    if !is_union(Cursor::new(json, true)) {
-        return Ok(());
-    }
-    let what = format!(
-        "{} may be JSON, or a value in Avro's JSON, which console consumers print: only the type json in column_types can tell; debezium-avro reads the topic itself",
-        excerpt(json)
-    );
-    Err(Fault::new(Kind::Type, what))
 }
 
 struct JsonWriter<'s> {

@@ -16,7 +16,6 @@ use crate::mysql::temporal::DateTimeText;
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::options::{Options, named};
 use crate::value::Value;
-use crate::wire::avro_json::refuse_union;
 use crate::wire::binary_text::{self, BinaryText};
 use crate::wire::json::Cursor;
 
@@ -118,11 +117,6 @@ pub(crate) fn decode<'a>(value: Value<'a>, column: &ConnectColumn<'_>, arena: &'
 }
 
 fn decode_any<'a>(value: Value<'a>, column: &ConnectColumn<'_>, arena: &'a Bump) -> Result<Value<'a>> {
-    if let Value::Nested(json) = value
-        && column.may_be_union()
-    {
-        refuse_union(json)?;
-    }
     let value = match value {
         // JSON may escape a slash, which is a base64 digit.
         Value::Escaped(_) if !matches!(column.requested, DataType::Utf8 | DataType::LargeUtf8) => {
@@ -146,12 +140,6 @@ impl ConnectColumn<'_> {
             }
             (None, None) => matches!(self.requested, DataType::Utf8 | DataType::LargeUtf8 | DataType::Boolean),
         }
-    }
-
-    /// Whether an object may be a union's value in Avro's JSON.
-    fn may_be_union(&self) -> bool {
-        let is_json = || self.configured.is_some_and(|configured| configured.family == TypeFamily::Json);
-        self.declared.is_none() && !self.requested.is_nested() && !is_json()
     }
 
     /// Returns the encoding of every number, if it does not depend on the value.

@@ -333,7 +333,11 @@ fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a
             others: false,
             depth: 0,
         };
-        reader.read(cursor)?.emit(|events| Ok(reading.key.and_then(|key| key_names(key, events))), events)
+        let message = reader.read(cursor)?;
+        if !reader.has_schema && reader.events.wants.images {
+            reader.check_objects(&message, text)?;
+        }
+        message.emit(|events| Ok(reading.key.and_then(|key| key_names(key, events))), events)
     })
 }
 
@@ -521,8 +525,32 @@ impl<'a> Reader<'_, 'a, '_, '_> {
 
     /// Whether a row has one of the table's columns, if any is requested.
     fn has_columns(&self, row: &Message<'a>) -> bool {
-        let is_requested = self.events.wants.images && !self.events.wants.every_cell;
-        !is_requested || row.after.as_ref().is_some_and(|cells| !cells.is_empty())
+        let has_schema = self.events.wants.images && !self.reading.options.has_objects.is_empty();
+        let cells = row.after.clone().and_then(|cells| self.events.cells.get(cells)).unwrap_or_default();
+        !has_schema || cells.iter().any(|(key, _)| self.events.keys.column(*key).is_some())
+    }
+
+    /// Refuses objects that may be unions' values in Avro's JSON. Without a schema part nothing says that they are JSON.
+    fn check_objects(&self, message: &Message<'a>, text: &str) -> Result<()> {
+        let images = [("before", &message.before), ("after", &message.after)];
+        images.into_iter().try_for_each(|(name, cells)| {
+            let cells = cells.clone().and_then(|cells| self.events.cells.get(cells)).unwrap_or_default();
+            cells.iter().try_for_each(|cell| self.check_object(cell, text)).map_err(|fault| fault.within(name))
+        })
+    }
+
+    #[inline]
+    fn check_object(&self, (key, value): &(NameId, Value<'a>), text: &str) -> Result<()> {
+        let Value::Nested(json) = value else { return Ok(()) };
+        let has_objects = &self.reading.options.has_objects;
+        let is_known = match self.events.keys.column(*key) {
+            Some(column) => has_objects.get(column) == Some(&true),
+            // A column that is not requested, if there is a schema.
+            None => !has_objects.is_empty(),
+        };
+        let fault = if is_known { None } else { printed_avro::ambiguous(json) };
+        let byte = (json.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+        fault.map_or(Ok(()), |fault| Err(fault.at(byte).within(self.events.keys.name(*key))))
     }
 
     /// Whether a row image may be a union's value in Avro's JSON: it has no requested column, or only one, which is an object.
@@ -564,7 +592,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
                 cursor.null()?;
                 Message { shape: Shape::Tombstone, ..Message::empty(self.reading) }
             }
-            Some(b'"') => return Err(Fault::new(Kind::Envelope, OUTBOX).at(cursor.at())),
+            Some(b'"') if self.wrapper.is_some() => return Err(Fault::new(Kind::Envelope, OUTBOX).at(cursor.at())),
             _ => return Err(cursor.wrong_type("an object or null")),
         };
         self.payload = Some(message);
@@ -587,7 +615,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
 
     /// A CloudEvent: attributes that say what a payload's `source` does, and the payload in `data`.
     fn read_cloud_event(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
-        self.others = false;
+        (self.others, self.wrapper) = (false, None);
         let mut attributes = Vec::new();
         let mut members = cursor.object()?;
         while let Some(name) = cursor.next_key(&mut members)? {

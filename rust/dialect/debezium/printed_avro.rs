@@ -10,7 +10,7 @@
 
 use super::{added, has_member, member};
 use crate::dialect::detect::decoded;
-use crate::error::{Fault, Kind};
+use crate::error::{Fault, Kind, excerpt};
 use crate::wire::avro_json::is_union;
 use crate::wire::json::Cursor;
 
@@ -22,6 +22,19 @@ const SCALARS: [&str; 9] = ["op", "ts_ms", "ts_us", "ts_ns", "status", "id", "dd
 pub(super) fn fault() -> Fault {
     let what = "is in Avro's JSON, as console consumers print it; read the topic itself with debezium-avro";
     Fault::new(Kind::Envelope, what)
+}
+
+/// The fault of a row with an object that may be a union's value, or JSON: which one, only the user knows. If it is a union's, the row's
+/// other values are wrong too, where they are bytes.
+#[cold]
+pub(super) fn ambiguous(json: &str) -> Option<Fault> {
+    is_union(Cursor::new(json, true)).then(|| {
+        let what = format!(
+            "{} may be JSON, or in Avro's JSON, as console consumers print it: only the type json in column_types can tell; debezium-avro reads the topic itself",
+            excerpt(json)
+        );
+        Fault::new(Kind::Type, what)
+    })
 }
 
 /// The fault of an envelope that is printed Avro.
