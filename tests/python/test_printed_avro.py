@@ -52,7 +52,9 @@ def test_no_printed_envelope_is_a_row(dialect, schema):
 @pytest.mark.parametrize("seed", range(20))
 def test_added_fields_of_printed_rows_are_no_text(seed, schema):
     randoms = random.Random(seed)
-    name, kind = randoms.choice([("op", "string"), ("deleted", "string"), ("table", "string"), ("source_ts_ms", "long")])
+    name, kind = randoms.choice(
+        [("op", "string"), ("deleted", "string"), ("table", "string"), ("source_ts_ms", "long")]
+    )
     value = "true" if kind == "string" else 1714979289512
     fields = [
         {"name": "id", "type": "long"},
@@ -80,7 +82,7 @@ UNIONS = [
 ]
 
 
-@pytest.mark.parametrize("branch, value", UNIONS)
+@pytest.mark.parametrize(("branch", "value"), UNIONS)
 @pytest.mark.parametrize("schema", [None, "id bigint, c string", "c string", "c binary", "id bigint, c int"])
 def test_a_row_with_a_value_of_a_union_is_an_error(branch, value, schema):
     fields = [{"name": "id", "type": "long"}, {"name": "c", "type": ["null", branch]}]
@@ -94,7 +96,7 @@ def test_a_row_with_a_value_of_a_union_is_an_error(branch, value, schema):
         assert (row["op"], row["error"]["kind"]) == ("error", "type")
         assert "after.c: " in row["error"]["message"]
         assert "column_types" in row["error"]["message"]
-        assert text[row["error"]["byte"]:].startswith("{")
+        assert text[row["error"]["byte"] :].startswith("{")
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -468,14 +468,16 @@ PLACES = {
     ),
     "river-json": (
         lambda place: {
-            "binlog": place, "db": "s", "table": "t", "event": "i", "columns": [{"n": "id", "t": "int", "v": "1"}], "keys": ["id"],
+            "binlog": place, "db": "s", "table": "t", "event": "i", "keys": ["id"],
+            "columns": [{"n": "id", "t": "int", "v": "1"}],
         },
         "{offset}@{file}",
     ),
     "dms-json": (
         lambda place: {
             "data": {"id": 1}, "metadata": {
-                "record-type": "data", "operation": "insert", "schema-name": "s", "table-name": "t", "stream-position": place,
+                "record-type": "data", "operation": "insert", "schema-name": "s", "table-name": "t",
+                "stream-position": place,
             },
         },
         "{file}:{offset}:1",
@@ -492,7 +494,9 @@ def test_a_place_may_have_escapes(seed, dialect):
     file, offset = f"mysql-bin.{randoms.randrange(10**6):06}", randoms.randrange(10**9)
     place = form.format(file=file, offset=offset)
     escaped = "".join(randoms.choice([char, f"\\u{ord(char):04x}"]) for char in place)
-    values = [json.dumps(wrap(text)).replace(place, written) for text, written in [(place, place), (place, escaped)] * 2]
+    values = [
+        json.dumps(wrap(text)).replace(place, written) for text, written in [(place, place), (place, escaped)] * 2
+    ]
     for row in towpath.Decoder(dialect).decode(pa.array(values)).to_pylist():
         assert (row["source"]["file"], row["source"]["position"]) == (file, offset)
 
