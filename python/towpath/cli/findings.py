@@ -180,4 +180,5 @@ def _lines(metrics: Metrics) -> list[str]:
     kinds = "".join(f"{', ' if at else ': '}{count} {kind}" for at, (kind, count) in enumerate(sorted(errors.items())))
     counts = [f"{count} {name}" for name, count in metrics.items() if isinstance(count, int)]
     missing = [f"{count} rows without column {name!r}" for name, count in metrics["missing_columns"].items()]
-    return [*counts, f"{sum(errors.values())} errors{kinds}", *missing]
+    zeros = [f"{count} zero dates in {name!r} became null" for name, count in metrics["zero_dates"].items()]
+    return [*counts, f"{sum(errors.values())} errors{kinds}", *missing, *zeros]
