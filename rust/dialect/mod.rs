@@ -25,6 +25,7 @@ use crate::wire::json::BYTE_ORDER_MARK;
 
 pub(crate) use debezium::avro::{NAME as DEBEZIUM_AVRO, schema_id};
 pub(crate) use debezium::connect_values;
+pub(crate) use debezium::ticdc_avro::{NAME as TICDC_AVRO, read_key};
 pub(crate) use debezium::writer_schemas::{SchemaSnapshot, WriterSchemas};
 pub(crate) use detect::{Mark, detect, is_known_json, is_mark_of_other, undetected};
 use dts_avro::SchemaPlan;
@@ -201,6 +202,7 @@ pub static DIALECTS: &[Dialect] = &[
     dts_avro::DIALECT,
     // Records of DTS may begin like the id of a schema, so they are tried first.
     debezium::avro::DIALECT,
+    debezium::ticdc_avro::DIALECT,
     river_json::DIALECT,
     maxwell_json::DIALECT,
     ticdc_open::DIALECT,

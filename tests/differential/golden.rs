@@ -185,6 +185,8 @@ fn every_dialect_has_its_test() {
         "dts-avro",
         "maxwell-json",
         "river-json",
+        // Written by tests/python/test_ticdc_avro.py.
+        "ticdc-avro",
         "ticdc-open",
         "ticdc-simple",
     ];

@@ -353,10 +353,10 @@ EFFECTS = {
     "binary_handling_mode": ("hex", JSON | {"debezium-avro"}),
     "decimal_handling_mode": ("string", {"debezium-json"}),
     "lenient": (True, JSON),
-    "schema_registry": ("http://localhost:1", {"debezium-avro"}),
+    "schema_registry": ("http://localhost:1", {"debezium-avro", "ticdc-avro"}),
     "time_precision_mode": ("connect", DEBEZIUM),
     "unwrapped": (True, {"debezium-json"}),
-    "writer_schemas": ({1: '"string"'}, {"debezium-avro"}),
+    "writer_schemas": ({1: '"string"'}, {"debezium-avro", "ticdc-avro"}),
 }
 
 

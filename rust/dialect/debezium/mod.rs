@@ -20,6 +20,7 @@ mod cloud_events;
 mod connect_schema;
 pub(crate) mod connect_values;
 mod printed_avro;
+pub(crate) mod ticdc_avro;
 pub(crate) mod writer_schemas;
 
 use std::borrow::Cow;
@@ -732,6 +733,7 @@ impl<'a> Message<'a> {
             "server_id" => envelope.server_id = number,
             "connector" => envelope.connector = text,
             "version" => envelope.version = text,
+            "commit_ts" => envelope.source.commit_ts = number,
             "ts_ms" if of_source => envelope.source.event_time = number.and_then(micros_of_epoch),
             "ts_ms" => envelope.source.produced_time = number.and_then(micros_of_epoch),
             _ => {}
