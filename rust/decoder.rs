@@ -13,7 +13,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::dialect::{
     self, Caches, DEBEZIUM_AVRO, Dialect, DialectOptions, Read, ReadContext, SchemaSnapshot, TICDC_AVRO, Wire, begins_like_message,
-    claim_check, read_key, schema_id, without_schema_id,
+    claim_check, explained, read_key, schema_id, without_schema_id,
 };
 use crate::error::{Error, Fault, Kind, MAX_TEXT, Result, shortened};
 use crate::event::{Capacity, Envelope, Events, Interned, Op};
@@ -508,7 +508,7 @@ impl Decoder {
             Payload::Stored(stored) => self.read_bytes(&stored.value, stored.key.as_deref().or(key), events, caches),
             Payload::Invalid(fault) => fault.take().map_or_else(|| Err(Fault::new(Kind::Compression, "is broken")), Err),
         };
-        result.map_err(|fault| events.fail_message(fault)).ok()
+        result.map_err(|fault| events.fail_message(explained(fault, payload.bytes()))).ok()
     }
 
     /// Reads a record without a value, whose key may be a delete of TiCDC's. Returns whether it is one.

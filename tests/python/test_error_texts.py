@@ -67,7 +67,7 @@ PARTS = {
     "a key in quotes",
     "a key or '}'",
     "a length",
-    "a newline between two messages",
+    "a newline between two messages, as Amazon Firehose writes with a record delimiter",
     "a number",
     "a number of four or eight bytes",
     "a part of a message",

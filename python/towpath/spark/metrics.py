@@ -26,7 +26,8 @@ ERROR_KINDS = _towpath.ERROR_KINDS
 _COUNTED = ("messages", "rows", "filtered", "dropped")
 
 TOTALS = (*_COUNTED, "zero_dates")
-"""The metrics that are single numbers, `zero_dates` of all columns together; `errors` are counted by kind, `missing_columns` by column."""
+"""The metrics that are single numbers, `zero_dates` of all columns together; `errors` are counted by kind,
+`missing_columns` by column."""
 
 MISSING = "missing_columns_"
 """The prefix of a metric that counts the rows without a column of the schema."""
