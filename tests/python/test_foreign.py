@@ -13,12 +13,19 @@ QLIK = {"data": {"id": 1}, "beforeData": None, "headers": CHANGE}
 # Each from the documentation of its product.
 MESSAGES = {
     "Qlik Replicate": [
-        {"magic": "atMSG", "type": "DT", "headers": None, "messageSchemaId": None, "messageSchema": None, "message": QLIK},
+        {
+            "magic": "atMSG", "type": "DT", "headers": None, "messageSchemaId": None, "messageSchema": None,
+            "message": QLIK,
+        },
         QLIK,
     ],
     "Oracle GoldenGate": [
-        {"table": "S.T", "op_type": op, "op_ts": "2015-11-05 18:45:36", "current_ts": "2016-10-05T10:15:51", "pos": "0", **images}
-        for op, images in {"I": {"after": {"id": 1}}, "U": {"before": {"id": 1}, "after": {"id": 2}}, "D": {"before": {"id": 1}}}.items()
+        {"table": "S.T", "op_type": op, "op_ts": "2015-11-05", "current_ts": "2016-10-05", "pos": "0", **images}
+        for op, images in [
+            ("I", {"after": {"id": 1}}),
+            ("U", {"before": {"id": 1}, "after": {"id": 2}}),
+            ("D", {"before": {"id": 1}}),
+        ]
     ],
     "Google Datastream": [
         {

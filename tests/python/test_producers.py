@@ -206,8 +206,11 @@ def test_a_byte_order_mark_is_skipped(dialect):
     assert (row["op"], row["after"]) == ("insert", {"id": 1})
 
 
+KEYED = ("ticdc-open", "ticdc-avro")  # of which a record without a value says something in its key
+
+
 @pytest.mark.parametrize(
-    "dialect", [*(dialect["name"] for dialect in towpath.dialects() if dialect["name"] != "ticdc-open"), "auto"]
+    "dialect", [*(dialect["name"] for dialect in towpath.dialects() if dialect["name"] not in KEYED), "auto"]
 )
 def test_a_message_without_bytes_is_a_tombstone(dialect):
     [row] = decode(dialect, b"")

@@ -1,6 +1,7 @@
 """Records as TiCDC's encoder for the protocol `avro` writes them (`pkg/sink/codec/avro/avro.go`), by fastavro.
 
-The schemas follow `columnToAvroSchema`, `columns2AvroSchema` and `schemaWithExtension` there, the values `columnToAvroData`.
+The schemas follow `columnToAvroSchema`, `columns2AvroSchema` and `schemaWithExtension` there, the values
+`columnToAvroData`.
 """
 
 import io

@@ -43,8 +43,8 @@ def decode(
         key: The column with the messages' keys.
         metrics: Name of an observation, or an `Observation`, for the metrics `messages`, `rows`, `filtered`,
             `dropped`, `zero_dates`, `errors` and `errors_<kind>`. They are delivered like those of any
-            `DataFrame.observe`: by `Observation.get` in batch, in `observedMetrics` of a streaming query's progress. Without it nothing
-            is counted. With it every output column is declared nullable.
+            `DataFrame.observe`: by `Observation.get` in batch, in `observedMetrics` of a streaming query's progress.
+            Without it nothing is counted. With it every output column is declared nullable.
         **options: All other arguments of `towpath.Decoder`.
 
     Raises:
