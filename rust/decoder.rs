@@ -12,8 +12,8 @@ use bumpalo::Bump;
 use hashbrown::{HashMap, HashSet};
 
 use crate::dialect::{
-    self, Caches, DEBEZIUM_AVRO, Dialect, DialectOptions, Read, ReadContext, SchemaSnapshot, Wire, begins_like_message, claim_check,
-    schema_id, without_schema_id,
+    self, Caches, DEBEZIUM_AVRO, Dialect, DialectOptions, Read, ReadContext, SchemaSnapshot, TICDC_AVRO, Wire, begins_like_message,
+    claim_check, explained, read_key, schema_id, without_schema_id,
 };
 use crate::error::{Error, Fault, Kind, MAX_TEXT, Result, shortened};
 use crate::event::{Capacity, Envelope, Events, Interned, Op};
@@ -30,6 +30,11 @@ use crate::template::{Incoming, Templates};
 use crate::value::Value;
 use crate::wire::compression::{Compression, expand};
 use crate::wire::utf8;
+
+/// Whether messages of a dialect refer to schemas by their ids.
+fn has_schemas(dialect: &Dialect) -> bool {
+    matches!(dialect.name, DEBEZIUM_AVRO | TICDC_AVRO)
+}
 
 /// Bytes of messages that are read before their values are converted: sized for a core's own cache.
 const CHUNK_BYTES: usize = 128 << 10;
@@ -235,7 +240,7 @@ impl Decoder {
         check_column_options(&options, &columns)?;
         let fields = output_fields(&plan);
         check_names(&fields, &options.keep)?;
-        let dialect_options = DialectOptions::new(&options)?;
+        let dialect_options = DialectOptions::new(&options, plan.has_objects())?;
         Ok(Decoder { options, dialect, plan, columns, fields, dialect_options, metrics: Mutex::default() })
     }
 
@@ -313,15 +318,18 @@ impl Decoder {
 
     /// Returns the ids of the schemas that messages or their keys refer to and that are not known, in their order.
     pub fn unknown_schemas(&self, values: &dyn Array) -> Result<Vec<u32>, DecodeError> {
-        if self.dialect.is_some_and(|dialect| dialect.name != DEBEZIUM_AVRO) {
+        if self.dialect.is_some_and(|dialect| !has_schemas(dialect)) {
             return Ok(Vec::new());
         }
         let schemas = SchemaSnapshot::default();
         let input = self.input(values, &schemas)?;
         let (mut seen, mut unknown) = (HashSet::new(), Vec::new());
         for (index, message) in input.messages.iter().enumerate() {
-            let Some(id) = message.and_then(|message| self.schema_id(message)) else { continue };
-            for id in [Some(id), input.key(index).and_then(schema_id)].into_iter().flatten() {
+            let id = message.and_then(|message| self.schema_id(message));
+            // A key may be a delete of TiCDC's.
+            let is_deleted = message.is_none_or(<[u8]>::is_empty);
+            let of_key = input.key(index).filter(|_| id.is_some() || is_deleted).and_then(schema_id);
+            for id in [id, of_key].into_iter().flatten() {
                 if seen.insert(id) && !self.dialect_options.writer_schemas.is_known(id) {
                     unknown.push(id);
                 }
@@ -337,7 +345,7 @@ impl Decoder {
             _ => self.expand(message),
         };
         let id = schema_id(payload.bytes())?;
-        let is_own = || dialect::detect(payload.bytes()).is_some_and(|dialect| dialect.name == DEBEZIUM_AVRO);
+        let is_own = || dialect::detect(payload.bytes()).is_some_and(has_schemas);
         (self.dialect.is_some() || is_own()).then_some(id)
     }
 
@@ -488,15 +496,29 @@ impl Decoder {
     ) -> Option<&'static Dialect> {
         let result = match payload {
             Payload::Empty if key.and_then(dialect::detect_by_key).is_some() => self.read_bytes(&[], key, events, caches),
-            Payload::Tombstone | Payload::Empty => {
-                events.push_message(Op::Tombstone, None);
-                return None;
-            }
+            Payload::Tombstone | Payload::Empty => match self.read_key(key, events, caches) {
+                Ok(true) => return None,
+                Ok(false) => {
+                    events.push_message(Op::Tombstone, None);
+                    return None;
+                }
+                Err(fault) => Err(fault),
+            },
             Payload::Bytes(bytes) => self.read_bytes(bytes, key, events, caches),
             Payload::Stored(stored) => self.read_bytes(&stored.value, stored.key.as_deref().or(key), events, caches),
             Payload::Invalid(fault) => fault.take().map_or_else(|| Err(Fault::new(Kind::Compression, "is broken")), Err),
         };
-        result.map_err(|fault| events.fail_message(fault)).ok()
+        result.map_err(|fault| events.fail_message(explained(fault, payload.bytes()))).ok()
+    }
+
+    /// Reads a record without a value, whose key may be a delete of TiCDC's. Returns whether it is one.
+    fn read_key<'a>(&self, key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<bool> {
+        let is_named = self.dialect.is_some_and(|dialect| dialect.name == TICDC_AVRO);
+        let may_be_delete = is_named || self.dialect.is_none() && key.and_then(schema_id).is_some();
+        if !may_be_delete {
+            return Ok(false);
+        }
+        read_key(key, is_named, &self.dialect_options, events, caches)
     }
 
     fn read_bytes<'a>(

@@ -103,6 +103,16 @@ impl Fault {
         self
     }
 
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// Adds a reason to the text.
+    pub fn because(mut self, reason: String) -> Self {
+        self.0.what = format!("{}; {reason}", self.0.what);
+        self
+    }
+
     pub fn into_parts(self) -> FaultParts {
         *self.0
     }

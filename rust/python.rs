@@ -122,6 +122,7 @@ impl PyDecoder {
         dict.set_item("dropped", metrics.dropped)?;
         dict.set_item("errors", metrics.errors)?;
         dict.set_item("missing_columns", metrics.missing)?;
+        dict.set_item("zero_dates", metrics.zero_dates)?;
         Ok(dict)
     }
 

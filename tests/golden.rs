@@ -125,15 +125,18 @@ fn batch(messages: &[Message]) -> StructArray {
 }
 
 fn options(dialect: &str) -> Options {
-    let writer_schemas = if matches!(dialect, "auto" | "debezium-avro") { writer_schemas() } else { Vec::new() };
+    let writer_schemas = if matches!(dialect, "auto" | "debezium-avro" | "ticdc-avro") { writer_schemas() } else { Vec::new() };
     Options { dialect: dialect.into(), mode: Mode::FailFast, key: Some("key".into()), writer_schemas, ..Options::default() }
 }
 
-/// The schemas of the messages of debezium-avro, by their ids.
+/// The schemas of the messages of debezium-avro and ticdc-avro, by their ids.
 fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/debezium-avro/shop.avsc");
-    let schemas: BTreeMap<u32, serde_json::Value> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    schemas.into_iter().map(|(id, schema)| (id, schema.to_string(), Vec::new())).collect()
+    let read = |file: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file);
+        serde_json::from_slice::<BTreeMap<u32, serde_json::Value>>(&std::fs::read(path).unwrap()).unwrap()
+    };
+    let schemas = read("debezium-avro/shop.avsc").into_iter().chain(read("ticdc-avro/orders.avsc"));
+    schemas.map(|(id, schema)| (id, schema.to_string(), Vec::new())).collect()
 }
 
 fn decode(options: Options, messages: &[Message]) -> RecordBatch {

@@ -44,6 +44,7 @@ class _Metrics(TypedDict):
     dropped: int
     errors: dict[str, int]
     missing_columns: dict[str, int]
+    zero_dates: dict[str, int]
 
 @disjoint_base
 class Decoder:

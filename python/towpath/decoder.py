@@ -48,7 +48,8 @@ class Decoder(_towpath.Decoder):
             their values are converted, and counted as `filtered`, not as errors.
         table: The same for the table name.
         layout: "change" (one row for each change, with its before and after image), "changelog" (`_change_type` and
-            the columns, two rows for an update) or "upsert" (`_op` and the columns, ready for MERGE).
+            the columns, two rows for an update) or "upsert" (`_op` and the columns, ready for MERGE). `_sequence` of
+            "upsert" can be compared between calls of `decode` if the input has Kafka's column `offset`.
         fields: The envelope columns of the output, in this order. Columns that are not listed are not built.
         row_column: Name of one struct column for the table's columns, in layouts "changelog" and "upsert". So a table
             may have columns of any name, those of the envelope too.
@@ -223,9 +224,17 @@ class Decoder(_towpath.Decoder):
             start = stop or 0
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Decode each batch: what `DataFrame.mapInArrow` calls on a worker."""
+        """Decode each batch: what `DataFrame.mapInArrow` calls on a worker.
+
+        Raises:
+            ValueError: As `decode`, and if nothing orders the changes of layout "upsert" across batches.
+        """
         begin_task()
         for batch in batches:
+            if self._arguments.get("layout") == "upsert":
+                from towpath.sequence import check_ordered  # other layouts have no `_sequence`
+
+                check_ordered(self._arguments, batch.schema)
             try:
                 yield from self.decode_batches(batch)
             except DecodeError as error:

@@ -15,6 +15,7 @@ Dialect = Literal[
     "ticdc-simple",
     "dts-avro",
     "debezium-avro",
+    "ticdc-avro",
     "river-json",
     "maxwell-json",
     "ticdc-open",

@@ -204,6 +204,11 @@ pub(crate) trait ColumnBuilder: Any + Send {
     /// Returns the bytes of the appended values.
     fn bytes(&self) -> usize;
 
+    /// How many of the appended values were zero dates and became null.
+    fn zero_dates(&self) -> usize {
+        0
+    }
+
     /// Finishes the array. Rows where the `parent` struct is null are null too.
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError>;
 }

@@ -180,6 +180,10 @@ impl ColumnBuilder for Lists {
         self.offsets.size() + self.child.bytes()
     }
 
+    fn zero_dates(&self) -> usize {
+        self.child.zero_dates()
+    }
+
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         self.offsets.check_overflow()?;
         let (offsets, nulls) = self.offsets.take(parent);
@@ -293,6 +297,10 @@ impl ColumnBuilder for Structs {
         self.children.iter().map(|child| child.bytes()).sum()
     }
 
+    fn zero_dates(&self) -> usize {
+        self.children.iter().map(|child| child.zero_dates()).sum()
+    }
+
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let nulls = self.nulls.finish_with_parent(std::mem::take(&mut self.rows), parent);
         let arrays = self.children.iter_mut().map(|child| child.finish(nulls.as_ref())).collect::<Result<_, _>>()?;
@@ -391,6 +399,10 @@ impl ColumnBuilder for Maps {
 
     fn bytes(&self) -> usize {
         self.offsets.size() + self.keys.size() + self.values.bytes()
+    }
+
+    fn zero_dates(&self) -> usize {
+        self.values.zero_dates()
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {

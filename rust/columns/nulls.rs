@@ -45,6 +45,11 @@ impl Nulls {
         }
     }
 
+    /// How many rows are null.
+    pub fn count(&self) -> usize {
+        self.runs.iter().map(Range::len).sum()
+    }
+
     /// Whether the column has `rows` rows and all are null.
     pub fn all_null(&self, rows: usize) -> bool {
         matches!(self.runs.as_slice(), [run] if *run == (0..rows))

@@ -35,6 +35,8 @@ struct Primitives<T: ArrowPrimitiveType, C> {
     data_type: DataType,
     values: Vec<T::Native>,
     nulls: Nulls,
+    /// The nulls that were values: zero dates.
+    zero_dates: Nulls,
     convert: C,
 }
 
@@ -44,7 +46,7 @@ where
     T: ArrowPrimitiveType,
     C: Convert<T>,
 {
-    Box::new(Primitives::<T, C> { data_type, values: Vec::new(), nulls: Nulls::default(), convert })
+    Box::new(Primitives::<T, C> { data_type, values: Vec::new(), nulls: Nulls::default(), zero_dates: Nulls::default(), convert })
 }
 
 impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
@@ -111,6 +113,9 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
 
     fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         let converted = if value.is_null() { Ok(None) } else { self.convert.convert(value, context) };
+        if !value.is_null() && matches!(converted, Ok(None)) {
+            self.zero_dates.push(self.values.len(), 1);
+        }
         self.push(converted.as_ref().copied().unwrap_or_default());
         converted.map(drop)
     }
@@ -122,7 +127,11 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
 
     #[inline]
     fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
-        let other = (other as &dyn Any).downcast_ref::<Self>().filter(|other| !other.nulls.contains(row));
+        let other = (other as &dyn Any).downcast_ref::<Self>();
+        if other.is_some_and(|other| other.zero_dates.contains(row)) {
+            self.zero_dates.push(self.values.len(), 1);
+        }
+        let other = other.filter(|other| !other.nulls.contains(row));
         self.push(other.and_then(|other| other.values.get(row)).copied());
     }
 
@@ -133,6 +142,11 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
     fn truncate(&mut self, rows: usize) {
         self.values.truncate(rows);
         self.nulls.truncate(rows);
+        self.zero_dates.truncate(rows);
+    }
+
+    fn zero_dates(&self) -> usize {
+        self.zero_dates.count()
     }
 
     fn pad(&mut self, count: usize) {
@@ -145,6 +159,7 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let values = std::mem::take(&mut self.values);
+        self.zero_dates = Nulls::default();
         let nulls = self.nulls.finish_with_parent(values.len(), parent);
         Ok(Arc::new(PrimitiveArray::<T>::try_new(values.into(), nulls)?.with_data_type(self.data_type.clone())))
     }

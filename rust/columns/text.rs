@@ -11,7 +11,7 @@ use arrow_schema::ArrowError;
 use super::binary::stored_bytes;
 use super::bytes::Bytes;
 use super::number::labels;
-use super::{ColumnBuilder, Context, Forecast, ValueOptions, ZeroDate};
+use super::{ColumnBuilder, Context, Forecast, Nulls, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
 use crate::mysql::number::integer;
@@ -24,11 +24,13 @@ pub(super) struct Texts<O: OffsetSizeTrait> {
     bytes: Bytes<O>,
     labels: Arc<[String]>,
     zero_date: ZeroDate,
+    /// The nulls that were values.
+    zero_dates: Nulls,
 }
 
 impl<O: OffsetSizeTrait> Texts<O> {
     pub fn new(options: &ValueOptions) -> Self {
-        Texts { bytes: Bytes::default(), labels: options.labels.clone(), zero_date: options.zero_date }
+        Texts { bytes: Bytes::default(), labels: options.labels.clone(), zero_date: options.zero_date, zero_dates: Nulls::default() }
     }
 
     #[inline]
@@ -82,6 +84,7 @@ impl<O: OffsetSizeTrait> Texts<O> {
         let is_zero = DateTimeText::parse(text).is_ok_and(|date| date.is_zero());
         match self.zero_date {
             ZeroDate::Null if is_zero => {
+                self.zero_dates.push(self.bytes.len(), 1);
                 self.bytes.push_nulls(1);
                 Ok(())
             }
@@ -209,7 +212,12 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
     #[inline]
     fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
         match (other as &dyn Any).downcast_ref::<Self>() {
-            Some(other) => self.bytes.copy(&other.bytes, row),
+            Some(other) => {
+                if other.zero_dates.contains(row) {
+                    self.zero_dates.push(self.bytes.len(), 1);
+                }
+                self.bytes.copy(&other.bytes, row);
+            }
             None => self.bytes.push_nulls(1),
         }
     }
@@ -220,6 +228,11 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
 
     fn truncate(&mut self, rows: usize) {
         self.bytes.truncate(rows);
+        self.zero_dates.truncate(rows);
+    }
+
+    fn zero_dates(&self) -> usize {
+        self.zero_dates.count()
     }
 
     fn pad(&mut self, count: usize) {
@@ -231,6 +244,7 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        self.zero_dates = Nulls::default();
         self.bytes.finish_text(parent)
     }
 }

@@ -10,12 +10,10 @@
 //!   "table-name":"orders"}}
 //! ```
 
-use std::borrow::Cow;
-
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::json_members::{RowImage, nested, read_record, text};
+use super::json_members::{RowImage, nested, read_record, set_place, text};
 use super::operations::{any_case, unknown_word};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
@@ -176,9 +174,7 @@ impl<'a> Message<'a> {
             },
             ..Envelope::empty(reading.quirks)
         };
-        if let Some(CowStr(Cow::Borrowed(text))) = metadata.position {
-            position(text, &mut envelope.source);
-        }
+        set_place(&mut envelope.source, metadata.position, file_and_offset);
         if let Some(RawNested(control)) = &self.control {
             declare(control, &mut envelope, events).map_err(|fault| fault.within("control"))?;
         }
@@ -188,11 +184,9 @@ impl<'a> Message<'a> {
 }
 
 /// `mysql-bin.000021:4711:...`; the positions of other databases have another form.
-fn position<'a>(text: &'a str, source: &mut Source<'a>) {
+fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
     let mut parts = text.split(':');
-    if let (Some(file), Some(Ok(position))) = (parts.next(), parts.next().map(str::parse)) {
-        (source.file, source.position) = (Some(file.into()), Some(position));
-    }
+    Some((parts.next()?, Some(parts.next()?.parse().ok()?)))
 }
 
 /// Microseconds since 1970 of `2024-05-06T07:08:09.123456Z`.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Deserializer};
 
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Events};
+use crate::event::{Cells, Events, Source};
 use crate::interner::MemberNames;
 use crate::wire::json::Cursor;
 use crate::wire::json_de::{self, Context, CowStr, Part, RawNested, deserialize_part};
@@ -89,6 +89,20 @@ impl<'de: 'a, 'a> Deserialize<'de> for Repeated<'a> {
 #[inline]
 pub(super) fn text<'a>(member: Option<CowStr<'a>>) -> Option<Cow<'a, str>> {
     member.map(|text| text.0)
+}
+
+/// Finds a file and an offset in the text of a place.
+pub(super) type FindPlace = fn(&str) -> Option<(&str, Option<i64>)>;
+
+/// Sets the place in a log that a member's text names, which may have escapes.
+pub(super) fn set_place<'a>(source: &mut Source<'a>, member: Option<CowStr<'a>>, find: FindPlace) {
+    let place = member.and_then(|text| match text.0 {
+        Cow::Borrowed(text) => find(text).map(|(file, offset)| (Cow::Borrowed(file), offset)),
+        Cow::Owned(text) => find(&text).map(|(file, offset)| (Cow::Owned(file.to_owned()), offset)),
+    });
+    if let Some((file, offset)) = place {
+        (source.file, source.position) = (Some(file), offset);
+    }
 }
 
 /// A member's JSON text.

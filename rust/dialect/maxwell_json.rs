@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::json_members::{Names, RowImage, nested, read_record, text};
+use super::json_members::{Names, RowImage, nested, read_record, set_place, text};
 use super::operations::{any_case, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
@@ -96,11 +96,15 @@ fn gtid<'a>(source: &mut Source<'a>, gtid: &'a str) -> bool {
     true
 }
 
-/// `file:offset`; what is not of that form (a GTID set) is no place.
 fn place<'a>(source: &mut Source<'a>, text: &'a str) -> bool {
-    let Some((file, Ok(offset))) = text.rsplit_once(':').map(|(file, offset)| (file, offset.parse())) else { return false };
-    (source.file, source.position) = (Some(Cow::Borrowed(file)), Some(offset));
-    true
+    set_place(source, Some(CowStr(Cow::Borrowed(text))), file_and_offset);
+    file_and_offset(text).is_some()
+}
+
+/// `file:offset`; what is not of that form (a GTID set) is no place.
+fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
+    let (file, offset) = text.rsplit_once(':')?;
+    Some((file, Some(offset.parse().ok()?)))
 }
 
 fn row_op(word: &str) -> Option<Op> {
@@ -196,9 +200,7 @@ impl<'a> Message<'a> {
             },
             ..Envelope::empty(reading.quirks)
         };
-        if let Some(CowStr(Cow::Borrowed(text))) = self.position {
-            place(&mut envelope.source, text);
-        }
+        set_place(&mut envelope.source, self.position, file_and_offset);
         if !self.has_commit && is_tidb(&envelope) {
             envelope.quirks = &TIDB;
         }

@@ -9,6 +9,7 @@ mod debezium;
 mod detect;
 mod dms_json;
 mod dts_avro;
+mod foreign;
 mod json_members;
 mod maxwell_json;
 mod operations;
@@ -25,9 +26,11 @@ use crate::wire::json::BYTE_ORDER_MARK;
 
 pub(crate) use debezium::avro::{NAME as DEBEZIUM_AVRO, schema_id};
 pub(crate) use debezium::connect_values;
+pub(crate) use debezium::ticdc_avro::{NAME as TICDC_AVRO, read_key};
 pub(crate) use debezium::writer_schemas::{SchemaSnapshot, WriterSchemas};
 pub(crate) use detect::{Mark, detect, is_known_json, is_mark_of_other, undetected};
 use dts_avro::SchemaPlan;
+pub(crate) use foreign::explained;
 pub(crate) use river_json::Was;
 use spec::TemplateSpec;
 use ticdc_simple::TableSchemas;
@@ -128,6 +131,8 @@ pub(crate) struct DialectOptions {
     pub binary: Option<BinaryText>,
     /// Whether Debezium's messages are rows without an envelope.
     pub unwrapped: bool,
+    /// Of each of the table's columns, whether its values may be JSON objects.
+    pub has_objects: Vec<bool>,
     /// DTS's writer's schema, if it is none of the published ones.
     pub dts: Option<SchemaPlan>,
     /// Schemas of Debezium's messages in Avro.
@@ -137,7 +142,8 @@ pub(crate) struct DialectOptions {
 }
 
 impl DialectOptions {
-    pub fn new(options: &Options) -> Result<Self, String> {
+    /// `has_objects` says of each of the table's columns whether its values may be JSON objects.
+    pub fn new(options: &Options, has_objects: Vec<bool>) -> Result<Self, String> {
         let schema = options.writer_schema.as_deref().map(SchemaPlan::compile).transpose();
         let dts = schema.map_err(|what| format!("writer_schema: {what}"))?;
         let writer_schemas = WriterSchemas::default();
@@ -145,7 +151,7 @@ impl DialectOptions {
             writer_schemas.add(*id, text, references).map_err(|what| format!("writer_schemas: {id}: {what}"))?;
         }
         let table_schemas = TableSchemas::parse(&options.table_schemas).map_err(|what| format!("table_schemas{what}"))?;
-        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, dts, writer_schemas, table_schemas })
+        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, has_objects, dts, writer_schemas, table_schemas })
     }
 }
 
@@ -198,6 +204,7 @@ pub static DIALECTS: &[Dialect] = &[
     dts_avro::DIALECT,
     // Records of DTS may begin like the id of a schema, so they are tried first.
     debezium::avro::DIALECT,
+    debezium::ticdc_avro::DIALECT,
     river_json::DIALECT,
     maxwell_json::DIALECT,
     ticdc_open::DIALECT,

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::json_members::{Names, read_record, text};
+use super::json_members::{Names, read_record, set_place, text};
 use super::operations::{any_case, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
@@ -54,7 +54,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         (
             "binlog",
             Hole::Text(|source, text| {
-                place(source, text);
+                set_place(source, Some(CowStr(Cow::Borrowed(text))), file_and_offset);
                 true
             }),
         ),
@@ -76,11 +76,8 @@ fn row_op(word: &str) -> Option<Op> {
 }
 
 /// `offset@file`; what is not of that form is no place.
-fn place<'a>(source: &mut Source<'a>, text: &'a str) {
-    if let Some((offset, file)) = text.split_once('@') {
-        source.position = offset.parse().ok();
-        source.file = Some(file.into());
-    }
+fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
+    text.split_once('@').map(|(offset, file)| (file, offset.parse().ok()))
 }
 
 /// A message.
@@ -165,9 +162,7 @@ impl<'a> Message<'a> {
             },
             ..Envelope::empty(reading.quirks)
         };
-        if let Some(CowStr(Cow::Borrowed(text))) = self.binlog {
-            place(&mut envelope.source, text);
-        }
+        set_place(&mut envelope.source, self.binlog, file_and_offset);
         envelope
     }
 

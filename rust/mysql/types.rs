@@ -70,6 +70,8 @@ pub(crate) enum Encoding {
     Zoned,
     /// ISO 8601 text of a local date-time, a date or a time of day.
     Iso,
+    /// ISO 8601 text of a time of day in a zone, which no type of MySQL has: as text it keeps the zone.
+    ZonedTime,
     /// Base64 of a two's complement unscaled integer, with this scale.
     Decimal(i32),
     /// Base64 of a two's complement unscaled integer of unknown scale.

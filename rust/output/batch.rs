@@ -1,5 +1,6 @@
 //! Builds a record batch from events: selects rows and columns, and handles bad rows by the mode.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use arrow_array::{ArrayRef, BooleanArray};
@@ -422,8 +423,21 @@ impl<'p> Batch<'p> {
         }
     }
 
+    /// Counts the zero dates that became null in the images of the output, by column.
+    fn zero_dates(&self) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        for images in [&self.images[OUT_BEFORE], &self.images[OUT_AFTER]] {
+            let columns = self.plan.table.iter().flat_map(|table| table.iter()).zip(images.zero_dates());
+            for (field, count) in columns.filter(|(_, count)| *count > 0) {
+                *counts.entry(field.name().clone()).or_default() += count;
+            }
+        }
+        counts
+    }
+
     /// Finishes the columns in the layout's order.
     pub fn finish(mut self, messages: usize) -> Result<Finished, ArrowError> {
+        self.metrics.zero_dates = self.zero_dates();
         let mut columns = Vec::new();
         let leading = self.plan.leading();
         for (at, (field, builder)) in self.builders.iter_mut().enumerate() {

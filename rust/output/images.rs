@@ -84,6 +84,14 @@ impl Images {
         }
     }
 
+    /// How many values of each of the table's columns were zero dates and became null.
+    pub fn zero_dates(&self) -> Vec<u64> {
+        match self {
+            Images::Table(table) => table.columns.iter().map(|column| column.zero_dates() as u64).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Finishes the images as one column.
     pub fn finish_struct(&mut self) -> Result<ArrayRef, ArrowError> {
         match self {

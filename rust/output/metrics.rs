@@ -17,6 +17,8 @@ pub struct Metrics {
     pub errors: BTreeMap<&'static str, u64>,
     /// Output rows whose message lacks a column of the table, by column.
     pub missing: BTreeMap<String, u64>,
+    /// Cells of the output that are null because the value is a zero date, by column; those of rows that `DROPMALFORMED` drops too.
+    pub zero_dates: BTreeMap<String, u64>,
     /// Output rows that have a row image.
     pub image_rows: u64,
     /// Input messages that a template decoded: a performance counter, independent of the output.
@@ -36,6 +38,9 @@ impl Metrics {
         }
         for (column, count) in &other.missing {
             *self.missing.entry(column.clone()).or_default() += count;
+        }
+        for (column, count) in &other.zero_dates {
+            *self.zero_dates.entry(column.clone()).or_default() += count;
         }
     }
 

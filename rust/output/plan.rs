@@ -8,7 +8,7 @@ use crate::columns::{RowDeclaration, ValueOptions};
 use crate::dialect::connect_values::{self, ConnectColumn, Modes};
 use crate::error::Fault;
 use crate::event::{Events, Wants};
-use crate::mysql::types::DeclaredType;
+use crate::mysql::types::{DeclaredType, TypeFamily};
 use crate::options::{Filter, Layout, Mode, Options, TableSchema, named};
 use crate::output::budget::Budget;
 use crate::output::envelope::EnvelopeField;
@@ -137,6 +137,13 @@ impl Plan {
             requested: field.data_type(),
             modes: self.modes,
         })
+    }
+
+    /// Returns of each column whether its values may be JSON objects, by the requested type or the user's declaration.
+    pub fn has_objects(&self) -> Vec<bool> {
+        let is_json = |options: &ValueOptions| options.declared.as_ref().is_some_and(|declared| declared.family == TypeFamily::Json);
+        let columns = self.table.iter().flat_map(|table| table.iter()).zip(&self.value_options);
+        columns.map(|(field, options)| field.data_type().is_nested() || is_json(options)).collect()
     }
 
     /// Returns the number of the table's columns.

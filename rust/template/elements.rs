@@ -248,8 +248,9 @@ impl ImageWriter<'_> {
         let (start, end) = value.unwrap_or_default();
         record_span(&mut self.spans, index, start, end);
         match (&mut *self.images, value) {
-            (Images::None, _) => {}
             (Images::Table(_), _) if cell.column.is_none() => {}
+            (_, Some(_)) if plan.has_unread_object(start, env) => return None,
+            (Images::None, _) => {}
             (Images::Table(table), Some(_)) => drop(plan.cell(cell, start, &mut table.columns, env)?),
             (Images::Table(table), None) => table.columns.get_mut(cell.column?)?.push_nulls(1),
             (Images::Map(map), Some(_)) => drop(push_value(start, map, env)?),

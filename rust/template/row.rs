@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use super::scalar::{integer, plain_string, plain_text};
 use crate::columns::{ColumnBuilder, Context, RowDeclaration};
 use crate::dialect::connect_values;
-use crate::event::{Events, Quirks};
+use crate::event::{Events, Quirks, ValueFormat};
 use crate::interner::{NameId, fingerprint};
 use crate::mysql::number::count_digits;
 use crate::mysql::types::{DeclaredTypes, Encoding};
@@ -201,6 +201,7 @@ impl MemberVisitor<()> for OrderVisitor<'_> {
 
 /// Skips the values of a row.
 struct SkipVisitor<'v, 'e, 'a> {
+    plan: &'v RowPlan,
     env: &'v Env<'e, 'a>,
     spans: Option<&'v mut Vec<Span>>,
 }
@@ -208,6 +209,9 @@ struct SkipVisitor<'v, 'e, 'a> {
 impl MemberVisitor<Cell> for SkipVisitor<'_, '_, '_> {
     #[inline(always)]
     fn visit(&mut self, index: usize, _: &Cell, at: usize) -> Option<usize> {
+        if self.plan.has_unread_object(at, self.env) {
+            return None;
+        }
         let end = self.env.skip(at)?;
         record_span(&mut self.spans, index, at, end);
         Some(end)
@@ -248,6 +252,9 @@ impl MemberVisitor<Cell> for MapVisitor<'_, '_, '_> {
         if self.is_ordered && index != self.count {
             self.plan.push_names(self.count, self.map)?;
             self.is_ordered = false;
+        }
+        if self.plan.has_unread_object(at, self.env) {
+            return None;
         }
         let end = push_value(at, self.map, self.env)?;
         if !self.is_ordered {
@@ -312,6 +319,8 @@ pub(super) struct RowPlan {
     pub absent: Vec<usize>,
     quirks: &'static Quirks,
     types: Option<usize>,
+    /// Whether only the ordinary reader reads objects, which may be unions' values in Avro's JSON.
+    may_have_unions: bool,
 }
 
 /// Column of a row image.
@@ -410,7 +419,15 @@ impl RowPlan {
             names.0.extend_from_slice(cell.name.as_bytes());
             names.1.push(names.0.len());
         }
-        RowPlan { cells: ExpectedKeys::new(cells), names, absent, quirks, types }
+        // Whether an object is JSON depends on what the ordinary reader knows of the whole message.
+        let may_have_unions = quirks.format == ValueFormat::Connect && types.is_none();
+        RowPlan { cells: ExpectedKeys::new(cells), names, absent, quirks, types, may_have_unions }
+    }
+
+    /// Whether the value at `at` is an object that only the ordinary reader reads.
+    #[inline]
+    pub fn has_unread_object(&self, at: usize, env: &Env<'_, '_>) -> bool {
+        self.may_have_unions && env.text.as_bytes().get(at) == Some(&b'{')
     }
 
     /// The conversion context of a column.
@@ -450,7 +467,7 @@ impl RowPlan {
 
     /// The column as Kafka Connect encodes it, if the dialect does.
     fn connect_column<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Option<connect_values::ConnectColumn<'c>> {
-        if self.quirks.format != crate::event::ValueFormat::Connect {
+        if self.quirks.format != ValueFormat::Connect {
             return None;
         }
         let options = env.plan.value_options.get(column)?;
@@ -477,7 +494,7 @@ impl RowPlan {
     /// Fallback for a value that the fast path does not accept.
     #[inline(never)]
     fn append_fallback(&self, cell: &Cell, column: &mut dyn ColumnBuilder, at: usize, env: &Env<'_, '_>) -> Option<usize> {
-        let index = cell.column?;
+        let index = cell.column.filter(|_| !self.has_unread_object(at, env))?;
         if let Some((value, end)) = connect_value(cell, index, at, env) {
             column.append(&value, &self.context(index, env)).ok()?;
             return Some(end);
@@ -494,7 +511,7 @@ impl RowPlan {
 
     /// Skips a row and records the spans of its values.
     pub fn skip(&self, at: usize, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Option<&mut Vec<Span>>) -> Option<WalkResult> {
-        self.cells.walk(env.text.as_bytes(), at, seen, &mut SkipVisitor { env, spans })
+        self.cells.walk(env.text.as_bytes(), at, seen, &mut SkipVisitor { plan: self, env, spans })
     }
 
     /// Appends a row to the table. Missing columns are null.

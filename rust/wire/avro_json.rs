@@ -1,11 +1,16 @@
 //! Avro data as JSON text, as Kafka Connect's JSON converter writes the same values: bytes in base64, logical types as their numbers.
+//!
+//! Avro's own JSON encoding, which console consumers print, is another one: a union's value is an object of one member, the name of
+//! its type. It is recognised here, but not read.
+
+use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::avro::{Items, Reader};
 use super::avro_schema::{Field, NamedKind, NamedType, Schema, Schemas};
-use super::json::{MAX_DEPTH, quoted};
+use super::json::{Cursor, MAX_DEPTH, quoted};
 use crate::error::{Fault, Kind, Result};
 use crate::mysql::number::print_float;
 
@@ -20,6 +25,37 @@ pub(crate) fn to_json(schemas: &Schemas, schema: &Schema, reader: &mut Reader<'_
     let mut writer = JsonWriter { schemas, text: String::new(), limit };
     writer.value(schema, reader, MAX_DEPTH)?;
     Ok(writer.text)
+}
+
+/// Avro's types in a union, each with the first bytes of its values, and the packages of Connect's named types.
+const BRANCHES: [(&str, &[u8]); 9] = [
+    ("string", b"\""),
+    ("bytes", b"\""),
+    ("boolean", b"tf"),
+    ("int", b"-0123456789"),
+    ("long", b"-0123456789"),
+    ("float", b"-0123456789\""),
+    ("double", b"-0123456789\""),
+    ("array", b"["),
+    ("map", b"{"),
+];
+const PACKAGES: [&str; 3] = ["io.debezium.", "io.confluent.connect.", "org.apache.kafka.connect."];
+
+/// Whether the value at the cursor is what Avro's JSON encoding writes for a value of a union: `{"string":"x"}`.
+pub(crate) fn is_union(mut value: Cursor<'_>) -> bool {
+    only_member(&mut value).is_some_and(|(name, first)| {
+        let is_plain = BRANCHES.iter().any(|(branch, begins)| name == *branch && begins.contains(&first));
+        is_plain || PACKAGES.iter().any(|package| name.starts_with(package))
+    })
+}
+
+/// The name and the value's first byte of an object's member, if it has no other.
+fn only_member<'a>(value: &mut Cursor<'a>) -> Option<(Cow<'a, str>, u8)> {
+    let mut members = value.object().ok()?;
+    let name = value.next_key(&mut members).ok()??.decode().ok()?;
+    let first = value.peek()?;
+    value.skip().ok()?;
+    value.next_key(&mut members).ok()?.is_none().then_some((name, first))
 }
 
 struct JsonWriter<'s> {

@@ -28,7 +28,7 @@ pub(crate) fn records<'a>(cursor: &mut Cursor<'a>, mut record: impl FnMut(&mut C
         debug_assert!(cursor.at() > start);
         let end = cursor.at();
         if cursor.peek().is_some() && cursor.at() == end {
-            return Err(cursor.unexpected("a newline between two messages"));
+            return Err(cursor.unexpected("a newline between two messages, as Amazon Firehose writes with a record delimiter"));
         }
     }
     match (seen, has_array) {

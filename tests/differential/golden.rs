@@ -57,15 +57,18 @@ fn thrice(messages: Vec<Message>) -> Vec<Message> {
 
 /// The dialect's options without a schema of the table.
 pub fn plain(dialect: &str) -> Options {
-    let writer_schemas = if matches!(dialect, "auto" | "debezium-avro") { writer_schemas() } else { Vec::new() };
+    let writer_schemas = if matches!(dialect, "auto" | "debezium-avro" | "ticdc-avro") { writer_schemas() } else { Vec::new() };
     Options { dialect: dialect.into(), key: Some("key".into()), writer_schemas, ..Options::default() }
 }
 
-/// The schemas of the messages of debezium-avro, by their ids.
+/// The schemas of the messages of debezium-avro and ticdc-avro, by their ids.
 fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
-    let text = std::fs::read_to_string("tests/golden/debezium-avro/shop.avsc").unwrap();
-    let schemas: BTreeMap<u32, serde_json::Value> = serde_json::from_str(&text).unwrap();
-    schemas.into_iter().map(|(id, schema)| (id, schema.to_string(), Vec::new())).collect()
+    let read = |file: &str| {
+        let text = std::fs::read_to_string(format!("tests/golden/{file}.avsc")).unwrap();
+        serde_json::from_str::<BTreeMap<u32, serde_json::Value>>(&text).unwrap()
+    };
+    let schemas = read("debezium-avro/shop").into_iter().chain(read("ticdc-avro/orders"));
+    schemas.map(|(id, schema)| (id, schema.to_string(), Vec::new())).collect()
 }
 
 /// As maps, by name and recognised; and each layout with the columns of the table that has the most messages.
@@ -173,6 +176,11 @@ fn dms_and_dataworks_messages_are_read_alike() {
 }
 
 #[test]
+fn ticdc_avro_captures_are_read_alike() {
+    captures_are_read_alike("ticdc-avro");
+}
+
+#[test]
 fn every_dialect_has_its_test() {
     let tested = [
         "canal-json",
@@ -185,6 +193,7 @@ fn every_dialect_has_its_test() {
         "dts-avro",
         "maxwell-json",
         "river-json",
+        "ticdc-avro",
         "ticdc-open",
         "ticdc-simple",
     ];

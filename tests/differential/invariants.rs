@@ -405,6 +405,11 @@ fn of_debezium_json() {
 }
 
 #[test]
+fn of_ticdc_avro() {
+    invariants_hold("ticdc-avro");
+}
+
+#[test]
 fn of_debezium_avro() {
     invariants_hold("debezium-avro");
 }

@@ -229,6 +229,7 @@ def check_other_modes(schema, value, error):
         "dropped": 1,
         "errors": {error["kind"]: 1},
         "missing_columns": {},
+        "zero_dates": {},
         "absent_columns": {},
     }
     with pytest.raises(towpath.DecodeError) as caught:
@@ -547,6 +548,7 @@ def test_filters_come_before_conversion():
         "dropped": 0,
         "errors": {},
         "missing_columns": {},
+        "zero_dates": {},
         "absent_columns": {},
     }
 
@@ -591,6 +593,7 @@ def test_metrics_count_rows_and_errors_by_kind():
         "dropped": 0,
         "errors": {"type": 1, "range": 1, "syntax": 1},
         "missing_columns": {},
+        "zero_dates": {},
         "absent_columns": {},
     }
 

@@ -149,6 +149,7 @@ def test_dropmalformed_drops_and_counts():
         "dropped": 2,
         "errors": {"type": 1, "syntax": 1},
         "missing_columns": {},
+        "zero_dates": {},
         "absent_columns": {},
     }
 

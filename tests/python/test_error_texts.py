@@ -10,6 +10,12 @@ GAP = "…"
 
 # Texts of the native code that are no errors, or parts of one: what was expected, names, labels.
 PARTS = {
+    "Google Datastream",
+    "NiFi's CaptureChangeMySQL",
+    "Oracle GoldenGate",
+    "Qlik Replicate",
+    "Tencent DTS",
+    "…; …",
     " byte",
     " or null",
     " unsigned",
@@ -43,9 +49,11 @@ PARTS = {
     "KafkaRiverCanal's message of one row with its columns side by side",
     "Maxwell's message of one row, and TiCDC's maxwell protocol",
     "Maxwell, TiCDC (maxwell protocol)",
+    "TiCDC (avro protocol)",
     "TiCDC (open protocol)",
     "TiCDC (simple protocol, in JSON or Avro)",
     "TiCDC's open protocol: many changes in one record, with the tables in its key",
+    "TiCDC's rows in Avro behind the id of their schema, with deletes in the key",
     "TiCDC's simple protocol, encoded in JSON or Avro",
     "[…] …",
     "a Snappy block",
@@ -67,7 +75,7 @@ PARTS = {
     "a key in quotes",
     "a key or '}'",
     "a length",
-    "a newline between two messages",
+    "a newline between two messages, as Amazon Firehose writes with a record delimiter",
     "a number",
     "a number of four or eight bytes",
     "a part of a message",

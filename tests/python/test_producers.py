@@ -4,6 +4,7 @@ Each message is written for this test; its comment names where the form is from.
 """
 
 import json
+import random
 from datetime import datetime, timezone
 from decimal import Decimal
 
@@ -205,8 +206,11 @@ def test_a_byte_order_mark_is_skipped(dialect):
     assert (row["op"], row["after"]) == ("insert", {"id": 1})
 
 
+KEYED = ("ticdc-open", "ticdc-avro")  # of which a record without a value says something in its key
+
+
 @pytest.mark.parametrize(
-    "dialect", [*(dialect["name"] for dialect in towpath.dialects() if dialect["name"] != "ticdc-open"), "auto"]
+    "dialect", [*(dialect["name"] for dialect in towpath.dialects() if dialect["name"] not in KEYED), "auto"]
 )
 def test_a_message_without_bytes_is_a_tombstone(dialect):
     [row] = decode(dialect, b"")
@@ -352,10 +356,10 @@ EFFECTS = {
     "binary_handling_mode": ("hex", JSON | {"debezium-avro"}),
     "decimal_handling_mode": ("string", {"debezium-json"}),
     "lenient": (True, JSON),
-    "schema_registry": ("http://localhost:1", {"debezium-avro"}),
+    "schema_registry": ("http://localhost:1", {"debezium-avro", "ticdc-avro"}),
     "time_precision_mode": ("connect", DEBEZIUM),
     "unwrapped": (True, {"debezium-json"}),
-    "writer_schemas": ({1: '"string"'}, {"debezium-avro"}),
+    "writer_schemas": ({1: '"string"'}, {"debezium-avro", "ticdc-avro"}),
 }
 
 
@@ -400,6 +404,104 @@ def test_envelopes_among_rows_are_envelopes():
         assert (row["op"], row["table"], row["after"]) == ("insert", "t", {"id": 7})
     [row] = decode("debezium-json", {"schema": None, "payload": None}, unwrapped=True)
     assert row["op"] == "tombstone"
+
+
+# EventRouter's documentation, "Outbox event router": the value is the payload column, by the JSON converter a text.
+@pytest.mark.parametrize("dialect", ["debezium-json", "auto"])
+@pytest.mark.parametrize("unwrapped", [False, True])
+@pytest.mark.parametrize("schema", [None, "id int", "payload string"])
+@pytest.mark.parametrize("seed", range(5))
+def test_an_event_of_an_outbox_is_no_row_of_nulls(seed, schema, unwrapped, dialect):
+    randoms = random.Random(seed)
+    part = {"type": "string", "optional": True}
+    part |= randoms.choice([{}, {"name": "io.debezium.data.Json", "version": 1}])
+    members = [("schema", randoms.choice([part, None])), ("payload", json.dumps({"id": randoms.randrange(9)}))]
+    randoms.shuffle(members)
+    [row] = decode(dialect, dict(members), schema=schema, unwrapped=unwrapped)
+    assert (row["op"], row["error"]["kind"]) == ("error", "envelope")
+    assert "table.expand.json.payload" in row["error"]["message"]
+    assert row["error"]["byte"] == json.dumps(dict(members)).index('"payload"') + len('"payload": ')
+
+
+@pytest.mark.parametrize("wrap", [lambda row: row, lambda row: {"schema": {"type": "struct"}, "payload": row}])
+def test_an_expanded_event_of_an_outbox_is_a_row(wrap):
+    [row] = decode("debezium-json", wrap({"id": 1, "total": "x"}), schema="id int, total string", unwrapped=True)
+    assert (row["op"], row["after"]) == ("update", {"id": 1, "total": "x"})
+    event = {"payload": '{"id": 1}', "eventType": "OrderCreated"}
+    [row] = decode("debezium-json", wrap(event), schema="payload string, eventType string", unwrapped=True)
+    assert (row["op"], row["after"]) == ("update", event)
+
+
+@pytest.mark.parametrize("dialect", ["debezium-json", "auto"])
+@pytest.mark.parametrize("message", [{}, {"other": 1}, {"ID": 1}, {"total": None, "x": {"id": 1}}])
+def test_an_object_without_any_column_is_no_row(message, dialect):
+    [row] = decode(dialect, message, schema="id int, name string", unwrapped=True)
+    assert (row["op"], row["error"]["kind"]) == ("error", "envelope")
+    assert "none of the schema's columns" in row["error"]["message"]
+    [row] = decode(dialect, message | {"name": None}, schema="id int, name string", unwrapped=True)
+    assert (row["op"], row["missing_columns"]) == ("update", ["id"])
+
+
+# Debezium's ZonedTime formats with ISO_OFFSET_TIME.
+@pytest.mark.parametrize("seed", range(30))
+def test_a_zoned_time_keeps_its_zone_as_text(seed):
+    randoms = random.Random(seed)
+    clock = f"{randoms.randrange(24):02}:{randoms.randrange(60):02}:{randoms.randrange(60):02}"
+    fraction = randoms.choice(["", ".5", ".123456"])
+    zone = randoms.choice(["Z", "+02:00", "-11:30", "Z"])
+    text = clock + fraction + zone
+    kind = column("at", "string", name="io.debezium.time.ZonedTime")
+    values = pa.array([json.dumps(debezium([column("id", "int32"), kind], {"id": 1, "at": text}))] * 3)
+    for schema in ("id int, at string", None):
+        for row in towpath.Decoder("debezium-json", schema).decode(values).to_pylist():
+            assert (dict(row["after"])["at"], row["error"]) == (text, None)
+    for row in towpath.Decoder("debezium-json", "id int, at interval day to second").decode(values).to_pylist():
+        if zone == "Z":
+            assert str(row["after"]["at"]).lstrip("0").rstrip("0") == (clock.lstrip("0") + fraction).rstrip("0")
+        else:
+            assert (row["after"]["at"], row["error"]["kind"]) == (None, "type")
+
+
+PLACES = {
+    "maxwell-json": (
+        lambda place: {
+            "database": "s", "table": "t", "type": "insert", "ts": 1, "position": place, "data": {"id": 1}, "xid": 1,
+        },
+        "{file}:{offset}",
+    ),
+    "river-json": (
+        lambda place: {
+            "binlog": place, "db": "s", "table": "t", "event": "i", "keys": ["id"],
+            "columns": [{"n": "id", "t": "int", "v": "1"}],
+        },
+        "{offset}@{file}",
+    ),
+    "dms-json": (
+        lambda place: {
+            "data": {"id": 1}, "metadata": {
+                "record-type": "data", "operation": "insert", "schema-name": "s", "table-name": "t",
+                "stream-position": place,
+            },
+        },
+        "{file}:{offset}:1",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", PLACES)
+@pytest.mark.parametrize("seed", range(10))
+def test_a_place_may_have_escapes(seed, dialect):
+    """JSON allows an escape for any character."""
+    randoms = random.Random(seed)
+    wrap, form = PLACES[dialect]
+    file, offset = f"mysql-bin.{randoms.randrange(10**6):06}", randoms.randrange(10**9)
+    place = form.format(file=file, offset=offset)
+    escaped = "".join(randoms.choice([char, f"\\u{ord(char):04x}"]) for char in place)
+    values = [
+        json.dumps(wrap(text)).replace(place, written) for text, written in [(place, place), (place, escaped)] * 2
+    ]
+    for row in towpath.Decoder(dialect).decode(pa.array(values)).to_pylist():
+        assert (row["source"]["file"], row["source"]["position"]) == (file, offset)
 
 
 # Debezium names the schema of a row `topic.prefix.database.table.Value`.

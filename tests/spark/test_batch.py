@@ -73,12 +73,51 @@ def test_the_decoder_is_the_function(spark):
     assert of_spark(decoded.collect()) == of_arrow(decoder.decode(pa.array(MIXED)))
 
 
+def with_offsets(spark, values):
+    return spark.createDataFrame(list(enumerate(values)), "offset long, value binary").coalesce(1)
+
+
+def arrow_with_offsets(values):
+    return pa.record_batch({"offset": pa.array(range(len(values)), pa.int64()), "value": pa.array(values)})
+
+
+def test_changes_of_one_second_are_ordered_across_batches(spark):
+    """Of many batches, whose messages have one time: the offset orders them, though it is not kept."""
+    values = [change(data=[order(7, f"{version}.00")], es=1714979289000) for version in range(40)]
+    source = with_offsets(spark, values)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "3")
+    try:
+        rows = towpath.spark.decode(source, "canal-json", SCHEMA, layout="upsert")
+        assert "offset" not in rows.columns
+        ordered = [float(row["total"]) for row in rows.orderBy("_sequence").collect()]
+        assert ordered == list(range(40))
+        decoder = towpath.Decoder("canal-json", SCHEMA, layout="upsert")
+        mapped = source.mapInArrow(decoder, decoder.spark_schema).orderBy("_sequence")
+        assert [float(row["total"]) for row in mapped.collect()] == ordered
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
+@pytest.mark.parametrize("offset", ["", "1 as offset, ", "'1' as offset, "])
+def test_a_sequence_that_nothing_orders_is_refused(spark, offset):
+    source = spark.sql(f"select {offset} cast('x' as binary) as value")
+    arguments = {"schema": SCHEMA, "layout": "upsert"}
+    with pytest.raises(ValueError, match=r"_sequence orders changes by Kafka's offset; select the column 'offset'"):
+        towpath.spark.decode(source, "canal-json", **arguments)
+    towpath.spark.decode(source, "canal-json", **arguments, fields=["_op"])
+    towpath.spark.decode(source, "ticdc-simple", **arguments)
+    decoder = towpath.Decoder("canal-json", **arguments)
+    with pytest.raises(Exception, match="_sequence orders changes by Kafka's offset"):
+        source.mapInArrow(decoder, decoder.spark_schema).collect()
+
+
 @pytest.mark.parametrize("layout", ["change", "changelog", "upsert"])
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
 def test_layouts_and_modes(spark, layout, mode):
     options = {"schema": SCHEMA, "table": "orders", "layout": layout, "mode": mode}
-    decoded = towpath.spark.decode(frame(spark, MIXED), "canal-json", **options)
-    wanted = of_arrow(towpath.Decoder("canal-json", **options).decode(pa.array(MIXED)))
+    source = with_offsets(spark, MIXED)
+    decoded = towpath.spark.decode(source, "canal-json", **options)
+    wanted = of_arrow(towpath.Decoder("canal-json", **options).decode(arrow_with_offsets(MIXED)))
     assert of_spark(decoded.collect()) == wanted
     assert len(wanted) == {"change": 2, "changelog": 3, "upsert": 2}[layout] + 2 * (mode == "PERMISSIVE")
 
@@ -167,7 +206,7 @@ def test_wrong_columns_are_refused_before_anything_runs(spark):
 
 def test_decoded_frames_can_be_queried_and_stored(spark, tmp_path):
     decoded = towpath.spark.decode(
-        frame(spark, MIXED), "canal-json", SCHEMA, layout="upsert", table="orders", mode="DROPMALFORMED"
+        with_offsets(spark, MIXED), "canal-json", SCHEMA, layout="upsert", table="orders", mode="DROPMALFORMED"
     )
     decoded.drop("_source", "_error").write.parquet(str(tmp_path / "orders"))
     stored = spark.read.parquet(str(tmp_path / "orders"))

@@ -15,7 +15,8 @@ needs_arrow_functions = pytest.mark.skipif(VERSION < (4, 1), reason="Spark has A
 
 
 def numbered(spark, values):
-    return spark.createDataFrame(list(enumerate(values)), "number int, value binary").coalesce(1)
+    rows = [(number, number + 2**40, value) for number, value in enumerate(values)]
+    return spark.createDataFrame(rows, "number int, offset long, value binary").coalesce(1)
 
 
 @needs_arrow_functions
@@ -31,7 +32,9 @@ def numbered(spark, values):
 def test_the_rows_are_those_of_decode(spark, values, arguments):
     source = numbered(spark, values)
     decoded = towpath.spark.decode(source, "canal-json", keep=["number"], **arguments)
-    rows = source.select("number", f.explode(towpath.spark.from_cdc("value", "canal-json", **arguments)).alias("row"))
+    offset = {"offset": "offset"} if arguments.get("layout") == "upsert" else {}
+    column = towpath.spark.from_cdc("value", "canal-json", **arguments, **offset)
+    rows = source.select("number", f.explode(column).alias("row"))
     exploded = rows.select("row.*", "number")
     assert exploded.schema.simpleString() == decoded.schema.simpleString()
     assert of_spark(exploded.collect()) == of_spark(decoded.collect())
@@ -50,12 +53,43 @@ def test_keys_are_a_column_too(spark):
 
 @needs_arrow_functions
 def test_the_page_on_spark(spark):
-    names = {"df": numbered(spark, MIXED).withColumnRenamed("number", "offset"), "towpath": towpath, "functions": f}
+    names = {"df": numbered(spark, MIXED).drop("number"), "towpath": towpath, "functions": f}
     run_block("docs/spark.md", "from_cdc", names)
     decoded = towpath.spark.decode(
         names["df"], "canal-json", "id bigint, total decimal(10,2)", layout="upsert", keep=["offset"]
     )
     assert of_spark(names["orders"].select(decoded.columns).collect()) == of_spark(decoded.collect())
+
+
+@needs_arrow_functions
+@pytest.mark.parametrize("kind", ["long", "int"])
+def test_the_offset_orders_changes(spark, kind):
+    """In batches of one message each, so nothing else could."""
+    key, count = b'{"id":7}', 20
+    value = b'{"before":null,"after":{"id":7},"op":"c","source":{"db":"d","table":"t"}}'
+    source = spark.createDataFrame(
+        [(key, value, offset) for offset in range(count)], f"key binary, value binary, offset {kind}"
+    )
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1")
+    try:
+        for keys in ({}, {"key": "key"}):
+            column = towpath.spark.from_cdc(
+                "value", "debezium-json", "id bigint", layout="upsert", offset="offset", **keys
+            )
+            rows = source.select("offset", f.explode(column).alias("row")).orderBy("row._sequence").collect()
+            assert [row["offset"] for row in rows] == list(range(count))
+            assert [row["row"]["_sequence"]["major"] for row in rows] == list(range(count))
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
+@needs_arrow_functions
+def test_a_sequence_without_offsets_is_refused(spark):
+    schema = {"schema": "id int", "layout": "upsert"}
+    with pytest.raises(ValueError, match=r"_sequence orders changes by Kafka's offset; name the column with offset="):
+        towpath.spark.from_cdc("value", "canal-json", **schema)
+    towpath.spark.from_cdc("value", "canal-json", **schema, fields=["_op"])
+    towpath.spark.from_cdc("value", "ticdc-open", **schema)
 
 
 @needs_arrow_functions

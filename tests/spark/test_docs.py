@@ -118,7 +118,7 @@ def test_moving_from_from_json(names, spark):
         change("DELETE", data=[{"id": "7", "total": "13.00"}]),
         change(data=[{"id": "8", "total": "1.00"}], table="others"),
     ]
-    names["df"] = spark.createDataFrame([(value,) for value in values], "value binary")
+    names["df"] = spark.createDataFrame(list(enumerate(values)), "offset long, value binary")
     run("docs/from-from-json.md", by_hand, names)
     run("docs/from-from-json.md", by_towpath, names)
     found = [[tuple(row) for row in names[name].collect()] for name in ("by_hand", "by_towpath")]

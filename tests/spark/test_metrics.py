@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import Observation
 
 import towpath
-from canal_messages import MIXED, SCHEMA
+from canal_messages import MIXED, SCHEMA, change, order
 from golden_files import lines
 from spark_rows import of_spark
 
@@ -23,6 +23,13 @@ def test_counts_of_a_batch(spark, mode, rows, dropped):
     wanted = {"messages": 5, "rows": rows, "filtered": 1, "dropped": dropped}
     errors = {"errors": 2, "errors_type": 1, "errors_syntax": 1}
     assert counts == {name: count for name, count in {**wanted, **errors}.items() if count}
+
+
+def test_zero_dates_are_counted(spark):
+    values = [change(data=[order(at, "1.00", placed_at="0000-00-00 00:00:00")]) for at in range(30)]
+    seen = Observation()
+    towpath.spark.decode(frame(spark, values, 3), "canal-json", SCHEMA, metrics=seen).collect()
+    assert (seen.get["zero_dates"], seen.get["errors"]) == (30, 0)
 
 
 def test_counts_add_up_over_partitions_and_batches(spark):

@@ -35,7 +35,6 @@ changes = towpath.spark.decode(
     database="shop_a",
     table="pkmove",
     layout="upsert",
-    keep=["offset"],  # what `_sequence` orders by
 ).filter("_op in ('insert', 'update', 'delete') and _error is null")
 
 

@@ -16,6 +16,7 @@ from towpath.cli.status import DECODE_ERRORS, INTERRUPTED, SUCCESS
 from towpath.cli.text import show
 from towpath.decoder import Decoder
 from towpath.places import located
+from towpath.sequence import numbered
 
 if TYPE_CHECKING:
     from towpath.decoder import Metrics
@@ -50,12 +51,15 @@ class Findings:
         Raises:
             DecodeError: In mode FAILFAST; its text says where the message is.
         """
+        first, is_ordered = 0, "_sequence" in self.decoder.schema.names
         for messages in inputs:
             if sum(len(one.batch) for one in self._sample) < SAMPLE:
                 self._sample.append(messages)
             errors = self._errors()
             try:
-                for rows in self.decoder.decode_batches(messages.batch):
+                batch = numbered(messages.batch, first) if is_ordered else messages.batch
+                first += len(batch)
+                for rows in self.decoder.decode_batches(batch):
                     self.has_matched = self.has_matched or _has_table(rows)
                     yield rows
             except _towpath.DecodeError as error:
@@ -176,4 +180,5 @@ def _lines(metrics: Metrics) -> list[str]:
     kinds = "".join(f"{', ' if at else ': '}{count} {kind}" for at, (kind, count) in enumerate(sorted(errors.items())))
     counts = [f"{count} {name}" for name, count in metrics.items() if isinstance(count, int)]
     missing = [f"{count} rows without column {name!r}" for name, count in metrics["missing_columns"].items()]
-    return [*counts, f"{sum(errors.values())} errors{kinds}", *missing]
+    zeros = [f"{count} zero dates in {name!r} became null" for name, count in metrics["zero_dates"].items()]
+    return [*counts, f"{sum(errors.values())} errors{kinds}", *missing, *zeros]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from towpath.sequence import OFFSET, needs_offset, unordered
 from towpath.workers import begin_task
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def from_cdc(
     schema: str | pa.Schema | StructType | None = None,
     *,
     key: Column | str | None = None,
+    offset: Column | str | None = None,
     **options: Any,
 ) -> Column:
     """Decode a column of messages to an array of rows for each message. Needs Spark 4.1 or later.
@@ -38,6 +40,7 @@ def from_cdc(
         dialect: As for `towpath.Decoder`, and so are `schema` and `options`; not `value` and `keep`.
         schema: The table's columns.
         key: The column with the messages' keys.
+        offset: The column with Kafka's offsets (bigint), by which `_sequence` of layout "upsert" orders changes.
         **options: All other arguments of `towpath.Decoder`.
 
     Returns:
@@ -46,10 +49,10 @@ def from_cdc(
 
     Raises:
         NotImplementedError: Spark is older than 4.1.
-        ValueError: `towpath.Decoder` rejects an argument.
+        ValueError: `towpath.Decoder` rejects an argument, or `_sequence` has nothing to order by.
 
     Example:
-        >>> rows = from_cdc("value", "canal-json", "id bigint, total decimal(10,2)", layout="upsert")
+        >>> rows = from_cdc("value", "canal-json", "id bigint, total decimal(10,2)", layout="upsert", offset="offset")
         >>> kafka.select("offset", explode(rows).alias("row")).select("offset", "row.*")
     """
     try:
@@ -68,34 +71,45 @@ def from_cdc(
         if name in options:
             raise ValueError(f"{name}: from_cdc has the messages in its first argument, and keeps no columns")
     rows = Decoder(dialect, schema, **options).spark_schema
+    if offset is None and needs_offset(options, dialect):
+        raise unordered('layout="upsert"', "name the column with offset=")
     decoder = Decoder(dialect, schema, key=None if key is None else "key", keep={_INDEX: pa.int64()}, **options)
-    column: Column = (
-        arrow_udf(_of_values(decoder), ArrayType(rows))(col)
-        if key is None
-        else arrow_udf(_of_keys_and_values(decoder), ArrayType(rows))(col, key)
-    )
+    inputs = {name: one for name, one in {"value": col, "key": key, OFFSET: offset}.items() if one is not None}
+    column: Column = arrow_udf(_FUNCTIONS[len(inputs)](decoder, list(inputs)), ArrayType(rows))(*inputs.values())
     return column
 
 
-# Spark reads from a function's annotations what it is called with.
-def _of_values(decoder: Decoder) -> Callable[..., pa.Array]:
-    def decode(values: pa.Array) -> pa.Array:
-        return _decoded(decoder, {"value": values})
+# Spark reads from a function's annotations what it is called with, so there is a function for each number of columns.
+def _of_one(decoder: Decoder, names: list[str]) -> Callable[..., pa.Array]:
+    def decode(one: pa.Array) -> pa.Array:
+        return _decoded(decoder, dict(zip(names, [one], strict=True)))
 
     return decode
 
 
-def _of_keys_and_values(decoder: Decoder) -> Callable[..., pa.Array]:
-    def decode(values: pa.Array, keys: pa.Array) -> pa.Array:
-        return _decoded(decoder, {"value": values, "key": keys})
+def _of_two(decoder: Decoder, names: list[str]) -> Callable[..., pa.Array]:
+    def decode(one: pa.Array, two: pa.Array) -> pa.Array:
+        return _decoded(decoder, dict(zip(names, [one, two], strict=True)))
 
     return decode
+
+
+def _of_three(decoder: Decoder, names: list[str]) -> Callable[..., pa.Array]:
+    def decode(one: pa.Array, two: pa.Array, three: pa.Array) -> pa.Array:
+        return _decoded(decoder, dict(zip(names, [one, two, three], strict=True)))
+
+    return decode
+
+
+_FUNCTIONS = {1: _of_one, 2: _of_two, 3: _of_three}
 
 
 def _decoded(decoder: Decoder, messages: dict[str, pa.Array]) -> pa.Array:
     """A list of rows for each message."""
     begin_task()
     count = len(messages["value"])
+    if OFFSET in messages:
+        messages[OFFSET] = messages[OFFSET].cast(pa.int64())
     batch = pa.record_batch({**messages, _INDEX: pa.array(range(count), pa.int64())})
     decoded = pa.Table.from_batches(decoder.decode_batches(batch), decoder.schema)
     rows = decoded.drop_columns([_INDEX]).to_struct_array()

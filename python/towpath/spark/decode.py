@@ -6,7 +6,7 @@ in batch and in streaming.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ def decode(
 ) -> DataFrame:
     """Decode the messages of a DataFrame, batch or streaming, classic or Spark Connect.
 
-    Only the columns that are needed (`value`, `key`, `keep`) are sent to Python; in mode "FAILFAST" also Kafka's
-    `topic`, `partition` and `offset`, which the error names.
+    Only the columns that are needed (`value`, `key`, `keep`) are sent to Python; in layout "upsert" also Kafka's
+    `offset`, by which `_sequence` orders changes, and in mode "FAILFAST" `topic`, `partition` and `offset`, which the
+    error names.
 
     Args:
         df: A DataFrame with a column of messages, such as Spark's Kafka source returns.
@@ -41,14 +42,14 @@ def decode(
         value: The column with the messages, binary or string.
         key: The column with the messages' keys.
         metrics: Name of an observation, or an `Observation`, for the metrics `messages`, `rows`, `filtered`,
-            `dropped`, `errors` and `errors_<kind>`. They are delivered like those of any `DataFrame.observe`: by
-            `Observation.get` in batch, in `observedMetrics` of a streaming query's progress. Without it nothing
-            is counted. With it every output column is declared nullable.
+            `dropped`, `zero_dates`, `errors` and `errors_<kind>`. They are delivered like those of any
+            `DataFrame.observe`: by `Observation.get` in batch, in `observedMetrics` of a streaming query's progress.
+            Without it nothing is counted. With it every output column is declared nullable.
         **options: All other arguments of `towpath.Decoder`.
 
     Raises:
-        ValueError: A column is missing in `df` or has the wrong type, `towpath.Decoder` rejects an argument, or
-            PYSPARK_PYTHON of a local Spark is no program.
+        ValueError: A column is missing in `df` or has the wrong type, `towpath.Decoder` rejects an argument,
+            `_sequence` has nothing to order by, or PYSPARK_PYTHON of a local Spark is no program.
         ImportError: Spark's Python needs a package that is not installed.
     """
     from pyspark.sql.types import BinaryType, StringType, StructType
@@ -67,15 +68,28 @@ def decode(
     without_kept = Decoder(dialect, schema, value=value, key=key, **options)
     decoder = Decoder(dialect, schema, value=value, key=key, keep=tuple(keep), **options)
     output = StructType([*without_kept.spark_schema.fields, *kept])
+    ordering = _ordering(df, options, dialect)
     # An error of mode FAILFAST says where the message is.
     places = KAFKA if options.get("mode") == "FAILFAST" else ()
-    wanted = [value, key, *keep, *(name for name in places if name in df.columns)]
+    wanted = [value, key, *keep, *ordering, *(name for name in places if name in df.columns)]
     needed = df.select(*map(quoted, dict.fromkeys(filter(None, wanted))))
     if metrics is None:
         return map_in_arrow(needed, decoder, output)
     from towpath.spark.metrics import count_and_observe
 
     return count_and_observe(needed, decoder, output, metrics)
+
+
+def _ordering(df: DataFrame, options: Mapping[str, Any], dialect: str) -> list[str]:
+    """The column that `_sequence` orders by, which needs not be kept for that."""
+    from pyspark.sql.types import LongType
+
+    from towpath.sequence import OFFSET, has_sequence, needs_offset, unordered
+
+    has_offset = OFFSET in df.columns and isinstance(df.schema[OFFSET].dataType, LongType)
+    if not has_offset and needs_offset(options, dialect):
+        raise unordered('layout="upsert"', f"select the column {OFFSET!r}, a bigint, in the DataFrame too")
+    return [OFFSET] if has_offset and has_sequence(options) else []
 
 
 def _field(df: DataFrame, name: str) -> StructField:

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 ERROR_KINDS = _towpath.ERROR_KINDS
 """Every `error.kind`, in the order of `docs/errors.md`."""
 
-TOTALS = ("messages", "rows", "filtered", "dropped")
-"""The metrics that are single numbers; `errors` are counted by kind, `missing_columns` by column."""
+_COUNTED = ("messages", "rows", "filtered", "dropped")
+
+TOTALS = (*_COUNTED, "zero_dates")
+"""The metrics that are single numbers, `zero_dates` of all columns together; `errors` are counted by kind,
+`missing_columns` by column."""
 
 MISSING = "missing_columns_"
 """The prefix of a metric that counts the rows without a column of the schema."""
@@ -81,10 +84,11 @@ class CountingDecoder:
 def _values(decoder: BatchDecoder) -> dict[str, int]:
     """The metrics of a decoder so far, in the order of `CountingDecoder.metrics_type`."""
     metrics = decoder.metrics
-    errors, missing = metrics["errors"], metrics["missing_columns"]
+    errors, missing, zeros = metrics["errors"], metrics["missing_columns"], metrics["zero_dates"]
     kinds = {f"errors_{kind}": errors.get(kind, 0) for kind in ERROR_KINDS}
     columns = {MISSING + column: missing.get(column, 0) for column in decoder.columns}
-    return {**{name: metrics[name] for name in TOTALS}, "errors": sum(errors.values()), **kinds, **columns}
+    totals = {name: metrics[name] for name in _COUNTED} | {"zero_dates": sum(zeros.values())}
+    return {**totals, "errors": sum(errors.values()), **kinds, **columns}
 
 
 def _with_metrics(columns: Sequence[pa.Array], schema: pa.Schema, metrics: pa.Array) -> pa.RecordBatch:

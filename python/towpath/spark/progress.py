@@ -41,6 +41,8 @@ class BatchCounts:
     rows: int
     filtered: int
     dropped: int
+    zero_dates: int
+    """Cells that are null because the value is a zero date."""
     errors: dict[str, int]
     """Counts by kind; kinds that did not occur are left out."""
     missing_columns: dict[str, int]
@@ -49,7 +51,7 @@ class BatchCounts:
     """Spark's `processedRowsPerSecond`: input rows of the whole query per second of the batch's duration."""
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{getattr(self, name)} {name}" for name in TOTALS)
+        counts = ", ".join(f"{getattr(self, name)} {name.replace('_', ' ')}" for name in TOTALS)
         errors = ", ".join(f"{count} {kind}" for kind, count in self.errors.items()) or "none"
         missing = "".join(f", {count} rows without {name}" for name, count in self.missing_columns.items())
         speed = f"{self.messages_per_second:.0f} messages/s"

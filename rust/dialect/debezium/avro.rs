@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use super::avro_plan::{Action, EnvelopePlan, FlatPlan, Member, MessagePlan, RowField, RowPlan, Side, Step, WriterSchema};
 use super::avro_values::{ValueContext, declared_type};
 use super::writer_schemas::SchemaSnapshot;
-use super::{Message, Shape, finest, key_names};
+use super::{Message, Shape, finest, key_names, ticdc_avro};
 use crate::dialect::{Caches, Dialect, Marks, Read, ReadContext, Wire, is_known_json};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Events, Quirks, ValueFormat};
@@ -157,13 +157,52 @@ fn declare(row: &RowPlan, columns: &[BoundColumn], events: &mut Events<'_, '_, '
     events.types.finish(&[], HINT)
 }
 
-fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<()> {
+pub(super) fn read<'a>(
+    bytes: &'a [u8],
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Result<()> {
+    let snapshot = caches.debezium_avro.snapshot;
+    let message = read_datum(bytes, reading, events, caches)?;
+    message.emit(|events| primary_key(reading.key, snapshot, events), events)
+}
+
+/// Whether a message or key refers to a known schema of TiCDC.
+pub(super) fn is_tidb(bytes: &[u8], caches: &Caches<'_>) -> bool {
+    let schema = schema_id(bytes).and_then(|id| caches.debezium_avro.snapshot.find(id).ok());
+    schema.is_some_and(|schema| schema.is_tidb())
+}
+
+/// Reads the delete that a key of TiCDC's is.
+pub(super) fn read_deleted<'a>(
+    key: &'a [u8],
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Result<()> {
+    let snapshot = caches.debezium_avro.snapshot;
+    let mut message = read_datum(key, reading, events, caches)?;
+    message.deleted = true;
+    message.emit(|events| primary_key(Some(key), snapshot, events), events)
+}
+
+fn read_datum<'a>(
+    bytes: &'a [u8],
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Result<Message<'a>> {
     let id = schema_id(bytes).ok_or_else(|| {
         let what = format!("begins with no zero byte and schema id, which take {HEADER} bytes");
         Fault::new(Kind::Envelope, what).at(0)
     })?;
-    let snapshot = caches.debezium_avro.snapshot;
     let bound = caches.debezium_avro.bind(id, events)?;
+    let is_tidb = bound.schema.is_tidb();
+    if reading.quirks.dialect == ticdc_avro::NAME && !is_tidb {
+        let what = format!("schema id {id} is none of TiCDC's: no field has a tidb_type");
+        return Err(Fault::new(Kind::Envelope, what).at(1));
+    }
     let mut reader = Reader::new(bytes).reader_at(HEADER);
     let mut datum = Datum { bound, reader: &mut reader, message: Message::empty(reading) };
     match &bound.schema.message {
@@ -173,11 +212,14 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
     }
     let mut message = datum.message;
     message.envelope.types = bound.types;
+    if is_tidb {
+        message.envelope.quirks = &ticdc_avro::QUIRKS;
+    }
     if !reader.is_at_end() {
         let what = format!("{} bytes are left after the datum: they were written with another schema than id {id}", reader.rest().len());
         return Err(Fault::new(Kind::Syntax, what).at(reader.at()));
     }
-    message.emit(|events| primary_key(reading.key, snapshot, events), events)
+    Ok(message)
 }
 
 /// A datum that is being read.

@@ -2,9 +2,12 @@
 
 use super::avro_values::{ValueReader, connect_branch, connect_schema};
 use super::connect_schema::Schema as ConnectSchema;
-use super::{ROUTED_FROM, added};
+use super::{ROUTED_FROM, added, ticdc_avro};
 use crate::error::Result;
 use crate::wire::avro_schema::{Choice, Field, Schema, Schemas};
+
+/// Returns which added field a field is, and whether it comes from `source`.
+type FindAdded = fn(&str, &ConnectSchema) -> Option<(&'static str, bool)>;
 
 /// A compiled schema of values or keys.
 #[derive(Debug)]
@@ -33,6 +36,8 @@ pub(super) struct EnvelopePlan {
 #[derive(Debug)]
 pub(super) struct FlatPlan {
     pub row: RowPlan,
+    /// Whether TiCDC wrote it.
+    pub is_tidb: bool,
     /// Database and table, from the record's name.
     pub database: Option<String>,
     pub table: Option<String>,
@@ -155,6 +160,11 @@ impl WriterSchema {
         let message = MessagePlan::compile(&schemas, &root);
         Ok(WriterSchema { schemas, message, names })
     }
+
+    /// Whether TiCDC wrote it.
+    pub(super) fn is_tidb(&self) -> bool {
+        matches!(&self.message, Ok(MessagePlan::Flat(plan)) if plan.is_tidb)
+    }
 }
 
 impl MessagePlan {
@@ -164,10 +174,11 @@ impl MessagePlan {
         // The converter may have changed the record's own name to one that Avro allows.
         let connect_name = named.and_then(|named| named.attributes.connect_name.as_deref());
         let name = connect_name.or(named.map(|named| named.full_name.as_str())).unwrap_or_default();
-        if is_flat(schemas, fields, name) {
-            let row = RowPlan::compile(schemas, fields, true)?;
-            let (database, table) = names_of(name);
-            return Ok(MessagePlan::Flat(FlatPlan { row, database, table }));
+        let is_tidb = fields.iter().any(|field| connect_schema(schemas, field).tidb_type().is_some());
+        if is_tidb || is_flat(schemas, fields, name) {
+            let row = RowPlan::compile(schemas, fields, Some(if is_tidb { ticdc_avro::added } else { |name, _| added(name) }))?;
+            let (database, table) = if is_tidb { ticdc_avro::names_of(name) } else { names_of(name) };
+            return Ok(MessagePlan::Flat(FlatPlan { row, is_tidb, database, table }));
         }
         let steps = steps(schemas, fields, "")?;
         let is_other = |step: &Step| matches!(step.action, Action::Skip) && !IGNORED.contains(&step.name.as_str());
@@ -233,7 +244,7 @@ fn scalar(schemas: &Schemas, schema: &Schema) -> Result<ValueReader, String> {
 fn image(schemas: &Schemas, schema: &Schema) -> Result<Choice<Option<RowPlan>>, String> {
     let image = Choice::compile(schema, |branch| match (branch.plain(), schemas.fields(branch)) {
         (Schema::Null, _) => Ok(None),
-        (_, Some(fields)) => RowPlan::compile(schemas, fields, false).map(Some),
+        (_, Some(fields)) => RowPlan::compile(schemas, fields, None).map(Some),
         _ => Err("is no record".to_owned()),
     })?;
     if image.branches().iter().flatten().count() > 1 { Err("has several kinds of rows".into()) } else { Ok(image) }
@@ -248,18 +259,19 @@ fn record(schemas: &Schemas, schema: &Schema, parent: &str) -> Result<Choice<Opt
 }
 
 impl RowPlan {
-    fn compile(schemas: &Schemas, fields: &[Field], is_flat: bool) -> Result<Self, String> {
-        let fields = fields.iter().map(|field| RowField::compile(schemas, field, is_flat));
+    /// `added` says which fields of a flat row are no columns.
+    fn compile(schemas: &Schemas, fields: &[Field], added: Option<FindAdded>) -> Result<Self, String> {
+        let fields = fields.iter().map(|field| RowField::compile(schemas, field, added));
         Ok(RowPlan { fields: fields.collect::<Result<_, _>>()? })
     }
 }
 
 impl RowField {
-    fn compile(schemas: &Schemas, field: &Field, is_flat: bool) -> Result<Self, String> {
+    fn compile(schemas: &Schemas, field: &Field, added: Option<FindAdded>) -> Result<Self, String> {
         let declared = connect_schema(schemas, field);
         let reader =
             Choice::compile(&field.schema, |branch| Ok(ValueReader::compile(schemas, branch, &connect_branch(schemas, field, branch))))?;
-        let added = if is_flat { added(&field.name) } else { None };
+        let added = added.and_then(|added| added(&field.name, &declared));
         let (name, schema, spelling) = (field.name.clone(), field.schema.clone(), declared.spelling());
         Ok(RowField { name, schema, reader, declared, spelling, added })
     }

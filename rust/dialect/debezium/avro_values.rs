@@ -32,6 +32,8 @@ pub(super) enum ValueReader {
     Iso,
     Symbol(Vec<String>),
     Bytes(BytesLayout),
+    /// The number of a `bit`.
+    BigEndian(BytesLayout),
     /// A decimal of this scale.
     Decimal(BytesLayout, i32),
     /// A decimal whose schema has no scale.
@@ -77,6 +79,12 @@ impl ValueReader {
     pub fn compile(schemas: &Schemas, schema: &Schema, declared: &ConnectSchema) -> Self {
         let (_, encoding) = declared.encoding();
         let plain = schema.plain();
+        let tidb_type = declared.tidb_type();
+        match (tidb_type.as_deref(), plain, bytes_layout(schemas, plain)) {
+            (Some("BIT"), _, Some(layout)) => return ValueReader::BigEndian(layout),
+            (Some("BIGINT UNSIGNED"), Schema::Long, _) => return ValueReader::Unsigned,
+            _ => {}
+        }
         match (plain, encoding) {
             (Schema::Int | Schema::Long, Encoding::Days | Encoding::DateTime(_) | Encoding::Time(_) | Encoding::Instant(_)) => {
                 ValueReader::Epoch(encoding)
@@ -136,6 +144,7 @@ impl ValueReader {
                 let symbol = reader.index(symbols.len(), "symbol")?;
                 Value::Text(arena.alloc_str(symbols.get(symbol).map_or("", String::as_str)))
             }
+            ValueReader::BigEndian(layout) => big_endian(layout.read(reader)?, arena),
             ValueReader::Bytes(layout) => Value::Bytes(layout.read(reader)?),
             ValueReader::Decimal(layout, scale) => decimal(layout.read(reader)?, *scale, arena),
             ValueReader::DecimalWithoutScale(layout) => {
@@ -192,6 +201,15 @@ fn epoch_name(encoding: Encoding) -> &'static str {
         Encoding::Time(_) => "a time in microseconds",
         _ => "a date and time in microseconds",
     }
+}
+
+/// Decodes an unsigned integer of at most 64 bits.
+fn big_endian<'a>(bytes: &'a [u8], arena: &'a Bump) -> Value<'a> {
+    if bytes.len() > size_of::<u64>() {
+        return unread(Kind::Range, "a bit of more than 8 bytes does not fit into 64 bits", bytes, arena);
+    }
+    let number = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    Value::Number(arena.alloc_str(&number.to_string()))
 }
 
 /// Decodes the big-endian two's complement of an unscaled integer.
@@ -321,8 +339,11 @@ fn connect_kind<'s>(schemas: &Schemas, plain: &Schema, attributes: &'s Attribute
 
 /// Returns the declared type of a column. Its values are already decoded, except those whose form depends on the requested type.
 pub(super) fn declared_type(column: &ConnectSchema, spelling: &str) -> DeclaredType {
+    if column.tidb_type().is_some() {
+        return DeclaredType::parse(spelling);
+    }
     let mut declared = column.declared(spelling, false);
-    if !matches!(declared.encoding, Encoding::Bits | Encoding::Geometry) {
+    if !matches!(declared.encoding, Encoding::Bits | Encoding::Geometry | Encoding::ZonedTime) {
         declared.encoding = Encoding::Plain;
     }
     declared

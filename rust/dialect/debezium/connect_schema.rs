@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::{NAME, added};
+use super::{NAME, added, ticdc_avro};
 use crate::error::{Fault, Kind, Result};
 use crate::event::Events;
 use crate::mysql::types::{DeclaredType, Encoding, RowName, TypeFamily};
@@ -110,7 +110,17 @@ impl Schema {
         })
     }
 
-    fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+    /// The type of TiDB, where TiCDC wrote the schema.
+    pub fn tidb_type(&self) -> Option<Cow<'_, str>> {
+        self.parameter("tidb_type")
+    }
+
+    /// The labels of an enum or set.
+    pub fn labels(&self) -> Vec<String> {
+        labels(&self.parameter("allowed").unwrap_or_default())
+    }
+
+    pub fn number<T: FromStr>(&self, name: &str) -> Option<T> {
         self.parameter(name)?.parse().ok()
     }
 
@@ -121,6 +131,9 @@ impl Schema {
 
     /// Returns the text of the declared type: MySQL's if the connector propagates it, else Connect's.
     pub fn spelling(&self) -> String {
+        if let Some(tidb_type) = self.tidb_type() {
+            return ticdc_avro::spelling(&tidb_type, self);
+        }
         let (length, scale) = (self.parameter("__debezium.source.column.length"), self.parameter("__debezium.source.column.scale"));
         match (self.source_type(), length, scale) {
             (Some(word), Some(length), Some(scale)) => format!("{word}({length},{scale})"),
@@ -159,7 +172,7 @@ impl Schema {
             }
             (TypeFamily::Bit, _) => declared.arguments = vec![self.number("length").unwrap_or(1)],
             (TypeFamily::Enum | TypeFamily::Set, _) => {
-                declared.labels = labels(&self.parameter("allowed").unwrap_or_default());
+                declared.labels = self.labels();
             }
             (TypeFamily::Bigint, _) if source_type.as_ref().is_some_and(|source_type| source_type.unsigned) => {
                 declared.unsigned = true;
@@ -192,7 +205,8 @@ impl Schema {
             ("io.debezium.time.ZonedTimestamp", _) => (TypeFamily::Timestamp, Encoding::Zoned),
             ("io.debezium.time.IsoDate", _) => (TypeFamily::Date, Encoding::Iso),
             ("io.debezium.time.IsoTimestamp", _) => (TypeFamily::Datetime, Encoding::Iso),
-            ("io.debezium.time.IsoTime" | "io.debezium.time.ZonedTime", _) => (TypeFamily::Time, Encoding::Iso),
+            ("io.debezium.time.IsoTime", _) => (TypeFamily::Time, Encoding::Iso),
+            ("io.debezium.time.ZonedTime", _) => (TypeFamily::Time, Encoding::ZonedTime),
             // Avro's own names, where Connect's are not in the schema.
             ("date", "int32") => (TypeFamily::Date, Encoding::Days),
             ("time-millis", "int32") => (TypeFamily::Time, Encoding::Time(MILLIS)),

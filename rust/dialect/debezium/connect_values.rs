@@ -212,6 +212,10 @@ impl ConnectColumn<'_> {
         matches!(self.requested, DataType::Binary | DataType::LargeBinary)
     }
 
+    fn requests_text(&self) -> bool {
+        matches!(self.requested, DataType::Utf8 | DataType::LargeUtf8)
+    }
+
     /// Returns the encoding of a column of the configured type.
     fn encoding_of_configured(&self, configured: &DeclaredType, value: &Value<'_>) -> Result<Encoding> {
         let has_micros = configured.arguments.first().is_some_and(|digits| *digits > 3);
@@ -451,7 +455,8 @@ fn decode_as<'a>(value: Value<'a>, encoding: Encoding, column: &ConnectColumn<'_
             _ => Ok(zoned(value)),
         },
         Encoding::Zoned => Ok(zoned(value)),
-        Encoding::Iso => Ok(iso(value, arena)),
+        Encoding::ZonedTime if column.requests_text() => Ok(value),
+        Encoding::Iso | Encoding::ZonedTime => Ok(iso(value, arena)),
         Encoding::Unsigned => unsigned(value, arena),
         Encoding::Decimal(scale) => match value {
             Value::Text(text) => unscaled(&value, text, scale, column.requested, arena),

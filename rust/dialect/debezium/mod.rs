@@ -19,6 +19,8 @@ mod avro_values;
 mod cloud_events;
 mod connect_schema;
 pub(crate) mod connect_values;
+mod printed_avro;
+pub(crate) mod ticdc_avro;
 pub(crate) mod writer_schemas;
 
 use std::borrow::Cow;
@@ -292,8 +294,18 @@ fn no_envelope(quirks: &Quirks) -> Fault {
     Fault::new(Kind::Envelope, format!("is missing, and so is all else that Debezium writes{hint}")).within("op")
 }
 
+/// The fault of an object that would be a row of nulls.
+#[cold]
+fn no_columns(object: &Cursor<'_>) -> Fault {
+    let what = "the object has none of the schema's columns, so it is no row of the table, whatever unwrapped says";
+    Fault::new(Kind::Envelope, what).at(object.at())
+}
+
 /// What to set for messages that are rows.
 const UNWRAPPED: &str = "; if the message is a row without an envelope, set unwrapped=True";
+
+/// What to do with the events of an outbox.
+const OUTBOX: &str = "is text, as Debezium's EventRouter writes it, and no row; read the topic of the outbox table itself, without EventRouter, or set table.expand.json.payload=true in it and unwrapped=True here";
 
 /// What a message's members show it to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -322,7 +334,11 @@ fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a
             others: false,
             depth: 0,
         };
-        reader.read(cursor)?.emit(|events| Ok(reading.key.and_then(|key| key_names(key, events))), events)
+        let message = reader.read(cursor)?;
+        if !reader.has_schema && reader.events.wants.images {
+            reader.check_objects(&message, text)?;
+        }
+        message.emit(|events| Ok(reading.key.and_then(|key| key_names(key, events))), events)
     })
 }
 
@@ -388,11 +404,16 @@ fn is_flat(object: &Cursor<'_>) -> bool {
 }
 
 /// Whether an object is a row, as the user says that messages are rows: it is neither an envelope, which has a row image, nor the
-/// wrapper around a payload.
+/// wrapper around a payload, which is a schema part and a payload of any kind, or a payload alone.
 fn is_unwrapped(object: &Cursor<'_>) -> bool {
-    let is_part = |name: &str, first| matches!(name, "schema" | "payload") && matches!(first, Some(b'{' | b'n'));
-    let has_columns = has_member(object, |name, first| !is_part(name, first));
-    let has_payload = || has_member(object, |name, first| name == "payload" && is_part(name, first));
+    let is_object = |first| matches!(first, Some(b'{' | b'n'));
+    let has_columns = has_member(object, |name, first| match name {
+        "payload" => false,
+        "schema" => !is_object(first),
+        _ => true,
+    });
+    let has_schema = || has_member(object, |name, first| name == "schema" && is_object(first));
+    let has_payload = || has_member(object, |name, first| name == "payload" && (is_object(first) || has_schema()));
     (has_columns || !has_payload()) && !has_image(object)
 }
 
@@ -455,7 +476,9 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         let start = cursor.clone();
         self.wrapper = Some(start.clone());
         if self.row.is_some() || self.reading.options.unwrapped && is_unwrapped(&start) {
-            return self.read_flat(cursor);
+            let is_named = self.row.is_some();
+            let message = self.read_flat(cursor)?;
+            return if is_named || self.has_columns(&message) { Ok(message) } else { Err(no_columns(&start)) };
         }
         let members = json_de::read::<Members<'a>>(cursor, self);
         if members.is_err() || self.others {
@@ -469,6 +492,10 @@ impl<'a> Reader<'_, 'a, '_, '_> {
                 *cursor = start;
                 return self.read_cloud_event(cursor);
             }
+        }
+        let is_suspect = members.as_ref().map_or(true, |members| self.may_be_printed(members));
+        if is_suspect && let Some(fault) = printed_avro::find(&start) {
+            return Err(fault);
         }
         let mut members = members.map_err(|fault| if may_be_row(&start) { no_envelope(self.reading.quirks) } else { fault })?;
         self.read_history(&mut members)?;
@@ -495,6 +522,45 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         let is_schema = |name: &str, first| name == "schema" && first == Some(b'{');
         let Some(mut schema) = wrapper.and_then(|wrapper| member(&wrapper, is_schema)) else { return Ok(()) };
         self.read_schema(&mut schema).map(drop)
+    }
+
+    /// Whether a row has one of the table's columns, if any is requested.
+    fn has_columns(&self, row: &Message<'a>) -> bool {
+        let has_schema = self.events.wants.images && !self.reading.options.has_objects.is_empty();
+        let cells = row.after.clone().and_then(|cells| self.events.cells.get(cells)).unwrap_or_default();
+        !has_schema || cells.iter().any(|(key, _)| self.events.keys.column(*key).is_some())
+    }
+
+    /// Refuses objects that may be unions' values in Avro's JSON. Without a schema part nothing says that they are JSON.
+    fn check_objects(&self, message: &Message<'a>, text: &str) -> Result<()> {
+        let images = [("before", &message.before), ("after", &message.after)];
+        images.into_iter().try_for_each(|(name, cells)| {
+            let cells = cells.clone().and_then(|cells| self.events.cells.get(cells)).unwrap_or_default();
+            cells.iter().try_for_each(|cell| self.check_object(cell, text)).map_err(|fault| fault.within(name))
+        })
+    }
+
+    #[inline]
+    fn check_object(&self, (key, value): &(NameId, Value<'a>), text: &str) -> Result<()> {
+        let Value::Nested(json) = value else { return Ok(()) };
+        let has_objects = &self.reading.options.has_objects;
+        let is_known = match self.events.keys.column(*key) {
+            Some(column) => has_objects.get(column) == Some(&true),
+            // A column that is not requested, if there is a schema.
+            None => !has_objects.is_empty(),
+        };
+        let fault = if is_known { None } else { printed_avro::ambiguous(json) };
+        let byte = (json.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+        fault.map_or(Ok(()), |fault| Err(fault.at(byte).within(self.events.keys.name(*key))))
+    }
+
+    /// Whether a row image may be a union's value in Avro's JSON: it has no requested column, or only one, which is an object.
+    fn may_be_printed(&self, members: &Members<'a>) -> bool {
+        let is_suspect = |cells: &Cells| match self.events.cells.get(cells.clone()) {
+            Some([] | [(_, Value::Nested(_))]) | None => true,
+            Some(_) => false,
+        };
+        [&members.before.0, &members.after.0].into_iter().flatten().any(is_suspect)
     }
 
     /// The schema change within the text of `historyRecord`.
@@ -527,6 +593,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
                 cursor.null()?;
                 Message { shape: Shape::Tombstone, ..Message::empty(self.reading) }
             }
+            Some(b'"') if self.wrapper.is_some() => return Err(Fault::new(Kind::Envelope, OUTBOX).at(cursor.at())),
             _ => return Err(cursor.wrong_type("an object or null")),
         };
         self.payload = Some(message);
@@ -549,7 +616,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
 
     /// A CloudEvent: attributes that say what a payload's `source` does, and the payload in `data`.
     fn read_cloud_event(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
-        self.others = false;
+        (self.others, self.wrapper) = (false, None);
         let mut attributes = Vec::new();
         let mut members = cursor.object()?;
         while let Some(name) = cursor.next_key(&mut members)? {
@@ -647,6 +714,10 @@ impl<'a> Message<'a> {
     }
 
     fn added(&mut self, name: &str, of_source: bool, value: Value<'a>) -> Result<()> {
+        if let Value::Nested(_) = value {
+            let prefix = if of_source { "__source_" } else { "__" };
+            return Err(printed_avro::fault().within(&format!("{prefix}{name}")));
+        }
         let (envelope, text) = (&mut self.envelope, if value.is_null() { None } else { Some(value.text()?) });
         let number = text.as_deref().and_then(|text| text.parse().ok());
         match name {
@@ -662,6 +733,7 @@ impl<'a> Message<'a> {
             "server_id" => envelope.server_id = number,
             "connector" => envelope.connector = text,
             "version" => envelope.version = text,
+            "commit_ts" => envelope.source.commit_ts = number,
             "ts_ms" if of_source => envelope.source.event_time = number.and_then(micros_of_epoch),
             "ts_ms" => envelope.source.produced_time = number.and_then(micros_of_epoch),
             _ => {}

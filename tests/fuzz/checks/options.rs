@@ -88,16 +88,17 @@ pub fn decoder(options: Options) -> Decoder {
 
 /// Plain options of a dialect, with the schemas that its messages refer to.
 pub fn plain(dialect: &str) -> Options {
-    let is_avro = matches!(dialect, "auto" | "debezium-avro");
+    let is_avro = matches!(dialect, "auto" | "debezium-avro" | "ticdc-avro");
     let writer_schemas = if is_avro { writer_schemas() } else { Vec::new() };
     Options { dialect: dialect.into(), key: Some("key".into()), compression: Compression::None, writer_schemas, ..Options::default() }
 }
 
-/// The schemas of the golden messages of debezium-avro, by their ids.
+/// The schemas of the golden messages of debezium-avro and ticdc-avro, by their ids.
 fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
-    let schemas: BTreeMap<u32, serde_json::Value> =
-        serde_json::from_str(include_str!("../../golden/debezium-avro/shop.avsc")).expect("the golden schemas are JSON");
-    schemas.into_iter().map(|(id, schema)| (id, schema.to_string(), Vec::new())).collect()
+    let read = |text| serde_json::from_str::<BTreeMap<u32, serde_json::Value>>(text).expect("the golden schemas are JSON");
+    let debezium = read(include_str!("../../golden/debezium-avro/shop.avsc"));
+    let schemas = debezium.into_iter().chain(read(include_str!("../../golden/ticdc-avro/orders.avsc")));
+    schemas.map(|(id, schema)| (id, schema.to_string(), Vec::new())).collect()
 }
 
 fn options(dialect: &str, choices: Choices) -> Options {

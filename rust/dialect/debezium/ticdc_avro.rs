@@ -1,0 +1,165 @@
+//! ticdc-avro: what TiCDC's protocol `avro` writes.
+//!
+//! A row as it is after the change, behind Confluent's zero byte and the id of its schema, as [debezium-avro](super::avro) writes rows
+//! without an envelope. The schema has the type of each column in `connect.parameters.tidb_type`, and the record is called
+//! `changefeed's namespace.database.table`. With `enable-tidb-extension` three fields are added: `_tidb_op` (`c` or `u`),
+//! `_tidb_commit_ts` and `_tidb_commit_physical_time` (milliseconds). A delete has no value, and the key's columns in the key.
+//! With `avro-enable-watermark` there are two other messages: a byte 1 and JSON is a DDL statement,
+//!
+//! ```json
+//! {"query":"CREATE TABLE orders (id INT)","type":3,"schema":"shop","table":"orders","commitTs":449999999999999999}
+//! ```
+//!
+//! and a byte 2 and a big-endian integer of eight bytes is a watermark.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::avro;
+use super::connect_schema::Schema as ConnectSchema;
+use crate::dialect::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire};
+use crate::error::{Fault, Kind, Result};
+use crate::event::{Envelope, Events, Op, Quirks, ValueFormat};
+use crate::interner::Quoting;
+use crate::mysql::temporal::micros_of_epoch;
+
+pub(crate) const NAME: &str = "ticdc-avro";
+
+pub(crate) const DIALECT: Dialect = Dialect {
+    name: NAME,
+    aliases: &[],
+    producer: "TiCDC (avro protocol)",
+    wire: Wire::Avro,
+    description: "TiCDC's rows in Avro behind the id of their schema, with deletes in the key",
+    marks: Marks::Bytes(is_event),
+    quirks: |_| &QUIRKS,
+    read: Read::Bytes(read),
+    options: &["schema_registry", "writer_schemas"],
+    template: None,
+};
+
+pub(super) static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Typed, quoting: Quoting::None };
+
+/// The first byte of a DDL statement.
+const DDL: u8 = 1;
+/// The first byte of a watermark.
+const WATERMARK: u8 = 2;
+
+/// Whether bytes are a DDL statement or a watermark. Rows begin as those of debezium-avro do; their schema tells them apart.
+fn is_event(bytes: &[u8]) -> bool {
+    matches!(bytes, [DDL, b'{', ..] | [WATERMARK, _, _, _, _, _, _, _, _])
+}
+
+/// A DDL statement.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Statement {
+    query: String,
+    schema: Option<String>,
+    table: Option<String>,
+    commit_ts: Option<i64>,
+}
+
+fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<()> {
+    match bytes {
+        [DDL, json @ ..] => read_statement(json, reading, events),
+        [WATERMARK, commit_ts @ ..] => read_watermark(commit_ts, reading, events),
+        _ => avro::read(bytes, reading, events, caches),
+    }
+}
+
+fn read_statement(json: &[u8], reading: &ReadContext<'_, '_>, events: &mut Events<'_, '_, '_>) -> Result<()> {
+    let statement: Statement =
+        serde_json::from_slice(json).map_err(|error| Fault::new(Kind::Envelope, format!("is no DDL event of TiCDC: {error}")).at(1))?;
+    let named = |name: Option<String>| name.filter(|name| !name.is_empty()).map(Cow::Owned);
+    let op = Op::of_statement(&statement.query);
+    let mut envelope = Envelope {
+        database: named(statement.schema),
+        table: named(statement.table),
+        sql: Some(Cow::Owned(statement.query)),
+        ..Envelope::empty(reading.quirks)
+    };
+    envelope.source.commit_ts = statement.commit_ts;
+    envelope.source.event_time = statement.commit_ts.and_then(physical);
+    push(op, envelope, events)
+}
+
+fn read_watermark(bytes: &[u8], reading: &ReadContext<'_, '_>, events: &mut Events<'_, '_, '_>) -> Result<()> {
+    let wrong = || Fault::new(Kind::Envelope, format!("expected a watermark of 8 bytes, found {}", bytes.len())).at(1);
+    let commit_ts = i64::from_be_bytes(bytes.try_into().map_err(|_| wrong())?);
+    let mut envelope = Envelope::empty(reading.quirks);
+    envelope.source.watermark_ts = Some(commit_ts);
+    envelope.source.event_time = physical(commit_ts);
+    push(Op::Watermark, envelope, events)
+}
+
+fn push<'a>(op: Op, envelope: Envelope<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    let envelope = events.envelope(envelope)?;
+    events.row(op, envelope, None, None);
+    Ok(())
+}
+
+/// Microseconds since 1970 of TiDB's timestamp, whose upper bits are milliseconds.
+fn physical(commit_ts: i64) -> Option<i64> {
+    micros_of_epoch(commit_ts >> 18)
+}
+
+/// The fields that TiCDC adds to a row, as those that Debezium's flattening adds.
+const ADDED: [(&str, (&str, bool)); 6] = [
+    ("_tidb_op", ("op", false)),
+    ("_tidb_commit_ts", ("commit_ts", false)),
+    ("_tidb_commit_physical_time", ("ts_ms", true)),
+    // Of a row's checksum, which is not verified.
+    ("_tidb_row_level_checksum", ("row", false)),
+    ("_tidb_corrupted", ("row", false)),
+    ("_tidb_checksum_version", ("row", false)),
+];
+
+/// The added field that a record's field is. Columns have a type of TiDB, whatever they are called.
+pub(super) fn added(name: &str, declared: &ConnectSchema) -> Option<(&'static str, bool)> {
+    let found = ADDED.iter().find(|(added, _)| *added == name).map(|(_, field)| *field);
+    found.filter(|_| declared.tidb_type().is_none())
+}
+
+/// Returns the database and the table in the name of a row's schema: `namespace.database.table`.
+pub(super) fn names_of(name: &str) -> (Option<String>, Option<String>) {
+    let mut parts = name.splitn(3, '.').skip(1);
+    let (database, table) = (parts.next(), parts.next());
+    (table.and(database).map(str::to_owned), table.or(database).map(str::to_owned))
+}
+
+/// Returns the text of MySQL's type, by TiDB's and the parameters that TiCDC adds.
+pub(super) fn spelling(tidb_type: &str, column: &ConnectSchema) -> String {
+    let quoted = |label: &String| format!("'{}'", label.replace("\\,", ",").replace('\'', "''"));
+    match (tidb_type, column.number::<u32>("connect.decimal.precision"), column.number::<u32>("scale")) {
+        ("DECIMAL", Some(precision), Some(scale)) => format!("decimal({precision},{scale})"),
+        ("BIT", ..) => format!("bit({})", column.number("length").unwrap_or(1)),
+        ("ENUM" | "SET", ..) => {
+            let labels: Vec<_> = column.labels().iter().map(quoted).collect();
+            format!("{}({})", tidb_type.to_lowercase(), labels.join(","))
+        }
+        ("TiDBVECTORFloat32", ..) => "text".to_owned(),
+        _ => tidb_type.to_lowercase(),
+    }
+}
+
+/// Reads the delete that a record without a value is, if its key is TiCDC's. Returns whether it is one: where the user has not named
+/// the dialect, it may be another's tombstone.
+pub(crate) fn read_key<'a>(
+    key: Option<&'a [u8]>,
+    is_named: bool,
+    options: &DialectOptions,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Result<bool> {
+    let missing = || Fault::new(Kind::Envelope, "is not given, and has the row of a delete; name its column with key").within("key");
+    let key = key.ok_or_else(missing)?;
+    if !is_named && !avro::is_tidb(key, caches) {
+        return Ok(false);
+    }
+    events.set_dialect(&QUIRKS);
+    let reading = ReadContext { quirks: &QUIRKS, lenient: false, key: Some(key), options };
+    avro::read_deleted(key, &reading, events, caches).map_err(|fault| fault.without_byte().within("key"))?;
+    Ok(true)
+}

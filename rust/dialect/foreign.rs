@@ -1,0 +1,50 @@
+//! JSON of other products, which no dialect reads: recognised to say so where a message cannot be read.
+
+use super::detect::decoded;
+use super::without_schema_id;
+use crate::error::{Fault, Kind};
+use crate::wire::json::Cursor;
+use crate::wire::utf8::utf8;
+
+/// A product, and the members that only its messages have together.
+const FORMS: [(&str, &[&str]); 9] = [
+    ("Qlik Replicate", &["magic", "messageSchemaId", "message"]),
+    // Without the envelope around it.
+    ("Qlik Replicate", &["data", "beforeData", "headers"]),
+    ("Oracle GoldenGate", &["op_type", "op_ts", "current_ts"]),
+    ("Google Datastream", &["read_method", "source_metadata", "payload"]),
+    ("NiFi's CaptureChangeMySQL", &["type", "timestamp", "binlog_filename"]),
+    // With GTIDs.
+    ("NiFi's CaptureChangeMySQL", &["type", "timestamp", "binlog_gtidset"]),
+    ("Tencent DTS", &["schemaName", "tableName", "rowChanges"]),
+    ("Tencent DTS", &["schemaName", "tableName", "dmlType"]),
+    // Behind EventBridge, as a CloudEvent.
+    ("Tencent DTS", &["specversion", "region", "subject", "data"]),
+];
+
+/// Adds to the fault of a message that is none of its dialect which product wrote it, if that is known.
+#[cold]
+pub(crate) fn explained(fault: Fault, message: &[u8]) -> Fault {
+    if fault.kind() != Kind::Envelope {
+        return fault;
+    }
+    match product(message) {
+        Some(product) => fault.because(format!("the message is of {product}, which no dialect reads")),
+        None => fault,
+    }
+}
+
+fn product(message: &[u8]) -> Option<&'static str> {
+    let mut cursor = Cursor::new(utf8(without_schema_id(message))?, true);
+    if cursor.peek() == Some(b'[') {
+        let mut elements = cursor.array().ok()?;
+        cursor.next_element(&mut elements).ok()?;
+    }
+    let mut names = Vec::new();
+    let mut members = cursor.object().ok()?;
+    while let Some(name) = cursor.next_key(&mut members).ok()? {
+        names.push(decoded(name));
+        cursor.skip().ok()?;
+    }
+    FORMS.iter().find(|(_, members)| members.iter().all(|member| names.iter().any(|name| name == member))).map(|(product, _)| *product)
+}

@@ -1,0 +1,3 @@
+#![no_main]
+
+towpath_fuzz::target!();
