@@ -10,7 +10,8 @@ import kafka_records
 import towpath
 from kafka_records import Record
 
-DIALECTS = [dialect["name"] for dialect in towpath.dialects()]
+# The rows of ticdc-avro look like those of debezium-avro until their schema is known: test_ticdc_avro.py has schemas.
+DIALECTS = [dialect["name"] for dialect in towpath.dialects() if dialect["name"] != "ticdc-avro"]
 CAPTURES = {dialect: all_golden.captures(dialect) for dialect in DIALECTS}
 NAMED = {capture.name: (dialect, capture) for dialect, captures in CAPTURES.items() for capture in captures}
 

@@ -733,7 +733,6 @@ impl<'a> Message<'a> {
             "server_id" => envelope.server_id = number,
             "connector" => envelope.connector = text,
             "version" => envelope.version = text,
-            "commit_ts" => envelope.source.commit_ts = number,
             "ts_ms" if of_source => envelope.source.event_time = number.and_then(micros_of_epoch),
             "ts_ms" => envelope.source.produced_time = number.and_then(micros_of_epoch),
             _ => {}

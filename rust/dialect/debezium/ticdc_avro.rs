@@ -108,7 +108,8 @@ fn physical(commit_ts: i64) -> Option<i64> {
 /// The fields that TiCDC adds to a row, as those that Debezium's flattening adds.
 const ADDED: [(&str, (&str, bool)); 6] = [
     ("_tidb_op", ("op", false)),
-    ("_tidb_commit_ts", ("commit_ts", false)),
+    // Not read: deletes have none, so changes with and without one would not be ordered by their offsets.
+    ("_tidb_commit_ts", ("row", false)),
     ("_tidb_commit_physical_time", ("ts_ms", true)),
     // Of a row's checksum, which is not verified.
     ("_tidb_row_level_checksum", ("row", false)),
