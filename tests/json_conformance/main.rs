@@ -144,7 +144,10 @@ fn values_are_accepted_or_refused_wherever_they_are() {
         wrong.extend(bench.check_all(&cases));
         let among_others = |case| bench.check_among_others(case).err().map(|what| bench.tell(case, format!("among others, {what}")));
         wrong.extend(cases.iter().filter_map(among_others));
-        let has_template = !matches!(bench.place.dialect, "ticdc-open" | "ticdc-simple" | "dms-json" | "dataworks-json");
+        let has_no_template = matches!(bench.place.dialect, "ticdc-open" | "ticdc-simple" | "dms-json" | "dataworks-json");
+        // An object may be the value of a union in Avro's JSON, which the ordinary reader finds out.
+        let may_be_avro = bench.place.dialect == "debezium-json" && bench.place.name == "member of a nested JSON column";
+        let has_template = !has_no_template && !may_be_avro;
         let templated = bench.with_templates.metrics().templated;
         assert_eq!(templated > cases.len() as u64, has_template, "{} {}: {templated}", bench.place.dialect, bench.place.name);
     }
