@@ -24,6 +24,7 @@ from towpath.spark.lakehouse.follow import KEY, RENAMED, SOURCE, Follower, store
 from towpath.spark.lakehouse.formats import DELTA, format_of
 from towpath.spark.lakehouse.history import append_changes, append_keyless, append_truncate
 from towpath.spark.lakehouse.jobs import (
+    FEW_ROWS,
     KINDS,
     MARKING,
     REWRITING,
@@ -59,7 +60,7 @@ from towpath.spark.lakehouse.watermarks import Watermarks, write_watermarks
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, GroupedData, Row, SparkSession
     from pyspark.sql.types import StructType
 
     from towpath.literals import Dialect
@@ -305,6 +306,12 @@ class Replicator:
 
     def _merge_in_tasks(self, events: DataFrame, tables: list[SourceTable], batch_id: int) -> list[_Result]:
         """Merge those tables that may be merged in tasks. What a task refuses, or cannot do, is left to Spark."""
+        spark = events.sparkSession
+        # Plans on the driver cost more than these jobs.
+        with session_settings(spark, settings_for(spark, SMALL)):
+            return self._merge_owned(events, tables, batch_id)
+
+    def _merge_owned(self, events: DataFrame, tables: list[SourceTable], batch_id: int) -> list[_Result]:
         spark = events.sparkSession
         prepared = in_parallel(spark, partial(self._owned, spark), tables, self.parallelism)
         owned = {(one.database, one.name): (one, ready) for one, ready in zip(tables, prepared, strict=True) if ready}
@@ -678,21 +685,22 @@ def _summary(events: DataFrame, *more: str) -> list[Row]:
         events: The events.
         more: More columns to group by.
     """
+    with session_settings(events.sparkSession, FEW_ROWS):
+        return _counted(events.groupBy("kind", "database", "table", "topic", "declared", *more))
+
+
+def _counted(groups: GroupedData) -> list[Row]:
     from pyspark.sql import functions as f
 
     # Only numbers and booleans: with a text among the aggregates, Spark would sort the events.
-    return (
-        events.groupBy("kind", "database", "table", "topic", "declared", *more)
-        .agg(
-            f.count("*").alias("messages"),
-            f.sum("rows").alias("rows"),
-            f.count_if(f.col("op") == "truncate").alias("truncates"),
-            f.coalesce(f.sum(f.length("value")), f.lit(0)).alias("size"),
-            f.max(f.col("commit_ts").isNotNull()).alias("has_commit"),
-            f.max("in_log").alias("in_log"),
-        )
-        .collect()
-    )
+    return groups.agg(
+        f.count("*").alias("messages"),
+        f.sum("rows").alias("rows"),
+        f.count_if(f.col("op") == "truncate").alias("truncates"),
+        f.coalesce(f.sum(f.length("value")), f.lit(0)).alias("size"),
+        f.max(f.col("commit_ts").isNotNull()).alias("has_commit"),
+        f.max("in_log").alias("in_log"),
+    ).collect()
 
 
 def _tables(found: Iterable[Row], declarations: Mapping[int, Declaration]) -> list[SourceTable]:

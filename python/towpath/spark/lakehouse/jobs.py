@@ -36,6 +36,9 @@ _SETTINGS = {
     MARKING: _MARK,
 }
 
+FEW_ROWS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "4"}
+"""For a job that returns a row for each table: to plan it again between its stages takes longer than they do."""
+
 _ENOUGH_CLASSES = 500
 
 
