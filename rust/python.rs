@@ -24,7 +24,7 @@ use crate::error::{MAX_TEXT, shortened};
 use crate::options::{Options, TableSchema, WriterSchemaText, named};
 use crate::order::newest::newest;
 use crate::order::outcome::{Changes, Known, outcomes};
-use crate::order::{FIELDS, Orders};
+use crate::order::{FIELDS, KeySet, Orders};
 use crate::{Block, Fetched, Framing, Kind, Layout, Mode};
 
 pyo3::create_exception!(towpath, DecodeError, PyValueError, "A message or value that cannot be decoded.");
@@ -355,6 +355,25 @@ fn change_outcomes(
     ])
 }
 
+/// A set of keys, with which the rows of a large table are filtered part by part.
+#[pyclass(frozen, module = "towpath._towpath", name = "KeySet")]
+struct PyKeySet(KeySet);
+
+#[pymethods]
+impl PyKeySet {
+    #[new]
+    fn new(keys: PyArrowType<ArrayData>) -> PyResult<Self> {
+        let keys = structs("keys", keys)?;
+        guarded(|| KeySet::new(&keys))?.map(PyKeySet).map_err(|error| wrong(&error))
+    }
+
+    fn contains(&self, py: Python<'_>, keys: PyArrowType<ArrayData>) -> PyResult<PyArrowType<ArrayData>> {
+        let keys = structs("keys", keys)?;
+        let found = py.detach(|| guarded(|| self.0.contains(&keys)))?.map_err(|error| wrong(&error))?;
+        Ok(PyArrowType(found.into_data()))
+    }
+}
+
 fn structs(argument: &str, array: PyArrowType<ArrayData>) -> PyResult<StructArray> {
     let array = make_array(array.0);
     let expected = || PyTypeError::new_err(format!("{argument}: expected an array of structs, not of {}", array.data_type()));
@@ -388,6 +407,7 @@ fn _towpath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     module.add("DecodeError", module.py().get_type::<DecodeError>())?;
     module.add_class::<PyDecoder>()?;
+    module.add_class::<PyKeySet>()?;
     module.add_function(wrap_pyfunction!(cut, module)?)?;
     module.add_function(wrap_pyfunction!(may_match, module)?)?;
     module.add_function(wrap_pyfunction!(dialects, module)?)?;

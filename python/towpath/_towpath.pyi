@@ -1,4 +1,4 @@
-from typing import Any, TypedDict
+from typing import Any, TypedDict, final
 
 import pyarrow as pa
 from typing_extensions import Self, disjoint_base
@@ -11,6 +11,7 @@ __all__ = [
     "ORDER_FIELDS",
     "DecodeError",
     "Decoder",
+    "KeySet",
     "__version__",
     "change_outcomes",
     "cut",
@@ -88,6 +89,12 @@ def infer_schema(
     table: str | None = None,
     writer_schemas: list[tuple[int, str, list[str]]] | None = None,
 ) -> pa.Schema: ...
+
+@final
+class KeySet:
+    def __new__(cls, keys: pa.StructArray) -> Self: ...
+    def contains(self, keys: pa.StructArray) -> pa.BooleanArray: ...
+
 def is_newer(one: pa.StructArray, other: pa.StructArray) -> pa.BooleanArray: ...
 def newest_changes(keys: pa.StructArray, orders: pa.StructArray) -> pa.RecordBatch: ...
 def change_outcomes(

@@ -12,9 +12,10 @@ mod values;
 
 pub use values::{FIELDS, Orders};
 
-use arrow_array::{Array, StructArray};
+use arrow_array::{Array, BooleanArray, StructArray};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::ArrowError;
+use hashbrown::HashSet;
 
 /// Converts the keys of several arrays, which have the same types, to bytes that are equal if the keys are.
 struct Keys {
@@ -29,5 +30,25 @@ impl Keys {
 
     fn rows(&self, keys: &StructArray) -> Result<Rows, ArrowError> {
         self.converter.convert_columns(keys.columns())
+    }
+}
+
+/// A set of keys, with which the rows of a large table are filtered part by part.
+pub struct KeySet {
+    keys: Keys,
+    found: HashSet<Box<[u8]>>,
+}
+
+impl KeySet {
+    /// The keys of an array.
+    pub fn new(keys: &StructArray) -> Result<Self, ArrowError> {
+        let converter = Keys::new(keys)?;
+        let found = converter.rows(keys)?.iter().map(|key| Box::from(key.data())).collect();
+        Ok(KeySet { keys: converter, found })
+    }
+
+    /// Whether each key of another array, which has the same types, is in the set.
+    pub fn contains(&self, keys: &StructArray) -> Result<BooleanArray, ArrowError> {
+        Ok(self.keys.rows(keys)?.iter().map(|key| Some(self.found.contains(key.data()))).collect())
     }
 }

@@ -93,3 +93,16 @@ def test_outcomes(seed):
 def test_a_field_that_is_missing_is_an_error():
     with pytest.raises(ValueError, match="the field event_time is missing"):
         _towpath.is_newer(pa.array([{"offset": 1}]), pa.array([{"offset": 1}]))
+
+
+def test_a_set_of_keys():
+    rng = random.Random(3)
+    wanted = {(rng.choice([None, *range(50)]), rng.choice([None, "", "a", "a\0", "名"])) for _ in range(60)}
+    others = [(rng.choice([None, *range(50)]), rng.choice([None, "", "a", "a\0", "名"])) for _ in range(5000)]
+
+    def array(pairs):
+        return pa.array([dict(zip(("k0", "k1"), pair, strict=True)) for pair in pairs], KEY)
+
+    found = _towpath.KeySet(array(wanted)).contains(array(others)).to_pylist()
+    assert found == [pair in wanted for pair in others]
+    assert set(found) == {True, False}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath._towpath import change_outcomes, newest_changes
+from towpath._towpath import KeySet, change_outcomes, newest_changes
 from towpath.spark.lakehouse.changes import COLUMNS, ChangeDecoder
 from towpath.spark.lakehouse.order_arrays import ORDER, order_values, with_event_times
 from towpath.workers import begin_task
@@ -60,7 +60,6 @@ _OFF = ("delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableRowTracki
 
 _FORGOTTEN = "recorded_at < arrow_cast('{time:%Y-%m-%dT%H:%M:%SZ}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
 _ATTEMPTS = 12
-_MOST_TOMBSTONES = 2_000_000
 _MOST_TOMBSTONE_FILES = 20
 _MOST_REJECTED = 16 << 20
 
@@ -79,7 +78,7 @@ class BatchRefusedError(RefusedError):
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest target that a task merges: its memory grows with the rows, some 120 bytes for each."""
+    """The largest target that a task merges: its memory grows with the rows, by some 200 bytes for each."""
 
     rows: int = 4_000_000
     size: int = 256 << 20
@@ -255,17 +254,27 @@ def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
     if target is None:
         raise BatchRefusedError("the target was removed")
     _check_target(target, table.limits)
-    rows = _known(target, [_quoted(name) for name in _names(target, table.keys)], _quoted(table.order), newest)
-    tombstones = _tombstones(table, newest)
+    keys = {f"k{at}": _quoted(name) for at, name in enumerate(_names(target, table.keys))}
+    rows = _Known.of(target, {**keys, "known": _quoted(table.order), "truncated": "false"}, newest)
+    tombstones = _open_if_exists(table.tombstones)
+    gone = _Known.nothing(newest)
+    if tombstones is not None:
+        _tidy(tombstones, table.forget_before)
+        gone = _Known.of(
+            tombstones, {**dict(zip(keys, keys, strict=True)), "known": '"order"', "truncated": "truncated"}, newest
+        )
     found = change_outcomes(
-        (newest.keys, newest.orders, newest.is_delete), rows, (tombstones.keys, tombstones.orders), tombstones.truncates
+        (newest.keys, newest.orders, newest.is_delete),
+        (rows.keys, rows.orders),
+        (gone.keys, gone.orders),
+        gone.truncates,
     )
     is_applied = found.column("is_applied")
     orders = with_event_times(newest.orders, found.column("event_time"))
     is_gone = pc.and_(is_applied, newest.is_delete)
     deletes = pc.sum(is_gone).as_py() or 0
     if deletes:
-        _remember(table, newest.keys.filter(is_gone), orders.filter(is_gone), tombstones.table)
+        _remember(table, newest.keys.filter(is_gone), orders.filter(is_gone), tombstones)
     is_written = pc.and_(is_applied, pc.or_(pc.invert(newest.is_delete), found.column("is_known")))
     if pc.any(is_written).as_py():
         _write(target, table, newest, orders, is_written)
@@ -315,60 +324,59 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _select(table: DeltaTable, columns: Mapping[str, str]) -> pa.Table:
-    """The rows of a table: expressions under names."""
+def _select(table: DeltaTable, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in parts: expressions under names."""
     from deltalake import QueryBuilder
 
     listed = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
-    return pa.table(QueryBuilder().register("t", table).execute(f"SELECT {listed} FROM t"))
-
-
-def _known(table: DeltaTable, keys: Sequence[str], order: str, newest: _Newest) -> tuple[pa.Array, pa.Array]:
-    """The keys and order values of a table, in the types of the changes."""
-    rows = _select(table, {**{f"k{at}": key for at, key in enumerate(keys)}, "known": order})
-    return _keys_of(rows, newest.keys.type), _struct(rows["known"], ORDER)
-
-
-def _keys_of(rows: pa.Table, kind: pa.StructType) -> pa.StructArray:
-    arrays = [_array(rows[one.name], one.type) for one in kind]
-    return pa.StructArray.from_arrays(arrays, fields=list(kind))
-
-
-def _array(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    combined = column.combine_chunks()
-    array = pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
-    return array if array.type == kind else array.cast(kind)
-
-
-def _struct(column: pa.ChunkedArray, kind: pa.StructType) -> pa.StructArray:
-    """A column of structs in another type, field by field: delta-rs has views of texts, and metadata of columns."""
-    array = _array(column, column.type)
-    fields = [pc.struct_field(array, one.name).cast(one.type) for one in kind]
-    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
+    yield from pa.RecordBatchReader.from_stream(QueryBuilder().register("t", table).execute(f"SELECT {listed} FROM t"))
 
 
 @dataclass(frozen=True)
-class _Tombstones:
-    table: DeltaTable | None
+class _Known:
+    """What a table has of the keys of a batch, and the truncates in it."""
+
     keys: pa.StructArray
     orders: pa.StructArray
     truncates: pa.StructArray
 
+    @classmethod
+    def nothing(cls, newest: _Newest) -> _Known:
+        """Of a table that does not exist."""
+        return cls(newest.keys[:0], newest.orders[:0], newest.orders[:0])
 
-def _tombstones(table: OwnedTable, newest: _Newest) -> _Tombstones:
-    """What the table of tombstones has, without those that are forgotten."""
-    known = _open_if_exists(table.tombstones)
-    if known is None:
-        return _Tombstones(None, newest.keys[:0], newest.orders[:0], newest.orders[:0])
-    _tidy(known, table.forget_before)
-    names = {one.name: one.name for one in newest.keys.type} | {"known": '"order"', "truncated": "truncated"}
-    rows = _select(known, names)
-    if len(rows) > _MOST_TOMBSTONES:
-        raise RefusedError(f"there are {len(rows):,} tombstones, more than a task reads")
-    keys, orders = _keys_of(rows, newest.keys.type), _struct(rows["known"], ORDER)
-    is_truncate = _array(rows["truncated"], pa.bool_()).fill_null(False)
-    is_gone = pc.invert(is_truncate)
-    return _Tombstones(known, keys.filter(is_gone), orders.filter(is_gone), orders.filter(is_truncate))
+    @classmethod
+    def of(cls, table: DeltaTable, columns: Mapping[str, str], newest: _Newest) -> _Known:
+        """Read a table part by part, so that memory does not grow with it.
+
+        Args:
+            table: The table.
+            columns: Its expressions for the key's columns k0, k1 and so on, `known` and `truncated`.
+            newest: The changes of the batch.
+        """
+        wanted, found = KeySet(newest.keys), [cls.nothing(newest)]
+        for part in _select(table, columns):
+            keys = pa.StructArray.from_arrays(
+                [_cast(part.column(one.name), one.type) for one in newest.keys.type], fields=list(newest.keys.type)
+            )
+            is_truncate = part.column("truncated").fill_null(False)
+            is_row = pc.and_(wanted.contains(keys), pc.invert(is_truncate))
+            if pc.any(pc.or_(is_row, is_truncate)).as_py():
+                orders = _struct(part.column("known"), ORDER)
+                found.append(cls(keys.filter(is_row), orders.filter(is_row), orders.filter(is_truncate)))
+        return cls(
+            *(pa.concat_arrays([getattr(one, name) for one in found]) for name in ("keys", "orders", "truncates"))
+        )
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array if array.type == kind else array.cast(kind)
+
+
+def _struct(array: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
+    """Structs in another type, field by field: delta-rs has views of texts, and metadata of columns."""
+    fields = [_cast(pc.struct_field(array, one.name), one.type) for one in kind]
+    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
 
 
 def _open_if_exists(path: str) -> DeltaTable | None:

@@ -74,7 +74,7 @@ def why_spark(facts: Facts) -> str | None:
 class TaskMerges:
     """What is known of merges in tasks from batch to batch."""
 
-    mode: str = AUTO
+    mode: str = field(default_factory=lambda: available(AUTO))
     limits: Limits = field(default_factory=Limits)
     refused: dict[str, str] = field(default_factory=dict)
     """Why each target is left to Spark until the query is started again."""
