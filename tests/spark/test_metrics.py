@@ -58,7 +58,7 @@ def test_an_empty_frame_counts_nothing(spark):
 def test_every_kind_has_a_count(spark):
     seen = Observation()
     towpath.spark.decode(frame(spark, MIXED), metrics=seen).collect()
-    assert set(seen.get) == {"messages", "rows", "filtered", "dropped", "errors"} | {
+    assert set(seen.get) == {"messages", "rows", "filtered", "dropped", "zero_dates", "errors"} | {
         f"errors_{kind}" for kind in towpath.spark.ERROR_KINDS
     }
 

@@ -101,5 +101,9 @@ def test_without_a_function_they_are_logged(spark, tmp_path, listen, caplog):
     run(towpath.spark.decode(stream(spark, MIXED[2:], tmp_path / "messages", 3), metrics="cdc"), ended, "logged")
     said = sorted((record.levelname, record.getMessage().partition(": ")[2]) for record in caplog.records)
     counts = [(level, text.partition(": ")[2].partition(" (")[0]) for level, text in said if " 0 messages" not in text]
-    good = ("INFO", "1 messages, 1 rows, 0 filtered, 0 dropped, errors: none")
-    assert counts == [good, good, ("WARNING", "1 messages, 1 rows, 0 filtered, 0 dropped, errors: 1 syntax")]
+    good = ("INFO", "1 messages, 1 rows, 0 filtered, 0 dropped, 0 zero dates, errors: none")
+    assert counts == [
+        good,
+        good,
+        ("WARNING", "1 messages, 1 rows, 0 filtered, 0 dropped, 0 zero dates, errors: 1 syntax"),
+    ]

@@ -19,7 +19,6 @@ ENVELOPE = [
     "_missing_columns",
     "_error",
     "_corrupt_record",
-    "offset",
 ]
 
 spark = SparkSession.getActiveSession()
