@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -52,7 +53,10 @@ def wheel():
 def environment(folder: Path, *packages: Path | str) -> Path:
     """A new environment with some packages, in the versions of the tests."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    pins = ROOT / "requirements" / "dev.txt"
+    pins = folder.with_suffix(".txt")
+    # With hashes pip would accept neither a wheel that was built here, nor a package without its version.
+    pinned = re.findall(r"^[^ #].*?(?= \\$)", (ROOT / "requirements" / "dev.txt").read_text(), re.MULTILINE)
+    pins.write_text("\n".join(pinned))
     install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--constraint", pins, *packages]
     subprocess.run(install, check=True)
     return folder
