@@ -261,6 +261,40 @@ def test_a_task_that_dies_between_tombstones_and_merge_is_repeated(topic, monkey
     assert topic.names("a") == {0: "x"}, "the tombstone is known to Spark's merge too"
 
 
+def apply_when_told(table, messages, is_ready):
+    import deltalake  # noqa: F401 - before the time of the kill begins
+
+    is_ready.set()
+    apply(table, [messages])
+
+
+@pytest.mark.parametrize("kills", [6, pytest.param(150, marks=pytest.mark.soak)])
+def test_tasks_that_are_killed_anywhere(topic, kills):
+    """Each is killed at a random moment, and another attempt reads the same messages, as Spark repeats a task."""
+    rng, processes = random.Random(kills), get_context("spawn")
+    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
+    rows, at, killed = {0: "x"}, 0, 0
+    for _ in range(kills):
+        messages = []
+        for _ in range(30):
+            at, key = at + 1, rng.randrange(20)
+            kind = rng.choice(["UPDATE", "DELETE"]) if key in rows else "INSERT"
+            messages.append(canal(at, kind, "a", row(key, f"v{at}"), second=at))
+            rows.pop(key, None)
+            rows |= {} if kind == "DELETE" else {key: f"v{at}"}
+        is_ready = processes.Event()
+        task = processes.Process(target=apply_when_told, args=(owned(topic), batch(*messages), is_ready))
+        task.start()
+        assert is_ready.wait(60)
+        task.join(rng.uniform(0, 0.08))
+        task.kill()
+        task.join()
+        killed += task.exitcode != 0
+        apply(owned(topic), [batch(*messages)])
+        assert topic.names("a") == rows
+    assert killed, "every task was faster"
+
+
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
