@@ -29,13 +29,18 @@ CHOSEN = [
     "dts-avro/dts_v2_born.lenrec.zst",
     "maxwell-json/maxwell-maria/maxwell.jsonl.zst",
     "river-json/small_null_v_omitted.jsonl",
+    "ticdc-avro/orders.kvrec.zst",
     "ticdc-open/open_protocol.kvrec.zst",
     "ticdc-simple/avro.lenrec",
     "ticdc-simple/json.jsonl",
 ]
 LIMIT = 1500
 FIELDS = ("op", "database", "table", "primary_key", "before", "after", "source", "row", "error", "_corrupt_record")
-SCHEMAS = json.loads((GOLDEN / "debezium-avro/shop.avsc").read_text())
+SCHEMAS = {
+    number: schema
+    for file in ("debezium-avro/shop.avsc", "ticdc-avro/orders.avsc")
+    for number, schema in json.loads((GOLDEN / file).read_text()).items()
+}
 WRITER_SCHEMAS = {number: json.dumps(schema) for number, schema in SCHEMAS.items()}
 OPTIONS = {"key": "key", "fields": FIELDS, "writer_schemas": WRITER_SCHEMAS}
 
