@@ -19,9 +19,9 @@ import results
 
 HERE = Path(__file__).resolve().parent
 CONSTANTS = HERE / "figures" / "batches.json"
-POINTS = [(1, 1_000), (1, 50_000), (1, 200_000), (20, 400), (100, 2_000)]
+POINTS = [(1, 1_000), (1, 50_000), (1, 100_000), (20, 400), (60, 1_200)]
 """Tables, and changes of a batch."""
-WARM_UP, BATCHES = 2, 5
+WARM_UP, BATCHES = 2, 4
 KAFKA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
 
 
