@@ -54,7 +54,7 @@ deny: ## Licences, duplicate crates and sources of the dependencies; installs ca
 	@cargo deny --version >/dev/null 2>&1 || cargo install --locked --version 0.20.2 cargo-deny
 	cargo deny --locked --offline check licenses bans sources
 
-# The advisories are fetched, so this is no part of `make test`: a new one must not fail a change that has nothing to do with it.
+# The advisories are fetched, so this is not part of `make test`: a new one must not fail a change that has nothing to do with it.
 audit: .venv-audit/installed ## Known vulnerabilities of the crates and of the pinned Python packages; needs the network
 	@cargo deny --version >/dev/null 2>&1 || cargo install --locked --version 0.20.2 cargo-deny
 	cargo deny --locked check advisories

@@ -347,7 +347,8 @@ class Replicator:
         """The table for a task, after its target was created or made to fit. None if it is left to Spark."""
         try:
             return self._prepared(spark, table)
-        except Exception:  # it is raised again where Spark applies the table
+        except Exception as error:  # if the table cannot go on, it is raised again where Spark applies it
+            _log.info("%s: left to Spark: %s", table.full_name, printable(str(error)))
             return None
 
     def _prepared(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
