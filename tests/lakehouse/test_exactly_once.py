@@ -6,8 +6,10 @@ each cell is compared with what the source's own tables held.
 """
 
 import random
+import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from threading import Event
 
@@ -15,9 +17,10 @@ import pytest
 
 import captures_for_replication as captures
 import towpath
-from exactly_once import Lake, compare, fill, prove, with_redeliveries
+from exactly_once import Drivers, Lake, compare, fill, prove, with_redeliveries
 from fidelity import bulk
 from simulated_source import UNREADABLE, moved_keys
+from spark_cluster import SparkCluster
 
 
 @pytest.fixture
@@ -95,6 +98,48 @@ def test_moved_keys_end_right_beside_other_writers(spark, kafka, tmp_path, repor
     assert other.awaitTermination(600)
     report("times optimized", optimized.result())
     assert optimized.result() > 10
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("merge", ["auto", "spark"])
+def test_executors_that_are_killed(spark, kafka, tmp_path, report, merge):
+    """In a cluster with speculative execution: two attempts of a task may run at the same time, and end anywhere."""
+    rng, kills = random.Random(11), Every(20, at_most=10)
+    case = moved_keys(3_000, tables=4, limit=300, seed=11)
+    settings = {
+        "spark.executor.memory": "512m",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "20ms",
+        "spark.speculation.multiplier": "1.01",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.minTaskRuntime": "0ms",
+        "spark.task.maxFailures": "20",
+    }
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with SparkCluster(folder) as cluster:
+        case = replace(
+            case, settings={**case.settings, **settings, "spark.master": cluster.url}, options={"merge": merge}
+        )
+        topics = fill(kafka, case, tmp_path.name, rng)
+        Drivers(kafka, case, topics, Lake(tmp_path), "kafka").finish(
+            meanwhile=lambda: kills(cluster.kill_executor, rng)
+        )
+    assert kills.times > 3
+    report("killed executors", kills.times)
+    report("cells", compare(spark, Lake(tmp_path), case))
+
+
+class Every:
+    """Calls a function that says whether it did something, with a pause after each time that it did."""
+
+    def __init__(self, seconds, at_most):
+        self.times, self._seconds, self._next, self._at_most = 0, seconds, time.monotonic() + seconds, at_most
+
+    def __call__(self, action, *arguments):
+        if self.times < self._at_most and time.monotonic() >= self._next and action(*arguments):
+            self.times += 1
+            self._next = time.monotonic() + self._seconds
 
 
 def read_topics(spark, kafka, topics, checkpoint, *, limit, **options):

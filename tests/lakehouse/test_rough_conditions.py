@@ -4,11 +4,13 @@ import json
 import random
 import shutil
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 import towpath
 from lake_topic import COLUMNS, Topic, canal, row
@@ -137,6 +139,84 @@ def test_checkpoint_and_progress_have_no_secret(spark, kafka, topic, tmp_path):
     files = [path for path in Path(tmp_path).rglob("*") if path.is_file()]
     assert any("checkpoint" in path.parts for path in files)
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
+
+
+def topic_of(kafka, name, **settings):
+    """The options that read it, from its beginning."""
+    kafka.create_topic(name, 1, **settings)
+    return {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": name, "startingOffsets": "earliest"}
+
+
+def read_to_the_end(spark, lake, folder, format, options, **more):
+    stream = spark.readStream.format(format).options(**options)
+    stream = stream.option("layout", "messages") if format == "towpath" else stream
+    trigger, checkpoint = {"availableNow": True}, str(folder / "checkpoint")
+    arguments = {"dialect": "canal-json", "checkpoint": checkpoint, "trigger": trigger, **lake.options, **more}
+    towpath.spark.replicate(stream.load(), lake.target, **arguments).awaitTermination()
+
+
+@pytest.mark.parametrize("format", [pytest.param("kafka", marks=pytest.mark.soak), "towpath"])
+def test_what_a_producer_has_aborted_is_not_applied(spark, kafka, topic, tmp_path, format):
+    """A producer that fails within a transaction sends the same changes again in another one."""
+    options = topic_of(kafka, topic) | {"kafka.isolation.level": "read_committed"}
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic})
+    producer.init_transactions()
+    rng, wanted, at = random.Random(5), {}, 0
+    while at < 60:
+        changes = [(rng.randrange(8), f"v{at + number}") for number in range(rng.randrange(1, 6))]
+        is_aborted = rng.random() < 0.5
+        producer.begin_transaction()
+        for key, name in changes:
+            name = f"aborted {name}" if is_aborted else name
+            producer.produce(topic, canal(at, "INSERT", "a", row(key, name), second=at)["value"], partition=0)
+        producer.flush()
+        if is_aborted:
+            producer.abort_transaction()
+            continue
+        producer.commit_transaction()
+        wanted |= dict(changes)
+        at += len(changes)
+    lake = Topic(spark, tmp_path)
+    read_to_the_end(spark, lake, tmp_path, format, options)
+    assert lake.names("a") == wanted
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("format", ["kafka", "towpath"])
+def test_a_compacted_topic_ends_as_the_whole_one_does(spark, kafka, topic, tmp_path, format):
+    """Of a key the broker keeps the last message, which may be an update without its insert, or nothing."""
+    settings = {"cleanup_policy": "compact", "segment_ms": "100", "min_cleanable_dirty_ratio": "0.001"}
+    options = topic_of(kafka, topic, **settings, delete_retention_ms="100")
+    rng, rows, sent = random.Random(6), {}, []
+    for at in range(600):
+        key = rng.randrange(40)
+        before = rows.get(key)
+        after = None if before and rng.random() < 0.3 else {"id": key, "name": f"v{at}"}
+        rows[key] = after
+        if not before and not after:
+            continue
+        sent.append((b"%d" % key, debezium(at, before, after), 0))
+        if not after:
+            sent.append((b"%d" % key, None, 0))
+    kafka.produce(topic, sent)
+    reader, deadline = spark.read.format("kafka").options(**options), time.monotonic() + 60
+    while reader.load().count() > 200:
+        assert time.monotonic() < deadline, "the topic was not compacted"
+        time.sleep(0.3)
+        kafka.produce(topic, [(b"last", None, 0)])  # the last segment is not compacted
+    lake = Topic(spark, tmp_path)
+    declared = {"schemas": {"shop.a": "id int, name string"}, "keys": {"shop.a": ["id"]}}
+    read_to_the_end(spark, lake, tmp_path, format, options, dialect="debezium-json", **declared)
+    assert lake.names("a") == {key: one["name"] for key, one in rows.items() if one}
+
+
+def debezium(at, before, after):
+    """A change as Debezium's envelope without a schema."""
+    source = {"db": "shop", "table": "a", "file": "mysql-bin.000001", "pos": 100 + at, "row": 0, "server_id": 1}
+    source |= {"connector": "mysql", "version": "2.7.0.Final", "name": "x", "ts_ms": 1_700_000_000_000 + at}
+    op = "u" if before and after else "c" if after else "d"
+    message = {"before": before, "after": after, "source": source, "op": op, "ts_ms": source["ts_ms"] + 5}
+    return json.dumps(message).encode()
 
 
 @pytest.fixture

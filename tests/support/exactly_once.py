@@ -155,10 +155,15 @@ class Drivers:
         os.killpg(driver.pid, signal.SIGKILL)
         driver.stop()
 
-    def finish(self, limit: int | None = None) -> None:
-        """Run a driver to the end of the topics."""
+    def finish(self, limit: int | None = None, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Run a driver to the end of the topics, and do something again and again meanwhile."""
         driver = self._start(limit or self._limit)
-        driver.wait_until(lambda: "finished" in driver.log(), 1800)
+
+        def has_finished() -> bool:
+            meanwhile()
+            return "finished" in driver.log()
+
+        driver.wait_until(has_finished, 1800)
         driver.stop()
 
     def remember(self) -> None:

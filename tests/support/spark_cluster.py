@@ -1,8 +1,11 @@
 """A Spark standalone cluster on this machine's loopback: a master and two workers, each a process with one core."""
 
+import contextlib
 import os
+import random
 import re
-from collections.abc import Mapping
+import signal
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyspark
@@ -46,6 +49,18 @@ class SparkCluster:
         for server in reversed(self._servers):
             server.stop()
 
+    def kill_executor(self, rng: random.Random) -> bool:
+        """Kill the JVM of one of the executors. Returns whether one was running.
+
+        Its Python workers end when they notice, which may be after they have written.
+        """
+        running = [pid for pid, folder in _java_processes() if folder.parents[1] in self.work_folders]
+        if not running:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(rng.choice(running), signal.SIGKILL)
+        return True
+
     def _run(self, name: str, program: str, *options: str) -> ServerProcess:
         command = [HOME / "bin" / "spark-class", program, "--host", "127.0.0.1", "--webui-port", "0", *options]
         server = ServerProcess(command, self._folder / f"{name}.log", node_environment())
@@ -63,6 +78,14 @@ class SparkCluster:
 
     def __exit__(self, *error: object) -> None:
         self.stop()
+
+
+def _java_processes() -> Iterator[tuple[int, Path]]:
+    """The process and the folder of each JVM on this machine."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if (process / "exe").readlink().name == "java":
+                yield int(process.name), (process / "cwd").readlink()
 
 
 def node_environment() -> Mapping[str, str]:
