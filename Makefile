@@ -42,6 +42,7 @@ docs: wheel .venv-docs/installed ## Build the documentation site into target/sit
 
 lint: develop ## Formatting, clippy, ruff, mypy, and the typed stub against the binary
 	cargo fmt --check
+	cargo metadata --locked --format-version 1 --manifest-path tests/fuzz/Cargo.toml >/dev/null
 	$(CLIPPY) -- -D warnings
 	$(CLIPPY) --features python -- -D warnings
 	$(IN_VENV) ruff format --check .

@@ -2,16 +2,33 @@
 
 mod checks;
 
+use std::fs::File;
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The inputs of a target in a folder beside this file.
-fn inputs(folder: &str, target: &str) -> Vec<PathBuf> {
-    let folder = Path::new("tests/fuzz").join(folder).join(target);
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let mut inputs: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    inputs.sort();
-    inputs
+use flate2::read::GzDecoder;
+
+const CORPUS: &str = "tests/fuzz/corpus";
+const REGRESSIONS: &str = "tests/fuzz/regressions";
+
+/// The inputs in a target's archive, with their names. A new target has none.
+fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
+    let Ok(archive) = File::open(format!("{CORPUS}/{target}.tar.gz")) else { return Vec::new() };
+    let mut archive = tar::Archive::new(GzDecoder::new(archive));
+    let read = |mut input: tar::Entry<'_, GzDecoder<File>>| {
+        let mut data = Vec::new();
+        input.read_to_end(&mut data).unwrap();
+        (input.path().unwrap().display().to_string(), data)
+    };
+    archive.entries().unwrap().map(|input| read(input.unwrap())).collect()
+}
+
+/// The inputs that made a target fail, with their names.
+fn regressions(target: &str) -> Vec<(String, Vec<u8>)> {
+    let Ok(entries) = Path::new(REGRESSIONS).join(target).read_dir() else { return Vec::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.map(|path| (path.display().to_string(), std::fs::read(&path).unwrap())).collect()
 }
 
 fn replay(target: &str, name: &str, data: &[u8]) {
@@ -22,11 +39,14 @@ fn replay(target: &str, name: &str, data: &[u8]) {
 
 #[test]
 fn kept_inputs_pass() {
+    let mut count = 0;
     for target in checks::targets() {
-        for path in ["corpus", "regressions"].iter().flat_map(|folder| inputs(folder, target)) {
-            replay(target, &path.display().to_string(), &std::fs::read(&path).unwrap());
+        for (name, data) in corpus(target).into_iter().chain(regressions(target)) {
+            replay(target, &name, &data);
+            count += 1;
         }
     }
+    assert!(count > 1000, "only {count} inputs were read");
 }
 
 #[test]
@@ -44,10 +64,11 @@ fn every_target_has_a_binary_and_a_corpus() {
     let manifest = std::fs::read_to_string("tests/fuzz/Cargo.toml").unwrap();
     let binaries: Vec<&str> = manifest.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).skip(1).collect();
     assert_eq!(binaries, checks::targets().collect::<Vec<_>>());
-    for folder in ["corpus", "regressions"] {
-        for entry in std::fs::read_dir(Path::new("tests/fuzz").join(folder)).into_iter().flatten() {
+    for folder in [CORPUS, REGRESSIONS] {
+        for entry in Path::new(folder).read_dir().unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            assert!(binaries.contains(&name.as_str()), "{folder}/{name}");
+            let target = name.strip_suffix(".tar.gz").unwrap_or(&name);
+            assert!(binaries.contains(&target), "{folder}/{name}");
         }
     }
 }

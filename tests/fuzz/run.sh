@@ -22,8 +22,10 @@ targets() {
 
 # The folders that a target's inputs are read from; new ones are written to the first.
 folders() {
-    mkdir -p "$WORK/corpus/$1" "$WORK/seeds/$1" "$WORK/artifacts/$1" "tests/fuzz/corpus/$1" "tests/fuzz/regressions/$1"
-    echo "$WORK/corpus/$1" "$WORK/seeds/$1" "tests/fuzz/corpus/$1" "tests/fuzz/regressions/$1"
+    local archive=tests/fuzz/corpus/$1.tar.gz
+    mkdir -p "$WORK/corpus/$1" "$WORK/seeds/$1" "$WORK/artifacts/$1" "$WORK/kept/$1" "tests/fuzz/regressions/$1"
+    [ ! -f "$archive" ] || tar -xzf "$archive" -C "$WORK/kept/$1"
+    echo "$WORK/corpus/$1" "$WORK/seeds/$1" "$WORK/kept/$1" "tests/fuzz/regressions/$1"
 }
 
 # Inputs are at most 16 KiB, an execution takes at most 20 seconds and 3 GiB.
@@ -51,13 +53,15 @@ table() {
 
 # Few inputs that together reach every edge that has been reached, and of those the short ones.
 minimise() {
-    local target=$1 kept=tests/fuzz/corpus/$1
+    local target=$1 archive=$PWD/tests/fuzz/corpus/$1.tar.gz
     # shellcheck disable=SC2046
     set -- $(folders "$target")
     rm -rf "$WORK/merged" && mkdir -p "$WORK/merged"
     "$BINARIES/$target" -artifact_prefix="$WORK/artifacts/$target/" -set_cover_merge=1 -use_counters=0 -max_len=1024 "$WORK/merged" "$@" >"$WORK/logs/$target.merge.log" 2>&1
-    rm -f "$kept"/* && find "$WORK/merged" -type f -size -513c -exec cp {} "$kept" \;
-    echo "$target: $(find "$kept" -type f | wc -l) inputs"
+    find "$WORK/merged" -type f -size +512c -delete
+    # The same inputs give the same archive.
+    (cd "$WORK/merged" && tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - -- * | gzip -9n) >"$archive"
+    echo "$target: $(find "$WORK/merged" -type f | wc -l) inputs"
 }
 
 build

@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -119,12 +120,13 @@ class Lake:
 
 
 class Drivers:
-    """Starts one driver after the other for the same job and checkpoint."""
+    """Starts one driver after the other for the same job and checkpoint, and lets them merge in turn in both ways."""
 
     def __init__(self, kafka: KafkaBroker, case: Case, topics: list[str], lake: Lake, format: str) -> None:
         folder = self._folder = lake.folder
         self._checkpoint = folder / "checkpoint"
         self._limit = case.limit
+        self._merge = cycle(["auto", "spark"])
         self._job = {
             "warehouse": str(folder / "warehouse"),
             "format": format,
@@ -178,7 +180,8 @@ class Drivers:
     def _start(self, limit: int) -> ServerProcess:
         file = self._folder / "job.json"
         source = {**self._job["source"], "maxOffsetsPerTrigger": str(limit)}
-        file.write_text(json.dumps({**self._job, "source": source}))
+        replicate = {"merge": next(self._merge), **self._job["replicate"]}
+        file.write_text(json.dumps({**self._job, "source": source, "replicate": replicate}))
         return ServerProcess([sys.executable, DRIVER, file], self._folder / f"driver-{time.monotonic_ns()}.log")
 
 
