@@ -20,8 +20,8 @@ NOTES = """\
   values keep text; the Python peers, `from_json` and orjson give the row of `data` only, fastavro that of the after
   image. towpath, Flink and fastjson2 typed give both images whole. towpath's figures are of `op`, `before`, `after`,
   `event_time` (in Python and Spark `produced_time` too), with every rule of the contract in force.
-- Every Python and Spark peer's output was compared with towpath's before it was timed, fastavro's with what its records
-  were made of, the JVM peers' sums with the corpus. In the Rust bench towpath, prost and apache-avro had to find every
+- Every Python and Spark peer's output was compared with towpath's before it was timed, the JVM peers' sums with the
+  corpus. In the Rust bench towpath, prost and apache-avro had to find every
   row of the corpus and its sums first, towpath with no error.
 - All messages are of the same kind of rows, of 12 columns but for narrow. A message of canal-json and cloudcanal-json is
   a statement of 1.2 rows, a canal-protobuf packet about eight of them with the marks of their transactions, a message of
@@ -119,8 +119,6 @@ A part begins when the machine's load average is below {limit}. Its figures are 
 is counted (instructions, misses, messages that fall back, memory) does not depend on that.
 """
 SCALING = """\
-![CPU time and instructions an input byte, as one size grows](plots/scaling.svg)
-
 Synthetic canal-json of which one size grows. An exponent is the slope of a straight line through the logarithms of what a
 message costs and of its bytes: 1 means that a byte costs the same in small messages and in large ones. Below 1 it is
 the fixed cost of a message that large ones share. One line through all sizes hides what grows faster only at the end, where

@@ -17,7 +17,6 @@ const MESSAGES: usize = 120;
 
 #[test]
 fn every_way_reads_every_shape() {
-    assert_eq!(corpus::fingerprint(), corpus::FINGERPRINT, "corpus.py and corpus/mod.rs differ");
     let scaled = corpus::AXES.iter().map(|(axis, sizes)| format!("{axis}-{}", sizes[1]));
     for shape in corpus::SHAPES.map(str::to_owned).into_iter().chain(scaled) {
         assert!(corpus::SHAPES.contains(&&*shape) || corpus::scaled(&shape).is_some(), "{shape} has no corpus");

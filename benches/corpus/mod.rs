@@ -1,6 +1,5 @@
-//! The messages of the Rust bench, made anew each time, so that `cargo bench` needs no Python and no file. `corpus.py` is
-//! the same generator for the shapes that the Python benches read too: both check [`FINGERPRINT`], so the bytes are the
-//! same and figures of one bench can stand beside the other's.
+//! The messages of all benches. The Rust bench generates them each time; `write_corpus.rs` writes them to files for the
+//! Python benches.
 //!
 //! Statements over tables are drawn here; how each producer writes them is in the other files, one for each dialect.
 
@@ -16,7 +15,6 @@ mod scaling;
 pub use scaling::{AXES, scaled};
 
 const SEED: u64 = 20261121;
-pub const FINGERPRINT: u64 = 0xB942_E107_D0F7_D9B9;
 
 /// The shapes, by name: see [`shape`] for what each is.
 pub const SHAPES: [&str; 16] = [
@@ -37,10 +35,8 @@ pub const SHAPES: [&str; 16] = [
     "river",
     "mixed",
 ];
-/// Those that `corpus.py` makes too.
-const SHARED: [&str; 7] = ["wide", "narrow", "update", "tables", "shuffled", "ticdc", "dts"];
 
-/// splitmix64: small enough to be written twice.
+/// splitmix64: the same numbers with every version of every library.
 struct Random(u64);
 
 impl Random {
@@ -586,12 +582,4 @@ impl Corpus {
     pub fn mean_bytes(&self) -> usize {
         self.bytes() / self.messages.len()
     }
-}
-
-/// FNV-1a over the first messages of every shape that `corpus.py` has too.
-pub fn fingerprint() -> u64 {
-    let messages = SHARED.iter().flat_map(|name| Corpus::new(name, 20).messages);
-    messages.fold(0xCBF2_9CE4_8422_2325, |total, message| {
-        message.bytes.iter().fold(total, |total, byte| (total ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3))
-    })
 }
