@@ -27,7 +27,6 @@ from towpath.spark.lakehouse.statements import (
     RenameTable,
     TableName,
     TruncateTable,
-    keeps_values,
     read_statements,
 )
 from towpath.spark.lakehouse.statements.tokens import _tokenizer_class, tokenize
@@ -420,51 +419,6 @@ def test_values_that_are_not_known(definition: str) -> None:
     column = added(definition)
     assert column.unknown
     assert column.initial is None
-
-
-KEPT = [
-    *[("int(11)", "int"), ("tinyint", "smallint"), ("int unsigned", "bigint"), ("int unsigned", "bigint unsigned")],
-    *[
-        ("smallint", "decimal(5,0)"),
-        ("int", "double"),
-        ("mediumint", "float"),
-        ("float", "double"),
-        ("date", "datetime"),
-    ],
-    *[("decimal(10,2)", "decimal(12,4)"), ("decimal(10,2) unsigned", "decimal(10,2)"), ("datetime", "datetime(6)")],
-    *[("varchar(10)", "varchar(20)"), ("char(5)", "varchar(5)"), ("varchar(255)", "text"), ("text", "longtext")],
-    *[
-        ("varbinary(9)", "blob"),
-        ("binary(4)", "varbinary(4)"),
-        ("enum('a','b')", "enum('a','x','b')"),
-        ("json", "json"),
-    ],
-]
-CHANGED = [
-    *[("int", "int unsigned"), ("bigint unsigned", "bigint"), ("int", "smallint"), ("int unsigned", "int")],
-    *[("bigint", "double"), ("int", "float"), ("int", "decimal(9,0)"), ("decimal(10,2)", "decimal(10,4)")],
-    *[("decimal(10,2)", "decimal(10,1)"), ("double", "float"), ("float", "double(5,2)"), ("double", "decimal(20,5)")],
-    *[("datetime(6)", "datetime"), ("datetime", "timestamp"), ("timestamp", "datetime"), ("datetime", "date")],
-    *[
-        ("varchar(20)", "varchar(10)"),
-        ("varchar(5)", "char(5)"),
-        ("text", "varchar(100)"),
-        ("varchar(255)", "tinytext"),
-    ],
-    *[("binary(4)", "binary(5)"), ("varchar(4)", "varbinary(16)"), ("blob", "text"), ("int", "varchar(11)")],
-    *[
-        ("enum('a','b')", "enum('a')"),
-        ("set('a','b')", "set('b','a')"),
-        ("json", "text"),
-        ("mytype", "mytype"),
-        ("", ""),
-    ],
-]
-
-
-@pytest.mark.parametrize(("old", "new", "kept"), [*((*p, True) for p in KEPT), *((*p, False) for p in CHANGED)])
-def test_types_that_keep_the_values(old: str, new: str, kept: bool) -> None:
-    assert keeps_values(old, new) is kept
 
 
 def test_the_decoder_knows_the_types() -> None:

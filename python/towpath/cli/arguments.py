@@ -10,7 +10,7 @@ from typing import Any
 
 from towpath import _towpath
 from towpath.cli.inputs import FRAMINGS, Input, Inputs
-from towpath.decoder import PARAMETERS, Decoder
+from towpath.decoder import PARAMETERS
 
 
 def add_argument(verb: argparse.ArgumentParser, name: str, **settings: Any) -> None:
@@ -153,8 +153,3 @@ def _text_of(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"cannot read @{path}: {error}") from None
-
-
-def make_decoder(parsed: argparse.Namespace, **fixed: Any) -> Decoder:
-    """The decoder that the command line describes, with some arguments fixed by the verb."""
-    return Decoder(**decoder_arguments(parsed, **fixed))

@@ -22,7 +22,6 @@ from towpath.spark.lakehouse.statements.actions import (
 )
 from towpath.spark.lakehouse.statements.columns import Column
 from towpath.spark.lakehouse.statements.read import MAX_LENGTH, read_statements
-from towpath.spark.lakehouse.statements.widening import keeps_values
 
 __all__ = [
     "MAX_LENGTH",
@@ -41,6 +40,5 @@ __all__ = [
     "RenameTable",
     "TableName",
     "TruncateTable",
-    "keeps_values",
     "read_statements",
 ]
