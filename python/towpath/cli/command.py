@@ -12,7 +12,7 @@ from typing import NoReturn
 from towpath import _towpath
 from towpath.cli.status import DECODE_ERRORS, EPILOG, FAILURE, INTERRUPTED, SUCCESS
 from towpath.cli.text import show
-from towpath.cli.verbs import check, decode, detect, dialects, doctor, head, infer, report, tables
+from towpath.cli.verbs import check, decode, detect, dialects, doctor, head, infer, replicate, report, tables
 
 VERBS = {
     "dialects": dialects,
@@ -23,6 +23,7 @@ VERBS = {
     "check": check,
     "decode": decode,
     "report": report,
+    "replicate": replicate,
     "doctor": doctor,
 }
 """A module for each verb: `PURPOSE` is its help, `add_arguments` declares its arguments, `run` returns its status."""

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from towpath.spark.lakehouse.rebuild import rebuild
     from towpath.spark.lakehouse.replicate import replicate
     from towpath.spark.lakehouse.reprocess import reprocess
+    from towpath.spark.lakehouse.status import TableStatus
     from towpath.spark.metrics import ERROR_KINDS
     from towpath.spark.progress import BatchCounts, progress_listener
 
 __all__ = [
     "ERROR_KINDS",
     "BatchCounts",
+    "TableStatus",
     "applier",
     "apply_changes",
     "arrow_schema",
@@ -45,6 +47,7 @@ __all__ = [
 _LAZY = {
     "ERROR_KINDS": "metrics",
     "BatchCounts": "progress",
+    "TableStatus": "lakehouse.status",
     "applier": "lakehouse.merge",
     "apply_changes": "lakehouse.merge",
     "from_cdc": "column",

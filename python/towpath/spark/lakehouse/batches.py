@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -43,7 +43,15 @@ from towpath.spark.lakehouse.protection import RULES, Protection, RuleState, rul
 from towpath.spark.lakehouse.rows import OLD, Applied
 from towpath.spark.lakehouse.sql import expressions
 from towpath.spark.lakehouse.statements import DropDatabase
-from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, Unsound, read_tables, write_status
+from towpath.spark.lakehouse.status import (
+    QUARANTINED,
+    STALE,
+    TableStatus,
+    Unsound,
+    by_table,
+    read_tables,
+    write_status,
+)
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append_once,
@@ -106,6 +114,7 @@ class Replicator:
     keyless: str = "quarantine"
     history: bool | Collection[str] = False
     columns: Mapping[str, ColumnRules] = field(default_factory=dict)
+    report: Callable[[Sequence[TableStatus]], object] | None = None
     in_tasks: TaskMerges = field(default_factory=TaskMerges)
     appliers: dict[str, Applier] = field(default_factory=dict)
     """By target: they know the targets of earlier batches."""
@@ -138,10 +147,11 @@ class Replicator:
         self._write_dead_letters(events, found)
         self._write_ddl(events, found)
         results = self._apply_in_order(events, found, batch_id)
+        said = [result.status for result in results if result.status]
         if self.status:
-            write_status(
-                events.sparkSession, self.status, [result.status for result in results if result.status], batch_id
-            )
+            write_status(events.sparkSession, self.status, said, batch_id)
+        if self.report:
+            self.report(by_table(said))
         errors = [result.error for result in results if result.error]
         if errors:
             raise errors[0]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from towpath.literals import Dialect
+    from towpath.spark.lakehouse.status import TableStatus
 
 
 def replicate(
@@ -56,6 +57,7 @@ def replicate(
     cluster_by: Mapping[str, Sequence[str]] | None = None,
     optimize_every: int | None = 50,
     metrics: str | None = None,
+    report: Callable[[Sequence[TableStatus]], object] | None = None,
     **options: Any,
 ) -> StreamingQuery | None:
     """Maintain a Delta or Iceberg table for every table whose changes are in the messages.
@@ -115,6 +117,8 @@ def replicate(
         optimize_every: After how many batches a target's files are compacted (OPTIMIZE, or Iceberg's
             `rewrite_data_files`), since each adds small files. None: never.
         metrics: Name of an observation for the metrics of reading the envelopes, as for `towpath.spark.decode`.
+        report: Called on the driver at the end of each batch with the `TableStatus` of each table that it changed,
+            which has what the batch did, as one row of `status`. A batch that is repeated is reported again.
         **options: All other arguments of `towpath.Decoder`, for all tables; not `layout`, `fields` and `mode`.
 
     Returns:
@@ -166,6 +170,7 @@ def replicate(
         history=_names(history),
         columns={name: ColumnRules.of(name, rules) for name, rules in (columns or {}).items()},
         parallelism=parallelism,
+        report=report,
     )
     if metrics is None:
         read = partial(read_envelopes, dialect=dialect, metrics=None, **options)

@@ -1,0 +1,42 @@
+"""Runs the job that a file describes: a topic into Delta or Iceberg tables, without a program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from towpath.cli.status import FAILURE, SUCCESS
+from towpath.cli.text import print_table
+
+PURPOSE = "keep the tables of a topic up to date, as a YAML file says"
+
+
+def add_arguments(verb: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    verb.add_argument("job", nargs="?", metavar="JOB.yml", help="the file of the job")
+    verb.add_argument("--check", action="store_true", help="validate all that the job needs, print it, and run nothing")
+    verb.add_argument("--once", action="store_true", help="end when what is in the topics now has been applied")
+    verb.add_argument("--schema", action="store_true", help="print the JSON schema of the file")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Run or check the job."""
+    from towpath.spark.job.file import job_schema, read_job
+
+    if parsed.schema:
+        print(json.dumps(job_schema(), indent=2, ensure_ascii=False))
+        return SUCCESS
+    if parsed.job is None:
+        raise ValueError("expected the file of a job; towpath replicate --schema prints what it may have")
+    job = read_job(parsed.job)
+    from towpath.spark.job.run import run as run_job
+    from towpath.spark.job.run import session
+
+    if not parsed.check:
+        run_job(job, once=parsed.once)
+        return SUCCESS
+    from towpath.spark.job.check import check
+
+    found = list(check(job, session(job)))
+    print_table([[one.name, "ok" if one.is_ok else "problem", one.found] for one in found])
+    return SUCCESS if all(one.is_ok for one in found) else FAILURE

@@ -1,0 +1,121 @@
+"""Validates everything that a job needs before it runs: options, packages, brokers, topics, and where it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from towpath.spark.job.file import Job
+from towpath.spark.job.run import messages
+from towpath.spark.lakehouse.formats import DELTA, format_of
+from towpath.spark.lakehouse.replicate import replicate
+from towpath.spark.lakehouse.targets import catalog_parts, is_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+_SOON = {"kafka.default.api.timeout.ms": "10000", "kafka.request.timeout.ms": "5000"}
+"""A broker that does not answer is found out soon."""
+
+_MOST_TEXT = 500
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    found: str
+    """What it is, or what is wrong with it."""
+    is_ok: bool = True
+
+
+def check(job: Job, spark: SparkSession) -> Iterator[Check]:
+    """Look at all that a job needs, and change nothing. A file is created and deleted where the job writes."""
+    yield _checked("arguments", lambda: _arguments(job, spark))
+    yield _checked("source", lambda: _source(job, spark))
+    target = job.replicate["target"]
+    targets = {"target": target} if isinstance(target, str) else {f"target of {k}": v for k, v in target.items()}
+    for name, place in {**targets, **job.own_tables}.items():
+        yield _checked(name, partial(_table, spark, place))
+    yield _checked("checkpoint", lambda: _writable(spark, job.replicate["checkpoint"]))
+    if "dead_letters" not in job.replicate:
+        yield Check("dead_letters", "none: the first message that cannot be read ends the job")
+    if "status" not in job.replicate:
+        yield Check("status", "none: only the lines that are printed have the states of the tables")
+
+
+def _checked(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, look())
+    except Exception as error:  # each thing is looked at, whatever is wrong with another one
+        return Check(name, " ".join(str(error).split())[:_MOST_TEXT], is_ok=False)
+
+
+def _arguments(job: Job, spark: SparkSession) -> str:
+    """Apply no messages with the job's arguments: each is validated by the function that gets it."""
+    columns = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
+    nothing = spark.createDataFrame([], columns)
+    unused = {*job.own_tables, "checkpoint", "trigger", "query_name", "writer_options"}
+    replicate(nothing, **{name: one for name, one in job.replicate.items() if name not in unused})
+    return f"dialect {job.replicate.get('dialect', 'auto')}"
+
+
+def _source(job: Job, spark: SparkSession) -> str:
+    """Ask the brokers for the newest offsets of the topics."""
+    topics = job.source_options.get("subscribe") or job.source_options.get("subscribePattern") or ""
+    newest = {"startingOffsets": "earliest", "endingOffsets": "latest"}
+    soon = _SOON if job.source == "kafka" else {}
+    found = messages(job, spark, stream=False, **newest, **soon)
+    partitions = found.rdd.getNumPartitions()
+    return f"{job.source}: {topics}: {partitions} partitions with messages"
+
+
+def _table(spark: SparkSession, target: str) -> str:
+    known = format_of(spark, target)
+    if known is DELTA:
+        _check_delta(spark)
+    if is_path(target):
+        return _writable(spark, target)
+    *parents, _ = catalog_parts(target)
+    catalog = parents[0] if len(parents) > 1 else "spark_catalog"
+    spark.sql(f"SHOW NAMESPACES IN `{catalog.replace('`', '``')}`").collect()
+    return f"{known.name} tables in the catalog {catalog}"
+
+
+def _check_delta(spark: SparkSession) -> None:
+    """Refuse a session that cannot write Delta tables, before Spark does with pages of Java."""
+    jvm: Any = spark._jvm
+    try:
+        jvm.java.lang.Class.forName(_DELTA, False, jvm.Thread.currentThread().getContextClassLoader())
+    except Exception:
+        raise ValueError(
+            "the session has no Delta: set spark.jars.packages to io.delta:delta-spark_2.13 in the version for this "
+            "Spark (4.0.0 for Spark 4.0), or spark.jars to its jars"
+        ) from None
+    settings = {"spark.sql.extensions": _DELTA, "spark.sql.catalog.spark_catalog": "DeltaCatalog"}
+    for name, wanted in settings.items():
+        if wanted not in (spark.conf.get(name, "") or ""):
+            full = wanted if wanted == _DELTA else "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+            raise ValueError(f"the session's setting {name} has to have {full}")
+
+
+def _writable(spark: SparkSession, place: str) -> str:
+    """Create and delete a file in the folder above the first placeholder, or above that which exists."""
+    jvm: Any = spark._jvm
+    folder = jvm.org.apache.hadoop.fs.Path(place.partition("{")[0].rpartition("/")[0] or "/")
+    system = folder.getFileSystem(spark._jsc.hadoopConfiguration())
+    while not system.exists(folder):
+        folder = folder.getParent()
+    probe = jvm.org.apache.hadoop.fs.Path(folder, f".towpath-{uuid4().hex}")
+    try:
+        system.create(probe, False).close()
+    except Exception as error:
+        reason = str(getattr(error, "java_exception", error)).splitlines()[0]
+        raise ValueError(f"cannot write in {folder}: {reason}") from None
+    system.delete(probe, False)
+    return f"{place}: writable"

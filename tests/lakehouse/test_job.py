@@ -1,0 +1,146 @@
+"""`towpath replicate job.yml` with a real broker: checked, killed, started again, ended by SIGTERM."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from exactly_once import Lake, compare, fill
+from lake_session import QUICK, lake_settings
+from server_process import ServerProcess
+from simulated_source import moved_keys
+
+COMMAND = [sys.executable, "-m", "towpath.replicate"]
+
+
+def job(tmp_path, kafka, topics, **more):
+    """Write the file of a job, in JSON, which is YAML too."""
+    lake = tmp_path / "lake"
+    wanted = {
+        "source": {
+            "options": {
+                "kafka.bootstrap.servers": "${TEST_BROKER}",
+                "subscribe": ",".join(topics),
+                "startingOffsets": "earliest",
+                "maxOffsetsPerTrigger": 150,
+            }
+        },
+        "target": f"{lake}/{{database}}/{{table}}",
+        "dialect": "canal-json",
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "trigger": {"processingTime": "0 seconds"},
+        **{name: f"{lake}/own/{name}" for name in ("dead_letters", "ddl", "status")},
+        "spark": {
+            **lake_settings(tmp_path / "warehouse"),
+            **QUICK,
+            "spark.master": "local[2]",
+            "spark.ui.enabled": False,
+        },
+        **more,
+    }
+    file = tmp_path / "job.yml"
+    file.write_text(json.dumps({name: one for name, one in wanted.items() if one is not None}))
+    return file
+
+
+def environment(kafka):
+    return {**os.environ, "TEST_BROKER": kafka.bootstrap, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def ran(kafka, *arguments):
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(command, env=environment(kafka), capture_output=True, text=True, timeout=300, check=False)
+
+
+def batches(process):
+    return process.log().count("\nbatch ")
+
+
+def metrics(process):
+    """The metrics as Prometheus reads them, by name and labels."""
+    [port] = re.findall(r"^metrics: port (\d+)$", process.log(), re.MULTILINE)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+
+
+def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path):
+    case = moved_keys(600, tables=2, limit=150, seed=9)
+    topics = fill(kafka, case, tmp_path.name, random.Random(9))
+    file = job(tmp_path, kafka, topics, metrics={"port": 0, "address": "127.0.0.1"})
+
+    first = ServerProcess([*COMMAND, file], tmp_path / "first.log", environment(kafka))
+    first.wait_until(lambda: batches(first) >= 2)
+    found = metrics(first)
+    assert found["towpath_batches_total"] >= 2
+    assert found["towpath_records_total"] >= 150
+    tables = {name.partition(".")[2] for name in case.tables}
+    for table in tables:
+        labels = f'database="shop",table="{table}"'
+        assert found[f"towpath_rows_total{{{labels}}}"] > 0
+        assert found[f'towpath_table_state{{database="shop",state="ok",table="{table}"}}'] == 1
+    assert sum(count for name, count in found.items() if name.startswith("towpath_lag_records{")) > 0
+    os.killpg(first.pid, signal.SIGKILL)
+    first.stop()
+
+    second = ServerProcess([*COMMAND, file], tmp_path / "second.log", environment(kafka))
+    second.wait_until(lambda: batches(second) >= 1)
+    os.kill(second.pid, signal.SIGTERM)
+    with pytest.raises(RuntimeError, match="ended with 0"):
+        second.wait_until(lambda: False, 60)
+    said = second.log()
+    assert said.rstrip().endswith("ended")
+    assert re.search(r"^shop\.moved_\d: ok: \d+ applied", said, re.MULTILINE)
+    second.stop()
+
+    last = ran(kafka, file, "--once")
+    assert last.returncode == 0, last.stderr
+    assert compare(spark, Lake(tmp_path), case) > 0
+    states = spark.read.format("delta").load(str(tmp_path / "lake" / "own" / "status")).collect()
+    assert {row["table"]: row["state"] for row in states} == dict.fromkeys(tables, "ok")
+
+
+def test_what_a_check_finds(kafka, tmp_path):
+    topic = kafka.create_topic(f"{tmp_path.name}-check", 2)
+    kafka.produce(topic, [(None, b"{}", 1)])
+    good = ran(kafka, job(tmp_path, kafka, [topic]), "--check")
+    assert good.returncode == 0, good.stdout
+    assert re.search(r"source +ok +kafka: \S+: 1 partitions with messages", good.stdout)
+    assert not (tmp_path / "lake").exists()
+
+    bad = ran(
+        kafka,
+        job(
+            tmp_path,
+            kafka,
+            ["no-such-topic"],
+            target="/proc/lake/{database}/{table}",
+            options={"zero_date": "error"},
+            schemas={"shop.a": "id int"},
+            dead_letters=None,
+            status="no_such_catalog.own.status",
+        ),
+        "--check",
+    )
+    assert bad.returncode == 2
+    assert re.search(r"arguments +problem +.*zero_date.*zero_dates", bad.stdout), bad.stdout
+    assert re.search(r"source +problem +.*no-such-topic", bad.stdout)
+    assert re.search(r"target +problem +cannot write in file:/proc", bad.stdout)
+    assert re.search(r"dead_letters +ok +none: the first message that cannot be read ends the job", bad.stdout)
+    assert re.search(r"status +problem +.*no_such_catalog", bad.stdout)
+    assert max(map(len, bad.stdout.splitlines())) < 700
+
+
+def test_a_check_without_delta_and_broker(kafka, tmp_path):
+    settings = {"spark.jars": "", "spark.sql.extensions": "", "spark.sql.catalog.spark_catalog": ""}
+    settings |= {"spark.master": "local[1]", "spark.ui.enabled": False}
+    bad = ran(kafka, job(tmp_path, kafka, ["t"], spark=settings), "--check")
+    assert bad.returncode == 2
+    assert re.search(r"source +problem +.*kafka", bad.stdout), bad.stdout
+    assert re.search(r"target +problem +the session has no Delta: set spark.jars.packages", bad.stdout)

@@ -1,0 +1,106 @@
+"""The file of a job: its schema has the arguments of `replicate`, and a mistake is one line with its cure."""
+
+import inspect
+import json
+import re
+
+import pytest
+
+import towpath
+from towpath.cli import main
+from towpath.spark.job.file import job_schema, read_job
+
+SMALL = """
+source:
+  options: {kafka.bootstrap.servers: "localhost:9092", subscribe: cdc, maxOffsetsPerTrigger: 100, includeHeaders: true}
+target: /lake/{database}/{table}
+checkpoint: /lake/checkpoint
+"""
+
+
+def read(tmp_path, text):
+    file = tmp_path / "job.yml"
+    file.write_text(text)
+    return read_job(file)
+
+
+def test_the_schema_has_the_arguments_of_replicate():
+    parameters = inspect.signature(towpath.spark.replicate).parameters
+    of_python = {"messages", "metrics", "report"}
+    assert job_schema()["properties"].keys() == (parameters.keys() - of_python) | {"source", "spark", "metrics"}
+    for name, rules in job_schema()["properties"].items():
+        if "default" in rules and name in parameters:
+            assert parameters[name].default == rules["default"], name
+        assert rules["description"]
+
+
+def test_a_file_becomes_arguments(tmp_path, monkeypatch):
+    monkeypatch.setenv("PASSWORD", "a'b\n: {")
+    text = f"""{SMALL}
+dialect: debezium-json
+options: {{zero_dates: error, labels: {{kind: [a, b]}}}}
+keys: {{shop.orders: [id, "2"]}}
+spark: {{spark.sql.shuffle.partitions: 2, x: "${{PASSWORD}}"}}
+metrics: {{port: 0}}
+optimize_every: null
+table_properties: {{delta.enableChangeDataFeed: true}}
+"""
+    job = read(tmp_path, text)
+    assert job.source == "kafka"
+    assert job.source_options["maxOffsetsPerTrigger"] == "100"
+    assert job.source_options["includeHeaders"] == "true"
+    assert job.spark == {"spark.sql.shuffle.partitions": "2", "x": "a'b\n: {"}
+    assert job.metrics == ("0.0.0.0", 0)
+    assert job.replicate == {
+        "target": "/lake/{database}/{table}",
+        "checkpoint": "/lake/checkpoint",
+        "dialect": "debezium-json",
+        "zero_dates": "error",
+        "labels": {"kind": ["a", "b"]},
+        "keys": {"shop.orders": ["id", "2"]},
+        "optimize_every": None,
+        "table_properties": {"delta.enableChangeDataFeed": "true"},
+    }
+
+
+MISTAKES = {
+    "": "missing: source, target, checkpoint",
+    "- a": "expected keys and values",
+    "a: [": "no YAML",
+    SMALL + "dead_leters: x": "dead_leters is not a key of a job; did you mean dead_letters?",
+    SMALL + "Status: x": "Status is not a key of a job; did you mean status?",
+    SMALL + "columns: {a.b: {exlude: [c]}}": "columns.a.b: exlude is not a key of a job; did you mean exclude?",
+    SMALL + "trigger: {processingtime: 1 second}": "did you mean processingTime?",
+    SMALL + "trigger: availableNow": "trigger: 'availableNow' is not of type 'object'",
+    SMALL + "keys: [id]": "keys: ['id'] is not of type 'object'",
+    SMALL + "keys: {t: id}": "keys.t: 'id' is not of type 'array'",
+    SMALL + "parallelism: 0": "parallelism: 0 is less than the minimum of 1",
+    SMALL + "merge: task": "merge: 'task' is not one of ['auto', 'spark']",
+    SMALL + "metrics: {port: x}": "metrics.port: 'x' is not of type 'integer'",
+    SMALL + "options: {keys: {}}": "options: keys: these are keys of the job",
+    SMALL + 'dialect: "${NO_SUCH_VARIABLE}"': "the environment variable NO_SUCH_VARIABLE is not set",
+    "source: {format: file, options: {}}\ntarget: x\ncheckpoint: x": "source.format: 'file' is not one of",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), MISTAKES.items())
+def test_mistakes(tmp_path, capsys, text, said):
+    text = text or "{}"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        read(tmp_path, text)
+    assert main(["replicate", str(tmp_path / "job.yml"), "--check"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "Traceback" not in error
+
+
+def test_the_command_prints_the_schema(capsys):
+    assert main(["replicate", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == job_schema()
+    assert main(["replicate"]) == 2
+
+
+def test_without_the_packages(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
+    with pytest.raises(ImportError, match=r"towpath\[job\]"):
+        read(tmp_path, SMALL)
