@@ -21,6 +21,7 @@ MOVED = {
     "../benches/RESULTS.md": "results.md",
     "../examples": "examples.md",
     "../examples/auto_cdc": "examples.md#autocdc",
+    "../examples/job.yml": "examples.md#job",
     "../examples/kafka_to_delta.py": "examples.md#kafka-to-delta",
     "../examples/quickstart.ipynb": "notebook.md",
 }
@@ -32,6 +33,7 @@ EXAMPLES = {
         "python",
         ["examples/auto_cdc/messages.py", "examples/auto_cdc/spark-pipeline.yml", "examples/auto_cdc/transformations"],
     ),
+    "Job": ("yaml", ["examples/job.yml"]),
     "Demo": ("python", ["examples/demo.py"]),
 }
 

@@ -109,9 +109,11 @@ def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path):
 def test_what_a_check_finds(kafka, tmp_path):
     topic = kafka.create_topic(f"{tmp_path.name}-check", 2)
     kafka.produce(topic, [(None, b"{}", 1)])
-    good = ran(kafka, job(tmp_path, kafka, [topic]), "--check")
+    good = ran(kafka, job(tmp_path, kafka, [topic]), "--check", "--json")
     assert good.returncode == 0, good.stdout
-    assert re.search(r"source +ok +kafka: \S+: 1 partitions with messages", good.stdout)
+    found = {one["name"]: one["found"] for one in json.loads(good.stdout) if one["is_ok"]}
+    assert found["source"] == f"kafka: {topic}: 2 partitions"
+    assert {"arguments", "source", "target", "dead_letters", "ddl", "status", "checkpoint"} == set(found)
     assert not (tmp_path / "lake").exists()
 
     bad = ran(
@@ -121,7 +123,7 @@ def test_what_a_check_finds(kafka, tmp_path):
             kafka,
             ["no-such-topic"],
             target="/proc/lake/{database}/{table}",
-            options={"zero_date": "error"},
+            options={"zero_dates": "error"},
             schemas={"shop.a": "id int"},
             dead_letters=None,
             status="no_such_catalog.own.status",
@@ -129,7 +131,7 @@ def test_what_a_check_finds(kafka, tmp_path):
         "--check",
     )
     assert bad.returncode == 2
-    assert re.search(r"arguments +problem +.*zero_date.*zero_dates", bad.stdout), bad.stdout
+    assert re.search(r"arguments +problem +.*zero_dates", bad.stdout), bad.stdout
     assert re.search(r"source +problem +.*no-such-topic", bad.stdout)
     assert re.search(r"target +problem +cannot write in file:/proc", bad.stdout)
     assert re.search(r"dead_letters +ok +none: the first message that cannot be read ends the job", bad.stdout)

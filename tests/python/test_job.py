@@ -3,12 +3,16 @@
 import inspect
 import json
 import re
+import urllib.request
+from pathlib import Path
 
 import pytest
 
 import towpath
 from towpath.cli import main
+from towpath.spark.job.exporter import Exporter
 from towpath.spark.job.file import job_schema, read_job
+from towpath.spark.lakehouse.status import TableStatus
 
 SMALL = """
 source:
@@ -38,7 +42,7 @@ def test_a_file_becomes_arguments(tmp_path, monkeypatch):
     monkeypatch.setenv("PASSWORD", "a'b\n: {")
     text = f"""{SMALL}
 dialect: debezium-json
-options: {{zero_dates: error, labels: {{kind: [a, b]}}}}
+options: {{zero_date: error, labels: {{kind: [a, b]}}}}
 keys: {{shop.orders: [id, "2"]}}
 spark: {{spark.sql.shuffle.partitions: 2, x: "${{PASSWORD}}"}}
 metrics: {{port: 0}}
@@ -55,7 +59,7 @@ table_properties: {{delta.enableChangeDataFeed: true}}
         "target": "/lake/{database}/{table}",
         "checkpoint": "/lake/checkpoint",
         "dialect": "debezium-json",
-        "zero_dates": "error",
+        "zero_date": "error",
         "labels": {"kind": ["a", "b"]},
         "keys": {"shop.orders": ["id", "2"]},
         "optimize_every": None,
@@ -92,6 +96,27 @@ def test_mistakes(tmp_path, capsys, text, said):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "Traceback" not in error
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_documents_have_jobs(tmp_path, monkeypatch):
+    monkeypatch.setenv("KAFKA", "broker:9092")
+    page = (ROOT / "docs" / "job.md").read_text()
+    [printed] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    for text in (printed, (ROOT / "examples" / "job.yml").read_text()):
+        assert read(tmp_path, text).source_options["subscribe"] == "binlog"
+
+
+def test_the_document_names_each_metric():
+    pytest.importorskip("prometheus_client")
+    exporter = Exporter("127.0.0.1", 0)
+    exporter.count_tables([TableStatus("shop", "a", "x")])
+    with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics") as answer:
+        served = re.findall(r"^# TYPE (\S+) (?:counter|gauge)$", answer.read().decode(), re.MULTILINE)
+    names = re.findall(r"`(towpath_\w+)`", (ROOT / "docs" / "job.md").read_text())
+    assert {name for name in served if not name.endswith("_created")} == set(names)
 
 
 def test_the_command_prints_the_schema(capsys):

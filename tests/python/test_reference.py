@@ -76,6 +76,7 @@ def test_a_parameter_without_a_description_is_an_error(reference):
 WITHOUT_TABLE = {
     "ERROR_KINDS": "no function",
     "BatchCounts": "no function",
+    "TableStatus": "no function",
     "applier": "its arguments are those of apply_changes",
     "arrow_schema": "one argument",
     "is_struct_type": "one argument",

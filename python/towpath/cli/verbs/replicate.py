@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
 
+from towpath.cli.arguments import add_json
 from towpath.cli.status import FAILURE, SUCCESS
 from towpath.cli.text import print_table
 
@@ -17,6 +21,7 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--check", action="store_true", help="validate all that the job needs, print it, and run nothing")
     verb.add_argument("--once", action="store_true", help="end when what is in the topics now has been applied")
     verb.add_argument("--schema", action="store_true", help="print the JSON schema of the file")
+    add_json(verb)
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -33,10 +38,21 @@ def run(parsed: argparse.Namespace) -> int:
     from towpath.spark.job.run import session
 
     if not parsed.check:
-        run_job(job, once=parsed.once)
+        run_job(job, _print_json if parsed.json else _print_line, once=parsed.once)
         return SUCCESS
     from towpath.spark.job.check import check
 
     found = list(check(job, session(job)))
-    print_table([[one.name, "ok" if one.is_ok else "problem", one.found] for one in found])
+    if parsed.json:
+        print(json.dumps([asdict(one) for one in found], ensure_ascii=False))
+    else:
+        print_table([[one.name, "ok" if one.is_ok else "problem", one.found] for one in found])
     return SUCCESS if all(one.is_ok for one in found) else FAILURE
+
+
+def _print_line(line: str, _: Mapping[str, Any]) -> None:
+    print(line, flush=True)
+
+
+def _print_json(_: str, values: Mapping[str, Any]) -> None:
+    print(json.dumps(values, ensure_ascii=False, default=str), flush=True)

@@ -72,7 +72,7 @@ def _source(job: Job, spark: SparkSession) -> str:
     soon = _SOON if job.source == "kafka" else {}
     found = messages(job, spark, stream=False, **newest, **soon)
     partitions = found.rdd.getNumPartitions()
-    return f"{job.source}: {topics}: {partitions} partitions with messages"
+    return f"{job.source}: {topics}: {partitions} partitions"
 
 
 def _table(spark: SparkSession, target: str) -> str:

@@ -8,7 +8,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from towpath.printable import printable
@@ -53,11 +54,16 @@ def messages(job: Job, spark: SparkSession, *, stream: bool = True, **more: str)
     return frame
 
 
-def run(job: Job, *, once: bool = False) -> None:
+Say = Callable[[str, Mapping[str, Any]], None]
+"""Prints what happened: a line, or the same for programs."""
+
+
+def run(job: Job, say: Say, *, once: bool = False) -> None:
     """Run a job until it is asked to end by SIGTERM or SIGINT, which it does after its batch.
 
     Args:
         job: The job.
+        say: Called with each thing that happens.
         once: Whether it ends when it has applied what is there now.
 
     Raises:
@@ -65,12 +71,12 @@ def run(job: Job, *, once: bool = False) -> None:
     """
     exporter = Exporter(*job.metrics) if job.metrics else None
     if exporter:
-        _say(f"metrics: port {exporter.port}")
+        say(f"metrics: port {exporter.port}", {"metrics": exporter.port})
     spark = session(job)
 
     def report(found: Sequence[TableStatus]) -> None:
         for one in found:
-            _say(table_line(one))
+            say(table_line(one), {"table": asdict(one)})
         if exporter:
             exporter.count_tables(found)
 
@@ -80,7 +86,7 @@ def run(job: Job, *, once: bool = False) -> None:
     query = replicate(messages(job, spark), **arguments)
     assert query is not None  # a stream's
     try:
-        _follow(query, _asked_to_end(), exporter)
+        _follow(query, _asked_to_end(), exporter, say)
     finally:
         spark.stop()
 
@@ -93,22 +99,28 @@ def _asked_to_end() -> threading.Event:
     return asked
 
 
-def _follow(query: StreamingQuery, asked: threading.Event, exporter: Exporter | None) -> None:
+def _follow(query: StreamingQuery, asked: threading.Event, exporter: Exporter | None, say: Say) -> None:
     """Report each batch until the query ends, or was asked to."""
     said = -1
-    _say("started")
+    say("started", {"state": "started"})
     while True:
         is_active = query.isActive
         for progress in query.recentProgress:
             if progress.batchId > said and progress.numInputRows:
                 said = progress.batchId
                 seconds, lag = progress.batchDuration / 1000, lag_of(progress.sources)
-                _say(batch_line(progress.batchId, progress.numInputRows, seconds, lag))
+                counts = {
+                    "batch": said,
+                    "records": progress.numInputRows,
+                    "seconds": seconds,
+                    "behind": sum(lag.values()),
+                }
+                say(batch_line(said, progress.numInputRows, seconds, lag), counts)
                 if exporter:
                     exporter.count_batch(progress, seconds, lag)
         if not is_active:
             query.awaitTermination()  # raises the error of a query that failed
-            _say("ended")
+            say("ended", {"state": "ended"})
             return
         if asked.is_set():
             _end_after_the_batch(query)
@@ -162,7 +174,3 @@ def _offsets(text: str | None) -> Any:
         return json.loads(text or "null")
     except ValueError:  # a source of another kind
         return None
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
