@@ -16,7 +16,8 @@ from all_golden import GOLDEN
 from canal_messages import MIXED, SCHEMA, change, order
 from towpath.cli import main
 from towpath.cli.command import VERBS
-from towpath.versions import TESTED
+from towpath.cli.verbs import doctor as doctor_verb
+from towpath.versions import TESTED, combination_with
 
 CLOUDCANAL = GOLDEN / "canal-json/cloudcanal/small.jsonl"
 
@@ -167,7 +168,19 @@ def test_doctor_says_what_is_installed():
     assert found["pyarrow"]["found"] == pa.__version__
     assert found["pyspark"]["found"] in [one.spark for one in TESTED]
     assert found["Spark's workers"]["verdict"] == "ok"
+    for jar, release in [("Delta's jar", "delta"), ("Iceberg's jar", "iceberg"), ("Kafka's jar", "kafka")]:
+        assert found[jar]["found"] == getattr(combination_with(found["pyspark"]["found"]), release)
+        assert found[jar]["cure"].endswith(f":{found[jar]['found']}")
     assert ran.returncode == int(any(one["verdict"] == "problem" for one in found.values()))
+
+
+@pytest.mark.parametrize("spark", ["4.3.0", "4.9.0", "3.5.9"])
+def test_doctor_says_which_jars_are_not_tested(monkeypatch, spark):
+    monkeypatch.setattr(doctor_verb, "_version", lambda package: spark if package == "pyspark" else "2.3.3")
+    found = {one.name: one for one in doctor_verb.examine()}
+    assert found["Delta's jar"].verdict == "absent"
+    assert "no Delta tables" in found["Delta's jar"].cure
+    assert "towpath[lakehouse]" in found["Delta's jar"].cure
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from towpath import _towpath
 from towpath.cli.arguments import add_json
 from towpath.cli.status import DECODE_ERRORS, SUCCESS
 from towpath.cli.text import print_table
-from towpath.versions import TESTED, combination_with
+from towpath.versions import TESTED, Versions, combination_with
 
 PURPOSE = "say which versions are installed, whether they work together, and what to do if not"
 
@@ -29,8 +29,28 @@ _EXTRAS = {
     "matplotlib": "report",
     "tqdm": "cli",
     "deltalake": "delta",
+    "pyyaml": "job",
+    "jsonschema": "job",
+    "prometheus-client": "job",
 }
 """Packages that only some functions need, with the extra of towpath that installs each."""
+
+_JARS = (
+    ("Delta's jar", "delta", "io.delta:delta-spark_2.13:{version}", "replicate writes no Delta tables"),
+    (
+        "Iceberg's jar",
+        "iceberg",
+        "org.apache.iceberg:iceberg-spark-runtime-{minor}_2.13:{version}",
+        "replicate writes no Iceberg tables",
+    ),
+    (
+        "Kafka's jar",
+        "kafka",
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+        'topics are read with format("towpath") only',
+    ),
+)
+"""Name, field of `Versions`, Maven's coordinates, and what is missing without it."""
 
 _ASK = "import sys, towpath; print('%d.%d' % sys.version_info[:2])"
 
@@ -84,6 +104,19 @@ def _spark(spark: str) -> Iterator[Finding]:
     yield _pandas(spark)
     yield _java(tested.java if tested else TESTED[-1].java)
     yield _worker_python()
+    yield from _jars(tested)
+
+
+def _jars(tested: Versions | None) -> Iterator[Finding]:
+    """The jars that were tested with the installed Spark. Whether a session has them is known when it runs."""
+    for name, field, artifact, cost in _JARS:
+        release = getattr(tested, field) if tested else "-"
+        if release == "-":
+            cure = f'none is tested with this Spark, so {cost}: pip install "towpath[lakehouse]"'
+            yield Finding(name, "none", ABSENT, cure)
+        else:
+            package = artifact.format(minor=".".join(tested.spark.split(".")[:2]) if tested else "", version=release)
+            yield Finding(name, release, OK, f"spark.jars.packages: {package}")
 
 
 def _pandas(spark: str) -> Finding:
