@@ -9,13 +9,17 @@ CLIPPY := cargo clippy --locked --all-targets
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-library test-lakehouse docs lint deny audit fmt bench fuzz soak matrix wheel jars clean develop need-java
+.PHONY: help demo check test test-library test-lakehouse docs lint deny audit fmt bench fuzz soak matrix wheel jars clean develop need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Build, start a local Spark, and show real messages become typed rows
 	@PYTHON="$(PYTHON)" examples/demo.sh
+
+check: lint ## The quick part of `make test`, without Java: lint, Rust, Python without Spark
+	cargo test --locked
+	$(IN_VENV) pytest tests/python
 
 # The jars come first, so that missing Java or Maven is reported at once.
 test: jars lint wheel docs ## Everything that must pass: lint, the site, Rust, Python, Spark 4.0 with Kafka and Delta

@@ -116,6 +116,7 @@ def test_make_help_names_every_verb():
     wanted = [
         "help",
         "demo",
+        "check",
         "test",
         "docs",
         "lint",

@@ -71,7 +71,11 @@ def _source(job: Job, spark: SparkSession) -> str:
     newest = {"startingOffsets": "earliest", "endingOffsets": "latest"}
     soon = _SOON if job.source == "kafka" else {}
     found = messages(job, spark, stream=False, **newest, **soon)
-    partitions = found.rdd.getNumPartitions()
+    try:
+        partitions = found.rdd.getNumPartitions()
+    except Exception as error:
+        brokers = job.source_options.get("kafka.bootstrap.servers")
+        raise ValueError(f"topics {topics} at {brokers}: {_cause(error)}") from None
     return f"{job.source}: {topics}: {partitions} partitions"
 
 
@@ -115,7 +119,16 @@ def _writable(spark: SparkSession, place: str) -> str:
     try:
         system.create(probe, False).close()
     except Exception as error:
-        reason = str(getattr(error, "java_exception", error)).splitlines()[0]
-        raise ValueError(f"cannot write in {folder}: {reason}") from None
+        raise ValueError(f"cannot write in {folder}: {_cause(error)}") from None
     system.delete(probe, False)
     return f"{place}: writable"
+
+
+def _cause(error: Exception) -> str:
+    """The first cause of an error of Java, without the way that it took."""
+    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if cause is None:
+        return str(error)
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return str(cause.toString())
