@@ -19,6 +19,7 @@ use crate::error::{Error, Fault, Kind, MAX_TEXT, Result, shortened};
 use crate::event::{Capacity, Envelope, Events, Interned, Op};
 use crate::interner::{ColumnNames, Interner, MemberNames};
 use crate::mysql::types::{DeclaredType, DeclaredTypes};
+use crate::named::unknown;
 use crate::options::{Layout, Options};
 use crate::output::batch::{Batch, Finished, Scratch};
 use crate::output::envelope::EnvelopeField;
@@ -588,7 +589,7 @@ fn unread(why: &str) -> Payload<'static> {
 
 fn unknown_dialect(name: &str) -> String {
     let names = dialect::DIALECTS.iter().flat_map(|dialect| std::iter::once(&dialect.name).chain(dialect.aliases)).copied();
-    format!("dialect: unknown {name:?}; allowed are auto, {}", names.collect::<Vec<_>>().join(", "))
+    format!("dialect: {}", unknown(name, std::iter::once("auto").chain(names)))
 }
 
 /// Detects the dialect of a message, which may be compressed or claim-checked by TiCDC.

@@ -39,11 +39,27 @@ pub(crate) use named_enum;
 /// The value of a name, or an error that lists the names.
 pub(crate) fn find<T: Copy>(name: &str, names: &[(&str, T)]) -> Result<T, String> {
     let found = names.iter().find(|(allowed, _)| *allowed == name).map(|(_, value)| *value);
-    found.ok_or_else(|| {
-        let allowed: Vec<_> = names.iter().map(|(allowed, _)| *allowed).collect();
-        format!("unknown {name:?}; allowed are {}", allowed.join(", "))
-    })
+    found.ok_or_else(|| unknown(name, names.iter().map(|(allowed, _)| *allowed)))
 }
+
+/// The text of an error about an unknown name: the one that was probably meant, and all that are allowed.
+pub(crate) fn unknown<'a>(name: &str, allowed: impl Iterator<Item = &'a str>) -> String {
+    let allowed: Vec<_> = allowed.collect();
+    let meant = nearest(name, &allowed).map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
+    format!("unknown {name:?}; {meant}allowed are {}", allowed.join(", "))
+}
+
+/// The name that was probably meant. Case does not matter, and the beginning of a name counts more than its end.
+pub(crate) fn nearest<'a>(name: &str, allowed: &[&'a str]) -> Option<&'a str> {
+    const LEAST: f64 = 0.8;
+    let name: String = name.chars().take(MAX_COMPARED).collect::<String>().to_lowercase();
+    let likeness = |allowed: &str| strsim::jaro_winkler(&name, &allowed.to_lowercase());
+    let scored = allowed.iter().map(|allowed| (likeness(allowed), *allowed)).filter(|(score, _)| *score >= LEAST);
+    scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, allowed)| allowed)
+}
+
+/// Comparing takes time that grows with the square of the length.
+const MAX_COMPARED: usize = 100;
 
 /// The value of a name that is deserialized.
 pub(crate) fn deserialize<'de, T: Copy, D: Deserializer<'de>>(deserializer: D, names: &[(&str, T)]) -> Result<T, D::Error> {

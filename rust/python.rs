@@ -21,6 +21,7 @@ use regex::Regex;
 use crate::decoder::DecodeError as CoreError;
 use crate::dialect::DIALECTS;
 use crate::error::{MAX_TEXT, shortened};
+use crate::named::nearest;
 use crate::options::{Options, TableSchema, WriterSchemaText, named};
 use crate::order::newest::newest;
 use crate::order::outcome::{Changes, Known, outcomes};
@@ -147,15 +148,20 @@ fn guarded<T>(call: impl FnOnce() -> T) -> PyResult<T> {
     })
 }
 
+/// The text of an error about an unknown argument, from serde's text about the field of a struct.
+fn unknown_argument(text: &str) -> String {
+    let (name, allowed) = text.trim_start_matches("unknown field ").split_once(", expected one of ").unwrap_or((text, ""));
+    let meant = nearest(name, &allowed.split(", ").collect::<Vec<_>>()).map(|meant| format!("did you mean {meant}? "));
+    format!("unknown argument {name}; {}allowed are {allowed}", meant.unwrap_or_default())
+}
+
 /// Returns the exception of an invalid option, which names the argument.
 fn invalid(py: Python<'_>, error: serde_path_to_error::Error<PythonizeError>) -> PyErr {
     let path = error.path().to_string();
     let what = error.into_inner();
     let text = match what.to_string() {
         // The path says no more than the text, which has serde's words for a struct.
-        text if text.starts_with("unknown field ") => {
-            text.replace("unknown field", "unknown argument").replace("expected one of", "allowed are").replace('`', "")
-        }
+        text if text.starts_with("unknown field ") => unknown_argument(&text.replace('`', "")),
         text if path == "." => text,
         text => format!("{path}: {text}"),
     };

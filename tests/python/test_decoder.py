@@ -314,3 +314,25 @@ def test_bytes_that_another_thread_writes_give_no_invalid_array():
     finally:
         stop.set()
         writer.join()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ({"dialect": "canal"}, "canal-json"),
+        ({"dialect": "Canal-JSON"}, "canal-json"),
+        ({"dialect": "maxwel"}, "maxwell-json"),
+        ({"mode": "permissive"}, "PERMISSIVE"),
+        ({"layout": "upserts"}, "upsert"),
+        ({"tabel": "a"}, "table"),
+        ({"zero_dates": "error"}, "zero_date"),
+        ({"Unwrapped": True}, "unwrapped"),
+        ({"fields": ["evnt_time"]}, "event_time"),
+        ({"dialect": "x" * 100_000}, None),
+        ({"compression": "brotli"}, None),
+    ],
+)
+def test_an_unknown_name_is_compared_with_those_that_exist(arguments, meant):
+    with pytest.raises(ValueError, match="unknown") as raised:
+        towpath.Decoder(**arguments)
+    assert re.findall(r"did you mean (\S+)\?", str(raised.value)) == ([meant] if meant else [])

@@ -13,6 +13,7 @@ from typing import Any
 
 from towpath.decoder import PARAMETERS
 from towpath.files import COMPRESSIONS, FRAMINGS
+from towpath.names import did_you_mean
 
 Parser = Callable[[str], Any]
 """Parses an option's text, or raises a `ValueError` that says what the text should be."""
@@ -62,7 +63,9 @@ def parsed(options: Mapping[str, str], parsers: Mapping[str, Parser]) -> dict[st
     values = {}
     for given, text in options.items():
         if given.lower() not in canonical:
-            raise ValueError(f"unknown option {given!r}; allowed are {', '.join(parsers)}")
+            raise ValueError(
+                f"unknown option {given!r}; {did_you_mean(given, parsers)}allowed are {', '.join(parsers)}"
+            )
         name = canonical[given.lower()]
         try:
             values[name] = parsers[name](text)

@@ -17,6 +17,7 @@ from towpath.cli.text import show
 from towpath.ddl import ddl
 from towpath.decoder import Decoder, infer_schema
 from towpath.literals import Dialect
+from towpath.names import did_you_mean
 from towpath.printable import printable
 
 PURPOSE = "print a schema from the types that messages declare, one for each table"
@@ -41,7 +42,9 @@ def run(parsed: argparse.Namespace) -> int:
     """Print DDL, after the table's name if the tables differ; status 1 if a table declares no types."""
     settings = dict(parsed.set)
     if unknown := settings.keys() - set(_INFERRED_WITH):
-        raise ValueError(f"--set: unknown {min(unknown)!r}; allowed are {', '.join(_INFERRED_WITH)}")
+        name = min(unknown)
+        allowed = f"{did_you_mean(name, _INFERRED_WITH)}allowed are {', '.join(_INFERRED_WITH)}"
+        raise ValueError(f"--set: unknown {name!r}; {allowed}")
     messages = _together(inputs(parsed))
     tables = _tables(messages, parsed, settings)
     if len(tables) < 2 and not parsed.json:  # of no table the error says what is wrong
