@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from towpath.spark.lakehouse import arguments
 from towpath.spark.lakehouse.aside import Aside
 from towpath.spark.lakehouse.batches import Replicator
 from towpath.spark.lakehouse.columns import ColumnRules
@@ -68,7 +69,7 @@ def replicate(
 
     Args:
         messages: A DataFrame with the columns of Kafka's source, batch or streaming.
-        target: The target of each table: a text with `{database}`, `{table}` and `{topic}`, either a catalog name
+        target: The target of each table: a text (or `pathlib.Path`) with `{database}`, `{table}` and `{topic}`, either a catalog name
             ("lake.{table}", an Iceberg table if the catalog is one of Iceberg) or the path of a Delta table
             ("/lake/{database}/{table}"); or a mapping from "database.table" to the target,
             which skips other tables; or a function of database and table that returns the target, or None to skip it.
@@ -128,15 +129,21 @@ def replicate(
         ValueError: An argument is wrong; a table cannot go on and may not be quarantined; or something could not be
             decoded and there is no table for dead letters.
     """
-    for name in ("layout", "fields", "mode", "schema", "value", "key", "keep", "row_column"):
-        if name in options:
-            raise ValueError(f"{name}: replicate chooses it")
-    if on_table_error not in ("quarantine", "fail"):
-        raise ValueError(f'on_table_error: expected "quarantine" or "fail", not {on_table_error!r}')
-    if ddl_policy not in ("follow", "ignore"):
-        raise ValueError(f'ddl_policy: expected "follow" or "ignore", not {ddl_policy!r}')
-    if keyless not in ("quarantine", "append"):
-        raise ValueError(f'keyless: expected "quarantine" or "append", not {keyless!r}')
+    arguments.check_free(options)
+    arguments.one_of("on_table_error", on_table_error, ("quarantine", "fail"))
+    arguments.one_of("ddl_policy", ddl_policy, ("follow", "ignore"))
+    arguments.one_of("keyless", keyless, ("quarantine", "append"))
+    trigger = arguments.trigger(trigger)
+    checkpoint, ddl = arguments.place("checkpoint", checkpoint), arguments.place("ddl", ddl)
+    dead_letters = arguments.place("dead_letters", dead_letters)
+    quarantine, status = arguments.place("quarantine", quarantine), arguments.place("status", status)
+    watermarks = arguments.place("watermarks", watermarks)
+    keys = arguments.columns_by_table("keys", keys)
+    cluster_by = arguments.columns_by_table("cluster_by", cluster_by)
+    schemas = arguments.by_name("schemas", schemas, '{"shop.orders": "id bigint"}')
+    table_options = arguments.by_name("table_options", table_options, '{"shop.orders": {"zero_date": "error"}}')
+    history = arguments.names("history", history)
+    arguments.check_decoders(dialect, options, schemas, table_options)
     merge = available(merge)
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
@@ -146,10 +153,10 @@ def replicate(
         targets=Targets(target, own),
         dialect=dialect,
         options=options,
-        keys=keys or {},
-        schemas=schemas or {},
-        table_options=table_options or {},
-        cluster_by=cluster_by or {},
+        keys=keys,
+        schemas=schemas,
+        table_options=table_options,
+        cluster_by=cluster_by,
         settings=TableSettings(
             dict(table_properties or {}),
             optimize_every=optimize_every,
@@ -167,7 +174,7 @@ def replicate(
         on_table_error=on_table_error,
         ddl_policy=ddl_policy,
         keyless=keyless,
-        history=_names(history),
+        history=history,
         columns={name: ColumnRules.of(name, rules) for name, rules in (columns or {}).items()},
         parallelism=parallelism,
         report=report,
@@ -188,9 +195,3 @@ class _Reading:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Read the envelopes, and apply them."""
         self.apply(self.read(in_few_tasks(batch)), batch_id)
-
-
-def _names(history: bool | Collection[str]) -> bool | Collection[str]:
-    if isinstance(history, str):
-        raise ValueError(f"history: expected a boolean or a collection of names, not the text {history!r}")
-    return history if isinstance(history, bool) else frozenset(history)

@@ -16,6 +16,7 @@ from towpath.linear import full_match
 
 Target = (
     str
+    | os.PathLike[str]
     | Mapping[str, str]
     | Mapping[tuple[str, str], str]
     | Mapping[re.Pattern[str], str]
@@ -93,6 +94,7 @@ class Targets:
         Raises:
             ValueError: The template has another placeholder, has neither `{table}` nor `{topic}`, or is no name.
         """
+        target = os.fspath(target) if isinstance(target, os.PathLike) else target
         self._find = _finder(target)
         self._is_template = isinstance(target, str)
         self._is_shareable = isinstance(target, str) and not _separates(target)
@@ -164,6 +166,7 @@ _Template = Callable[[Mapping[str, str]], str]
 
 
 def _finder(target: Target) -> _Finder:
+    assert not isinstance(target, os.PathLike)  # the caller has made a text of it
     if isinstance(target, str):
         find = _template(target, _PLACEHOLDERS)
         if "{table}" not in target and "{topic}" not in target:

@@ -1,0 +1,42 @@
+"""A wrong argument of `replicate` is an error at the call, before anything is read."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from towpath.spark.lakehouse.replicate import replicate
+from towpath.spark.lakehouse.targets import Targets
+
+WRONG = {
+    "keys: expected a mapping": {"keys": ["id"]},
+    "keys: t: expected a list": {"keys": {"t": "id"}},
+    "keys: t: expected a list of columns": {"keys": {"t": [1]}},
+    "schemas: expected a mapping": {"schemas": "id int"},
+    "schemas: expected a mapping such": {"schemas": {("shop", "a"): "id int"}},
+    'shop.a: schema: unknown type "integr"': {"schemas": {"shop.a": "id integr"}},
+    "shop.a: unknown argument zero_dates; did you mean zero_date?": {"table_options": {"shop.a": {"zero_dates": "x"}}},
+    "table_options: shop.a: expected a mapping": {"table_options": {"shop.a": "zero_date=error"}},
+    "mode: replicate chooses it": {"table_options": {"shop.a": {"mode": "FAILFAST"}}},
+    "cluster_by: expected a mapping": {"cluster_by": ["id"]},
+    "trigger: expected a mapping": {"trigger": "availableNow"},
+    "trigger: did you mean processingTime? expected": {"trigger": {"processing_time": "1 second"}},
+    'on_table_error: did you mean fail? expected "quarantine" or "fail"': {"on_table_error": "fails"},
+    "ddl_policy: did you mean follow?": {"ddl_policy": "Follow"},
+    'keyless: expected "quarantine" or "append"': {"keyless": "drop"},
+    'merge: expected "auto" or "spark"': {"merge": "task"},
+    "history: expected a boolean or a collection": {"history": "shop.a"},
+    "dead_letters: expected a path or the name of a table": {"dead_letters": 1},
+    "unknown argument tabel; did you mean table?": {"tabel": "a"},
+    "keep: replicate chooses it": {"keep": "offset"},
+}
+
+
+@pytest.mark.parametrize(("said", "arguments"), WRONG.items())
+def test_wrong_arguments(said, arguments):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        replicate(None, "/lake/{database}/{table}", **arguments)
+
+
+def test_a_target_may_be_a_path():
+    assert Targets(Path("/lake/{database}/{table}"))("shop", "a") == "/lake/shop/a"
