@@ -95,6 +95,35 @@ def test_late_rows_get_the_value_of_an_added_column(spark, tmp_path):
     assert {one["id"]: one["n"] for one in topic.rows("a")} == {1: 5, 2: 5, 3: 5, 4: None}
 
 
+BEFORE_ITS_TARGET = {
+    "TRUNCATE TABLE a": {2: {"id": 2, "name": "new"}},
+    "DROP TABLE a; CREATE TABLE a (id int PRIMARY KEY, name varchar(20))": {2: {"id": 2, "name": "new"}},
+    "ALTER TABLE a ADD COLUMN c int DEFAULT 5": {
+        1: {"id": 1, "name": "old", "c": 5},
+        2: {"id": 2, "name": "new", "c": 7},
+    },
+    "ALTER TABLE a RENAME COLUMN name TO title": {2: {"id": 2, "title": "new"}},
+}
+
+
+@pytest.mark.parametrize("sql", BEFORE_ITS_TARGET)
+@pytest.mark.parametrize("together", [False, True], ids=["later", "in a batch"])
+def test_a_statement_before_the_target_of_its_table(spark, tmp_path, sql, together):
+    """The statement is read first, then a newer row, and then one of another partition that is older than it."""
+    wanted = BEFORE_ITS_TARGET[sql]
+    types = {name: "int" if name in ("id", "c") else "varchar(20)" for name in wanted[2]}
+    new = {name: str(value) for name, value in wanted[2].items()}
+    topic = Topic(spark, tmp_path)
+    first = [canal(0, "QUERY", "a", sql=sql, second=20)]
+    second = [canal(1, "INSERT", "a", new, types, second=30)]
+    late = [canal(0, "INSERT", "a", row(1, "old"), second=10, partition=1)]
+    for batch in [first + second, late] if together else [first, second, late]:
+        topic.replicate(*batch)
+    assert {one["id"]: one for one in topic.rows("a")} == wanted
+    state = topic.states()["a"]
+    assert state["state"] == ("quarantined" if "RENAME" in sql else "ok"), state["reason"]
+
+
 def test_names_that_are_exchanged_or_come_late_are_said(spark, tmp_path):
     topic = Topic(spark, tmp_path)
     named = {"id": "int", "title": "varchar(20)"}

@@ -14,7 +14,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from towpath.printable import SHOWN, printable
-from towpath.spark.lakehouse.additions import Addition, read_additions, with_additions
+from towpath.spark.lakehouse.additions import Addition, additions_property, read_additions, with_additions
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
 from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.spark.lakehouse.columns import ColumnRules
@@ -39,9 +39,10 @@ from towpath.spark.lakehouse.order import Kinds
 from towpath.spark.lakehouse.ordered_statements import Place, Statement, read_ddl, sliced, without_databases
 from towpath.spark.lakehouse.owned_table import OwnedTable
 from towpath.spark.lakehouse.parallel import in_parallel
+from towpath.spark.lakehouse.pending import Pending
 from towpath.spark.lakehouse.protection import RULES, Protection, RuleState, rule_of
 from towpath.spark.lakehouse.rows import OLD, Applied
-from towpath.spark.lakehouse.sql import expressions
+from towpath.spark.lakehouse.sql import comma_separated, expressions, sql
 from towpath.spark.lakehouse.statements import DropDatabase
 from towpath.spark.lakehouse.status import (
     QUARANTINED,
@@ -69,7 +70,7 @@ from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData, Row, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
     from towpath.literals import Dialect
 
@@ -126,6 +127,8 @@ class Replicator:
     """The targets that this process has written."""
     remembered: dict[tuple[str, str], RuleState] = field(default_factory=dict)
     """What is remembered for the rules of tables that have no target yet."""
+    pending: Pending = field(default_factory=Pending)
+    """What statements did to tables that have no target yet."""
     declarations: dict[int, Declaration] = field(default_factory=dict)
     """By hash: what the messages of this and of earlier batches declare, the one that was needed last at the end."""
 
@@ -147,6 +150,7 @@ class Replicator:
         self._write_dead_letters(events, found)
         self._write_ddl(events, found)
         results = self._apply_in_order(events, found, batch_id)
+        self.pending.write(events.sparkSession)
         said = [result.status for result in results if result.status]
         if self.status:
             write_status(events.sparkSession, self.status, said, batch_id)
@@ -249,7 +253,7 @@ class Replicator:
 
         follows = self.ddl_policy == "follow"
         protection = self._protection(spark)
-        of_targets = Follower(spark, self.targets, truncate, changed, follows, protection, unsound)
+        of_targets = Follower(spark, self.targets, truncate, changed, follows, protection, unsound, self.pending)
         if not self.history:
             return [of_targets]
         append = partial(append_truncate, spark)
@@ -366,7 +370,7 @@ class Replicator:
         if target is None or not self.in_tasks.may(spark, target):
             return None
         apply, existing = self._applier(target), self._applier(target).schema(spark)
-        additions = read_additions(self._properties(spark, target)) if existing else []
+        additions = self._additions(spark, table, target, existing)
         if why_spark(self._facts(spark, table, target, additions)):
             return None
         self._protection(spark).check_renamed(table.database, table.name)
@@ -377,6 +381,8 @@ class Replicator:
         self._rules(spark, table).check_key(table.full_name, keys)
         self.sources.add(table.key)
         apply.configure(keys, self._settings(table, keys), self._origin(table, target))
+        if existing is None:
+            self._remember_emptied(spark, table, apply, schema, keys)
         order = apply.prepare(spark, schema)
         folder = self.in_tasks.folder(spark, target)
         tombstones = self.in_tasks.folder(spark, apply.prepare_tombstones(spark, schema))
@@ -468,7 +474,7 @@ class Replicator:
         apply = self._applier(target)
         existing = apply.schema(spark)
         self._protection(spark).check_renamed(table.database, table.name)
-        additions = read_additions(self._properties(spark, target)) if existing else []
+        additions = self._additions(spark, table, target, existing)
         schema = self._schema(spark, existing, table, target, additions)
         if schema is None:
             return Applied()
@@ -486,10 +492,33 @@ class Replicator:
             if history is not None:
                 append_changes(changes, keys, history, settings, batch.number)
             apply.configure(keys, settings, self._origin(table, target))
+            if existing is None:
+                self._remember_emptied(spark, table, apply, schema, keys)
             hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small)
             applied = apply.apply(changes, keys, hints, batch.number)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return applied
+
+    def _additions(
+        self, spark: SparkSession, table: SourceTable, target: str, existing: StructType | None
+    ) -> list[Addition]:
+        """The columns that older rows of a table get a value in."""
+        if existing is None:
+            self.pending.read(spark)
+            return self.pending.of(table.key).additions
+        self.pending.forget(table.key)
+        return read_additions(self._properties(spark, target))
+
+    def _remember_emptied(
+        self, spark: SparkSession, table: SourceTable, apply: Applier, schema: StructType, keys: list[str]
+    ) -> None:
+        """Write tombstones of what emptied a table before it had a target: older rows may be read later."""
+        if places := self.pending.of(table.key).emptied:
+            orders = comma_separated(one.literal() for one in places)
+            rows = spark.range(1).select(
+                expressions(spark)(sql("explode(array({orders}))", orders=orders)).alias("order")
+            )
+            apply.remember_truncates(rows, schema, keys)
 
     def _mark_rows(self, spark: SparkSession, target: str) -> None:
         """Let merges of a large target mark rows as deleted, instead of rewriting its files."""
@@ -552,6 +581,11 @@ class Replicator:
         cluster_by = tuple(self.cluster_by.get(table.full_name, ()))
         if state := self.remembered.get(table.key):
             own[RULES] = str(state)
+        changes = self.pending.of(table.key)
+        if changes.additions:
+            own |= additions_property(changes.additions)
+        if changes.renamed:
+            own[RENAMED] = json.dumps(sorted(changes.renamed))
         return replace(self.settings, cluster_by=cluster_by, properties={**own, **self.settings.properties})
 
     def _decoder_options(self, table: SourceTable) -> dict[str, Any]:
@@ -588,22 +622,24 @@ class Replicator:
             each = (self._declared([one], table) for one in table.declarations)
             names = [one.names for one in each if one is not None]
             self._protection(spark).check_declared(table.database, table.name, names)
-        if known:
-            self._check_renamed(table, target, declared, known)
+        self._check_renamed(table, target, declared, known)
         columns = widened(target, known, rules.kept(declared))
-        return _with_added(columns, known, additions) if known else columns
+        return _with_added(columns, known or rules.kept(_struct_of(self.pending.of(table.key).fields)), additions)
 
     def _declared(self, declarations: Iterable[Declaration], table: SourceTable) -> StructType | None:
         return declared_columns(declarations, self.dialect, {**self.options, **table.filter_options()})
 
-    def _check_renamed(self, table: SourceTable, target: str, declared: StructType, known: StructType) -> None:
+    def _check_renamed(self, table: SourceTable, target: str, declared: StructType, known: StructType | None) -> None:
         """Refuse rows of before a column was renamed: they would bring the former column back.
 
         Raises:
             ValueError: A declared column has a former name.
         """
-        names = {name.lower() for name in known.names}
-        former = set(json.loads(self.properties.get(target, {}).get(RENAMED, "[]"))) - names
+        if known is None:
+            former = self.pending.of(table.key).renamed
+        else:
+            former = set(json.loads(self.properties.get(target, {}).get(RENAMED, "[]")))
+            former -= {name.lower() for name in known.names}
         late = sorted(name for name in declared.names if name.lower() in former)
         if late:
             raise ValueError(
@@ -761,6 +797,13 @@ def _with_added(columns: StructType, known: StructType, additions: Iterable[Addi
 
     names = {one.name.lower() for one in additions} - {name.lower() for name in columns.names}
     return StructType([*columns, *(one for one in known if one.name.lower() in names)])
+
+
+def _struct_of(fields: Iterable[StructField]) -> StructType:
+    """A struct of columns."""
+    from pyspark.sql.types import StructType
+
+    return StructType(list(fields))
 
 
 def _struct(schema: str | StructType) -> StructType:

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from towpath.spark.lakehouse.declarations import storable
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import is_before, is_ordered
 from towpath.spark.lakehouse.ordered_statements import Place, Statement
+from towpath.spark.lakehouse.pending import Pending
 from towpath.spark.lakehouse.protection import RULES, Protection, RuleState
 from towpath.spark.lakehouse.sql import Sql, any_of, column, comma_separated, execute, expressions, merge, sql, table
 from towpath.spark.lakehouse.statements import (
@@ -96,6 +97,7 @@ class Follower:
         follows: Whether targets may be changed.
         protection: The rules for the columns of tables.
         unsound: Which targets are not as their tables.
+        pending: What statements did to tables without a target.
         renames: Whether a target gets the rows of the one whose table got its name. The rows of a history stay.
     """
 
@@ -106,6 +108,7 @@ class Follower:
     follows: bool
     protection: Protection
     unsound: Unsound
+    pending: Pending = field(default_factory=Pending)
     renames: bool = True
 
     def follow(self, statement: Statement) -> list[TableStatus]:
@@ -142,12 +145,29 @@ class Follower:
             return {}
         self._remember_names(action, tables[0])
         target = self.target(*tables[0])
-        if target is None or schema_of(self.spark, target) is None:
+        if target is None:
+            return {}
+        if schema_of(self.spark, target) is None:
+            if self.renames and self.follows:  # a history has each change
+                self._wait(action, tables[0], statement.place)
             return {}
         reason = self._unless_ruled_out(action, tables[0], target, statement.place)
         if not reason and self.follows and not isinstance(action, DropTable | DropColumn):
             followed.add(target)
         return {tables[0]: reason} if reason else {}
+
+    def _wait(self, action: Action | _AddColumns, name: tuple[str, str], place: Place) -> None:
+        """Remember an action for older rows of a table that has no target yet."""
+        self.pending.read(self.spark)
+        if isinstance(action, TruncateTable | DropTable):
+            self.pending.empty(name, place)
+        elif isinstance(action, _AddColumns):
+            values = [_typed_value(one) for one in action.columns if one.initial is not None and not one.unknown]
+            self.pending.add(name, [(_addition(value, place), struct_type(value.schema)[0]) for value in values])
+        elif isinstance(action, RenameColumn):
+            self.pending.rename(name, action.old, action.new)
+        elif isinstance(action, ChangeColumn) and action.old.lower() != action.column.name.lower():
+            self.pending.rename(name, action.old, action.column.name)
 
     def _remember_names(self, action: Action | _AddColumns, name: tuple[str, str]) -> None:
         if self.renames and not isinstance(action, _AddColumns):  # not for a history, which has no rules of its own

@@ -14,6 +14,7 @@ from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.merge import for_each_batch
 from towpath.spark.lakehouse.messages import in_few_tasks
+from towpath.spark.lakehouse.pending import Pending
 from towpath.spark.lakehouse.tables import TableSettings
 from towpath.spark.lakehouse.targets import Target, Targets, suffixed
 from towpath.spark.lakehouse.tasks import SPARK, TaskMerges, available
@@ -69,10 +70,10 @@ def replicate(
 
     Args:
         messages: A DataFrame with the columns of Kafka's source, batch or streaming.
-        target: The target of each table: a text (or `pathlib.Path`) with `{database}`, `{table}` and `{topic}`, either a catalog name
-            ("lake.{table}", an Iceberg table if the catalog is one of Iceberg) or the path of a Delta table
-            ("/lake/{database}/{table}"); or a mapping from "database.table" to the target,
-            which skips other tables; or a function of database and table that returns the target, or None to skip it.
+        target: The target of each table: a text or `pathlib.Path` with `{database}`, `{table}` and `{topic}`, either a
+            catalog name ("lake.{table}", an Iceberg table if the catalog is one of Iceberg) or the path of a Delta
+            table ("/lake/{database}/{table}"); or a mapping from "database.table" to the target, which skips other
+            tables; or a function of database and table that returns the target, or None to skip it.
             A key of the mapping may be a compiled regular expression that matches the whole name: its target may have
             the placeholders, and the expression's named groups as placeholders too.
         dialect: As for `towpath.Decoder`.
@@ -148,7 +149,8 @@ def replicate(
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
     aside = quarantine or (dead_letters and suffixed(dead_letters, "_quarantine"))
-    own = filter(None, (ddl, dead_letters, aside, status, watermarks, checkpoint))
+    pending = Pending(status)
+    own = filter(None, (ddl, dead_letters, aside, status, pending.table, watermarks, checkpoint))
     apply = Replicator(
         targets=Targets(target, own),
         dialect=dialect,
@@ -170,6 +172,7 @@ def replicate(
         dead_letters=Aside(dead_letters) if dead_letters else None,
         quarantine=Aside(aside) if aside else None,
         status=status,
+        pending=pending,
         watermarks=watermarks,
         on_table_error=on_table_error,
         ddl_policy=ddl_policy,
