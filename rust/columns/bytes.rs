@@ -144,7 +144,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         Err(Fault::new(Kind::Size, Self::too_large()))
     }
 
-    fn too_large() -> String {
+    pub fn too_large() -> String {
         format!("the batch's values would exceed {} bytes; decode fewer messages at once, or ask a large type", Self::LIMIT)
     }
 

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, OffsetSizeTrait};
@@ -231,8 +232,8 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
         self.zero_dates.truncate(rows);
     }
 
-    fn zero_dates(&self) -> usize {
-        self.zero_dates.count()
+    fn zero_dates(&self, rows: Range<usize>) -> usize {
+        self.zero_dates.count_in(rows)
     }
 
     fn pad(&mut self, count: usize) {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, MapArray, StructArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, MapArray, StructArray, new_null_array};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{Bytes, ColumnBuilder, Context, Forecast, Nulls, RowDeclaration, ValueOptions, make_builder};
+use crate::columns::{Bytes, ColumnBuilder, Context, Forecast, Nulls, Overlay, RowDeclaration, ValueOptions, make_builder, sources};
 use crate::error::{Fault, Result};
 use crate::event::{Events, Image};
 use crate::interner::NameId;
@@ -75,27 +76,35 @@ impl Images {
         }
     }
 
-    /// Appends a row of another builder for the same table, if it has that row.
-    pub fn copy_row(&mut self, other: &Images, row: usize) {
-        if let (Images::Table(table), Images::Table(other)) = (self, other)
+    /// Returns about how many rows will be copied from the base.
+    pub fn copied_rows(&self) -> usize {
+        let Images::Table(table) = self else { return 0 };
+        let own = table.own_rows.iter().flatten().map(Vec::len).min();
+        own.map_or(0, |own| table.rows.saturating_sub(table.nulls.count() + own))
+    }
+
+    /// Appends a row of another builder for the same table, if it has that row. What is not its own is in the `base`.
+    pub fn copy_row(&mut self, other: &Images, base: &Images, row: usize) {
+        if let (Images::Table(table), Images::Table(other), Images::Table(base)) = (self, other, base)
             && row < other.rows
         {
-            table.copy_row(other, row);
+            table.copy_row(other, base, row);
         }
     }
 
     /// How many values of each of the table's columns were zero dates and became null.
-    pub fn zero_dates(&self) -> Vec<u64> {
-        match self {
-            Images::Table(table) => table.columns.iter().map(|column| column.zero_dates() as u64).collect(),
+    pub fn zero_dates(&self, base: &Images) -> Vec<u64> {
+        match (self, base) {
+            (Images::Table(table), Images::Table(base)) => table.zero_dates(Some(base)),
+            (Images::Table(table), _) => table.zero_dates(None),
             _ => Vec::new(),
         }
     }
 
-    /// Finishes the images as one column.
-    pub fn finish_struct(&mut self) -> Result<ArrayRef, ArrowError> {
+    /// Finishes the images as one column, over the `base` where they are changes.
+    pub fn finish_struct(&mut self, base: Option<&ArrayRef>) -> Result<ArrayRef, ArrowError> {
         match self {
-            Images::Table(table) => table.finish_struct(),
+            Images::Table(table) => table.finish_struct(base),
             Images::Map(map) => map.finish(),
             Images::None => Map::new().finish(),
         }
@@ -104,7 +113,7 @@ impl Images {
     /// Finishes the table's columns as separate arrays.
     pub fn finish_columns(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
         match self {
-            Images::Table(table) => table.finish_parts().map(|(columns, _)| columns),
+            Images::Table(table) => table.finish_parts(None).map(|(columns, _)| columns),
             _ => Ok(Vec::new()),
         }
     }
@@ -136,6 +145,8 @@ pub(crate) struct Table {
     has_open_row: bool,
     /// Number of rows in the columns: null rows are appended to them lazily, before the next valid row.
     column_rows: usize,
+    /// Of images that are changes of other images: the rows in which each column has a value. The others' are in the base.
+    own_rows: Option<Vec<Vec<u32>>>,
 }
 
 impl Table {
@@ -145,7 +156,21 @@ impl Table {
             make_builder(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name()))
         });
         let columns = columns.collect::<Result<_, _>>()?;
-        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, has_open_row: false, column_rows: 0 })
+        Ok(Table {
+            fields: fields.clone(),
+            columns,
+            nulls: Nulls::default(),
+            rows: 0,
+            has_open_row: false,
+            column_rows: 0,
+            own_rows: None,
+        })
+    }
+
+    /// Creates a builder of rows that may be changes of the same row of another builder.
+    pub fn over_base(fields: &Fields, options: &[ValueOptions]) -> Result<Self, String> {
+        let table = Table::new(fields, options)?;
+        Ok(Table { own_rows: Some(vec![Vec::new(); fields.len()]), ..table })
     }
 
     fn push_nulls(&mut self, count: usize) {
@@ -158,7 +183,9 @@ impl Table {
     pub fn begin_row(&mut self) {
         self.has_open_row = true;
         if self.column_rows < self.rows {
-            self.columns.iter_mut().for_each(|column| column.pad(self.rows - self.column_rows));
+            if self.own_rows.is_none() {
+                self.columns.iter_mut().for_each(|column| column.pad(self.rows - self.column_rows));
+            }
             self.column_rows = self.rows;
         }
     }
@@ -166,9 +193,23 @@ impl Table {
     /// Ends a row, of which each column has received one value.
     #[inline]
     pub fn end_row(&mut self) {
+        let row = self.rows as u32;
+        self.own_rows.iter_mut().flatten().for_each(|rows| rows.push(row));
+        self.end_changes();
+    }
+
+    /// Ends a row whose columns have the base's values, but for those that [`Table::change`] named.
+    #[inline]
+    pub fn end_changes(&mut self) {
         self.rows += 1;
         self.column_rows += 1;
         self.has_open_row = false;
+    }
+
+    /// The columns and, of each, the rows that have a value. Whoever appends one appends both.
+    #[inline]
+    pub fn changes(&mut self) -> Option<Changes<'_>> {
+        Some(Changes { row: self.rows as u32, columns: &mut self.columns, own_rows: self.own_rows.as_mut()? })
     }
 
     fn bytes(&self) -> usize {
@@ -181,20 +222,53 @@ impl Table {
             return;
         }
         self.has_open_row = false;
-        self.columns.iter_mut().for_each(|column| column.truncate(rows));
+        match &mut self.own_rows {
+            None => self.columns.iter_mut().for_each(|column| column.truncate(rows)),
+            Some(own_rows) => own_rows.iter_mut().zip(&mut self.columns).for_each(|(own_rows, column)| {
+                own_rows.truncate(own_rows.partition_point(|row| (*row as usize) < rows));
+                column.truncate(own_rows.len());
+            }),
+        }
         self.nulls.truncate(rows);
         self.rows = self.rows.min(rows);
         self.column_rows = self.column_rows.min(rows);
     }
 
     /// Appends a row of another builder with the same columns.
-    fn copy_row(&mut self, other: &Table, row: usize) {
+    fn copy_row(&mut self, other: &Table, base: &Table, row: usize) {
         if other.nulls.contains(row) {
             return self.push_nulls(1);
         }
         self.begin_row();
-        self.columns.iter_mut().zip(&other.columns).for_each(|(column, other)| column.copy(other.as_ref(), row));
+        for (at, ((column, other_column), base)) in self.columns.iter_mut().zip(&other.columns).zip(&base.columns).enumerate() {
+            match other.own_row(at, row) {
+                Some(own) => column.copy(other_column.as_ref(), own),
+                None => column.copy(base.as_ref(), row),
+            }
+        }
         self.end_row();
+    }
+
+    /// Where a column has the value of a row, unless it is the base's.
+    fn own_row(&self, column: usize, row: usize) -> Option<usize> {
+        match &self.own_rows {
+            None => Some(row),
+            Some(own_rows) => own_rows.get(column)?.binary_search(&(row as u32)).ok(),
+        }
+    }
+
+    /// Counts the zero dates of each column that became null.
+    fn zero_dates(&self, base: Option<&Table>) -> Vec<u64> {
+        let own = self.columns.iter().map(|column| column.zero_dates(0..self.rows) as u64);
+        let Some(base) = base.filter(|_| self.own_rows.is_some()) else { return own.collect() };
+        let copied = base.columns.iter().enumerate().map(|(at, column)| match column.zero_dates(0..self.rows) {
+            0 => 0,
+            _ => {
+                let is_copied = |row: &usize| !self.nulls.contains(*row) && self.own_row(at, *row).is_none();
+                (0..self.rows).filter(is_copied).map(|row| column.zero_dates(row..row + 1) as u64).sum()
+            }
+        });
+        own.zip(copied).map(|(own, copied)| own + copied).collect()
     }
 
     /// Returns whether each column accepts raw text.
@@ -225,22 +299,51 @@ impl Table {
     }
 
     /// Finishes the columns and the nulls of the rows.
-    fn finish_parts(&mut self) -> Result<(Vec<ArrayRef>, Option<NullBuffer>), ArrowError> {
+    fn finish_parts(&mut self, base: Option<&ArrayRef>) -> Result<(Vec<ArrayRef>, Option<NullBuffer>), ArrowError> {
         self.begin_row();
         self.has_open_row = false;
         self.column_rows = 0;
-        let nulls = self.nulls.finish(std::mem::take(&mut self.rows));
-        let columns = self.columns.iter_mut().map(|column| column.finish(nulls.as_ref())).collect::<Result<_, _>>()?;
-        Ok((columns, nulls))
+        let (rows, is_empty) = (std::mem::take(&mut self.rows), self.nulls.all_null(self.rows));
+        let nulls = self.nulls.finish(rows);
+        let columns: Result<_, ArrowError> = match (self.own_rows.as_mut(), base.and_then(|base| base.as_struct_opt())) {
+            _ if is_empty => self.fields.iter().map(|field| Ok(new_null_array(field.data_type(), rows))).collect(),
+            (Some(own_rows), Some(base)) => {
+                let (own_rows, sources) = (own_rows.iter_mut().map(std::mem::take), sources(rows, nulls.as_ref()));
+                let parts = self.columns.iter_mut().zip(own_rows).zip(base.columns());
+                let finish = |((column, own_rows), base): ((&mut Box<dyn ColumnBuilder>, Vec<u32>), &ArrayRef)| {
+                    column.finish_over(&Overlay { base, own_rows: &own_rows, sources: &sources, parent: nulls.as_ref() })
+                };
+                parts.map(finish).collect()
+            }
+            _ => self.columns.iter_mut().map(|column| column.finish(nulls.as_ref())).collect(),
+        };
+        Ok((columns?, nulls))
     }
 
-    fn finish_struct(&mut self) -> Result<ArrayRef, ArrowError> {
+    fn finish_struct(&mut self, base: Option<&ArrayRef>) -> Result<ArrayRef, ArrowError> {
         let rows = self.rows;
-        let (columns, nulls) = self.finish_parts()?;
+        let (columns, nulls) = self.finish_parts(base)?;
         if self.fields.is_empty() {
             return Ok(Arc::new(StructArray::new_empty_fields(rows, nulls)));
         }
         Ok(Arc::new(StructArray::try_new(self.fields.clone(), columns, nulls)?))
+    }
+}
+
+/// A row of changes.
+pub(crate) struct Changes<'t> {
+    row: u32,
+    pub columns: &'t mut [Box<dyn ColumnBuilder>],
+    own_rows: &'t mut [Vec<u32>],
+}
+
+impl Changes<'_> {
+    /// Records that a column has received a value.
+    #[inline]
+    pub fn record(&mut self, column: Option<usize>) {
+        if let Some(rows) = column.and_then(|column| self.own_rows.get_mut(column)) {
+            rows.push(self.row);
+        }
     }
 }
 
