@@ -33,7 +33,7 @@ use crate::value::Value;
 use crate::wire::binary_text::BinaryText;
 pub(crate) use bytes::Bytes;
 pub(crate) use nulls::Nulls;
-pub(crate) use overlay::{Overlay, sources};
+pub(crate) use overlay::Overlay;
 
 /// Policy for zero dates where the column type cannot hold them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,10 +12,16 @@ pub(crate) struct Overlay<'o> {
     pub base: &'o ArrayRef,
     /// The rows that have a value of their own, in order.
     pub own_rows: &'o [u32],
-    /// Of each row, where its value is, unless it is its own: in the base, or null as the whole row is.
-    pub sources: &'o [(usize, usize)],
+    /// The rows that are not null as a whole, in order: those of their own, and those that are the base's.
+    pub valid_rows: &'o [u32],
     /// Nulls of the whole rows.
     pub parent: Option<&'o NullBuffer>,
+}
+
+/// Where a row's value is.
+pub(super) enum Origin {
+    Base(usize),
+    Own(usize),
 }
 
 /// Indices of the arrays that rows are taken from.
@@ -23,23 +29,40 @@ const BASE: usize = 0;
 const OWN: usize = 1;
 const NULL: usize = 2;
 
-/// Returns of each row where its value is, unless it is its own.
-pub(crate) fn sources(rows: usize, parent: Option<&NullBuffer>) -> Vec<(usize, usize)> {
-    let source = |row| if parent.is_some_and(|parent| parent.is_null(row)) { (NULL, 0) } else { (BASE, row) };
-    (0..rows).map(source).collect()
-}
-
 impl Overlay<'_> {
-    /// Whether every row that is not null has a value of its own.
-    pub fn is_complete(&self) -> bool {
-        self.own_rows.len() + self.parent.map_or(0, NullBuffer::null_count) == self.sources.len()
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.base.len()
     }
 
-    /// Takes each row from the base or from the values of its own. Arrow does not check UTF-8 again.
+    /// Whether no row has the base's value.
+    pub fn is_complete(&self) -> bool {
+        self.own_rows.len() == self.valid_rows.len()
+    }
+
+    /// Whether most rows have a value.
+    pub fn is_dense(&self) -> bool {
+        self.valid_rows.len() * 2 > self.len()
+    }
+
+    /// Iterates over the rows that are not null as a whole.
+    pub(super) fn origins(&self) -> impl Iterator<Item = (usize, Origin)> {
+        let mut own_rows = self.own_rows.iter().enumerate().peekable();
+        self.valid_rows.iter().map(move |row| {
+            let own = own_rows.next_if(|(_, own_row)| *own_row == row);
+            (*row as usize, own.map_or(Origin::Base(*row as usize), |(at, _)| Origin::Own(at)))
+        })
+    }
+
+    /// Takes each row from the base or from the values of its own.
     pub fn interleave(&self, own: ArrayRef) -> Result<ArrayRef, ArrowError> {
-        let mut sources = self.sources.to_vec();
-        for (at, row) in self.own_rows.iter().enumerate() {
-            sources.get_mut(*row as usize).into_iter().for_each(|source| *source = (OWN, at));
+        let mut sources = vec![(NULL, 0); self.len()];
+        for (row, origin) in self.origins() {
+            let source = match origin {
+                Origin::Base(at) => (BASE, at),
+                Origin::Own(at) => (OWN, at),
+            };
+            sources.get_mut(row).into_iter().for_each(|slot| *slot = source);
         }
         let null = new_null_array(own.data_type(), 1);
         interleave(&[self.base.as_ref(), own.as_ref(), null.as_ref()], &sources).map_err(|error| match error {
@@ -57,17 +80,20 @@ impl Overlay<'_> {
         values
     }
 
-    /// The nulls of [`Overlay::scatter`].
+    /// Returns the nulls, given those of the rows' own values.
     pub fn nulls(&self, own: &Nulls) -> Option<NullBuffer> {
-        if self.base.nulls().is_none() && own.count() == 0 {
+        let base = self.base.nulls().filter(|_| !self.is_complete());
+        if base.is_none() && own.count() == 0 {
             return self.parent.cloned();
         }
-        let mut valid = BooleanBufferBuilder::new(self.sources.len());
-        match self.base.nulls() {
-            Some(nulls) => valid.append_buffer(nulls.inner()),
-            None => valid.append_n(self.sources.len(), true),
+        let mut valid = BooleanBufferBuilder::new(self.len());
+        match base {
+            Some(nulls) => {
+                valid.append_buffer(nulls.inner());
+                self.own_rows.iter().for_each(|row| valid.set_bit(*row as usize, true));
+            }
+            None => valid.append_n(self.len(), true),
         }
-        self.own_rows.iter().for_each(|row| valid.set_bit(*row as usize, true));
         for row in own.rows().filter_map(|at| self.own_rows.get(at)) {
             valid.set_bit(*row as usize, false);
         }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::types::GenericStringType;
 use arrow_array::{ArrayRef, OffsetSizeTrait};
 use arrow_buffer::NullBuffer;
 use arrow_schema::ArrowError;
@@ -12,7 +13,7 @@ use arrow_schema::ArrowError;
 use super::binary::stored_bytes;
 use super::bytes::Bytes;
 use super::number::labels;
-use super::{ColumnBuilder, Context, Forecast, Nulls, ValueOptions, ZeroDate};
+use super::{ColumnBuilder, Context, Forecast, Nulls, Overlay, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
 use crate::mysql::number::integer;
@@ -247,5 +248,10 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         self.zero_dates = Nulls::default();
         self.bytes.finish_text(parent)
+    }
+
+    fn finish_over(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
+        self.zero_dates = Nulls::default();
+        self.bytes.finish_over::<GenericStringType<O>>(overlay)
     }
 }

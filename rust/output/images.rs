@@ -1,5 +1,6 @@
 //! Builders of row images: structs of the table's columns, or maps of text without a schema.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -7,7 +8,7 @@ use arrow_array::{ArrayRef, MapArray, StructArray, new_null_array};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{Bytes, ColumnBuilder, Context, Forecast, Nulls, Overlay, RowDeclaration, ValueOptions, make_builder, sources};
+use crate::columns::{Bytes, ColumnBuilder, Context, Forecast, Nulls, Overlay, RowDeclaration, ValueOptions, make_builder};
 use crate::error::{Fault, Result};
 use crate::event::{Events, Image};
 use crate::interner::NameId;
@@ -79,8 +80,8 @@ impl Images {
     /// Returns about how many rows will be copied from the base.
     pub fn copied_rows(&self) -> usize {
         let Images::Table(table) = self else { return 0 };
-        let own = table.own_rows.iter().flatten().map(Vec::len).min();
-        own.map_or(0, |own| table.rows.saturating_sub(table.nulls.count() + own))
+        let full = table.own_rows.as_ref().map(|own_rows| own_rows.full.len());
+        full.map_or(0, |full| table.rows.saturating_sub(table.nulls.count() + full))
     }
 
     /// Appends a row of another builder for the same table, if it has that row. What is not its own is in the `base`.
@@ -146,7 +147,40 @@ pub(crate) struct Table {
     /// Number of rows in the columns: null rows are appended to them lazily, before the next valid row.
     column_rows: usize,
     /// Of images that are changes of other images: the rows in which each column has a value. The others' are in the base.
-    own_rows: Option<Vec<Vec<u32>>>,
+    own_rows: Option<OwnRows>,
+}
+
+/// Rows in which each column has a value of its own.
+#[derive(Default)]
+struct OwnRows {
+    /// Rows in which all columns have one.
+    full: Vec<u32>,
+    /// Other rows, by column.
+    changed: Vec<Vec<u32>>,
+}
+
+impl OwnRows {
+    /// Returns the rows of a column, in order.
+    fn of_column(&self, column: usize) -> Cow<'_, [u32]> {
+        match self.changed.get(column) {
+            Some(changed) if !changed.is_empty() => {
+                let mut rows = [self.full.as_slice(), changed.as_slice()].concat();
+                rows.sort();
+                rows.into()
+            }
+            _ => self.full.as_slice().into(),
+        }
+    }
+
+    /// Truncates to the rows before `end`. Returns how many values each column has left.
+    fn truncate(&mut self, end: usize) -> impl Iterator<Item = usize> {
+        let truncate = move |rows: &mut Vec<u32>| {
+            rows.truncate(rows.partition_point(|row| (*row as usize) < end));
+            rows.len()
+        };
+        let full = truncate(&mut self.full);
+        self.changed.iter_mut().map(move |changed| full + truncate(changed))
+    }
 }
 
 impl Table {
@@ -170,7 +204,7 @@ impl Table {
     /// Creates a builder of rows that may be changes of the same row of another builder.
     pub fn over_base(fields: &Fields, options: &[ValueOptions]) -> Result<Self, String> {
         let table = Table::new(fields, options)?;
-        Ok(Table { own_rows: Some(vec![Vec::new(); fields.len()]), ..table })
+        Ok(Table { own_rows: Some(OwnRows { full: Vec::new(), changed: vec![Vec::new(); fields.len()] }), ..table })
     }
 
     fn push_nulls(&mut self, count: usize) {
@@ -193,8 +227,9 @@ impl Table {
     /// Ends a row, of which each column has received one value.
     #[inline]
     pub fn end_row(&mut self) {
-        let row = self.rows as u32;
-        self.own_rows.iter_mut().flatten().for_each(|rows| rows.push(row));
+        if let Some(own_rows) = &mut self.own_rows {
+            own_rows.full.push(self.rows as u32);
+        }
         self.end_changes();
     }
 
@@ -209,7 +244,7 @@ impl Table {
     /// The columns and, of each, the rows that have a value. Whoever appends one appends both.
     #[inline]
     pub fn changes(&mut self) -> Option<Changes<'_>> {
-        Some(Changes { row: self.rows as u32, columns: &mut self.columns, own_rows: self.own_rows.as_mut()? })
+        Some(Changes { row: self.rows as u32, columns: &mut self.columns, changed: &mut self.own_rows.as_mut()?.changed })
     }
 
     fn bytes(&self) -> usize {
@@ -224,10 +259,7 @@ impl Table {
         self.has_open_row = false;
         match &mut self.own_rows {
             None => self.columns.iter_mut().for_each(|column| column.truncate(rows)),
-            Some(own_rows) => own_rows.iter_mut().zip(&mut self.columns).for_each(|(own_rows, column)| {
-                own_rows.truncate(own_rows.partition_point(|row| (*row as usize) < rows));
-                column.truncate(own_rows.len());
-            }),
+            Some(own_rows) => self.columns.iter_mut().zip(own_rows.truncate(rows)).for_each(|(column, own)| column.truncate(own)),
         }
         self.nulls.truncate(rows);
         self.rows = self.rows.min(rows);
@@ -253,22 +285,22 @@ impl Table {
     fn own_row(&self, column: usize, row: usize) -> Option<usize> {
         match &self.own_rows {
             None => Some(row),
-            Some(own_rows) => own_rows.get(column)?.binary_search(&(row as u32)).ok(),
+            Some(own_rows) => own_rows.of_column(column).binary_search(&(row as u32)).ok(),
         }
     }
 
     /// Counts the zero dates of each column that became null.
     fn zero_dates(&self, base: Option<&Table>) -> Vec<u64> {
-        let own = self.columns.iter().map(|column| column.zero_dates(0..self.rows) as u64);
-        let Some(base) = base.filter(|_| self.own_rows.is_some()) else { return own.collect() };
-        let copied = base.columns.iter().enumerate().map(|(at, column)| match column.zero_dates(0..self.rows) {
-            0 => 0,
-            _ => {
-                let is_copied = |row: &usize| !self.nulls.contains(*row) && self.own_row(at, *row).is_none();
-                (0..self.rows).filter(is_copied).map(|row| column.zero_dates(row..row + 1) as u64).sum()
-            }
-        });
-        own.zip(copied).map(|(own, copied)| own + copied).collect()
+        let copied = |column| base.map_or(0, |base| self.copied_zero_dates(column, base));
+        self.columns.iter().enumerate().map(|(at, column)| column.zero_dates(0..self.rows) as u64 + copied(at)).collect()
+    }
+
+    fn copied_zero_dates(&self, column: usize, base: &Table) -> u64 {
+        let base = base.columns.get(column).filter(|base| base.zero_dates(0..self.rows) > 0);
+        let (Some(base), Some(own_rows)) = (base, &self.own_rows) else { return 0 };
+        let own_rows = own_rows.of_column(column);
+        let is_copied = |row: &usize| !self.nulls.contains(*row) && own_rows.binary_search(&(*row as u32)).is_err();
+        (0..self.rows).filter(is_copied).map(|row| base.zero_dates(row..row + 1) as u64).sum()
     }
 
     /// Returns whether each column accepts raw text.
@@ -305,13 +337,14 @@ impl Table {
         self.column_rows = 0;
         let (rows, is_empty) = (std::mem::take(&mut self.rows), self.nulls.all_null(self.rows));
         let nulls = self.nulls.finish(rows);
-        let columns: Result<_, ArrowError> = match (self.own_rows.as_mut(), base.and_then(|base| base.as_struct_opt())) {
+        let columns: Result<_, ArrowError> = match (self.own_rows.take(), base.and_then(|base| base.as_struct_opt())) {
             _ if is_empty => self.fields.iter().map(|field| Ok(new_null_array(field.data_type(), rows))).collect(),
             (Some(own_rows), Some(base)) => {
-                let (own_rows, sources) = (own_rows.iter_mut().map(std::mem::take), sources(rows, nulls.as_ref()));
-                let parts = self.columns.iter_mut().zip(own_rows).zip(base.columns());
-                let finish = |((column, own_rows), base): ((&mut Box<dyn ColumnBuilder>, Vec<u32>), &ArrayRef)| {
-                    column.finish_over(&Overlay { base, own_rows: &own_rows, sources: &sources, parent: nulls.as_ref() })
+                let valid_rows = valid_rows(rows, nulls.as_ref());
+                let parts = self.columns.iter_mut().zip(base.columns()).enumerate();
+                let finish = |(at, (column, base)): (usize, (&mut Box<dyn ColumnBuilder>, &ArrayRef))| {
+                    let own_rows = &own_rows.of_column(at);
+                    column.finish_over(&Overlay { base, own_rows, valid_rows: &valid_rows, parent: nulls.as_ref() })
                 };
                 parts.map(finish).collect()
             }
@@ -330,18 +363,23 @@ impl Table {
     }
 }
 
+fn valid_rows(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u32> {
+    let all = || (0..rows as u32).collect();
+    nulls.map_or_else(all, |nulls| nulls.valid_indices().map(|row| row as u32).collect())
+}
+
 /// A row of changes.
 pub(crate) struct Changes<'t> {
     row: u32,
     pub columns: &'t mut [Box<dyn ColumnBuilder>],
-    own_rows: &'t mut [Vec<u32>],
+    changed: &'t mut [Vec<u32>],
 }
 
 impl Changes<'_> {
     /// Records that a column has received a value.
     #[inline]
     pub fn record(&mut self, column: Option<usize>) {
-        if let Some(rows) = column.and_then(|column| self.own_rows.get_mut(column)) {
+        if let Some(rows) = column.and_then(|column| self.changed.get_mut(column)) {
             rows.push(self.row);
         }
     }
