@@ -553,8 +553,9 @@ impl Decoder {
             Payload::Bytes(bytes) if self.options.templates && self.dialect.is_none_or(|dialect| dialect.template.is_some()) => bytes,
             _ => return None,
         };
-        let text = simdutf8::basic::from_utf8(without_schema_id(bytes)).ok()?;
-        text.starts_with('{').then_some(Incoming { text, key, index, max_rows, lenient: self.options.lenient })
+        let json = Some(without_schema_id(bytes)).filter(|json| json.starts_with(b"{"))?;
+        let text = simdutf8::basic::from_utf8(json).ok()?;
+        Some(Incoming { text, key, index, max_rows, lenient: self.options.lenient })
     }
 
     fn dialect_name(&self) -> &'static str {
