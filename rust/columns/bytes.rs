@@ -60,7 +60,13 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.check_capacity(value.len().saturating_mul(count))?;
         let start = self.bytes.len();
         self.bytes.reserve(value.len() * count);
-        (0..count).for_each(|_| self.bytes.extend_from_slice(value));
+        self.bytes.extend_from_slice(value.get(..value.len() * count.min(1)).unwrap_or_default());
+        // Doubles what is there, until it is enough.
+        let end = start + value.len() * count;
+        while self.bytes.len() < end {
+            let more = (self.bytes.len() - start).min(end - self.bytes.len());
+            self.bytes.extend_from_within(start..start + more);
+        }
         self.offsets.extend((1..=count).map(|copies| O::usize_as(start + copies * value.len())));
         Ok(())
     }
