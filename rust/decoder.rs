@@ -528,6 +528,13 @@ impl Decoder {
         events: &mut Events<'a, '_, '_>,
         caches: &mut Caches<'a>,
     ) -> Result<&'static Dialect> {
+        if self.dialect.is_none()
+            && let Some(read) = dialect::read_undetected(bytes, &self.dialect_options, events, caches)
+        {
+            let dialect = read?;
+            events.check_rows()?;
+            return Ok(dialect);
+        }
         let by_key = || key.filter(|_| bytes.is_empty()).and_then(dialect::detect_by_key);
         let detect = || dialect::detect_with(&self.dialect_options, bytes).or_else(by_key);
         let dialect = self.dialect.or_else(detect).ok_or_else(|| dialect::undetected(bytes))?;

@@ -224,6 +224,23 @@ pub(crate) fn check_effects(dialect: &Dialect, options: &Options) -> Result<(), 
     Err(format!("{option}: has no effect on {}; it is an option of {}", dialect.name, others.join(", ")))
 }
 
+/// Reads a message of no named dialect at once, if it is a record of DTS. Others, also records with a fault in their first fields,
+/// are detected and then read.
+pub(crate) fn read_undetected<'a>(
+    bytes: &'a [u8],
+    options: &DialectOptions,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Option<Result<&'static Dialect>> {
+    let (earlier, dts) = DIALECTS.split_at_checked(DIALECTS.iter().position(|dialect| dialect.name == dts_avro::NAME)?)?;
+    if begins_like_json(without_schema_id(bytes)) || earlier.iter().any(|dialect| dialect.marks.matches(bytes)) {
+        return None;
+    }
+    let dts = dts.first()?;
+    events.set_dialect((dts.quirks)(dts.name));
+    dts_avro::try_read(bytes, options, events, caches).map(|read| read.map(|()| dts))
+}
+
 /// Detects the dialect of a record whose value is empty.
 pub(crate) fn detect_by_key(key: &[u8]) -> Option<&'static Dialect> {
     ticdc_open::is_key(key).then_some(&ticdc_open::DIALECT)

@@ -141,8 +141,13 @@ impl SchemaPlan {
     /// Whether the bytes begin like a record of this schema: checks all fields before the columns.
     pub(super) fn matches_header(&self, bytes: &[u8]) -> bool {
         let mut reader = Reader::new(bytes);
-        let mut header = self.steps.iter().take_while(|step| !matches!(step.action, Action::Columns(_)));
+        let mut header = self.steps.iter().take(self.header_length());
         header.all(|step| self.check_header_field(&step.action, &mut reader).unwrap_or(false))
+    }
+
+    /// Number of fields before the columns.
+    pub(super) fn header_length(&self) -> usize {
+        self.steps.iter().take_while(|step| !matches!(step.action, Action::Columns(_))).count()
     }
 
     /// Skips a field of the header, and returns whether it is plausible.
