@@ -401,6 +401,9 @@ impl<'a> Env<'_, 'a> {
                 let end = at + count_digits(text.get(at..)?);
                 (!matches!(text.get(end), Some(b'.' | b'e' | b'E'))).then_some(end)
             }
+            b'0' => text.get(at + 1).filter(|next| matches!(next, b',' | b'}')).map(|_| at + 1),
+            b't' => text.get(at..)?.starts_with(b"true").then_some(at + 4),
+            b'n' => text.get(at..)?.starts_with(b"null").then_some(at + 4),
             _ => None,
         };
         end.or_else(|| self.skip_fallback(at))
