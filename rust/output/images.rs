@@ -190,15 +190,7 @@ impl Table {
             make_builder(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name()))
         });
         let columns = columns.collect::<Result<_, _>>()?;
-        Ok(Table {
-            fields: fields.clone(),
-            columns,
-            nulls: Nulls::default(),
-            rows: 0,
-            has_open_row: false,
-            column_rows: 0,
-            own_rows: None,
-        })
+        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, has_open_row: false, column_rows: 0, own_rows: None })
     }
 
     /// Creates a builder of rows that may be changes of the same row of another builder.
