@@ -107,16 +107,15 @@ mod tests {
 
     #[test]
     fn texts_of_a_buffer_are_those_that_each_is() {
-        let mut buffer = "{中文\u{1F600}é}a".repeat(4000).into_bytes();
-        for broken in [None, Some(30_001), Some(70_000)] {
-            buffer.extend(broken.map(|_| 0));
+        for broken in [None, Some(30_001), Some(50_000)] {
+            let mut buffer = "{中文\u{1F600}é}a".repeat(4000).into_bytes();
             broken.into_iter().for_each(|at: usize| buffer[at] = 0xFF);
             for step in [1, 3, 7, 16, 333, 5000] {
                 let mut texts = Texts::new(&buffer);
                 assert!(buffer.chunks(step).all(|part| texts.text(part) == std::str::from_utf8(part).ok()), "{broken:?}, {step}");
             }
         }
-        assert_eq!(Texts::new(&buffer).text(b"elsewhere"), Some("elsewhere"));
+        assert_eq!(Texts::new(b"here").text(b"elsewhere"), Some("elsewhere"));
     }
 
     #[test]
