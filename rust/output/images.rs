@@ -225,7 +225,7 @@ impl Table {
         self.end_changes();
     }
 
-    /// Ends a row whose columns have the base's values, but for those that [`Table::change`] named.
+    /// Ends a row whose columns have the base's values, but for those that [`Table::changes`] received.
     #[inline]
     pub fn end_changes(&mut self) {
         self.rows += 1;
