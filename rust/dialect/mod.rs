@@ -242,11 +242,10 @@ pub(crate) fn detect_or_read<'a>(
         return detect_with(options, bytes).map(Found::Dialect);
     }
     for dialect in DIALECTS {
-        if dialect.name == dts_avro::NAME {
-            events.set_dialect((dialect.quirks)(dialect.name));
-            if let Some(read) = dts_avro::try_read(bytes, options, events, caches) {
-                return Some(Found::Read(read.map(|()| dialect)));
-            }
+        if dialect.name == dts_avro::NAME
+            && let Some(read) = dts_avro::try_read(bytes, options, events, caches)
+        {
+            return Some(Found::Read(read.map(|()| dialect)));
         }
         if dialect.marks.matches(bytes) {
             return Some(Found::Dialect(dialect));

@@ -182,11 +182,14 @@ pub(super) fn try_read<'a>(
     let plan = PUBLISHED.as_ref().filter(|_| options.dts.is_none())?;
     let mut record = Record::new(bytes, plan, &mut caches.dts_avro);
     let (header, rest) = plan.steps.split_at_checked(plan.header_length())?;
+    // Names of the key are read in the header, before it is known that the record is one of DTS.
+    events.set_quoting(QUIRKS.quoting);
     record.read(header, events).ok()?;
     let source = &record.envelope.source;
     if source.position.is_none() && source.file.is_none() {
         return None;
     }
+    events.set_dialect(&QUIRKS);
     Some(record.read(rest, events).and_then(|()| record.emit(events)))
 }
 
