@@ -68,7 +68,8 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
 
 - **Rows against simd-json's tape** (wide, update, narrow, ticdc, tables, shuffled, maps, Debezium, Maxwell). towpath takes 0.55 times
   the instructions of the tape and needs 0.7 to 1.0 times its time: the tape is one loop that stays in the cache and in the branch
-  predictor, towpath is many small steps, with about 85 branches a message that depend on values (simulated), 35 misses of the
+  predictor, towpath is many small steps, with about 70 mispredicted branches a message (simulated; a third are calls through tables, which
+  processors predict better than callgrind does), 35 misses of the
   instruction cache and 75 of the data cache against 18. On the same machine, in minutes when its neighbours were quiet, `wide`
   reached 1.49 and `narrow` 1.64; under load both sides slow down, but the tape less. A reader of values without calls, one loop for a
   row's columns and other code layouts were tried: 1 to 2 % each. What is left is one typed routine for each template in place of a
@@ -78,8 +79,7 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
 - **Every message falls back**: the peer is measured over the same bytes, which have much white space. Making and trying templates costs 9 % of it (14.7k instructions a message, 13.5k without);
   the ordinary reader predicts its keys without white space and looks each of them up here.
 - **All default columns**: 15 more columns for each row, of which `source` alone has 14 fields.
-- **canal-protobuf, dts-avro**: names and types of each column are compared for each value, as the messages repeat them;
-  `auto` has to read the head of an Avro record to know that it is one, and does not hand over what it found.
+- **canal-protobuf, dts-avro**: names and types of each column are compared for each value, as the messages repeat them.
 - **Flink, fastjson2, orjson**: the same as the tape; the ratios were 6.2, 3.3 and 10.5 two hours earlier.
 - **Identity in Spark**: the decoder takes about 0.35 s of 400k messages (0.44 GB), and the two images weigh more than the message on
   their way back to the JVM. Against `from_json` and from files and Kafka, where the same decoder is used, the targets are reached.

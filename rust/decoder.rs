@@ -12,7 +12,7 @@ use bumpalo::Bump;
 use hashbrown::{HashMap, HashSet};
 
 use crate::dialect::{
-    self, Caches, DEBEZIUM_AVRO, Dialect, DialectOptions, Read, ReadContext, SchemaSnapshot, TICDC_AVRO, Wire, begins_like_message,
+    self, Caches, DEBEZIUM_AVRO, Dialect, DialectOptions, Found, Read, ReadContext, SchemaSnapshot, TICDC_AVRO, Wire, begins_like_message,
     claim_check, explained, read_key, schema_id, without_schema_id,
 };
 use crate::error::{Error, Fault, Kind, MAX_TEXT, Result, shortened};
@@ -30,7 +30,7 @@ use crate::output::row::{Input, Payloads};
 use crate::template::{Incoming, Templates};
 use crate::value::Value;
 use crate::wire::compression::{Compression, expand};
-use crate::wire::utf8;
+use crate::wire::utf8::{self, Texts};
 
 /// Whether messages of a dialect refer to schemas by their ids.
 fn has_schemas(dialect: &Dialect) -> bool {
@@ -194,12 +194,12 @@ impl ChunkReader for BatchReader<'_> {
         events: &mut Events<'a, '_, '_>,
         payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
-        let (mut scratch, mut caches) = (Scratch::default(), Caches::new(input.schemas));
+        let (mut scratch, mut caches, mut texts) = (Scratch::default(), Caches::new(input.schemas), Texts::new(input.buffer));
         for (index, payload) in messages.iter().enumerate() {
             let index = payloads.first + index;
             let key = input.key(index);
             let max_rows = self.decoder.plan.budget.max_rows(input.received(index));
-            let message = self.decoder.incoming(payload, key, index, max_rows);
+            let message = self.decoder.incoming(payload, &mut texts, key, index, max_rows);
             if let Some(message) = &message
                 && let Some(slot) = self.templates.find(message, self.decoder.dialect)
             {
@@ -367,18 +367,19 @@ impl Decoder {
                 );
                 return Err(DecodeError::Input(what));
             }
-            return Ok(Input { messages: bytes_of(values)?, keys: None, offsets: None, kept, schemas, unread });
+            return Ok(Input { messages: bytes_of(values)?, buffer: buffer_of(values), keys: None, offsets: None, kept, schemas, unread });
         };
         let keys =
             self.options.key.as_ref().map(|key| bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}"))).transpose()?;
         let offsets = columns.column_by_name("offset").and_then(|offsets| offsets.as_primitive_opt::<Int64Type>());
-        let mut messages = bytes_of(column(columns, &self.options.value)?)?;
+        let values = column(columns, &self.options.value)?;
+        let (mut messages, buffer) = (bytes_of(values)?, buffer_of(values));
         if let Some(nulls) = columns.nulls() {
             messages.iter_mut().zip(nulls).filter(|(_, valid)| !valid).for_each(|(message, _)| *message = None);
         }
         // An absent column is an error of the output.
         let kept = self.options.keep.iter().filter_map(|name| columns.column_by_name(name).cloned()).collect();
-        Ok(Input { messages, keys, offsets, kept, schemas, unread: HashMap::new() })
+        Ok(Input { messages, buffer, keys, offsets, kept, schemas, unread: HashMap::new() })
     }
 
     fn run(&self, input: &Input<'_>, start: usize, max_bytes: usize) -> Result<(Finished, usize), DecodeError> {
@@ -529,9 +530,27 @@ impl Decoder {
         events: &mut Events<'a, '_, '_>,
         caches: &mut Caches<'a>,
     ) -> Result<&'static Dialect> {
-        let by_key = || key.filter(|_| bytes.is_empty()).and_then(dialect::detect_by_key);
-        let detect = || dialect::detect_with(&self.dialect_options, bytes).or_else(by_key);
-        let dialect = self.dialect.or_else(detect).ok_or_else(|| dialect::undetected(bytes))?;
+        let by_key = || key.filter(|_| bytes.is_empty()).and_then(dialect::detect_by_key).map(Found::Dialect);
+        let found = match self.dialect {
+            Some(dialect) => Some(Found::Dialect(dialect)),
+            None => dialect::detect_or_read(bytes, &self.dialect_options, events, caches).or_else(by_key),
+        };
+        let dialect = match found.ok_or_else(|| dialect::undetected(bytes))? {
+            Found::Dialect(dialect) => self.read_as(dialect, bytes, key, events, caches).map(|()| dialect),
+            Found::Read(read) => read,
+        }?;
+        events.check_rows()?;
+        Ok(dialect)
+    }
+
+    fn read_as<'a>(
+        &self,
+        dialect: &Dialect,
+        bytes: &'a [u8],
+        key: Option<&'a [u8]>,
+        events: &mut Events<'a, '_, '_>,
+        caches: &mut Caches<'a>,
+    ) -> Result<()> {
         let quirks = (dialect.quirks)(&self.options.dialect);
         let reading = ReadContext { quirks, lenient: self.options.lenient, key, options: &self.dialect_options };
         events.set_dialect(quirks);
@@ -543,19 +562,25 @@ impl Decoder {
             }
             Read::Bytes(read) => read(bytes, &reading, events, caches),
             Read::Keyed(read) => read(bytes, &reading, events),
-        }?;
-        events.check_rows()?;
-        Ok(dialect)
+        }
     }
 
     /// Returns a message that a template may match.
-    fn incoming<'a>(&self, payload: &'a Payload<'_>, key: Option<&'a [u8]>, index: usize, max_rows: usize) -> Option<Incoming<'a>> {
+    fn incoming<'a>(
+        &self,
+        payload: &'a Payload<'_>,
+        texts: &mut Texts<'a>,
+        key: Option<&'a [u8]>,
+        index: usize,
+        max_rows: usize,
+    ) -> Option<Incoming<'a>> {
         let bytes = match payload {
             Payload::Bytes(bytes) if self.options.templates && self.dialect.is_none_or(|dialect| dialect.template.is_some()) => bytes,
             _ => return None,
         };
-        let text = simdutf8::basic::from_utf8(without_schema_id(bytes)).ok()?;
-        text.starts_with('{').then_some(Incoming { text, key, index, max_rows, lenient: self.options.lenient })
+        let json = Some(without_schema_id(bytes)).filter(|json| json.starts_with(b"{"))?;
+        let text = texts.text(json)?;
+        Some(Incoming { text, key, index, max_rows, lenient: self.options.lenient })
     }
 
     fn dialect_name(&self) -> &'static str {
@@ -655,6 +680,17 @@ fn kafka_type(name: &str) -> Option<DataType> {
 
 fn column<'c>(columns: &'c StructArray, name: &str) -> Result<&'c ArrayRef, String> {
     columns.column_by_name(name).ok_or_else(|| format!("the input has no column {name:?}; it has {}", columns.column_names().join(", ")))
+}
+
+/// Returns the buffer that holds the messages of an array, if it is one.
+fn buffer_of(array: &dyn Array) -> &[u8] {
+    match array.data_type() {
+        DataType::Binary => array.as_binary::<i32>().value_data(),
+        DataType::LargeBinary => array.as_binary::<i64>().value_data(),
+        DataType::Utf8 => array.as_string::<i32>().value_data(),
+        DataType::LargeUtf8 => array.as_string::<i64>().value_data(),
+        _ => &[],
+    }
 }
 
 /// Returns the messages of an array of any Arrow text or binary type.

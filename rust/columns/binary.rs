@@ -3,13 +3,14 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use arrow_array::types::GenericBinaryType;
 use arrow_array::{ArrayRef, Int32Array, OffsetSizeTrait, StructArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Fields};
 
 use super::bytes::Bytes;
 use super::nulls::Nulls;
-use super::{ColumnBuilder, Context, Forecast, conversion_fault};
+use super::{ColumnBuilder, Context, Forecast, Overlay, conversion_fault};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
 use crate::mysql::number::{ParseError, integer};
@@ -82,6 +83,10 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         self.bytes.finish_binary(parent)
+    }
+
+    fn finish_over(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
+        self.bytes.finish_over::<GenericBinaryType<O>>(overlay)
     }
 }
 

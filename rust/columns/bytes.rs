@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, GenericBinaryArray, GenericStringArray, OffsetSizeTrait};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ByteArrayType, GenericBinaryType, GenericStringType};
+use arrow_array::{ArrayRef, GenericByteArray, GenericStringArray, OffsetSizeTrait};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::ArrowError;
 
 use super::Forecast;
 use super::nulls::Nulls;
+use super::overlay::{Origin, Overlay};
 use crate::error::{Fault, Kind, Result};
 use crate::wire::{escape, json};
 
@@ -57,7 +60,13 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.check_capacity(value.len().saturating_mul(count))?;
         let start = self.bytes.len();
         self.bytes.reserve(value.len() * count);
-        (0..count).for_each(|_| self.bytes.extend_from_slice(value));
+        self.bytes.extend_from_slice(value.get(..value.len() * count.min(1)).unwrap_or_default());
+        // Doubles what is there, until it is enough.
+        let end = start + value.len() * count;
+        while self.bytes.len() < end {
+            let more = (self.bytes.len() - start).min(end - self.bytes.len());
+            self.bytes.extend_from_within(start..start + more);
+        }
         self.offsets.extend((1..=count).map(|copies| O::usize_as(start + copies * value.len())));
         Ok(())
     }
@@ -144,7 +153,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         Err(Fault::new(Kind::Size, Self::too_large()))
     }
 
-    fn too_large() -> String {
+    pub fn too_large() -> String {
         format!("the batch's values would exceed {} bytes; decode fewer messages at once, or ask a large type", Self::LIMIT)
     }
 
@@ -208,10 +217,54 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.nulls.truncate(rows);
     }
 
-    fn take(&mut self, parent: Option<&NullBuffer>) -> (OffsetBuffer<O>, Buffer, Option<NullBuffer>) {
-        let nulls = self.nulls.finish_with_parent(self.len(), parent);
-        let Bytes { bytes, offsets, .. } = std::mem::take(self);
-        (OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)
+    /// Copies the overlay's values of the base between these values.
+    fn fill_in<T: ByteArrayType<Offset = O>>(&mut self, base: &GenericByteArray<T>, overlay: &Overlay<'_>) {
+        let own = std::mem::take(self);
+        self.has_overflowed = own.has_overflowed;
+        self.bytes.reserve(own.bytes.len());
+        self.offsets.reserve(overlay.len());
+        for (row, origin) in overlay.origins() {
+            self.pad(row - self.len());
+            match origin {
+                Origin::Base(at) => self.push_part(base.value_data(), base.value_offsets(), at),
+                Origin::Own(at) => self.push_part(&own.bytes, &own.offsets, at),
+            }
+        }
+        self.pad(overlay.len() - self.len());
+    }
+
+    /// Puts empty values between these values, so that each is in its row.
+    fn spread(&mut self, overlay: &Overlay<'_>) {
+        let mut offsets = Vec::with_capacity(overlay.len() + 1);
+        for (row, start) in overlay.own_rows.iter().zip(&self.offsets) {
+            offsets.resize(*row as usize + 1, *start);
+        }
+        offsets.resize(overlay.len() + 1, self.offsets.last().copied().unwrap_or_default());
+        self.offsets = offsets;
+    }
+
+    /// Appends a value of an array, by its offsets.
+    #[inline(always)]
+    fn push_part(&mut self, bytes: &[u8], offsets: &[O], at: usize) {
+        let (Some(start), Some(end)) = (offsets.get(at), offsets.get(at + 1)) else { return self.pad(1) };
+        let (start, end) = (start.as_usize(), end.as_usize());
+        match bytes.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
+            // As in `read`.
+            Some(block) if end - start <= block.len() && self.has_capacity(block.len()) => {
+                let length = self.bytes.len() + end - start;
+                self.bytes.extend_from_slice(block);
+                self.bytes.truncate(length);
+            }
+            _ => {
+                let part = bytes.get(start..end).unwrap_or_default();
+                if !self.has_capacity(part.len()) {
+                    self.overflow();
+                    return self.pad(1);
+                }
+                self.bytes.extend_from_slice(part);
+            }
+        }
+        self.end_value();
     }
 
     /// Finishes a string array, null where the parent struct is null.
@@ -222,14 +275,35 @@ impl<O: OffsetSizeTrait> Bytes<O> {
             let rows = std::mem::take(self).len();
             return Ok(Arc::new(GenericStringArray::<O>::new_null(rows)));
         }
-        let (offsets, bytes, nulls) = self.take(parent);
-        Ok(Arc::new(GenericStringArray::<O>::try_new(offsets, bytes, nulls)?))
+        let nulls = self.nulls.finish_with_parent(self.len(), parent);
+        self.array::<GenericStringType<O>>(nulls)
+    }
+
+    /// Finishes the array of an overlay.
+    pub fn finish_over<T: ByteArrayType<Offset = O>>(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
+        let nulls = overlay.nulls(&self.nulls);
+        match overlay.base.as_bytes_opt::<T>() {
+            // Arrow checks the UTF-8 of its own kernel's output no more, which outweighs what it costs for each row, null or not.
+            Some(_) if overlay.is_dense() && !overlay.is_complete() => {
+                let nulls = self.nulls.finish(self.len());
+                return overlay.interleave(self.array::<T>(nulls)?);
+            }
+            Some(base) if !overlay.is_complete() => self.fill_in(base, overlay),
+            _ => self.spread(overlay),
+        }
+        self.array::<T>(nulls)
+    }
+
+    fn array<T: ByteArrayType<Offset = O>>(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        self.check_overflow()?;
+        let Bytes { bytes, offsets, .. } = std::mem::take(self);
+        let offsets = OffsetBuffer::new(offsets.into());
+        Ok(Arc::new(GenericByteArray::<T>::try_new(offsets, Buffer::from_vec(bytes), nulls)?))
     }
 
     /// Finishes a binary array, null where the parent struct is null.
     pub fn finish_binary(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        self.check_overflow()?;
-        let (offsets, bytes, nulls) = self.take(parent);
-        Ok(Arc::new(GenericBinaryArray::<O>::try_new(offsets, bytes, nulls)?))
+        let nulls = self.nulls.finish_with_parent(self.len(), parent);
+        self.array::<GenericBinaryType<O>>(nulls)
     }
 }

@@ -11,11 +11,13 @@ mod decimal;
 mod nested;
 mod nulls;
 mod number;
+mod overlay;
 mod primitive;
 mod temporal;
 mod text;
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
@@ -31,6 +33,7 @@ use crate::value::Value;
 use crate::wire::binary_text::BinaryText;
 pub(crate) use bytes::Bytes;
 pub(crate) use nulls::Nulls;
+pub(crate) use overlay::Overlay;
 
 /// Policy for zero dates where the column type cannot hold them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,13 +207,18 @@ pub(crate) trait ColumnBuilder: Any + Send {
     /// Returns the bytes of the appended values.
     fn bytes(&self) -> usize;
 
-    /// How many of the appended values were zero dates and became null.
-    fn zero_dates(&self) -> usize {
+    /// How many values of some rows were zero dates and became null.
+    fn zero_dates(&self, _: Range<usize>) -> usize {
         0
     }
 
     /// Finishes the array. Rows where the `parent` struct is null are null too.
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError>;
+
+    /// Finishes the array of rows that are copied from another array but where this column has a value.
+    fn finish_over(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
+        overlay.interleave(self.finish(None)?)
+    }
 }
 
 /// Creates the builder of a type; the error lists the supported types.

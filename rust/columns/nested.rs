@@ -106,8 +106,13 @@ impl Offsets {
 
     /// The element range of a row; `None` if null.
     fn get(&self, row: usize) -> Option<Range<usize>> {
-        let offset = |at: usize| self.offsets.get(at).and_then(|end| usize::try_from(*end).ok());
-        if self.nulls.contains(row) { None } else { Some(offset(row)?..offset(row + 1)?) }
+        if self.nulls.contains(row) { None } else { Some(self.elements(row..row + 1)) }
+    }
+
+    /// The element range of some rows.
+    fn elements(&self, rows: Range<usize>) -> Range<usize> {
+        let offset = |at: usize| self.offsets.get(at).and_then(|end| usize::try_from(*end).ok()).unwrap_or(0);
+        offset(rows.start)..offset(rows.end)
     }
 
     /// Truncates to the first `rows` values and returns the number of remaining elements.
@@ -180,8 +185,8 @@ impl ColumnBuilder for Lists {
         self.offsets.size() + self.child.bytes()
     }
 
-    fn zero_dates(&self) -> usize {
-        self.child.zero_dates()
+    fn zero_dates(&self, rows: Range<usize>) -> usize {
+        self.child.zero_dates(self.offsets.elements(rows))
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
@@ -297,8 +302,8 @@ impl ColumnBuilder for Structs {
         self.children.iter().map(|child| child.bytes()).sum()
     }
 
-    fn zero_dates(&self) -> usize {
-        self.children.iter().map(|child| child.zero_dates()).sum()
+    fn zero_dates(&self, rows: Range<usize>) -> usize {
+        self.children.iter().map(|child| child.zero_dates(rows.clone())).sum()
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
@@ -401,8 +406,8 @@ impl ColumnBuilder for Maps {
         self.offsets.size() + self.keys.size() + self.values.bytes()
     }
 
-    fn zero_dates(&self) -> usize {
-        self.values.zero_dates()
+    fn zero_dates(&self, rows: Range<usize>) -> usize {
+        self.values.zero_dates(self.offsets.elements(rows))
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {

@@ -50,6 +50,16 @@ impl Nulls {
         self.runs.iter().map(Range::len).sum()
     }
 
+    /// How many of these rows are null.
+    pub fn count_in(&self, rows: Range<usize>) -> usize {
+        self.runs.iter().map(|run| run.end.min(rows.end).saturating_sub(run.start.max(rows.start))).sum()
+    }
+
+    /// The null rows.
+    pub fn rows(&self) -> impl Iterator<Item = usize> {
+        self.runs.iter().cloned().flatten()
+    }
+
     /// Whether the column has `rows` rows and all are null.
     pub fn all_null(&self, rows: usize) -> bool {
         matches!(self.runs.as_slice(), [run] if *run == (0..rows))

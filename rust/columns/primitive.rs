@@ -1,15 +1,17 @@
 //! Builder of fixed-width columns: numbers, decimals, dates and times.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{ArrayRef, PrimitiveArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType};
 
 use super::nulls::Nulls;
-use super::{ColumnBuilder, Context, Forecast};
+use super::{ColumnBuilder, Context, Forecast, Overlay};
 use crate::error::Result;
 use crate::mysql::number::{Window, window_at, window_of};
 use crate::value::Value;
@@ -81,6 +83,11 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
         self.values.push(value);
         Some(at + length)
     }
+
+    fn array(&mut self, values: Vec<T::Native>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        (self.nulls, self.zero_dates) = Default::default();
+        Ok(Arc::new(PrimitiveArray::<T>::try_new(values.into(), nulls)?.with_data_type(self.data_type.clone())))
+    }
 }
 
 impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
@@ -145,8 +152,8 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
         self.zero_dates.truncate(rows);
     }
 
-    fn zero_dates(&self) -> usize {
-        self.zero_dates.count()
+    fn zero_dates(&self, rows: Range<usize>) -> usize {
+        self.zero_dates.count_in(rows)
     }
 
     fn pad(&mut self, count: usize) {
@@ -159,8 +166,14 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let values = std::mem::take(&mut self.values);
-        self.zero_dates = Nulls::default();
         let nulls = self.nulls.finish_with_parent(values.len(), parent);
-        Ok(Arc::new(PrimitiveArray::<T>::try_new(values.into(), nulls)?.with_data_type(self.data_type.clone())))
+        self.array(values, nulls)
+    }
+
+    /// Rows that are null as a whole keep the base's values, which nobody sees.
+    fn finish_over(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
+        let values = std::mem::take(&mut self.values);
+        let base = overlay.base.as_primitive_opt::<T>().map(|base| base.values().as_ref()).unwrap_or_default();
+        self.array(overlay.scatter(base, &values), overlay.nulls(&self.nulls))
     }
 }

@@ -2,8 +2,10 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::types::GenericStringType;
 use arrow_array::{ArrayRef, OffsetSizeTrait};
 use arrow_buffer::NullBuffer;
 use arrow_schema::ArrowError;
@@ -11,7 +13,7 @@ use arrow_schema::ArrowError;
 use super::binary::stored_bytes;
 use super::bytes::Bytes;
 use super::number::labels;
-use super::{ColumnBuilder, Context, Forecast, Nulls, ValueOptions, ZeroDate};
+use super::{ColumnBuilder, Context, Forecast, Nulls, Overlay, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
 use crate::mysql::number::integer;
@@ -231,8 +233,8 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
         self.zero_dates.truncate(rows);
     }
 
-    fn zero_dates(&self) -> usize {
-        self.zero_dates.count()
+    fn zero_dates(&self, rows: Range<usize>) -> usize {
+        self.zero_dates.count_in(rows)
     }
 
     fn pad(&mut self, count: usize) {
@@ -246,5 +248,10 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         self.zero_dates = Nulls::default();
         self.bytes.finish_text(parent)
+    }
+
+    fn finish_over(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
+        self.zero_dates = Nulls::default();
+        self.bytes.finish_over::<GenericStringType<O>>(overlay)
     }
 }

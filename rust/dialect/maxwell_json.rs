@@ -103,8 +103,9 @@ fn place<'a>(source: &mut Source<'a>, text: &'a str) -> bool {
 
 /// `file:offset`; what is not of that form (a GTID set) is no place.
 fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
-    let (file, offset) = text.rsplit_once(':')?;
-    Some((file, Some(offset.parse().ok()?)))
+    let digits = text.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let (file, offset) = text.split_at_checked(text.len() - digits)?;
+    Some((file.strip_suffix(':')?, Some(offset.parse().ok()?)))
 }
 
 fn row_op(word: &str) -> Option<Op> {

@@ -224,13 +224,43 @@ pub(crate) fn check_effects(dialect: &Dialect, options: &Options) -> Result<(), 
     Err(format!("{option}: has no effect on {}; it is an option of {}", dialect.name, others.join(", ")))
 }
 
+/// What is found out about a message of no named dialect.
+pub(crate) enum Found {
+    Dialect(&'static Dialect),
+    /// It has been read already.
+    Read(Result<&'static Dialect>),
+}
+
+/// Detects the dialect of a message. A record of DTS is read at once, unless its first fields have a fault: then it is detected too.
+pub(crate) fn detect_or_read<'a>(
+    bytes: &'a [u8],
+    options: &DialectOptions,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Option<Found> {
+    if begins_like_json(without_schema_id(bytes)) {
+        return detect_with(options, bytes).map(Found::Dialect);
+    }
+    for dialect in DIALECTS {
+        if dialect.name == dts_avro::NAME
+            && let Some(read) = dts_avro::try_read(bytes, options, events, caches)
+        {
+            return Some(Found::Read(read.map(|()| dialect)));
+        }
+        if dialect.marks.matches(bytes) {
+            return Some(Found::Dialect(dialect));
+        }
+    }
+    None
+}
+
 /// Detects the dialect of a record whose value is empty.
 pub(crate) fn detect_by_key(key: &[u8]) -> Option<&'static Dialect> {
     ticdc_open::is_key(key).then_some(&ticdc_open::DIALECT)
 }
 
 /// Detects the dialect of a message. With the option `unwrapped`, other JSON objects are Debezium's rows.
-pub(crate) fn detect_with(options: &DialectOptions, message: &[u8]) -> Option<&'static Dialect> {
+fn detect_with(options: &DialectOptions, message: &[u8]) -> Option<&'static Dialect> {
     let row = || (options.unwrapped && begins_like_json(without_schema_id(message))).then_some(&debezium::DIALECT);
     detect(message).or_else(row)
 }

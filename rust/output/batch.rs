@@ -325,7 +325,12 @@ impl<'p> Batch<'p> {
                         record_missing(&scratch.raw, start, &mut self.missing);
                     }
                 }
-                let fault = append_image(columns, image, cells, self.plan, declaration, scratch, events);
+                let fault = if image_index == OUT_AFTER && self.plan.has_hidden_base() {
+                    columns.push_nulls(1);
+                    None
+                } else {
+                    append_image(columns, image, cells, self.plan, declaration, scratch, events)
+                };
                 if let (Some(CellFault { column, fault }), None) = (fault, &error) {
                     let name = column.and_then(|column| self.plan.table.as_ref()?.get(column)).map(|field| field.name().clone());
                     let value = column.and_then(|column| match cells {
@@ -395,7 +400,13 @@ impl<'p> Batch<'p> {
     /// Returns the bytes of the appended rows.
     pub fn bytes(&self) -> usize {
         let envelopes: usize = self.builders.iter().filter_map(|(_, builder)| builder.as_ref()).map(Builder::bytes).sum();
-        self.images.iter().map(Images::bytes).sum::<usize>() + envelopes
+        self.images.iter().map(Images::bytes).sum::<usize>() + self.copied_bytes() + envelopes
+    }
+
+    /// Estimates the bytes of the values that before images share with after images, which are copied at the end.
+    fn copied_bytes(&self) -> usize {
+        let [before, after, ..] = &self.images;
+        after.bytes() / after.rows().max(1) * before.copied_rows()
     }
 
     /// Reserves capacity for `left` more bytes of messages, extrapolated from the first `read` bytes.
@@ -425,9 +436,11 @@ impl<'p> Batch<'p> {
 
     /// Counts the zero dates that became null in the images of the output, by column.
     fn zero_dates(&self) -> BTreeMap<String, u64> {
+        let [before, after, ..] = &self.images;
+        let hidden = self.plan.has_hidden_base().then_some(&Images::None);
         let mut counts = BTreeMap::new();
-        for images in [&self.images[OUT_BEFORE], &self.images[OUT_AFTER]] {
-            let columns = self.plan.table.iter().flat_map(|table| table.iter()).zip(images.zero_dates());
+        for (images, base) in [(before, after), (hidden.unwrap_or(after), &Images::None)] {
+            let columns = self.plan.table.iter().flat_map(|table| table.iter()).zip(images.zero_dates(base));
             for (field, count) in columns.filter(|(_, count)| *count > 0) {
                 *counts.entry(field.name().clone()).or_default() += count;
             }
@@ -440,14 +453,19 @@ impl<'p> Batch<'p> {
         self.metrics.zero_dates = self.zero_dates();
         let mut columns = Vec::new();
         let leading = self.plan.leading();
+        let [before, after, ..] = &mut self.images;
+        let images = if self.plan.layout == Layout::Change { finish_images(before, after)? } else { Vec::new() };
         for (at, (field, builder)) in self.builders.iter_mut().enumerate() {
             if at == leading && self.plan.layout != Layout::Change {
                 columns.extend(finish_row(self.plan, &mut self.images[0])?);
             }
             columns.push(match builder {
                 Some(builder) => builder.finish()?,
-                None if *field == EnvelopeField::After => self.images[OUT_AFTER].finish_struct()?,
-                None => self.images[OUT_BEFORE].finish_struct()?,
+                None => {
+                    let at = if *field == EnvelopeField::After { OUT_AFTER } else { OUT_BEFORE };
+                    let Some(images) = images.get(at) else { continue };
+                    images.clone()
+                }
             });
         }
         if self.builders.len() <= leading && self.plan.layout != Layout::Change {
@@ -463,9 +481,15 @@ impl<'p> Batch<'p> {
     }
 }
 
+/// Finishes the before images over the after images.
+fn finish_images(before: &mut Images, after: &mut Images) -> Result<Vec<ArrayRef>, ArrowError> {
+    let after = after.finish_struct(None)?;
+    Ok(vec![before.finish_struct(Some(&after))?, after])
+}
+
 /// Finishes the table's columns, in one struct if it has a name.
 fn finish_row(plan: &Plan, row: &mut Images) -> Result<Vec<ArrayRef>, ArrowError> {
-    if plan.row_column.is_some() { row.finish_struct().map(|row| vec![row]) } else { row.finish_columns() }
+    if plan.row_column.is_some() { row.finish_struct(None).map(|row| vec![row]) } else { row.finish_columns() }
 }
 
 /// Names the image that a row's columns hold. In layouts with one image, a delete and an update's preimage hold the before image.

@@ -64,6 +64,15 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         self.runs.iter().filter_map(|(first, count)| Some((self.rows.get(*first)?, *count)))
     }
 
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether no row has a value, as in most columns that another dialect fills. Else the first row tells.
+    fn lack<'r, T>(&'r self, get: impl Fn(&'r EnvelopeRow<'e, 'a>) -> Option<T>) -> bool {
+        self.rows.iter().all(|row| get(row).is_none())
+    }
+
     fn names(&self, keys: &[NameId]) -> impl Iterator<Item = &str> + Clone {
         keys.iter().map(|key| self.events.keys.name(*key))
     }
@@ -113,6 +122,7 @@ impl Builder {
     /// Appends one value for each row.
     pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         match self {
+            Builder::Text(TextGetter::Row(get), bytes) if rows.lack(*get) => bytes.push_nulls(rows.len()),
             Builder::Text(TextGetter::Row(get), bytes) => {
                 rows.rows.iter().for_each(|row| bytes.append(get(row).map(str::as_bytes), 1));
             }
@@ -126,7 +136,7 @@ impl Builder {
                 rows.rows.iter().for_each(|row| numbers.push(index(row)));
             }
             Builder::Flag(getter, values, nulls) => extend_flags(*getter, values, nulls, rows),
-            Builder::CorruptRecord(bytes) if !rows.has_errors => bytes.push_nulls(rows.rows.len()),
+            Builder::CorruptRecord(bytes) if !rows.has_errors => bytes.push_nulls(rows.len()),
             Builder::CorruptRecord(bytes) => rows.rows.iter().for_each(|row| bytes.append(row.corrupt, 1)),
             Builder::PrimaryKey(lists) => {
                 for (row, count) in rows.runs() {
@@ -160,7 +170,10 @@ impl Builder {
             }
             Builder::Error(fields, validity) => {
                 fields.iter_mut().for_each(|field| field.extend(rows));
-                rows.rows.iter().for_each(|row| validity.push(row.row.error.is_some(), 1));
+                match rows.has_errors {
+                    false => validity.push(false, rows.len()),
+                    true => rows.rows.iter().for_each(|row| validity.push(row.row.error.is_some(), 1)),
+                }
             }
         }
     }
@@ -291,6 +304,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
 
     fn extend(&mut self, getter: Getter<T::Native>, rows: &Rows<'_, '_, '_, '_>) {
         match getter {
+            Getter::Row(get) if rows.lack(get) => self.push_repeated(None, rows.len()),
             Getter::Row(get) => rows.rows.iter().for_each(|row| self.push(get(row))),
             Getter::Envelope(get) => rows.runs().for_each(|(row, count)| self.push_repeated(row.envelope.and_then(get), count)),
         }

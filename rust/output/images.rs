@@ -1,12 +1,14 @@
 //! Builders of row images: structs of the table's columns, or maps of text without a schema.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, MapArray, StructArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, MapArray, StructArray, new_null_array};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{Bytes, ColumnBuilder, Context, Forecast, Nulls, RowDeclaration, ValueOptions, make_builder};
+use crate::columns::{Bytes, ColumnBuilder, Context, Forecast, Nulls, Overlay, RowDeclaration, ValueOptions, make_builder};
 use crate::error::{Fault, Result};
 use crate::event::{Events, Image};
 use crate::interner::NameId;
@@ -75,27 +77,35 @@ impl Images {
         }
     }
 
-    /// Appends a row of another builder for the same table, if it has that row.
-    pub fn copy_row(&mut self, other: &Images, row: usize) {
-        if let (Images::Table(table), Images::Table(other)) = (self, other)
+    /// Returns about how many rows will be copied from the base.
+    pub fn copied_rows(&self) -> usize {
+        let Images::Table(table) = self else { return 0 };
+        let full = table.own_rows.as_ref().map(|own_rows| own_rows.full.len());
+        full.map_or(0, |full| table.rows.saturating_sub(table.nulls.count() + full))
+    }
+
+    /// Appends a row of another builder for the same table, if it has that row. What is not its own is in the `base`.
+    pub fn copy_row(&mut self, other: &Images, base: &Images, row: usize) {
+        if let (Images::Table(table), Images::Table(other), Images::Table(base)) = (self, other, base)
             && row < other.rows
         {
-            table.copy_row(other, row);
+            table.copy_row(other, base, row);
         }
     }
 
     /// How many values of each of the table's columns were zero dates and became null.
-    pub fn zero_dates(&self) -> Vec<u64> {
-        match self {
-            Images::Table(table) => table.columns.iter().map(|column| column.zero_dates() as u64).collect(),
+    pub fn zero_dates(&self, base: &Images) -> Vec<u64> {
+        match (self, base) {
+            (Images::Table(table), Images::Table(base)) => table.zero_dates(Some(base)),
+            (Images::Table(table), _) => table.zero_dates(None),
             _ => Vec::new(),
         }
     }
 
-    /// Finishes the images as one column.
-    pub fn finish_struct(&mut self) -> Result<ArrayRef, ArrowError> {
+    /// Finishes the images as one column, over the `base` where they are changes.
+    pub fn finish_struct(&mut self, base: Option<&ArrayRef>) -> Result<ArrayRef, ArrowError> {
         match self {
-            Images::Table(table) => table.finish_struct(),
+            Images::Table(table) => table.finish_struct(base),
             Images::Map(map) => map.finish(),
             Images::None => Map::new().finish(),
         }
@@ -104,7 +114,7 @@ impl Images {
     /// Finishes the table's columns as separate arrays.
     pub fn finish_columns(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
         match self {
-            Images::Table(table) => table.finish_parts().map(|(columns, _)| columns),
+            Images::Table(table) => table.finish_parts(None).map(|(columns, _)| columns),
             _ => Ok(Vec::new()),
         }
     }
@@ -136,6 +146,41 @@ pub(crate) struct Table {
     has_open_row: bool,
     /// Number of rows in the columns: null rows are appended to them lazily, before the next valid row.
     column_rows: usize,
+    /// Of images that are changes of other images: the rows in which each column has a value. The others' are in the base.
+    own_rows: Option<OwnRows>,
+}
+
+/// Rows in which each column has a value of its own.
+#[derive(Default)]
+struct OwnRows {
+    /// Rows in which all columns have one.
+    full: Vec<u32>,
+    /// Other rows, by column.
+    changed: Vec<Vec<u32>>,
+}
+
+impl OwnRows {
+    /// Returns the rows of a column, in order.
+    fn of_column(&self, column: usize) -> Cow<'_, [u32]> {
+        match self.changed.get(column) {
+            Some(changed) if !changed.is_empty() => {
+                let mut rows = [self.full.as_slice(), changed.as_slice()].concat();
+                rows.sort();
+                rows.into()
+            }
+            _ => self.full.as_slice().into(),
+        }
+    }
+
+    /// Truncates to the rows before `end`. Returns how many values each column has left.
+    fn truncate(&mut self, end: usize) -> impl Iterator<Item = usize> {
+        let truncate = move |rows: &mut Vec<u32>| {
+            rows.truncate(rows.partition_point(|row| (*row as usize) < end));
+            rows.len()
+        };
+        let full = truncate(&mut self.full);
+        self.changed.iter_mut().map(move |changed| full + truncate(changed))
+    }
 }
 
 impl Table {
@@ -145,7 +190,13 @@ impl Table {
             make_builder(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name()))
         });
         let columns = columns.collect::<Result<_, _>>()?;
-        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, has_open_row: false, column_rows: 0 })
+        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, has_open_row: false, column_rows: 0, own_rows: None })
+    }
+
+    /// Creates a builder of rows that may be changes of the same row of another builder.
+    pub fn over_base(fields: &Fields, options: &[ValueOptions]) -> Result<Self, String> {
+        let table = Table::new(fields, options)?;
+        Ok(Table { own_rows: Some(OwnRows { full: Vec::new(), changed: vec![Vec::new(); fields.len()] }), ..table })
     }
 
     fn push_nulls(&mut self, count: usize) {
@@ -158,7 +209,9 @@ impl Table {
     pub fn begin_row(&mut self) {
         self.has_open_row = true;
         if self.column_rows < self.rows {
-            self.columns.iter_mut().for_each(|column| column.pad(self.rows - self.column_rows));
+            if self.own_rows.is_none() {
+                self.columns.iter_mut().for_each(|column| column.pad(self.rows - self.column_rows));
+            }
             self.column_rows = self.rows;
         }
     }
@@ -166,9 +219,24 @@ impl Table {
     /// Ends a row, of which each column has received one value.
     #[inline]
     pub fn end_row(&mut self) {
+        if let Some(own_rows) = &mut self.own_rows {
+            own_rows.full.push(self.rows as u32);
+        }
+        self.end_changes();
+    }
+
+    /// Ends a row whose columns have the base's values, but for those that [`Table::changes`] received.
+    #[inline]
+    pub fn end_changes(&mut self) {
         self.rows += 1;
         self.column_rows += 1;
         self.has_open_row = false;
+    }
+
+    /// The columns and, of each, the rows that have a value. Whoever appends one appends both.
+    #[inline]
+    pub fn changes(&mut self) -> Option<Changes<'_>> {
+        Some(Changes { row: self.rows as u32, columns: &mut self.columns, changed: &mut self.own_rows.as_mut()?.changed })
     }
 
     fn bytes(&self) -> usize {
@@ -181,20 +249,50 @@ impl Table {
             return;
         }
         self.has_open_row = false;
-        self.columns.iter_mut().for_each(|column| column.truncate(rows));
+        match &mut self.own_rows {
+            None => self.columns.iter_mut().for_each(|column| column.truncate(rows)),
+            Some(own_rows) => self.columns.iter_mut().zip(own_rows.truncate(rows)).for_each(|(column, own)| column.truncate(own)),
+        }
         self.nulls.truncate(rows);
         self.rows = self.rows.min(rows);
         self.column_rows = self.column_rows.min(rows);
     }
 
     /// Appends a row of another builder with the same columns.
-    fn copy_row(&mut self, other: &Table, row: usize) {
+    fn copy_row(&mut self, other: &Table, base: &Table, row: usize) {
         if other.nulls.contains(row) {
             return self.push_nulls(1);
         }
         self.begin_row();
-        self.columns.iter_mut().zip(&other.columns).for_each(|(column, other)| column.copy(other.as_ref(), row));
+        for (at, ((column, other_column), base)) in self.columns.iter_mut().zip(&other.columns).zip(&base.columns).enumerate() {
+            match other.own_row(at, row) {
+                Some(own) => column.copy(other_column.as_ref(), own),
+                None => column.copy(base.as_ref(), row),
+            }
+        }
         self.end_row();
+    }
+
+    /// Where a column has the value of a row, unless it is the base's.
+    fn own_row(&self, column: usize, row: usize) -> Option<usize> {
+        match &self.own_rows {
+            None => Some(row),
+            Some(own_rows) => own_rows.of_column(column).binary_search(&(row as u32)).ok(),
+        }
+    }
+
+    /// Counts the zero dates of each column that became null.
+    fn zero_dates(&self, base: Option<&Table>) -> Vec<u64> {
+        let copied = |column| base.map_or(0, |base| self.copied_zero_dates(column, base));
+        self.columns.iter().enumerate().map(|(at, column)| column.zero_dates(0..self.rows) as u64 + copied(at)).collect()
+    }
+
+    fn copied_zero_dates(&self, column: usize, base: &Table) -> u64 {
+        let base = base.columns.get(column).filter(|base| base.zero_dates(0..self.rows) > 0);
+        let (Some(base), Some(own_rows)) = (base, &self.own_rows) else { return 0 };
+        let own_rows = own_rows.of_column(column);
+        let is_copied = |row: &usize| !self.nulls.contains(*row) && own_rows.binary_search(&(*row as u32)).is_err();
+        (0..self.rows).filter(is_copied).map(|row| base.zero_dates(row..row + 1) as u64).sum()
     }
 
     /// Returns whether each column accepts raw text.
@@ -225,22 +323,57 @@ impl Table {
     }
 
     /// Finishes the columns and the nulls of the rows.
-    fn finish_parts(&mut self) -> Result<(Vec<ArrayRef>, Option<NullBuffer>), ArrowError> {
+    fn finish_parts(&mut self, base: Option<&ArrayRef>) -> Result<(Vec<ArrayRef>, Option<NullBuffer>), ArrowError> {
         self.begin_row();
         self.has_open_row = false;
         self.column_rows = 0;
-        let nulls = self.nulls.finish(std::mem::take(&mut self.rows));
-        let columns = self.columns.iter_mut().map(|column| column.finish(nulls.as_ref())).collect::<Result<_, _>>()?;
-        Ok((columns, nulls))
+        let (rows, is_empty) = (std::mem::take(&mut self.rows), self.nulls.all_null(self.rows));
+        let nulls = self.nulls.finish(rows);
+        let columns: Result<_, ArrowError> = match (self.own_rows.take(), base.and_then(|base| base.as_struct_opt())) {
+            _ if is_empty => self.fields.iter().map(|field| Ok(new_null_array(field.data_type(), rows))).collect(),
+            (Some(own_rows), Some(base)) => {
+                let valid_rows = valid_rows(rows, nulls.as_ref());
+                let parts = self.columns.iter_mut().zip(base.columns()).enumerate();
+                let finish = |(at, (column, base)): (usize, (&mut Box<dyn ColumnBuilder>, &ArrayRef))| {
+                    let own_rows = &own_rows.of_column(at);
+                    column.finish_over(&Overlay { base, own_rows, valid_rows: &valid_rows, parent: nulls.as_ref() })
+                };
+                parts.map(finish).collect()
+            }
+            _ => self.columns.iter_mut().map(|column| column.finish(nulls.as_ref())).collect(),
+        };
+        Ok((columns?, nulls))
     }
 
-    fn finish_struct(&mut self) -> Result<ArrayRef, ArrowError> {
+    fn finish_struct(&mut self, base: Option<&ArrayRef>) -> Result<ArrayRef, ArrowError> {
         let rows = self.rows;
-        let (columns, nulls) = self.finish_parts()?;
+        let (columns, nulls) = self.finish_parts(base)?;
         if self.fields.is_empty() {
             return Ok(Arc::new(StructArray::new_empty_fields(rows, nulls)));
         }
         Ok(Arc::new(StructArray::try_new(self.fields.clone(), columns, nulls)?))
+    }
+}
+
+fn valid_rows(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u32> {
+    let all = || (0..rows as u32).collect();
+    nulls.map_or_else(all, |nulls| nulls.valid_indices().map(|row| row as u32).collect())
+}
+
+/// A row of changes.
+pub(crate) struct Changes<'t> {
+    row: u32,
+    pub columns: &'t mut [Box<dyn ColumnBuilder>],
+    changed: &'t mut [Vec<u32>],
+}
+
+impl Changes<'_> {
+    /// Records that a column has received a value.
+    #[inline]
+    pub fn record(&mut self, column: Option<usize>) {
+        if let Some(rows) = column.and_then(|column| self.changed.get_mut(column)) {
+            rows.push(self.row);
+        }
     }
 }
 

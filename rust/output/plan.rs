@@ -95,15 +95,26 @@ impl Plan {
         Ok(Images::Table(Table::new(table, &self.value_options)?))
     }
 
+    /// Creates the builder of an image whose rows may be changes of the next image.
+    fn changes(&self) -> Result<Images, String> {
+        let Some(table) = &self.table else { return self.image() };
+        Ok(Images::Table(Table::over_base(table, &self.value_options)?))
+    }
+
     /// Creates the builders of the images, indexed by [`OUT_BEFORE`] and the constants after it.
     pub fn images(&self) -> Result<[Images; 5], String> {
-        let image = |is_needed| if is_needed { self.image() } else { Ok(Images::None) };
         if self.layout != Layout::Change {
-            return Ok([self.image()?, Images::None, self.image()?, self.image()?, Images::None]);
+            return Ok([self.image()?, Images::None, self.changes()?, self.image()?, Images::None]);
         }
+        let before = if self.has_field(EnvelopeField::Before) { self.changes()? } else { Images::None };
+        let has_after = self.has_field(EnvelopeField::After) || self.has_hidden_base();
+        Ok([before, if has_after { self.image()? } else { Images::None }, Images::None, Images::None, Images::None])
+    }
+
+    /// Whether after images are built only because before images are changes of them.
+    pub fn has_hidden_base(&self) -> bool {
         let (before, after) = (self.has_field(EnvelopeField::Before), self.has_field(EnvelopeField::After));
-        let is_base = before && !after && self.table.is_some();
-        Ok([image(before)?, image(after)?, Images::None, image(is_base)?, Images::None])
+        self.layout == Layout::Change && self.table.is_some() && before && !after
     }
 
     /// Decodes a row's values from Kafka Connect's encodings to MySQL's. A value that cannot be decoded becomes null; returns the

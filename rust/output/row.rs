@@ -15,6 +15,8 @@ use crate::output::changes::POSTIMAGE;
 /// The messages of a call.
 pub(crate) struct Input<'a> {
     pub messages: Vec<Option<&'a [u8]>>,
+    /// The buffer that has most of them, one after the other.
+    pub buffer: &'a [u8],
     /// Their keys, if option `key` names the column.
     pub keys: Option<Vec<Option<&'a [u8]>>>,
     /// Kafka offsets, if the input has them.

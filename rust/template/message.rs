@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::elements::{ImageWriter, ValueRange, read_range};
-use super::row::{Env, MergeBuffers, OrderVisitor, RowPlan, SeenKeys, Span, WalkResult, spans_by_cell};
+use super::row::{Env, OrderVisitor, RowPlan, SeenKeys, Span, WalkResult, spans_by_cell};
 use super::scalar::{integer, plain_text};
 use super::{Segment, Template};
 use crate::dialect::spec::{Before, Hole};
@@ -41,7 +41,8 @@ pub(crate) struct Incoming<'a> {
 pub(super) struct Buffers {
     data: ImageRows,
     before: ImageRows,
-    merge: MergeBuffers,
+    /// Of the declared types, and of changes.
+    seen: SeenKeys,
     /// Order of the declared types, if it differs from the template's.
     types: Vec<usize>,
     /// Value ranges of a flat message's row.
@@ -315,7 +316,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
                 self.is_deleted = is_deleted;
                 Some(end)
             }
-            Hole::DeclaredTypes => self.template.match_types(text, at, &mut self.buffers.merge.seen, &mut self.buffers.types),
+            Hole::DeclaredTypes => self.template.match_types(text, at, &mut self.buffers.seen, &mut self.buffers.types),
             Hole::Object if text.as_bytes().get(at) != Some(&b'{') => None,
             Hole::Object | Hole::Any => self.env.skip(at),
         }
@@ -352,9 +353,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
         match (self.batch.plan.layout, op) {
             _ if !self.template.passes => (DISCARDED, DISCARDED),
             (_, Some(Op::Delete)) => (OUT_BEFORE, OUT_BEFORE),
-            // Changes are merged onto the after image, requested or not.
-            (Layout::Change, _) if self.batch.plan.has_field(EnvelopeField::After) => (OUT_BEFORE, OUT_AFTER),
-            (Layout::Change, _) => (OUT_BEFORE, PENDING_AFTER),
+            (Layout::Change, _) => (OUT_BEFORE, OUT_AFTER),
             (Layout::Changelog, Some(Op::Update)) => (PENDING_BEFORE, PENDING_AFTER),
             (Layout::Upsert, Some(Op::Update)) => (DISCARDED, OUT_BEFORE),
             (_, Some(_)) => (OUT_BEFORE, OUT_BEFORE),
@@ -416,37 +415,27 @@ impl<'a> MessageReader<'_, '_, 'a> {
 
     /// Reads changes and merges them onto the rows after the change.
     fn merge_changes(&mut self, at: usize) -> Option<usize> {
-        let (target, data) = self.targets();
-        let end = self.each_row(at, |reader, at| reader.merge_row(at, target, data))?;
+        let (target, _) = self.targets();
+        let end = self.each_row(at, |reader, at| reader.merge_row(at, target))?;
         // A name that only the changes have would come last.
         let has_all_names = self.buffers.before.count == 0 || self.buffers.data.are_complete;
         has_all_names.then_some(end)
     }
 
-    fn merge_row(&mut self, at: usize, target: usize, data: usize) -> Option<usize> {
-        let MessageReader { template, batch, buffers: Buffers { data: after, before, merge, .. }, env, requested, .. } = self;
-        let row = before.count;
-        if row >= after.count {
+    /// Reads a row of changes. The base image, whose rows are as many, has their other values.
+    fn merge_row(&mut self, at: usize, target: usize) -> Option<usize> {
+        let MessageReader { template, batch, buffers: Buffers { data: after, before, seen, .. }, env, requested, .. } = self;
+        if before.count >= after.count {
             return None;
         }
-        merge.spans.clear();
-        let walked = match batch.images.get_disjoint_mut([target, data]) {
-            Ok([Images::Table(table), base @ Images::Table(_)]) => {
-                // The rows after the change are the last ones of their image.
-                let row = base.rows().checked_sub(after.count - row)?;
-                let Images::Table(base) = base else { return None };
-                template.row.merge(at, table, (base, row), merge, env)
-            }
-            Ok([Images::Map(map), _]) => template.row.merge_map(at, map, after.spans.row(row), merge, env),
-            Ok([Images::None, _]) => template.row.skip(at, &mut merge.seen, env, Some(&mut merge.spans)),
-            _ if target == DISCARDED => template.row.skip(at, &mut merge.seen, env, Some(&mut merge.spans)),
-            _ => None,
+        let spans = &mut before.spans.values;
+        let walked = match batch.images.get_mut(target)? {
+            Images::Table(table) => template.row.merge(at, table, seen, env, requested.spans.then_some(spans)),
+            Images::Map(map) => template.row.merge_map(at, map, after.spans.row(before.count), (seen, spans), env),
+            Images::None => template.row.skip(at, seen, env, Some(spans)),
         }?;
         before.count += 1;
-        if requested.spans {
-            before.spans.values.extend_from_slice(&merge.spans);
-            before.spans.end_row();
-        }
+        before.spans.end_row();
         // Only columns that the row after the change lacks too; that row has every name.
         if requested.missing {
             before.missing.values.extend_from_slice(&template.row.absent);
@@ -629,9 +618,9 @@ impl MatchedMessage<'_, '_> {
         } else {
             for row in 0..count {
                 if layout == Layout::Changelog || self.op == Op::Delete {
-                    before.copy_row(aside_before, row);
+                    before.copy_row(aside_before, aside_after, row);
                 }
-                before.copy_row(aside_after, row);
+                before.copy_row(aside_after, aside_after, row);
             }
         }
         for aside in [aside_before, aside_after] {

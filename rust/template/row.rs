@@ -10,7 +10,7 @@ use crate::event::{Events, Quirks, ValueFormat};
 use crate::interner::{NameId, fingerprint};
 use crate::mysql::number::count_digits;
 use crate::mysql::types::{DeclaredTypes, Encoding};
-use crate::output::images::{Images, Map, Table};
+use crate::output::images::{Changes, Images, Map, Table};
 use crate::output::plan::Plan;
 use crate::value::Value;
 use crate::wire::json::{Cursor, Text};
@@ -235,6 +235,24 @@ impl MemberVisitor<Cell> for TableVisitor<'_, '_, '_> {
     }
 }
 
+/// Appends the values of a partial row to their columns.
+struct ChangesVisitor<'v, 'e, 'a> {
+    plan: &'v RowPlan,
+    changes: Changes<'v>,
+    env: &'v Env<'e, 'a>,
+    spans: Option<&'v mut Vec<Span>>,
+}
+
+impl MemberVisitor<Cell> for ChangesVisitor<'_, '_, '_> {
+    #[inline(always)]
+    fn visit(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
+        let end = self.plan.cell(cell, at, self.changes.columns, self.env)?;
+        self.changes.record(cell.column);
+        record_span(&mut self.spans, index, at, end);
+        Some(end)
+    }
+}
+
 /// Appends the names and values of a row to a map.
 struct MapVisitor<'v, 'e, 'a> {
     plan: &'v RowPlan,
@@ -383,6 +401,9 @@ impl<'a> Env<'_, 'a> {
                 let end = at + count_digits(text.get(at..)?);
                 (!matches!(text.get(end), Some(b'.' | b'e' | b'E'))).then_some(end)
             }
+            b'0' => text.get(at + 1).filter(|next| matches!(next, b',' | b'}')).map(|_| at + 1),
+            b't' => text.get(at..)?.starts_with(b"true").then_some(at + 4),
+            b'n' => text.get(at..)?.starts_with(b"null").then_some(at + 4),
             _ => None,
         };
         end.or_else(|| self.skip_fallback(at))
@@ -540,35 +561,34 @@ impl RowPlan {
         self.absent.iter().copied().chain(unseen)
     }
 
-    /// Appends a partial row: the missing values are copied from a row of another table.
+    /// Appends a partial row: the missing values are those of the same row of the base.
     pub fn merge(
         &self,
         at: usize,
         table: &mut Table,
-        base: (&Table, usize),
-        buffers: &mut MergeBuffers,
+        seen: &mut SeenKeys,
         env: &Env<'_, '_>,
+        spans: Option<&mut Vec<Span>>,
     ) -> Option<WalkResult> {
         table.begin_row();
-        let MergeBuffers { seen, is_written, spans } = buffers;
-        let mut visitor = TableVisitor { plan: self, columns: &mut table.columns, env, spans: Some(spans) };
+        let mut visitor = ChangesVisitor { plan: self, changes: table.changes()?, env, spans };
         let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut visitor)?;
-        is_written.clear();
-        is_written.resize(table.columns.len(), false);
-        for column in spans.iter().filter_map(|span| self.cells.get(span.cell)?.column) {
-            is_written.get_mut(column).into_iter().for_each(|is_written| *is_written = true);
-        }
-        let (other, row) = base;
-        let missing = table.columns.iter_mut().zip(&other.columns).zip(is_written).filter(|(_, is_written)| !**is_written);
-        missing.for_each(|((column, other), _)| column.copy(other.as_ref(), row));
-        table.end_row();
+        table.end_changes();
         Some(walked)
     }
 
     /// Appends a partial row to a map: the values of the after image, replaced by those of the partial row.
-    pub fn merge_map(&self, at: usize, map: &mut Map, after: &[Span], buffers: &mut MergeBuffers, env: &Env<'_, '_>) -> Option<WalkResult> {
-        let walked = self.skip(at, &mut buffers.seen, env, Some(&mut buffers.spans))?;
-        let changed = spans_by_cell(&buffers.spans);
+    pub fn merge_map(
+        &self,
+        at: usize,
+        map: &mut Map,
+        after: &[Span],
+        (seen, spans): (&mut SeenKeys, &mut Vec<Span>),
+        env: &Env<'_, '_>,
+    ) -> Option<WalkResult> {
+        let start = spans.len();
+        let walked = self.skip(at, seen, env, Some(spans))?;
+        let changed = spans_by_cell(spans.get(start..)?);
         for span in after {
             let changed = changed.get(span.cell).copied().flatten();
             push_value(changed.unwrap_or(*span).start, map, env)?;
@@ -629,14 +649,4 @@ pub(super) fn record_span(spans: &mut Option<&mut Vec<Span>>, cell: usize, start
     if let Some(spans) = spans {
         spans.push(Span { cell, start, end });
     }
-}
-
-/// Buffers for merging rows.
-#[derive(Default)]
-pub(super) struct MergeBuffers {
-    pub seen: SeenKeys,
-    /// Columns of the row that have a value.
-    is_written: Vec<bool>,
-    /// Spans of the partial row's own values.
-    pub spans: Vec<Span>,
 }

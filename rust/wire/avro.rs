@@ -2,7 +2,7 @@
 //!
 //! A [`Reader`] borrows everything from the message, and checks every length and count against the remaining bytes.
 
-use super::utf8::utf8;
+use super::utf8::{is_utf8, utf8};
 use super::varint::{Invalid, varint};
 use crate::error::{Fault, Kind, Result};
 
@@ -146,6 +146,13 @@ impl<'a> Reader<'a> {
     pub fn text(&mut self) -> Result<&'a str> {
         let bytes = self.bytes()?;
         self.utf8(bytes)
+    }
+
+    /// Reads text and checks its UTF-8, for whoever needs no more of it than whether it is empty.
+    #[inline]
+    pub fn is_text(&mut self) -> Result<bool> {
+        let bytes = self.bytes()?;
+        if is_utf8(bytes) { Ok(!bytes.is_empty()) } else { Err(self.not_utf8(bytes)) }
     }
 
     /// Validates bytes that were borrowed from this data as text.

@@ -45,9 +45,14 @@ const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
 pub(crate) fn expand<'a>(bytes: &'a [u8], compression: Compression, is_plain: impl Fn(&[u8]) -> bool) -> Result<Cow<'a, [u8]>> {
     match compression {
         Compression::None => Ok(Cow::Borrowed(bytes)),
-        Compression::Auto if bytes.is_empty() || is_plain(bytes) => Ok(Cow::Borrowed(bytes)),
+        Compression::Auto if bytes.is_empty() || !may_be_compressed(bytes) || is_plain(bytes) => Ok(Cow::Borrowed(bytes)),
         _ => decompress(bytes, compression, is_plain),
     }
+}
+
+/// Cheap rejection of messages in other wire formats: a Snappy block begins with its expanded length.
+fn may_be_compressed(bytes: &[u8]) -> bool {
+    bytes.starts_with(&LZ4_MAGIC) || !snap::raw::decompress_len(bytes).is_ok_and(|length| length < bytes.len() / 2)
 }
 
 /// Out of line: the decompressors' stack frames take 50 KiB, which each call probes page by page.
@@ -66,10 +71,6 @@ fn decompress<'a>(bytes: &'a [u8], compression: Compression, is_plain: impl Fn(&
 /// Tries to expand a raw Snappy block, which has no magic number. If the result does not begin like a message, the bytes are
 /// returned unchanged, for the dialect to reject.
 fn try_snappy<'a>(bytes: &'a [u8], is_plain: impl Fn(&[u8]) -> bool) -> Cow<'a, [u8]> {
-    // Cheap rejection: nearly all bytes that get here are a message in another wire format.
-    if snap::raw::decompress_len(bytes).is_ok_and(|length| length < bytes.len() / 2) {
-        return Cow::Borrowed(bytes);
-    }
     snappy(bytes).ok().filter(|message| is_plain(message)).unwrap_or(Cow::Borrowed(bytes))
 }
 

@@ -49,9 +49,74 @@ fn is_short_ascii(bytes: &[u8]) -> bool {
     }
 }
 
+/// The texts of a buffer, whose UTF-8 is checked in groups: a check of many costs little more than that of one.
+pub(crate) struct Texts<'a> {
+    buffer: &'a [u8],
+    /// The last group that was valid, and its start in the buffer.
+    group: &'a str,
+    start: usize,
+    /// Whether a group was not valid: bytes of other kinds are between the texts.
+    has_failed: bool,
+}
+
+impl<'a> Texts<'a> {
+    /// Bytes of a group, which stay in a core's first cache.
+    const GROUP_BYTES: usize = 16 << 10;
+
+    pub fn new(buffer: &'a [u8]) -> Self {
+        Texts { buffer, group: "", start: 0, has_failed: false }
+    }
+
+    /// Returns bytes as text, if they are valid UTF-8. They need not be of the buffer.
+    #[inline]
+    pub fn text(&mut self, bytes: &'a [u8]) -> Option<&'a str> {
+        let at = (bytes.as_ptr() as usize).wrapping_sub(self.buffer.as_ptr() as usize);
+        self.in_group(at, bytes.len()).or_else(|| self.next_group(at, bytes.len())).or_else(|| simdutf8::basic::from_utf8(bytes).ok())
+    }
+
+    #[inline]
+    fn in_group(&self, at: usize, length: usize) -> Option<&'a str> {
+        let at = at.checked_sub(self.start)?;
+        self.group.get(at..at.checked_add(length)?)
+    }
+
+    /// Checks the group that begins with a text.
+    #[inline(never)]
+    fn next_group(&mut self, at: usize, length: usize) -> Option<&'a str> {
+        if self.has_failed || length > Self::GROUP_BYTES / 4 {
+            return None;
+        }
+        let rest = self.buffer.get(at..)?;
+        let end = whole_characters(rest, rest.len().min(Self::GROUP_BYTES));
+        let group = simdutf8::basic::from_utf8(rest.get(..end)?);
+        self.has_failed = group.is_err();
+        (self.start, self.group) = (at, group.ok()?);
+        self.group.get(..length)
+    }
+}
+
+/// Moves an end back so that it is between two characters.
+fn whole_characters(bytes: &[u8], end: usize) -> usize {
+    let is_between = |end: &usize| bytes.get(*end).is_none_or(|byte| byte & 0xC0 != 0x80);
+    (end.saturating_sub(3)..=end).rev().find(is_between).unwrap_or(end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_a_buffer_are_those_that_each_is() {
+        for broken in [None, Some(30_001), Some(50_000)] {
+            let mut buffer = "{中文\u{1F600}é}a".repeat(4000).into_bytes();
+            broken.into_iter().for_each(|at: usize| buffer[at] = 0xFF);
+            for step in [1, 3, 7, 16, 333, 5000] {
+                let mut texts = Texts::new(&buffer);
+                assert!(buffer.chunks(step).all(|part| texts.text(part) == std::str::from_utf8(part).ok()), "{broken:?}, {step}");
+            }
+        }
+        assert_eq!(Texts::new(b"here").text(b"elsewhere"), Some("elsewhere"));
+    }
 
     #[test]
     fn an_invalid_byte_is_found_at_every_offset() {

@@ -168,11 +168,13 @@ pub fn enum_name(names: &[&'static str], number: u64) -> Cow<'static, str> {
     names.get(usize::try_from(number).unwrap_or(usize::MAX)).map_or_else(|| number.to_string().into(), |name| (*name).into())
 }
 
-/// Whether the bytes are entirely one of canal's messages: known fields with the expected wire types only, down to the entries
-/// and their headers.
+/// Whether the bytes are one of canal's messages: known fields with the expected wire types only, down to the first entry and its
+/// header.
 pub fn is_canal(message: &[u8]) -> bool {
     let message = Reader::new(message);
-    !message.is_empty() && (is_packet(message) || is_messages(message) || is_entry(message))
+    message.begins_with(packet::KNOWN) && is_packet(message)
+        || message.begins_with(batch::KNOWN) && is_messages(message)
+        || message.begins_with(entry::KNOWN) && is_entry(message)
 }
 
 fn is_packet(message: Reader<'_>) -> bool {
@@ -197,28 +199,25 @@ fn is_packet(message: Reader<'_>) -> bool {
         }
 }
 
-fn is_messages(message: Reader<'_>) -> bool {
-    let mut entries = 0;
-    let is_message = message.is_message(batch::KNOWN, |field| {
-        entries += usize::from(field.tag == batch::messages);
-        // Only the first entry's header is checked.
-        field.tag == batch::batch_id || if entries == 1 { is_entry(field.bytes) } else { is_entry_with(field.bytes, |_| true) }
-    });
-    is_message && entries > 0
+/// Only the first entry is checked.
+fn is_messages(mut message: Reader<'_>) -> bool {
+    while let Ok(Some(Field { tag, bytes, .. })) = message.next() {
+        match tag {
+            batch::batch_id => {}
+            _ => return tag == batch::messages && is_entry(bytes),
+        }
+    }
+    false
 }
 
+/// Whether this is an entry with a header and a type: canal and TiCDC always write both.
 fn is_entry(message: Reader<'_>) -> bool {
-    is_entry_with(message, |header| !header.is_empty() && header.is_message(header::KNOWN, |_| true))
-}
-
-/// Whether this is an entry with a type, and a header that passes the `test`: canal and TiCDC always write both.
-fn is_entry_with<'a>(message: Reader<'a>, test: impl Fn(Reader<'a>) -> bool) -> bool {
     let (mut has_header, mut has_kind) = (false, false);
     let is_message = message.is_message(entry::KNOWN, |Field { tag, varint, bytes }| {
         has_header |= *tag == entry::header;
         has_kind |= *tag == entry::entryType;
         match *tag {
-            entry::header => test(*bytes),
+            entry::header => !bytes.is_empty() && bytes.is_message(header::KNOWN, |_| true),
             entry::entryType => *varint < ENTRY_TYPES.len() as u64,
             _ => true,
         }

@@ -26,10 +26,10 @@ use bumpalo::Bump;
 
 use parts::{Choice, RecordPlan, ScalarEncoding};
 pub(crate) use schema_plan::SchemaPlan;
-use schema_plan::{Action, ColumnsEncoding, ImageEncoding, ItemsEncoding, Scalar, Side};
+use schema_plan::{Action, ColumnsEncoding, ImageEncoding, ItemsEncoding, Scalar, Side, Step};
 use values::{CellEncoding, count_mismatch, declared};
 
-use super::{Caches, Dialect, Marks, Read, ReadContext, Wire};
+use super::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{self, Cells, Envelope, Events, Op, Quirks, Source, ValueFormat};
 use crate::interner::{NameId, Quoting};
@@ -38,7 +38,7 @@ use crate::value::Value;
 use crate::wire::avro::{Items, Reader};
 use crate::wire::json::Cursor;
 
-const NAME: &str = "dts-avro";
+pub(super) const NAME: &str = "dts-avro";
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -166,27 +166,52 @@ enum RowImage<'a, 'p> {
 fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<()> {
     let plan = reading.options.dts.as_ref().or(PUBLISHED.as_ref());
     let plan = plan.ok_or_else(|| Fault::new(Kind::Envelope, "there is no schema"))?;
-    let cache = &mut caches.dts_avro;
-    cache.before.clear();
-    let mut record = Record {
-        plan,
-        cache,
-        reader: Reader::new(bytes),
-        envelope: Envelope::empty(reading.quirks),
-        op: Op::Error,
-        list: ColumnList::default(),
-        columns: ColumnListing::Null,
-        before: RowImage::None,
-        after: RowImage::None,
-    };
-    record.read(events)?;
+    let mut record = Record::new(bytes, plan, &mut caches.dts_avro);
+    record.read(&plan.steps, events)?;
     record.emit(events)
 }
 
-impl<'a, 'p> Record<'a, 'p, '_> {
+/// Reads bytes that may be a record of the published schema. `None` if the fields before the columns are none of it: to read them
+/// costs no more than to check them.
+pub(super) fn try_read<'a>(
+    bytes: &'a [u8],
+    options: &DialectOptions,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Option<Result<()>> {
+    let plan = PUBLISHED.as_ref().filter(|_| options.dts.is_none())?;
+    let mut record = Record::new(bytes, plan, &mut caches.dts_avro);
+    let (header, rest) = plan.steps.split_at_checked(plan.header_length())?;
+    // Names of the key are read in the header, before it is known that the record is one of DTS.
+    events.set_quoting(QUIRKS.quoting);
+    record.read(header, events).ok()?;
+    let source = &record.envelope.source;
+    if source.position.is_none() && source.file.is_none() {
+        return None;
+    }
+    events.set_dialect(&QUIRKS);
+    Some(record.read(rest, events).and_then(|()| record.emit(events)))
+}
+
+impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
+    fn new(bytes: &'a [u8], plan: &'p SchemaPlan, cache: &'c mut RecordCache<'a>) -> Self {
+        cache.before.clear();
+        Record {
+            plan,
+            cache,
+            reader: Reader::new(bytes),
+            envelope: Envelope::empty(&QUIRKS),
+            op: Op::Error,
+            list: ColumnList::default(),
+            columns: ColumnListing::Null,
+            before: RowImage::None,
+            after: RowImage::None,
+        }
+    }
+
     /// Bytes after the last field are of a newer schema, and are ignored.
-    fn read(&mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        for step in &self.plan.steps {
+    fn read(&mut self, steps: &'p [Step], events: &mut Events<'a, '_, '_>) -> Result<()> {
+        for step in steps {
             if step.is_optional && self.reader.is_at_end() {
                 break;
             }

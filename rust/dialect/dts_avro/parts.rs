@@ -79,6 +79,15 @@ impl Choice<ScalarEncoding> {
         }
     }
 
+    /// Reads the symbol of an enum, or a string. Returns whether it is a string that is not empty.
+    pub fn is_text(&self, reader: &mut Reader<'_>) -> Result<bool> {
+        match self.pick(reader)? {
+            ScalarEncoding::Enum(symbols) => reader.index(symbols.len(), "symbol").map(|_| false),
+            ScalarEncoding::Bytes => reader.is_text(),
+            _ => Ok(false),
+        }
+    }
+
     /// Reads the symbol of an enum, or a string.
     pub fn symbol<'t, 'a: 't>(&'t self, reader: &mut Reader<'a>) -> Result<&'t str> {
         match self.pick(reader)? {

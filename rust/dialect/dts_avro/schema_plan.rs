@@ -141,8 +141,13 @@ impl SchemaPlan {
     /// Whether the bytes begin like a record of this schema: checks all fields before the columns.
     pub(super) fn matches_header(&self, bytes: &[u8]) -> bool {
         let mut reader = Reader::new(bytes);
-        let mut header = self.steps.iter().take_while(|step| !matches!(step.action, Action::Columns(_)));
+        let mut header = self.steps.iter().take(self.header_length());
         header.all(|step| self.check_header_field(&step.action, &mut reader).unwrap_or(false))
+    }
+
+    /// Number of fields before the columns.
+    pub(super) fn header_length(&self) -> usize {
+        self.steps.iter().take_while(|step| !matches!(step.action, Action::Columns(_))).count()
     }
 
     /// Skips a field of the header, and returns whether it is plausible.
@@ -150,13 +155,13 @@ impl SchemaPlan {
         match action {
             Action::Scalar(Scalar::Id | Scalar::Timestamp, encoding) => encoding.number(reader).map(|_| true),
             // Zero bytes are a valid record too, but every record of DTS has a position.
-            Action::Scalar(Scalar::Position, encoding) => encoding.symbol(reader).map(|position| !position.is_empty()),
-            Action::Scalar(_, encoding) => encoding.symbol(reader).map(|_| true),
+            Action::Scalar(Scalar::Position, encoding) => encoding.is_text(reader),
+            Action::Scalar(_, encoding) => encoding.is_text(reader).map(|_| true),
             Action::Times(times) => self.for_each_item(times, reader, |reader, encoding| encoding.number(reader).map(drop)).map(|()| true),
             Action::Tags(tags) => {
                 let tag = |reader: &mut Reader<'_>, encoding: &Choice<ScalarEncoding>| {
-                    reader.text()?;
-                    encoding.symbol(reader).map(drop)
+                    reader.is_text()?;
+                    encoding.is_text(reader).map(drop)
                 };
                 self.for_each_item(tags, reader, tag).map(|()| true)
             }

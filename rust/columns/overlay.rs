@@ -1,0 +1,102 @@
+//! Rows that are those of another array, but for some values of their own.
+
+use arrow_array::{ArrayRef, new_null_array};
+use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
+use arrow_schema::ArrowError;
+use arrow_select::interleave::interleave;
+
+use super::{Bytes, Nulls};
+
+/// A column whose values lie over those of a base column with the same rows.
+pub(crate) struct Overlay<'o> {
+    pub base: &'o ArrayRef,
+    /// The rows that have a value of their own, in order.
+    pub own_rows: &'o [u32],
+    /// The rows that are not null as a whole, in order: those of their own, and those that are the base's.
+    pub valid_rows: &'o [u32],
+    /// Nulls of the whole rows.
+    pub parent: Option<&'o NullBuffer>,
+}
+
+/// Where a row's value is.
+pub(super) enum Origin {
+    Base(usize),
+    Own(usize),
+}
+
+/// Indices of the arrays that rows are taken from.
+const BASE: usize = 0;
+const OWN: usize = 1;
+const NULL: usize = 2;
+
+impl Overlay<'_> {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.base.len()
+    }
+
+    /// Whether no row has the base's value.
+    pub fn is_complete(&self) -> bool {
+        self.own_rows.len() == self.valid_rows.len()
+    }
+
+    /// Whether most rows have a value.
+    pub fn is_dense(&self) -> bool {
+        self.valid_rows.len() * 2 > self.len()
+    }
+
+    /// Iterates over the rows that are not null as a whole.
+    pub(super) fn origins(&self) -> impl Iterator<Item = (usize, Origin)> {
+        let mut own_rows = self.own_rows.iter().enumerate().peekable();
+        self.valid_rows.iter().map(move |row| {
+            let own = own_rows.next_if(|(_, own_row)| *own_row == row);
+            (*row as usize, own.map_or(Origin::Base(*row as usize), |(at, _)| Origin::Own(at)))
+        })
+    }
+
+    /// Takes each row from the base or from the values of its own.
+    pub fn interleave(&self, own: ArrayRef) -> Result<ArrayRef, ArrowError> {
+        let mut sources = vec![(NULL, 0); self.len()];
+        for (row, origin) in self.origins() {
+            let source = match origin {
+                Origin::Base(at) => (BASE, at),
+                Origin::Own(at) => (OWN, at),
+            };
+            sources.get_mut(row).into_iter().for_each(|slot| *slot = source);
+        }
+        let null = new_null_array(own.data_type(), 1);
+        interleave(&[self.base.as_ref(), own.as_ref(), null.as_ref()], &sources).map_err(|error| match error {
+            ArrowError::OffsetOverflowError(_) => ArrowError::InvalidArgumentError(Bytes::<i32>::too_large()),
+            error => error,
+        })
+    }
+
+    /// Replaces the base's values by those of the rows' own.
+    pub fn scatter<T: Copy>(&self, base: &[T], own: &[T]) -> Vec<T> {
+        let mut values = base.to_vec();
+        for (row, value) in self.own_rows.iter().zip(own) {
+            values.get_mut(*row as usize).into_iter().for_each(|slot| *slot = *value);
+        }
+        values
+    }
+
+    /// Returns the nulls, given those of the rows' own values.
+    pub fn nulls(&self, own: &Nulls) -> Option<NullBuffer> {
+        let base = self.base.nulls().filter(|_| !self.is_complete());
+        if base.is_none() && own.count() == 0 {
+            return self.parent.cloned();
+        }
+        let mut valid = BooleanBufferBuilder::new(self.len());
+        match base {
+            Some(nulls) => {
+                valid.append_buffer(nulls.inner());
+                self.own_rows.iter().for_each(|row| valid.set_bit(*row as usize, true));
+            }
+            None => valid.append_n(self.len(), true),
+        }
+        for row in own.rows().filter_map(|at| self.own_rows.get(at)) {
+            valid.set_bit(*row as usize, false);
+        }
+        NullBuffer::union(Some(&NullBuffer::new(valid.finish())), self.parent)
+    }
+}
