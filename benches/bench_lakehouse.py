@@ -4,9 +4,10 @@
 
 Wall time, and CPU time of the driver, its JVM and its Python workers, in one Spark of two cores; a broker is on the same
 machine. The recipe merges four tables at the same time, orders by offset, and keeps neither deleted keys nor what it cannot
-decode: it does less. Both ways run once over a small topic before. Each shape is read in two rounds, the second in the
-reverse order, as the JVM is warmer for the way that runs later; large shapes once. After each round the tables of both
-have to be equal.
+decode: it does less. Its Iceberg tables have the properties that Iceberg gives them, its large Delta table has deletion
+vectors, as it would rewrite 20 million rows without. Both ways run once over a small topic before. Each shape is read in
+two rounds, the second in the reverse order, as the JVM is warmer for the way that runs later; large shapes once. After
+each round the tables of both have to be equal.
 """
 
 import argparse
@@ -56,10 +57,27 @@ class Shape:
     partitions: int = 1
     """More than one: each table has a topic of its own."""
     is_large: bool = False
+    rows: int = 0
+    """What the table has before, under keys from 0 on. Then the changes are of random keys."""
+    merge: str = "auto"
+    is_iceberg: bool = False
+
+    def target(self, folder, table):
+        """The name of a table, or the path of a Delta table."""
+        database = "_".join(Path(folder).parts[-2:]).replace("-", "_")
+        return f"ice.{database}.{table}" if self.is_iceberg else f"{folder}/{table}"
+
+    def sql_name(self, folder, table):
+        """A table in SQL."""
+        target = self.target(folder, table)
+        return ".".join(f"`{part}`" for part in target.split(".")) if self.is_iceberg else f"delta.`{target}`"
 
 
 SHAPES = {
     "hot": Shape(1, 200_000, 50_000, 4, 4),
+    "hot by Spark": Shape(1, 200_000, 50_000, 4, 4, merge="spark"),
+    "hot on Iceberg": Shape(1, 200_000, 50_000, 4, 4, is_iceberg=True),
+    "20M rows": Shape(1, 300_000, 20_000_000, 3, 4, is_large=True, rows=20_000_000, merge="spark"),
     "million": Shape(1, 1_000_000, 200_000, 4, 4, is_large=True),
     "20 tables": Shape(20, 40, 20, 2),
     "8 tables": Shape(8, 20, 10, 2),
@@ -75,12 +93,13 @@ THREADS = 4
 SETTINGS = {"spark.sql.shuffle.partitions": "8", "spark.driver.memory": "4g"}
 
 
-def changes(table, count, keys, seed):
-    """Inserts of all keys, then updates of some, and one delete for nineteen updates."""
+def changes(table, count, keys, seed, rows=0):
+    """Inserts of all keys that a table of so many rows lacks, then updates of some, and one delete for nineteen updates."""
     rng = random.Random(seed)
     for at in range(count):
-        key = at if at < keys else rng.randrange(keys)
-        kind = "INSERT" if at < keys else "DELETE" if at % 20 == 0 else "UPDATE"
+        is_insert = at + rows < keys
+        key = at + rows if is_insert else rng.randrange(keys)
+        kind = "INSERT" if is_insert else "DELETE" if at % 20 == 0 else "UPDATE"
         cells = [
             key,
             at % 1000,
@@ -97,13 +116,17 @@ def changes(table, count, keys, seed):
         yield key, json.dumps(message).encode()
 
 
-def create_table(spark, path):
+def create_table(spark, shape, name):
     columns = ", ".join(f"{name} {kind}" for name, (_, kind) in COLUMNS.items())
-    feature = "'delta.feature.timestampNtz' = 'supported'"
-    spark.sql(f"CREATE TABLE IF NOT EXISTS delta.`{path}` ({columns}) USING delta TBLPROPERTIES ({feature})")
+    settings = {"delta.feature.timestampNtz": "supported"}
+    if shape.rows:
+        settings["delta.enableDeletionVectors"] = "true"
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in settings.items())
+    using = "iceberg" if shape.is_iceberg else f"delta TBLPROPERTIES ({listed})"
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING {using}")
 
 
-def merge_by_hand(events, table, path):
+def merge_by_hand(events, shape, table, name):
     """The newest change of each key of a table, merged."""
     spark = events.sparkSession
     cells = [f"CAST(cell.{name} AS {kind}) AS {name}" for name, (_, kind) in COLUMNS.items()]
@@ -116,31 +139,33 @@ def merge_by_hand(events, table, path):
     )
     view = f"newest_of_{table}_{time.monotonic_ns()}"
     newest.createOrReplaceTempView(view)
-    create_table(spark, path)
+    create_table(spark, shape, name)
     names, values = ", ".join(COLUMNS), ", ".join(f"s.{name}" for name in COLUMNS)
     spark.sql(
-        f"MERGE INTO delta.`{path}` t USING {view} s ON t.id = s.id WHEN MATCHED AND s.type = 'DELETE' THEN DELETE "
+        f"MERGE INTO {name} t USING {view} s ON t.id = s.id WHEN MATCHED AND s.type = 'DELETE' THEN DELETE "
         f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in COLUMNS)} "
         f"WHEN NOT MATCHED AND s.type <> 'DELETE' THEN INSERT ({names}) VALUES ({values})"
     )
     spark.catalog.dropTempView(view)
 
 
-def recipe(messages, lake, checkpoint):
+def recipe(messages, shape, lake, checkpoint):
     def merge_batch(batch, _):
         events = batch.select(f.from_json(f.col("value").cast("string"), MESSAGE).alias("message"), "offset").persist()
         tables = [row[0] for row in events.select("message.table").distinct().collect()]
         with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(lambda table: merge_by_hand(events, table, f"{lake}/{table}"), tables))
+            list(pool.map(lambda table: merge_by_hand(events, shape, table, shape.sql_name(lake, table)), tables))
         events.unpersist()
 
     writer = messages.writeStream.foreachBatch(merge_batch).option("checkpointLocation", checkpoint)
     return writer.trigger(availableNow=True).start()
 
 
-def with_towpath(messages, lake, checkpoint):
+def with_towpath(messages, shape, lake, checkpoint):
+    target = shape.target(lake, "{table}")
+    trigger = {"availableNow": True}
     return towpath.spark.replicate(
-        messages, lake + "/{table}", "canal-json", checkpoint=checkpoint, trigger={"availableNow": True}
+        messages, target, "canal-json", checkpoint=checkpoint, trigger=trigger, merge=shape.merge
     )
 
 
@@ -160,7 +185,45 @@ def cpu_seconds(broker):
     return total
 
 
-def measure(spark, kafka, topics, limit, folder, names=tuple(WAYS)):
+def insert_rows(spark, shape, name, topic):
+    """Fill a table as earlier changes of another topic would have."""
+    order = (
+        spark.table(name).schema["_towpath"].dataType.simpleString()
+        if "_towpath" in spark.table(name).columns
+        else None
+    )
+    second = "timestamp_micros(1700000000000000 + id DIV 50 * 1000000)"
+    places = {"event_time": second, "produced_time": second, "batch": "id", "timestamp": second, "offset": "id DIV 4"}
+    places |= {"step": "0", "is_row": "true", "topic": f"'{topic}'", "partition": "id % 4"}
+    spark.range(0, shape.rows, 1, 32).createOrReplaceTempView("numbers")
+    cells = [
+        "id",
+        "id % 1000",
+        "id % 1000000 + 0.25",
+        "'new'",
+        "hex(xxhash64(id))",
+        "timestamp_ntz'2025-05-05 05:05:05'",
+        "2.5",
+    ]
+    if order:
+        fields = [field.split(":")[0] for field in order[len("struct<") : -1].split(",")]
+        listed = ", ".join(f"'{field}', {places.get(field, 'NULL')}" for field in fields)
+        cells.append(f"CAST(named_struct({listed}) AS {order})")
+    names = [*COLUMNS, *(["_towpath"] if order else [])]
+    spark.sql(f"INSERT INTO {name} ({', '.join(names)}) SELECT {', '.join(cells)} FROM numbers")
+
+
+def fill_tables(spark, kafka, shape, topic, folder):
+    """Create the tables of a shape with its rows, and a first one whose change both ways apply."""
+    first = changes("t000", 1, shape.rows + 1, 0, shape.rows)
+    kafka.create_topic(topic, 1)
+    kafka.produce(topic, ((None, value, 0) for _, value in first))
+    measure(spark, kafka, shape, [topic], 1, folder, tuple(WAYS), "first")
+    for way in WAYS:
+        insert_rows(spark, shape, shape.sql_name(f"{folder}/{way}", "t000"), topic)
+
+
+def measure(spark, kafka, shape, topics, limit, folder, names=tuple(WAYS), query="of"):
     """Seconds of each way, and of each of its batches."""
     measured = {}
     for name in names:
@@ -168,19 +231,19 @@ def measure(spark, kafka, topics, limit, folder, names=tuple(WAYS)):
         source = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": ",".join(topics)}
         source |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(limit), **PROMPT}
         began, cpu = time.monotonic(), cpu_seconds(kafka.pid)
-        query = way(
-            spark.readStream.format("kafka").options(**source).load(), f"{folder}/{name}", f"{folder}/of-{name}"
-        )
-        query.awaitTermination()
-        batches = [one["durationMs"]["triggerExecution"] / 1000 for one in query.recentProgress if one["numInputRows"]]
+        messages = spark.readStream.format("kafka").options(**source).load()
+        started = way(messages, shape, f"{folder}/{name}", f"{folder}/{query}-{name}")
+        started.awaitTermination()
+        progress = [one for one in started.recentProgress if one["numInputRows"]]
+        batches = [one["durationMs"]["triggerExecution"] / 1000 for one in progress]
         wall, cpu = time.monotonic() - began, cpu_seconds(kafka.pid) - cpu
         measured[name] = {"wall": wall, "cpu": cpu, "batches": batches}
     return measured
 
 
-def verify(spark, tables, folder):
+def verify(spark, shape, tables, folder):
     for table in tables:
-        found = [spark.read.format("delta").load(f"{folder}/{way}/{table}").select(*COLUMNS) for way in WAYS]
+        found = [spark.table(shape.sql_name(f"{folder}/{way}", table)).select(*COLUMNS) for way in WAYS]
         different = found[0].exceptAll(found[1]).count() + found[1].exceptAll(found[0]).count()
         assert different == 0, f"{table}: {different} rows are not in both"
         assert found[0].count() > 0, f"{table} is empty"
@@ -189,7 +252,7 @@ def verify(spark, tables, folder):
 def fill(kafka, prefix, shape):
     """One topic for all tables, their changes in turns; or a topic of several partitions for each. Returns the topics."""
     tables = [f"t{number:03}" for number in range(shape.tables)]
-    sources = [changes(table, shape.changes, shape.keys, number) for number, table in enumerate(tables)]
+    sources = [changes(table, shape.changes, shape.keys, number, shape.rows) for number, table in enumerate(tables)]
     if shape.partitions > 1:
         topics = [f"{prefix}-{table}" for table in tables]
         for topic, source in zip(topics, sources, strict=True):
@@ -210,8 +273,10 @@ def run(spark, kafka, name, shape, folder):
     rounds = []
     for names in [tuple(WAYS)] if shape.is_large else [tuple(WAYS), tuple(reversed(WAYS))]:
         lake = f"{folder}/{prefix}-{len(rounds)}"
-        rounds.append(measure(spark, kafka, topics, limit, lake, names))
-        verify(spark, [f"t{number:03}" for number in range(0, shape.tables, 10)], lake)
+        if shape.rows:
+            fill_tables(spark, kafka, shape, f"{prefix}-before-{len(rounds)}", lake)
+        rounds.append(measure(spark, kafka, shape, topics, limit, lake, names))
+        verify(spark, shape, [f"t{number:03}" for number in range(0, shape.tables, 10)], lake)
     ratios = {what: fmean(one["towpath"][what] / one["recipe"][what] for one in rounds) for what in ("wall", "cpu")}
     print(
         f"{name}: {ratios['wall']:.2f} of the recipe's wall time, {ratios['cpu']:.2f} of its CPU time: {rounds}",
@@ -233,7 +298,8 @@ def main():
     folder = tempfile.mkdtemp(prefix="towpath-bench-")
     with KafkaBroker() as kafka:
         spark = lake_session(Path(folder) / "warehouse", SETTINGS)
-        measure(spark, kafka, fill(kafka, "warm", Shape(1, 200, 100, 1)), 1000, f"{folder}/warm")
+        warm = Shape(1, 200, 100, 1)
+        measure(spark, kafka, warm, fill(kafka, "warm", warm), 1000, f"{folder}/warm")
         measured = {name: run(spark, kafka, name, SHAPES[name], folder) for name in shapes}
         spark.stop()
     shutil.rmtree(folder, ignore_errors=True)

@@ -50,7 +50,17 @@ def test_the_bench_of_partitions(spark: SparkSession, kafka: KafkaBroker, tmp_pa
     assert result["messages"] == len(values)
 
 
-def test_the_bench_of_replication(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
-    shape = bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, is_large=True)
-    measured = bench_lakehouse.run(spark, kafka, "few changes", shape, str(tmp_path))
+@pytest.mark.parametrize(
+    "shape",
+    [
+        bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, is_large=True),
+        bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, is_large=True, is_iceberg=True),
+        bench_lakehouse.Shape(tables=1, changes=20, keys=50, batches=2, is_large=True, rows=50, merge="spark"),
+    ],
+    ids=["Delta", "Iceberg", "rows"],
+)
+def test_the_bench_of_replication(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, topic: str, shape: bench_lakehouse.Shape
+) -> None:
+    measured = bench_lakehouse.run(spark, kafka, topic, shape, str(tmp_path))
     assert set(measured) == set(bench_lakehouse.WAYS)
