@@ -5,7 +5,7 @@
 Wall time, and CPU time of the driver, its JVM and its Python workers, in one Spark of two cores; a broker is on the same
 machine. The recipe merges four tables at the same time, orders by offset, and keeps neither deleted keys nor what it cannot
 decode: it does less. Its Iceberg tables have the properties that Iceberg gives them, its large Delta table has deletion
-vectors, as it would rewrite 20 million rows without. Both ways run once over a small topic before. Each shape is read in
+vectors, as it would rewrite five million rows without. Both ways run once over a small topic before. Each shape is read in
 two rounds, the second in the reverse order, as the JVM is warmer for the way that runs later; large shapes once. After
 each round the tables of both have to be equal.
 """
@@ -77,7 +77,7 @@ SHAPES = {
     "hot": Shape(1, 200_000, 50_000, 4, 4),
     "hot by Spark": Shape(1, 200_000, 50_000, 4, 4, merge="spark"),
     "hot on Iceberg": Shape(1, 200_000, 50_000, 4, 4, is_iceberg=True),
-    "20M rows": Shape(1, 300_000, 20_000_000, 3, 4, is_large=True, rows=20_000_000, merge="spark"),
+    "5M rows": Shape(1, 300_000, 5_000_000, 3, 4, is_large=True, rows=5_000_000, merge="spark"),
     "million": Shape(1, 1_000_000, 200_000, 4, 4, is_large=True),
     "20 tables": Shape(20, 40, 20, 2),
     "8 tables": Shape(8, 20, 10, 2),
