@@ -345,16 +345,32 @@ class Follower:
         A table that was not dropped has none either: then the rows of its target came with the statement, in other
         partitions. They are deleted by the drop's place, since no row is between the drop and the creation.
         """
-        dropped = table_properties(self.spark, target).get(_DROPPED, _NOT)
+        properties = table_properties(self.spark, target)
+        dropped = properties.get(_DROPPED, _NOT)
         if dropped == _NOT:
             return None if action.if_not_exists else self._created_twice(target, place)
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
         reason = self._truncate(target, place if dropped == _FORMER else Place.parse(dropped) or place)
+        reason = reason or self._given_by_former_table(target, read_additions(properties))
         if reason is None and self.renames:  # nothing is left of what was wrong
             self.unsound.renew(name)
         set_properties(self.spark, target, {_DROPPED: _NOT, RENAMED: "[]", RULES: "{}", **additions_property([])})
         return reason
+
+    def _given_by_former_table(self, target: str, additions: Sequence[Addition]) -> str | None:
+        """Why a target is stale that has rows of a table which was created again, from before that was read.
+
+        Their messages lacked the columns of the former table, so they may have got the values of its `ADD COLUMN`.
+        """
+        for one in additions:
+            if self._find(target, one.name) and self._exists(
+                target, sql("{column} <=> {value}", column=column("t", one.name), value=one.value)
+            ):
+                return (
+                    f"rows of the new table may have the value that the former one's column {one.name} was added with"
+                )
+        return None
 
     def _created_twice(self, target: str, place: Place) -> str | None:
         """Why a target is stale whose table was created, although it had rows before."""
