@@ -51,6 +51,14 @@ def test_many_random_statements_and_rows(spark, tmp_path, seed):
     assert wrong == {}
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [2, 3, 24, 27])
+def test_random_statements_and_rows_on_iceberg(spark, tmp_path, seed):
+    source, rng = random_source(seed, tables=4, steps=80)
+    wrong, _ = replicated(Topic(spark, tmp_path, "ice"), source, rng, batches=3)
+    assert wrong == {}
+
+
 def test_a_dropped_database_and_a_table_that_is_renamed_away(spark, tmp_path):
     topic = Topic(spark, tmp_path)
 
