@@ -70,7 +70,10 @@ def test_javas_settings_are_translated(given, wanted):
         ({"startingOffsets": '{"t": 1}'}, r"option startingOffsets: .* is not JSON such as"),
         ({"endingOffsets": "earliest"}, r"option endingOffsets: .earliest. is not"),
         ({"maxOffsetsPerTrigger": "0"}, r"option maxOffsetsPerTrigger: .0. is not a number greater than 0"),
-        ({"minOffsetsPerTrigger": "5"}, r"unknown option .minOffsetsPerTrigger.; allowed are dialect, "),
+        (
+            {"minOffsetsPerTrigger": "5"},
+            r"unknown option .minOffsetsPerTrigger.; did you mean maxOffsetsPerTrigger\? allowed are dialect, ",
+        ),
         ({"keep": "_file"}, r"option keep: ._file. is not of key, topic, partition, offset"),
         ({"layout": "messages", "schema": "id int"}, r"option schema: layout messages does not decode"),
         ({"path": "a.jsonl"}, r"unknown option .path."),
