@@ -124,7 +124,7 @@ def _follow(query: StreamingQuery, asked: threading.Event, exporter: Exporter | 
             return
         if asked.is_set():
             _end_after_the_batch(query)
-        asked.wait(_EVERY) if not asked.is_set() else time.sleep(_EVERY)
+        asked.wait(_EVERY)
 
 
 def _end_after_the_batch(query: StreamingQuery) -> None:

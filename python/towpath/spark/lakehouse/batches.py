@@ -361,7 +361,7 @@ class Replicator:
         """The table for a task, after its target was created or made to fit. None if it is left to Spark."""
         try:
             return self._prepared(spark, table)
-        except Exception as error:  # if the table cannot go on, it is raised again where Spark applies it
+        except Exception as error:  # Spark's way raises it again, if it is the table's fault
             _log.info("%s: left to Spark: %s", table.full_name, printable(str(error)))
             return None
 

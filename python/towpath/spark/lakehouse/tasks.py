@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
+from towpath.spark.lakehouse.arguments import one_of
 from towpath.spark.lakehouse.changes import MESSAGE
 from towpath.spark.lakehouse.envelopes import CHANGE
 from towpath.spark.lakehouse.owned_table import RESULT, Limits, OwnedTable, TableTasks
@@ -109,8 +110,7 @@ def available(merge: str) -> str:
     Raises:
         ValueError: The argument has another value.
     """
-    if merge not in (AUTO, SPARK):
-        raise ValueError(f'merge: expected "{AUTO}" or "{SPARK}", not {merge!r}')
+    one_of("merge", merge, (AUTO, SPARK))
     if merge == AUTO and find_spec("deltalake") is None:
         _log.info('deltalake is not installed (pip install "towpath[delta]"): Spark merges all tables')
         return SPARK
