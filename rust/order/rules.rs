@@ -71,24 +71,25 @@ impl<'a> Order<'a> {
     /// Whether it is known which of this statement and a change came first in the source.
     ///
     /// It is not known of two in different partitions at the same time, if neither a commit time nor a place in a binlog nor canal's
-    /// batch says more. Nor is it known of a change with a later event time than a statement of a later batch: the statement may have
-    /// waited for the change's transaction, or have been sent again.
+    /// batch says more. Nor is it known if the one with the earlier event time is of a later batch: it may have waited for the lock of
+    /// the other, or have been sent again.
     pub fn is_ordered(&self, change: &Order<'_>) -> bool {
         if self.is_certain(change) {
             return true;
         }
-        let produced = both(self.produced_time, change.produced_time);
-        let batches = both(self.batch, change.batch);
-        let is_same_time = self.produced_time == change.produced_time;
-        match both(self.event_time, change.event_time) {
-            None => false,
-            Some(Ordering::Greater) => true,
-            Some(Ordering::Less) => {
-                let is_later_batch = is_same_time && batches.is_some_and(Ordering::is_gt);
-                !(produced.is_some_and(Ordering::is_gt) || is_later_batch)
-            }
-            Some(Ordering::Equal) => produced.is_some_and(Ordering::is_ne) || is_same_time && batches.is_some_and(Ordering::is_ne),
+        match (both(self.event_time, change.event_time), self.compare_batches(change)) {
+            (None, _) => false,
+            (Some(Ordering::Equal), batches) => batches.is_some_and(Ordering::is_ne),
+            (Some(times), batches) => batches != Some(times.reverse()),
         }
+    }
+
+    /// The order in which canal wrote two batches, if it is known.
+    fn compare_batches(&self, other: &Order<'_>) -> Option<Ordering> {
+        if self.produced_time == other.produced_time {
+            return both(self.batch, other.batch);
+        }
+        both(self.produced_time, other.produced_time)
     }
 
     /// Whether this change is known to be older than a statement.

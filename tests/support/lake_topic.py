@@ -27,11 +27,14 @@ class Topic:
 
     def name(self, table):
         """The path or the catalog name of a table, such as `shop/orders`."""
-        return ".".join([self.catalog, *map(quoted, table.split("/"))]) if self.catalog else str(self.lake / table)
+        if self.catalog:
+            return ".".join([self.catalog, *map(quoted, table.split("/"))])
+        # A folder that begins with an underscore is hidden from Spark.
+        return str(self.lake.joinpath(*("%5F" + part[1:] if part[0] == "_" else part for part in table.split("/"))))
 
     def sql_name(self, table):
         """The name of a table in SQL."""
-        return self.name(table) if self.catalog else f"delta.`{self.lake / table}`"
+        return self.name(table) if self.catalog else f"delta.`{self.name(table)}`"
 
     def frame(self, *messages):
         rows = [(m.get("key"), m["value"], "t", m["partition"], m["offset"], m.get("timestamp")) for m in messages]

@@ -125,10 +125,9 @@ def is_ordered(statement, change):
         return (known("produced_time") and not same_time) or (
             same_time and known("batch") and statement["batch"] != change["batch"]
         )
-    if statement["event_time"] > change["event_time"]:
-        return True
-    is_later = known("produced_time") and statement["produced_time"] > change["produced_time"]
-    return not (is_later or (same_time and known("batch") and statement["batch"] > change["batch"]))
+    first, second = sorted([statement, change], key=lambda place: place["event_time"])
+    is_later = known("produced_time") and first["produced_time"] > second["produced_time"]
+    return not (is_later or (same_time and known("batch") and first["batch"] > second["batch"]))
 
 
 def outcome(change, is_delete, row, tombstones, truncates):

@@ -20,7 +20,17 @@ from towpath.spark.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.spark.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
-from towpath.spark.lakehouse.follow import KEY, RENAMED, SOURCE, Follower, stored_source
+from towpath.spark.lakehouse.follow import (
+    KEY,
+    MODIFIED,
+    RENAMED,
+    SOURCE,
+    Follower,
+    gone_at,
+    modifications,
+    moved_to,
+    stored_source,
+)
 from towpath.spark.lakehouse.formats import DELTA, format_of
 from towpath.spark.lakehouse.history import append_changes, append_keyless, append_truncate
 from towpath.spark.lakehouse.jobs import (
@@ -35,14 +45,14 @@ from towpath.spark.lakehouse.jobs import (
 )
 from towpath.spark.lakehouse.merge import Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table
-from towpath.spark.lakehouse.order import Kinds
+from towpath.spark.lakehouse.order import Kinds, is_after, with_order
 from towpath.spark.lakehouse.ordered_statements import Place, Statement, read_ddl, sliced, without_databases
 from towpath.spark.lakehouse.owned_table import OwnedTable
 from towpath.spark.lakehouse.parallel import in_parallel
 from towpath.spark.lakehouse.pending import Pending
 from towpath.spark.lakehouse.protection import RULES, Protection, RuleState, rule_of
 from towpath.spark.lakehouse.rows import OLD, Applied
-from towpath.spark.lakehouse.sql import comma_separated, expressions, sql
+from towpath.spark.lakehouse.sql import Sql, comma_separated, expressions, sql
 from towpath.spark.lakehouse.statements import DropDatabase
 from towpath.spark.lakehouse.status import (
     QUARANTINED,
@@ -151,7 +161,7 @@ class Replicator:
         self._write_ddl(events, found)
         results = self._apply_in_order(events, found, batch_id)
         self.pending.write(events.sparkSession)
-        said = [result.status for result in results if result.status]
+        said = [status for result in results for status in result.statuses]
         if self.status:
             write_status(events.sparkSession, self.status, said, batch_id)
         if self.report:
@@ -180,7 +190,7 @@ class Replicator:
         for statement in statements:
             reached = {name: followed[name] for name in statement.tables}
             applied = self._apply_slices(rest, found, reached, batch_id)
-            unsound.add(one.status for one in applied if one.status)
+            unsound.add(status for one in applied for status in one.statuses)
             said = [status for one in followers for status in one.follow(statement)]
             unsound.add(said)
             results += [*applied, *map(_Result, said)]
@@ -376,7 +386,7 @@ class Replicator:
         self._protection(spark).check_renamed(table.database, table.name)
         schema = self._schema(spark, existing, table, target, additions)
         keys = self._key(spark, table, target if existing else None)
-        if schema is None or not keys:
+        if schema is None or not keys or self._unconverted(spark, table, target, existing, schema):
             return None
         self._rules(spark, table).check_key(table.full_name, keys)
         self.sources.add(table.key)
@@ -412,6 +422,7 @@ class Replicator:
             soft_deletes=self.settings.soft_deletes is not None,
             masks=bool(self._rules(spark, table).mask),
             additions=bool(additions),
+            moved=moved_to(self.properties.get(target, {})) is not None,
         )
 
     def _kind(self, spark: SparkSession, table: SourceTable) -> str:
@@ -441,12 +452,12 @@ class Replicator:
                 return _Result()
             self.sources.add(table.key)
             is_gone = self._is_gone(batch.events.sparkSession, target)
-            applied = self._apply_table(batch, table, target)
+            applied, moved = self._apply_table(batch, table, target)
             self.written.add(target)
             late = {OLD: batch.late.get((table.database, table.name), 0)}
             applied = replace(applied, counts=Counter(applied.counts) + Counter(late))
             status = TableStatus.of(table.database, table.name, target, applied)
-            return _Result(status=replace(status, state=STALE, reason=_GONE) if is_gone else status)
+            return _Result(replace(status, state=STALE, reason=_GONE) if is_gone else status, others=moved)
         except Exception as error:  # whatever it is, it must not stop the other tables
             if self.on_table_error == "fail" or self.quarantine is None:
                 return _Result(error=error)
@@ -469,7 +480,8 @@ class Replicator:
         self.properties.pop(target, None)
         return True
 
-    def _apply_table(self, batch: _Batch, table: SourceTable, target: str) -> Applied:
+    def _apply_table(self, batch: _Batch, table: SourceTable, target: str) -> tuple[Applied, tuple[TableStatus, ...]]:
+        """Apply a table's changes. Returns also the state of other tables which lack some of them."""
         spark = batch.events.sparkSession
         apply = self._applier(target)
         existing = apply.schema(spark)
@@ -477,27 +489,63 @@ class Replicator:
         additions = self._additions(spark, table, target, existing)
         schema = self._schema(spark, existing, table, target, additions)
         if schema is None:
-            return Applied()
+            return Applied(), ()
+        unconverted = self._unconverted(spark, table, target, existing, schema)
         if existing is not None and (apply.size(spark) or 0) > self.in_tasks.limits.size:
             self._mark_rows(spark, target)
         with ExitStack() as held:
             changes = self._changes(batch, table, schema, additions, held)
+            moved = self._moved(spark, table, target, changes) if existing else ()
             if self.keyless == "append" and not self._has_key(spark, table, target if existing else None):
                 settings, origin = self._settings(table, []), self._origin(table, target)
-                return append_keyless(changes, target, self.dead_letters, origin, settings, batch.number)
+                applied = append_keyless(changes, target, self.dead_letters, origin, settings, batch.number)
+                return replace(applied, unconverted=unconverted), moved
             keys = self._key(spark, table, target if existing else None)
             settings = self._settings(table, keys)
             self._rules(spark, table).check_key(table.full_name, keys)
             history = self._history(table.full_name, target)
             if history is not None:
                 append_changes(changes, keys, history, settings, batch.number)
+                for place in self.pending.of(table.key).emptied if existing is None else ():
+                    append_truncate(spark, history, place)
             apply.configure(keys, settings, self._origin(table, target))
             if existing is None:
                 self._remember_emptied(spark, table, apply, schema, keys)
             hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small)
             applied = apply.apply(changes, keys, hints, batch.number)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
-        return applied
+        return replace(applied, unconverted=unconverted), moved
+
+    def _unconverted(
+        self, spark: SparkSession, table: SourceTable, target: str, existing: StructType | None, schema: StructType
+    ) -> tuple[str, ...]:
+        """The columns of which older rows have other values than the type allows that a statement gave to them."""
+        if self._given(self.schemas, table) is not None:
+            return ()
+        changes, stored = self.pending.of(table.key), format_of(spark, target).stored
+        kinds = changes.modified if existing is None else modifications(self._properties(spark, target))
+        found = {one.name: one.dataType.simpleString() for one in schema}
+        return tuple(name for name, kind in found.items() if stored(kinds.get(name.lower(), kind)) != stored(kind))
+
+    def _moved(
+        self, spark: SparkSession, table: SourceTable, target: str, changes: DataFrame
+    ) -> tuple[TableStatus, ...]:
+        """The tables that lack changes from before they got the rows of this one, which are read after that."""
+        properties = self._properties(spark, target)
+        other, place = moved_to(properties), gone_at(properties)
+        if other is None or place is None:
+            return ()
+        before = sql("NOT {after}", after=is_after(Sql("`order`"), place.literal()))
+        if not with_order(changes).filter(expressions(spark)(before)).limit(1).count():
+            return ()
+        found: dict[tuple[str, str], TableStatus] = {}
+        while other is not None and other not in found:
+            path = self.targets(*other)
+            reason = f"changes of {table.full_name} that may be older than its RENAME TABLE were read after it"
+            found[other] = TableStatus(*other, path, state=STALE, reason=reason)
+            has_target = path is not None and exists(spark, path)
+            other = moved_to(self._properties(spark, path)) if path is not None and has_target else None
+        return tuple(found.values())
 
     def _additions(
         self, spark: SparkSession, table: SourceTable, target: str, existing: StructType | None
@@ -586,6 +634,8 @@ class Replicator:
             own |= additions_property(changes.additions)
         if changes.renamed:
             own[RENAMED] = json.dumps(sorted(changes.renamed))
+        if changes.modified:
+            own[MODIFIED] = json.dumps(changes.modified)
         return replace(self.settings, cluster_by=cluster_by, properties={**own, **self.settings.properties})
 
     def _decoder_options(self, table: SourceTable) -> dict[str, Any]:
@@ -723,6 +773,13 @@ class _Result:
     error: Exception | None = None
     key: tuple[str, str] | None = None
     """The table that a task has merged."""
+    others: tuple[TableStatus, ...] = ()
+    """Tables that became stale with it."""
+
+    @property
+    def statuses(self) -> tuple[TableStatus, ...]:
+        """Of all tables."""
+        return (self.status, *self.others) if self.status else self.others
 
 
 def _summary(events: DataFrame, *more: str) -> list[Row]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from towpath.printable import SHOWN, printable
 from towpath.spark.lakehouse.additions import Addition, additions_property, literal, read_additions
 from towpath.spark.lakehouse.declarations import storable
+from towpath.spark.lakehouse.formats import format_of
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import is_before, is_ordered
 from towpath.spark.lakehouse.ordered_statements import Place, Statement
@@ -47,7 +48,7 @@ from towpath.spark.lakehouse.tables import (
     table_properties,
     temporary_view,
 )
-from towpath.spark.lakehouse.targets import source_name
+from towpath.spark.lakehouse.targets import companion, source_name
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -64,8 +65,9 @@ _LAST, _DROPPED_COLUMNS, _DROPPED, KEY = "towpath.ddl", "towpath.dropped_columns
 """Properties of a target: the place of the last statement of each partition that was followed, columns that the source
 dropped, the place of the statement that dropped the source's table, and the key."""
 
-RENAMED = "towpath.renamed"
-"""The property of a target with the former names of columns that were renamed, in lower case."""
+RENAMED, MODIFIED, MOVED = "towpath.renamed", "towpath.modified", "towpath.moved"
+"""Properties of a target. By the names of columns in lower case: former names of those that were renamed, and types that
+statements gave. And the table that has the rows since a RENAME TABLE."""
 
 _NOT, _FORMER = "false", "true"
 """Values of `_DROPPED` besides a place: the table is not dropped; it is, as former versions said it."""
@@ -166,8 +168,10 @@ class Follower:
             self.pending.add(name, [(_addition(value, place), struct_type(value.schema)[0]) for value in values])
         elif isinstance(action, RenameColumn):
             self.pending.rename(name, action.old, action.new)
-        elif isinstance(action, ChangeColumn) and action.old.lower() != action.column.name.lower():
-            self.pending.rename(name, action.old, action.column.name)
+        elif isinstance(action, ChangeColumn | ModifyColumn):
+            if isinstance(action, ChangeColumn) and action.old.lower() != action.column.name.lower():
+                self.pending.rename(name, action.old, action.column.name)
+            self.pending.modify(name, action.column.name, _kind(action.column))
 
     def _remember_names(self, action: Action | _AddColumns, name: tuple[str, str]) -> None:
         if self.renames and not isinstance(action, _AddColumns):  # not for a history, which has no rules of its own
@@ -220,9 +224,11 @@ class Follower:
             set_properties(self.spark, target, {_DROPPED_COLUMNS: text, **self._without(action.name, target)})
 
     def _without(self, name: str, target: str) -> dict[str, str]:
-        """The property of a target with its additions but one."""
-        additions = read_additions(table_properties(self.spark, target))
-        return additions_property([one for one in additions if one.name.lower() != name.lower()])
+        """The properties of a target with its additions and modifications, but those of one column."""
+        properties = table_properties(self.spark, target)
+        additions = [one for one in read_additions(properties) if one.name.lower() != name.lower()]
+        modified = {one: kind for one, kind in modifications(properties).items() if one != name.lower()}
+        return {**additions_property(additions), MODIFIED: json.dumps(modified)}
 
     def _add_columns(self, columns: Sequence[SourceColumn], target: str, place: Place) -> str | None:
         reasons: list[str] = []
@@ -303,16 +309,16 @@ class Follower:
 
     def _modify_column(self, action: ModifyColumn, target: str, place: Place) -> str | None:
         wanted = struct_type(_typed_value(action.column).schema)
-        found = self._find(target, action.column.name)
-        if found is None:
-            return None
-        before = schema_of(self.spark, target)
-        if self.follows:
+        found, kind = self._find(target, action.column.name), wanted[0].dataType.simpleString()
+        if found is not None and self.follows:
             create_or_evolve(self.spark, target, wanted)
         after = schema_of(self.spark, target)
-        kind = wanted[0].dataType.simpleString()
-        if before is not None and after is not None and after[found].dataType.simpleString() != kind:
+        stored = format_of(self.spark, target).stored(kind)
+        if found is not None and after is not None and after[found].dataType.simpleString() != stored:
             return f"the column {found} becomes {action.column.type}; rows may have changed without a message"
+        if self.follows:  # older rows may be read later
+            modified = modifications(table_properties(self.spark, target)) | {action.column.name.lower(): kind}
+            set_properties(self.spark, target, {MODIFIED: json.dumps(modified)})
         return None
 
     def _rename_column(self, action: RenameColumn, target: str, place: Place) -> str | None:
@@ -355,7 +361,8 @@ class Follower:
         reason = reason or self._given_by_former_table(target, read_additions(properties))
         if reason is None and self.renames:  # nothing is left of what was wrong
             self.unsound.renew(name)
-        set_properties(self.spark, target, {_DROPPED: _NOT, RENAMED: "[]", RULES: "{}", **additions_property([])})
+        nothing = {RENAMED: "[]", RULES: "{}", MODIFIED: "{}", MOVED: "", **additions_property([])}
+        set_properties(self.spark, target, {_DROPPED: _NOT, **nothing})
         return reason
 
     def _given_by_former_table(self, target: str, additions: Sequence[Addition]) -> str | None:
@@ -451,12 +458,28 @@ class Follower:
         if not self.follows:
             self.protection.remember(*new, state)
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
+        late = self._is_late(target, place)
         reason = self._copy(old, new, state)
         followed.add(target)
         # The old name has no table now: one that is created under it has none of these rows.
-        set_properties(self.spark, source, {_DROPPED: str(place)})
+        set_properties(self.spark, source, {_DROPPED: str(place), MOVED: json.dumps(new, ensure_ascii=False)})
+        self.changed(source)
         self.changed(target)
-        return reason
+        return reason or late
+
+    def _is_late(self, target: str, place: Place) -> str | None:
+        """Why a target is stale that has changes of after its table got the rows of another one."""
+        schema = schema_of(self.spark, target)
+        name = order_column(schema) if schema is not None else None
+        if name is None:
+            return None
+        tombstones = companion(target, "tombstones")
+        has_tombstones = schema_of(self.spark, tombstones) is not None
+        for one, order in [(target, column("t", name)), (tombstones, column("t", "order"))][: 1 + has_tombstones]:
+            older = is_before(order, place.literal())
+            if self._exists(one, sql("{order} IS NOT NULL AND NOT {older}", order=order, older=older)):
+                return "changes that may be newer than the statement were read before it: they may be lost"
+        return None
 
     def _copy(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> str | None:
         """Give a target the rows of another one, as far as the rules of its table allow it. Returns why it is stale."""
@@ -470,7 +493,7 @@ class Follower:
         order = order_column(schema)
         own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
         columns = rules.of_copy(schema.names, former, own)
-        of_new = {SOURCE: source_name(*new), _DROPPED: _NOT, RULES: str(state)}
+        of_new = {SOURCE: source_name(*new), _DROPPED: _NOT, MOVED: "", RULES: str(state)}
         replace_with(self.spark, target, source, {**kept, **of_new}, columns)
         differ = sorted(name for name in former.mask if rules.mask.get(name) != former.mask[name] and rules.keeps(name))
         if differ:
@@ -534,6 +557,30 @@ def _stale(name: tuple[str, str], reason: str, statement: Statement, follower: F
     except ValueError:
         target = None
     return TableStatus(*name, target, state=STALE, reason=reason, statement=text)
+
+
+def modifications(properties: Mapping[str, str]) -> dict[str, str]:
+    """The types that statements gave to columns, by their names in lower case."""
+    found: dict[str, str] = json.loads(properties.get(MODIFIED, "{}"))
+    return found
+
+
+def moved_to(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    """The table that has the rows of a target's table since a RENAME TABLE, until one is created under the old name."""
+    found = properties.get(MOVED)
+    return tuple(json.loads(found)) if found else None
+
+
+def gone_at(properties: Mapping[str, str]) -> Place | None:
+    """The place of the statement that dropped or renamed the table of a target, if it is gone."""
+    found = properties.get(_DROPPED, _NOT)
+    return None if found in (_NOT, _FORMER) else Place.parse(found)
+
+
+def _kind(one: SourceColumn) -> str:
+    """The type of a column in a target."""
+    [field] = struct_type(_typed_value(one).schema)
+    return field.dataType.simpleString()
 
 
 def _renamed(spark: SparkSession, target: str) -> set[str]:

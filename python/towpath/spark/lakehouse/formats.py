@@ -54,6 +54,10 @@ class Format(ABC):
     def can_change(self, old: DataType, new: DataType) -> bool:
         """Whether the type of a column can be changed, to one that stores all of its values."""
 
+    def stored(self, kind: str) -> str:
+        """The type that a table stores a type of Spark as."""
+        return kind
+
     @abstractmethod
     def compact(self, spark: SparkSession, target: str) -> Sql:
         """The statement that merges a table's small files."""
@@ -148,6 +152,9 @@ class _Iceberg(Format):
         if isinstance(old, DecimalType) and isinstance(new, DecimalType):
             return old.scale == new.scale
         return (old.simpleString(), new.simpleString()) in (("int", "bigint"), ("float", "double"))
+
+    def stored(self, kind: str) -> str:
+        return "int" if kind in ("tinyint", "smallint") else kind
 
     def compact(self, spark: SparkSession, target: str) -> Sql:
         template = "CALL {catalog}.system.rewrite_data_files(table => {table}, options => map({options}))"

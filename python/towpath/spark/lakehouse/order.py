@@ -149,8 +149,8 @@ def is_ordered(statement: Sql, change: Sql) -> Sql:
     """True if it is known which of a statement and a change came first in the source.
 
     It is not known of two that are in different partitions at the same time, if neither a commit time nor a place in a
-    binlog nor canal's batch says more. Nor is it known of a change that has a later event time than a statement of a
-    later batch: the statement may have waited for the change's transaction, or have been sent again.
+    binlog nor canal's batch says more. Nor is it known if the one with the earlier event time is of a later batch: it
+    may have waited for the lock of the other, or have been sent again.
     """
     return sql(f"(CASE {' '.join(_ORDERED)} END)", one=statement, other=change)
 
@@ -158,6 +158,11 @@ def is_ordered(statement: Sql, change: Sql) -> Sql:
 def is_before(change: Sql, statement: Sql) -> Sql:
     """True if a change is known to be older than a statement."""
     return sql("({ordered} AND {newer})", ordered=is_ordered(statement, change), newer=is_newer(statement, change))
+
+
+def is_after(change: Sql, statement: Sql) -> Sql:
+    """True if a change is known to be newer than a statement."""
+    return sql("({ordered} AND NOT {newer})", ordered=is_ordered(statement, change), newer=is_newer(statement, change))
 
 
 def is_certain(one: Sql, other: Sql) -> Sql:
@@ -170,14 +175,19 @@ _CERTAIN = (
     "{one}.commit_ts IS NOT NULL AND {other}.commit_ts IS NOT NULL OR {one}.log = {other}.log "
     f"OR NOT coalesce({{one}}.log <> {{other}}.log, false) AND {_ONE_PARTITION}"
 )
+_LATER_BATCH = (
+    "(%(a)s.produced_time > %(b)s.produced_time "
+    "OR %(a)s.produced_time <=> %(b)s.produced_time AND %(a)s.batch > %(b)s.batch)"
+)
+_ONE_IS_LATER, _OTHER_IS_LATER = (
+    _LATER_BATCH % {"a": a, "b": b} for a, b in [("{one}", "{other}"), ("{other}", "{one}")]
+)
 _ORDERED = (
     f"WHEN coalesce({_CERTAIN}, false) THEN true",
     "WHEN {one}.event_time IS NULL OR {other}.event_time IS NULL THEN false",
-    "WHEN {one}.event_time > {other}.event_time THEN true",
-    "WHEN {one}.event_time < {other}.event_time THEN NOT coalesce({one}.produced_time > {other}.produced_time "
-    "OR {one}.produced_time <=> {other}.produced_time AND {one}.batch > {other}.batch, false)",
-    "ELSE coalesce({one}.produced_time <> {other}.produced_time, false) "
-    "OR {one}.produced_time <=> {other}.produced_time AND coalesce({one}.batch <> {other}.batch, false)",
+    f"WHEN {{one}}.event_time > {{other}}.event_time THEN NOT coalesce({_OTHER_IS_LATER}, false)",
+    f"WHEN {{one}}.event_time < {{other}}.event_time THEN NOT coalesce({_ONE_IS_LATER}, false)",
+    f"ELSE coalesce({_ONE_IS_LATER} OR {_OTHER_IS_LATER}, false)",
 )
 
 

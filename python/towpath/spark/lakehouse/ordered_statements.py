@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from towpath._towpath import is_newer
 from towpath.spark.lakehouse.envelopes import DDL
-from towpath.spark.lakehouse.order import ORDER_FIELDS, is_before, with_order
+from towpath.spark.lakehouse.order import ORDER_FIELDS, is_after, is_before, with_order
 from towpath.spark.lakehouse.order_arrays import ORDER
 from towpath.spark.lakehouse.sql import Sql, comma_separated, expressions, sql, string
 from towpath.spark.lakehouse.statements import (
@@ -113,6 +113,15 @@ class Statement:
         of_message = [(self.database or "", self.table)] if self.table else []
         return named or of_message
 
+    @property
+    def gone(self) -> set[tuple[str, str]]:
+        """The names that no table has after it, since it renames theirs."""
+        pairs = [pair for action in self.actions if isinstance(action, RenameTable) for pair in action.pairs]
+        names: dict[tuple[str, str], bool] = {}
+        for old, new in pairs:
+            names |= {self.full_name(old): True, self.full_name(new): False}
+        return {name for name, is_gone in names.items() if is_gone}
+
     def full_name(self, name: TableName) -> tuple[str, str]:
         """The database and the name of a table in the statement."""
         return name.database or self.database or "", name.table
@@ -146,7 +155,8 @@ def with_event_order(events: DataFrame) -> DataFrame:
 def sliced(events: DataFrame, statements: Sequence[Statement], tables: Collection[tuple[str, str]]) -> DataFrame:
     """Add the column `slice`: after how many of the statements about its table an event is applied.
 
-    It is applied after a statement unless it is known to be older.
+    It is applied after a statement unless it is known to be older. A change of a table that the statement renames is
+    applied before it unless it is known to be newer, since no table has that name afterwards.
 
     Args:
         events: The events.
@@ -160,22 +170,24 @@ def sliced(events: DataFrame, statements: Sequence[Statement], tables: Collectio
     for statement in statements:
         for name in sorted(statement.tables & set(tables)):
             slices[name] = slices.get(name, 0) + 1
-            places.append(_slice(name, slices[name], statement.place))
+            places.append(_slice(name, slices[name], statement.place, is_gone=name in statement.gone))
     if not places:
         return with_event_order(events).withColumn("slice", lit(0))
     last = sql(
         "coalesce(array_max(transform(array({places}), s -> "
-        "IF(s.d = coalesce(database, '') AND s.t = `table` AND NOT {before}, s.n, 0))), 0)",
+        "IF(s.d = coalesce(database, '') AND s.t = `table` AND IF(s.gone, {after}, NOT {before}), s.n, 0))), 0)",
         places=comma_separated(places),
         before=is_before(Sql("`order`"), Sql("s.p")),
+        after=is_after(Sql("`order`"), Sql("s.p")),
     )
     return with_event_order(events).withColumn("slice", expressions(events.sparkSession)(last))
 
 
-def _slice(name: tuple[str, str], number: int, place: Place) -> Sql:
+def _slice(name: tuple[str, str], number: int, place: Place, *, is_gone: bool) -> Sql:
     database, table = map(string, name)
-    template = "struct({database} AS d, {table} AS t, {number} AS n, {place} AS p)"
-    return sql(template, database=database, table=table, number=Sql(str(number)), place=place.literal())
+    template = "struct({database} AS d, {table} AS t, {number} AS n, {place} AS p, {gone} AS gone)"
+    values = {"number": Sql(str(number)), "place": place.literal(), "gone": Sql(str(is_gone).lower())}
+    return sql(template, database=database, table=table, **values)
 
 
 def read_ddl(events: DataFrame) -> list[Statement]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from towpath.spark.lakehouse.additions import ADDED, Addition, additions_property, read_additions
@@ -42,12 +42,15 @@ class Changes:
     """These columns with their types."""
     renamed: set[str] = field(default_factory=set)
     """Former names of columns, in lower case."""
+    modified: dict[str, str] = field(default_factory=dict)
+    """The types that columns got, by their names in lower case."""
 
     def __str__(self) -> str:
         values = {
             "emptied": [dict(one.fields) for one in self.emptied],
             "fields": [one.jsonValue() for one in self.fields],
             "renamed": sorted(self.renamed),
+            "modified": self.modified,
             **additions_property(self.additions),
         }
         return json.dumps(values, ensure_ascii=False)
@@ -60,7 +63,8 @@ class Changes:
         found = json.loads(text)
         fields = [StructField.fromJson(one) for one in found["fields"]]
         additions = read_additions({ADDED: found[ADDED]})
-        return cls([Place(one) for one in found["emptied"]], additions, fields, set(found["renamed"]))
+        emptied = [Place(one) for one in found["emptied"]]
+        return cls(emptied, additions, fields, set(found["renamed"]), found.get("modified", {}))
 
 
 class Pending:
@@ -123,14 +127,25 @@ class Pending:
             lower = addition.name.lower()
             others = [one for one in changes.additions if one.name.lower() != lower]
             fields = [one for one in changes.fields if one.name.lower() != lower]
-            changes = Changes(changes.emptied, [*others, addition], [*fields, column], changes.renamed - {lower})
+            changes = replace(
+                changes,
+                additions=[*others, addition],
+                fields=[*fields, column],
+                renamed=changes.renamed - {lower},
+                modified=_without(changes.modified, lower),
+            )
         self._keep(name, changes)
 
     def rename(self, name: Name, old: str, new: str) -> None:
         """Remember that a column has another name."""
         known = self.of(name)
         renamed = (known.renamed | {old.lower()}) - {new.lower()}
-        self._keep(name, Changes(known.emptied, known.additions, known.fields, renamed))
+        self._keep(name, replace(known, renamed=renamed, modified=_without(known.modified, old.lower())))
+
+    def modify(self, name: Name, column: str, kind: str) -> None:
+        """Remember that a column has another type."""
+        known = self.of(name)
+        self._keep(name, replace(known, modified={**known.modified, column.lower(): kind}))
 
     def _keep(self, name: Name, changes: Changes) -> None:
         self._changes.pop(name, None)
@@ -140,3 +155,7 @@ class Pending:
             first = next(iter(self._changes))
             del self._changes[first]
             self._changed.add(first)
+
+
+def _without(kinds: dict[str, str], name: str) -> dict[str, str]:
+    return {one: kind for one, kind in kinds.items() if one != name}

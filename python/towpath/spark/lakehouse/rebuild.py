@@ -12,7 +12,7 @@ from towpath.spark.lakehouse.aside import Aside
 from towpath.spark.lakehouse.batches import Replicator
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
-from towpath.spark.lakehouse.follow import stored_source
+from towpath.spark.lakehouse.follow import MODIFIED, stored_source
 from towpath.spark.lakehouse.order import ORDER_TYPE
 from towpath.spark.lakehouse.protection import RULES, RuleState
 from towpath.spark.lakehouse.sql import Sql, column, sql, table
@@ -169,7 +169,8 @@ def _replace(spark: SparkSession, target: str, new: str) -> None:
     """Replace a target by another table, in one transaction, and add the tombstones of that one to its own."""
     former = settings_of(spark, target, target) if schema_of(spark, target) is not None else {}
     of_user = {name: text for name, text in former.items() if not name.startswith("towpath.")}
-    replace_with(spark, target, new, {**former, **settings_of(spark, new, target), **of_user})
+    # What is modified is in the snapshot, whose columns have the target's types.
+    replace_with(spark, target, new, {**former, **settings_of(spark, new, target), **of_user, MODIFIED: "{}"})
     found, own = companion(new, "tombstones"), companion(target, "tombstones")
     if schema_of(spark, found) is None:
         return

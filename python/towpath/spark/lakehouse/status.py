@@ -50,12 +50,13 @@ class TableStatus:
     def of(cls, database: str | None, table: str, target: str, applied: Applied) -> TableStatus:
         """The status of a table whose changes were applied."""
         counts = applied.counts
+        reason = unordered(applied.unordered) if applied.unordered else _unconverted(applied.unconverted)
         return cls(
             database,
             table,
             target,
-            state=STALE if applied.unordered else OK,
-            reason=unordered(applied.unordered) if applied.unordered else None,
+            state=STALE if reason else OK,
+            reason=reason,
             applied=counts.get(ROW, 0) + counts.get(DELETE, 0),
             ignored_as_old=counts.get(OLD, 0),
             deleted=counts.get(DELETE, 0),
@@ -71,6 +72,16 @@ def unordered(rows: int) -> str:
     return (
         f"{rows} rows may be older or newer than the statement that emptied the table: they are in other partitions, "
         "at the same time"
+    )
+
+
+def _unconverted(columns: Sequence[str]) -> str | None:
+    """Why a target is stale that has rows from before a statement changed the types of columns."""
+    if not columns:
+        return None
+    return (
+        f"rows from before the columns {', '.join(columns)} got another type were read after the statement: the source "
+        "may have changed their values without a message"
     )
 
 

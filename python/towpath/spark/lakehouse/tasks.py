@@ -53,6 +53,8 @@ class Facts:
     additions: bool = False
     """Whether columns were added with a value that older rows get."""
     watermarks: bool = False
+    moved: bool = False
+    """Whether another table has the rows of this one since a RENAME TABLE."""
 
 
 def why_spark(facts: Facts) -> str | None:
@@ -67,6 +69,7 @@ def why_spark(facts: Facts) -> str | None:
         "columns are masked": facts.masks,
         "columns were added with a value": facts.additions,
         "watermarks rule changes out": facts.watermarks,
+        "the table was renamed": facts.moved,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
