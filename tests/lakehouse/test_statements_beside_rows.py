@@ -11,7 +11,7 @@ from towpath.spark.lakehouse.ordered_statements import Place, Statement, in_orde
 
 
 def replicated(topic, source, rng, batches):
-    """The tables that are wrong, and those that are said not to be ok, after the source's messages in random batches."""
+    """The tables that are wrong, and those that are not ok by their status, after the messages in random batches."""
     for batch in micro_batches(source.messages, rng, batches):
         if batch:
             topic.replicate(*batch)

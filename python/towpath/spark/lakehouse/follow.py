@@ -66,8 +66,8 @@ _LAST, _DROPPED_COLUMNS, _DROPPED, KEY = "towpath.ddl", "towpath.dropped_columns
 dropped, the place of the statement that dropped the source's table, and the key."""
 
 RENAMED, MODIFIED, MOVED = "towpath.renamed", "towpath.modified", "towpath.moved"
-"""Properties of a target. By the names of columns in lower case: former names of those that were renamed, and types that
-statements gave. And the table that has the rows since a RENAME TABLE."""
+"""Properties of a target: former names of columns that were renamed, the types that statements gave to columns (both by
+names in lower case), and the table that has the rows since a RENAME TABLE."""
 
 _NOT, _FORMER = "false", "true"
 """Values of `_DROPPED` besides a place: the table is not dropped; it is, as former versions said it."""
