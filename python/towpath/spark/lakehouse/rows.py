@@ -31,9 +31,9 @@ class Applied:
     """The last place: topic, partition and offset."""
     unordered: int = 0
     """Rows of the target that may be older or newer than a truncate."""
+    seconds: float = 0.0
     unconverted: tuple[str, ...] = ()
     """Columns of which older rows have other values than the type allows that a statement gave to them."""
-    seconds: float = 0.0
 
 
 def tombstone_key(number: int) -> str:
