@@ -252,3 +252,12 @@ def test_columns_are_left_out_and_masked(topic):
 def test_rules_that_are_refused(topic, rules, message):
     with pytest.raises(ValueError, match=message):
         topic.replicate(canal(0, "INSERT", "a", row(1, "x")), columns={"shop.a": rules})
+
+
+def test_a_truncate_before_the_first_row_is_in_the_history(topic):
+    topic.replicate(canal(0, "TRUNCATE", "a", sql="TRUNCATE TABLE a", second=20), history=True)
+    topic.replicate(canal(1, "INSERT", "a", row(2, "new"), second=30), history=True)
+    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=10, partition=1), history=True)
+    assert topic.names("a") == {2: "new"}
+    found = of_spark(towpath.spark.versions(topic.load("shop/a_history"), ["id"]).collect())
+    assert {one["id"] for one in found if one["valid_to"] is None} == {2}

@@ -30,18 +30,18 @@ def replicated(topic, source, rng, batches):
 
 def random_source(seed, tables, steps):
     rng = random.Random(seed)
-    source = Source(rng, has_batches=seed % 2 == 0)
+    source = Source(rng, has_batches=seed % 2 == 0, migrates=seed % 4 >= 2)
     for _ in range(steps):
         source.step(f"t{rng.randrange(tables)}")
     return source, rng
 
 
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_random_statements_and_rows(spark, tmp_path, seed):
-    source, rng = random_source(seed, tables=3, steps=36)
+    source, rng = random_source(seed, tables=3, steps=30)
     wrong, said = replicated(Topic(spark, tmp_path), source, rng, batches=2)
     assert wrong == {}
-    assert len(said) < 3
+    assert not source.tables.keys() <= said
 
 
 @pytest.mark.soak
@@ -131,6 +131,88 @@ def test_a_statement_before_the_target_of_its_table(spark, tmp_path, sql, togeth
     assert {one["id"]: one for one in topic.rows("a")} == wanted
     state = topic.states()["a"]
     assert state["state"] == ("quarantined" if "RENAME" in sql else "ok"), state["reason"]
+
+
+@pytest.mark.parametrize(("old", "new", "state"), [("decimal(6,2)", "decimal(6,0)", "stale"), ("int", "bigint", "ok")])
+@pytest.mark.parametrize("first", ["statement", "row", "both"])
+def test_a_row_of_before_its_column_got_another_type(spark, tmp_path, old, new, state, first):
+    """MySQL has rounded its value without a message."""
+    topic = Topic(spark, tmp_path)
+    statement = canal(0, "ALTER", "a", sql=f"ALTER TABLE a MODIFY COLUMN v {new}", second=20)
+    newer = canal(1, "INSERT", "a", {"id": "2", "v": "7"}, {"id": "int", "v": new}, second=30, partition=2)
+    orders = {"statement": [[statement], [newer]], "row": [[newer], [statement]], "both": [[statement, newer]]}
+    for batch in orders[first]:
+        topic.replicate(*batch)
+    assert topic.states()["a"]["state"] == "ok"
+    late = {"id": "1", "v": "1.55" if old.startswith("decimal") else "1"}
+    topic.replicate(canal(0, "INSERT", "a", late, {"id": "int", "v": old}, second=10, partition=1))
+    assert topic.states()["a"]["state"] == state
+    assert {one["id"]: float(one["v"]) for one in topic.rows("a")} == {1: float(late["v"]), 2: 7}
+
+
+def rename(second):
+    return canal(0, "RENAME", "a", sql="RENAME TABLE a TO _a_del, _a_gho TO a", second=second)
+
+
+def test_a_change_that_is_newer_than_a_rename_and_is_read_before_it(spark, tmp_path):
+    topic = Topic(spark, tmp_path)
+    copy = canal(1, "INSERT", "_a_gho", row(1, "old"), second=10, partition=1)
+    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=5, partition=1), copy)
+    topic.replicate(canal(2, "UPDATE", "a", row(1, "new"), old={"name": "old"}, second=30, partition=1))
+    topic.replicate(rename(20))
+    assert topic.states()["a"]["state"] == "stale"
+
+
+def test_a_delete_that_is_newer_than_a_rename_and_is_read_before_it(spark, tmp_path):
+    topic = Topic(spark, tmp_path)
+    copy = canal(1, "INSERT", "_a_gho", row(1, "old"), second=10, partition=1)
+    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=5, partition=1), copy)
+    topic.replicate(canal(2, "DELETE", "a", row(1, "old"), second=30, partition=1))
+    topic.replicate(rename(20))
+    assert topic.states()["a"]["state"] == "stale"
+
+
+@pytest.mark.parametrize("kind", ["INSERT", "DELETE"])
+def test_a_change_of_a_copy_that_is_read_after_the_rename(spark, tmp_path, kind):
+    topic = Topic(spark, tmp_path)
+    first = [canal(at, "INSERT", name, row(1, "x"), second=5, partition=1) for at, name in enumerate(["a", "_a_gho"])]
+    topic.replicate(*first)
+    topic.replicate(rename(20))
+    assert topic.states()["a"]["state"] == "ok"
+    topic.replicate(canal(2, kind, "_a_gho", row(1 if kind == "DELETE" else 2, "x"), second=15, partition=1))
+    assert topic.states()["a"]["state"] == "stale"
+
+
+def test_changes_in_the_second_of_a_rename_are_the_copys(spark, tmp_path):
+    """gh-ost applies the last changes to its copy right before the RENAME."""
+    topic = Topic(spark, tmp_path)
+    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=5, partition=1))
+    copied = [canal(at, "INSERT", "_a_gho", row(at, "copied"), second=20, partition=1) for at in (1, 2)]
+    topic.replicate(rename(20), *copied)
+    # Another migration of the table makes a copy of the same name.
+    topic.replicate(
+        canal(1, "ERASE", "_a_gho", sql="DROP TABLE IF EXISTS `_a_gho`", second=40),
+        canal(2, "CREATE", "_a_gho", sql="CREATE TABLE `_a_gho` LIKE `a`", second=41),
+        canal(3, "INSERT", "_a_gho", row(3, "second"), second=42, partition=1),
+    )
+    assert topic.names("a") == {1: "copied", 2: "copied"}
+    assert topic.names("_a_gho") == {3: "second"}
+    assert {status["state"] for status in topic.states().values()} == {"ok"}
+
+
+@pytest.mark.parametrize("batch", [1, 2], ids=["of the same batch", "of a later batch"])
+def test_a_row_that_waited_for_a_truncate(spark, tmp_path, batch):
+    """Its time is that of its start: only canal's batch says that it is newer."""
+    topic = Topic(spark, tmp_path)
+    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=5, partition=1, id=1, ts=5000))
+    truncate = canal(0, "TRUNCATE", "a", sql="TRUNCATE TABLE a", second=20, id=1, ts=20_500)
+    waited = canal(
+        1, "INSERT", "a", row(2, "waited"), second=18, partition=1, id=batch, ts=20_500 if batch == 1 else 21_000
+    )
+    topic.replicate(truncate, waited)
+    kept = {2: "waited"} if batch == 2 else {}
+    assert topic.names("a") == kept
+    assert topic.states()["a"]["state"] == ("stale" if kept else "ok")
 
 
 def test_names_that_are_exchanged_or_come_late_are_said(spark, tmp_path):

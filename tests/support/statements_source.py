@@ -31,15 +31,22 @@ _CHANGES = {
 class Source:
     """The tables of a database, and the messages of their changes in the order of the binlog."""
 
-    def __init__(self, rng: random.Random, *, has_batches: bool) -> None:
-        """`has_batches`: whether messages have canal's batch and time, as those of other producers have not."""
+    def __init__(self, rng: random.Random, *, has_batches: bool, migrates: bool) -> None:
+        """Create a database without tables.
+
+        Args:
+            rng: Where the steps come from.
+            has_batches: Whether messages have canal's batch and time, as those of other producers have not.
+            migrates: Whether tables and columns are renamed and types change, and changes wait for locks. Such a target
+                is often said to be stale.
+        """
         self.tables: dict[str, dict[int, dict[str, Any]]] = {}
         self.messages: list[Message] = []
         self._columns: dict[str, dict[str, str]] = {}
         """The types of the columns of each table, but the key."""
         self._named = 0
         self._rng = rng
-        self._has_batches = has_batches
+        self._has_batches, self._migrates = has_batches, migrates
         self._second, self._batch = 0, 1
 
     def step(self, name: str) -> None:
@@ -54,10 +61,9 @@ class Source:
             self._truncate: 1,
             self._recreate: 1,
             self._add_column: 2,
-            self._rename_column: 1,
-            self._modify_column: 1,
-            self._migrate: 1,
         }
+        if self._migrates:
+            changes |= {self._rename_column: 1, self._modify_column: 1, self._migrate: 1}
         self._rng.choices(list(changes), list(changes.values()))[0](name)
 
     def _pass_time(self) -> None:
@@ -150,7 +156,7 @@ class Source:
         self._send(name, kind, 0, {"sql": text, "isDdl": True, "data": None, "old": None})
 
     def _send(self, name: str, kind: str, partition: int, more: dict[str, Any]) -> None:
-        waited = self._rng.choice([0, 0, 0, 1, 3]) if self._has_batches else 0
+        waited = self._rng.choice([0, 0, 0, 1, 3]) if self._has_batches and self._migrates else 0
         started = _START + (self._second - waited) * 1000
         message = {"database": "shop", "table": name, "type": kind, "es": started, **more}
         if self._has_batches:
