@@ -104,6 +104,24 @@ def test_late_rows_get_the_value_of_an_added_column(spark, tmp_path):
     assert {one["id"]: one["n"] for one in topic.rows("a")} == {1: 5, 2: 5, 3: 5, 4: None}
 
 
+def test_a_truncate_before_the_target_of_its_table(spark, tmp_path):
+    """canal sends it with neither columns nor a key."""
+    topic = Topic(spark, tmp_path)
+    topic.replicate(canal(0, "TRUNCATE", "a", types=None, sql="TRUNCATE TABLE a", second=20, pkNames=None))
+    topic.replicate(canal(1, "INSERT", "a", row(2, "new"), second=30))
+    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=10, partition=1))
+    assert topic.names("a") == {2: "new"}
+    assert topic.states()["a"]["state"] == "ok"
+
+
+def test_a_truncate_of_a_table_with_masked_columns(spark, tmp_path):
+    topic, masked = Topic(spark, tmp_path), {"shop.a": {"mask": {"name": "sha2(value, 256)"}}}
+    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=10), columns=masked)
+    topic.replicate(canal(1, "TRUNCATE", "a", types=None, sql="TRUNCATE TABLE a", second=20), columns=masked)
+    assert topic.rows("a") == []
+    assert topic.states()["a"]["state"] == "ok"
+
+
 BEFORE_ITS_TARGET = {
     "TRUNCATE TABLE a": {2: {"id": 2, "name": "new"}},
     "DROP TABLE a; CREATE TABLE a (id int PRIMARY KEY, name varchar(20))": {2: {"id": 2, "name": "new"}},

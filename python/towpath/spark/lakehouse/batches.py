@@ -46,7 +46,7 @@ from towpath.spark.lakehouse.jobs import (
 from towpath.spark.lakehouse.merge import Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table
 from towpath.spark.lakehouse.order import Kinds, is_after, with_order
-from towpath.spark.lakehouse.ordered_statements import Place, Statement, read_ddl, sliced, without_databases
+from towpath.spark.lakehouse.ordered_statements import Place, Statement, places_of, read_ddl, sliced, without_databases
 from towpath.spark.lakehouse.owned_table import OwnedTable
 from towpath.spark.lakehouse.parallel import in_parallel
 from towpath.spark.lakehouse.pending import Pending
@@ -386,7 +386,7 @@ class Replicator:
         self._protection(spark).check_renamed(table.database, table.name)
         schema = self._schema(spark, existing, table, target, additions)
         keys = self._key(spark, table, target if existing else None)
-        if schema is None or not keys or self._unconverted(spark, table, target, existing, schema):
+        if not keys or self._unconverted(spark, table, target, existing, schema):
             return None
         self._rules(spark, table).check_key(table.full_name, keys)
         self.sources.add(table.key)
@@ -485,11 +485,14 @@ class Replicator:
         spark = batch.events.sparkSession
         apply = self._applier(target)
         existing = apply.schema(spark)
+        if existing is None and table.truncates == table.messages:
+            self.pending.read(spark)
+            for place in places_of(batch.events.filter(table.condition() & (batch.events["op"] == "truncate"))):
+                self.pending.empty(table.key, place)
+            return Applied(), ()
         self._protection(spark).check_renamed(table.database, table.name)
         additions = self._additions(spark, table, target, existing)
         schema = self._schema(spark, existing, table, target, additions)
-        if schema is None:
-            return Applied(), ()
         unconverted = self._unconverted(spark, table, target, existing, schema)
         if existing is not None and (apply.size(spark) or 0) > self.in_tasks.limits.size:
             self._mark_rows(spark, target)
@@ -499,6 +502,7 @@ class Replicator:
             if self.keyless == "append" and not self._has_key(spark, table, target if existing else None):
                 settings, origin = self._settings(table, []), self._origin(table, target)
                 applied = append_keyless(changes, target, self.dead_letters, origin, settings, batch.number)
+                self._append_emptied(spark, table, target, existing)
                 return replace(applied, unconverted=unconverted), moved
             keys = self._key(spark, table, target if existing else None)
             settings = self._settings(table, keys)
@@ -506,8 +510,7 @@ class Replicator:
             history = self._history(table.full_name, target)
             if history is not None:
                 append_changes(changes, keys, history, settings, batch.number)
-                for place in self.pending.of(table.key).emptied if existing is None else ():
-                    append_truncate(spark, history, place)
+                self._append_emptied(spark, table, history, existing)
             apply.configure(keys, settings, self._origin(table, target))
             if existing is None:
                 self._remember_emptied(spark, table, apply, schema, keys)
@@ -567,6 +570,13 @@ class Replicator:
                 expressions(spark)(sql("explode(array({orders}))", orders=orders)).alias("order")
             )
             apply.remember_truncates(rows, schema, keys)
+
+    def _append_emptied(
+        self, spark: SparkSession, table: SourceTable, history: str, existing: StructType | None
+    ) -> None:
+        """Append what emptied a table before it had a target to a new history."""
+        for place in self.pending.of(table.key).emptied if existing is None else ():
+            append_truncate(spark, history, place)
 
     def _mark_rows(self, spark: SparkSession, target: str) -> None:
         """Let merges of a large target mark rows as deleted, instead of rewriting its files."""
@@ -648,7 +658,7 @@ class Replicator:
         table: SourceTable,
         target: str,
         additions: list[Addition],
-    ) -> StructType | None:
+    ) -> StructType:
         """The columns to decode: as given, otherwise as declared but at least as wide as in the target.
 
         Columns that were added with a value are decoded too, since rows that lack them get it.
@@ -659,14 +669,12 @@ class Replicator:
             return rules.kept(_struct(given))
         known = rules.without_masked(_own_columns(existing, self.settings.soft_deletes)) if existing else None
         declared = self._declared(table.declarations, table)
-        if declared is None and (known is None or rules.mask):
-            if table.truncates == table.messages:
-                return None
-            raise ValueError(
-                f"{table.full_name}: the messages do not declare its columns' types; "
-                f"give them: schemas={{{table.full_name!r}: 'id bigint, ...'}}"
-            )
         if declared is None:
+            if known is None or (rules.mask and table.truncates < table.messages):
+                raise ValueError(
+                    f"{table.full_name}: the messages do not declare its columns' types; "
+                    f"give them: schemas={{{table.full_name!r}: 'id bigint, ...'}}"
+                )
             return known
         if self.columns:
             each = (self._declared([one], table) for one in table.declarations)

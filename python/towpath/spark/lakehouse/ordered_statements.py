@@ -192,15 +192,7 @@ def _slice(name: tuple[str, str], number: int, place: Place, *, is_gone: bool) -
 
 def read_ddl(events: DataFrame) -> list[Statement]:
     """The statements of a batch of events, oldest first."""
-    from pyspark.sql import functions as f
-
-    fields = [f.col(f"`order`.{name}") for name in ORDER_FIELDS]
-    values = [
-        f.unix_micros(field) if name in _TIMES else field for name, field in zip(ORDER_FIELDS, fields, strict=True)
-    ]
-    place = f.struct(*(value.alias(name) for value, name in zip(values, ORDER_FIELDS, strict=True)))
-    found = with_event_order(events.filter(f"kind = '{DDL}' AND sql IS NOT NULL"))
-    rows = found.select(place.alias("place"), "sql", "database", "table").collect()
+    rows = _with_place(events.filter(f"kind = '{DDL}' AND sql IS NOT NULL"), "sql", "database", "table").collect()
     statements = [
         Statement(
             Place(row["place"].asDict()),
@@ -212,6 +204,21 @@ def read_ddl(events: DataFrame) -> list[Statement]:
         for row in rows
     ]
     return in_order(statements)
+
+
+def places_of(events: DataFrame) -> list[Place]:
+    """The places of events."""
+    return [Place(row["place"].asDict()) for row in _with_place(events).collect()]
+
+
+def _with_place(events: DataFrame, *columns: str) -> DataFrame:
+    """The fields of the order value as `Place` has them, and columns of the events."""
+    from pyspark.sql import functions as f
+
+    fields = {name: f.col(f"`order`.{name}") for name in ORDER_FIELDS}
+    values = {name: f.unix_micros(field) if name in _TIMES else field for name, field in fields.items()}
+    place = f.struct(*(value.alias(name) for name, value in values.items()))
+    return with_event_order(events).select(place.alias("place"), *columns)
 
 
 def in_order(statements: Iterable[Statement]) -> list[Statement]:
