@@ -259,5 +259,5 @@ def test_a_truncate_before_the_first_row_is_in_the_history(topic):
     topic.replicate(canal(1, "INSERT", "a", row(2, "new"), second=30), history=True)
     topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=10, partition=1), history=True)
     assert topic.names("a") == {2: "new"}
-    found = of_spark(towpath.spark.versions(topic.load("shop/a_history"), ["id"]).collect())
+    found = of_spark(towpath.spark.versions(topic.load("shop/a__history"), ["id"]).collect())
     assert {one["id"] for one in found if one["valid_to"] is None} == {2}

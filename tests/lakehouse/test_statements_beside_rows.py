@@ -105,7 +105,7 @@ def test_late_rows_get_the_value_of_an_added_column(spark, tmp_path):
 
 
 def test_a_truncate_before_the_target_of_its_table(spark, tmp_path):
-    """canal sends it with neither columns nor a key."""
+    """Such a message of canal has neither columns nor a key."""
     topic = Topic(spark, tmp_path)
     topic.replicate(canal(0, "TRUNCATE", "a", types=None, sql="TRUNCATE TABLE a", second=20, pkNames=None))
     topic.replicate(canal(1, "INSERT", "a", row(2, "new"), second=30))
