@@ -252,6 +252,35 @@ def test_names_that_are_exchanged_or_come_late_are_said(spark, tmp_path):
     assert topic.rows("c") == [{"id": 2, "title": "c"}, {"id": 8, "title": "new"}]
 
 
+@pytest.mark.parametrize("together", [False, True], ids=["batch by batch", "in a batch"])
+def test_a_table_that_is_renamed_or_dropped_says_so_until_it_is_created(spark, tmp_path, together):
+    topic = Topic(spark, tmp_path)
+    renamed = canal(1, "RENAME", "people", sql="RENAME TABLE people TO persons", second=10)
+    dropped = canal(3, "ERASE", "people", sql="DROP TABLE people", second=30)
+    messages = [
+        (canal(0, "INSERT", "people", row(1, "x"), second=5), {"people": "ok"}),
+        (renamed, {"people": "renamed", "persons": "ok"}),
+        (canal(2, "CREATE", "people", sql="CREATE TABLE people (id int PRIMARY KEY)", second=20), {"people": "ok"}),
+        (dropped, {"people": "dropped", "persons": "ok"}),
+        (canal(4, "INSERT", "persons", row(2, "y"), second=40), {"people": "dropped", "persons": "ok"}),
+    ]
+    for message, states in [] if together else messages:
+        topic.replicate(message)
+        found = topic.states()
+        assert {name: found[name]["state"] for name in states} == states
+        if states["people"] == "renamed":
+            assert found["people"]["statement"] == "RENAME TABLE people TO persons"
+            assert found["people"]["reason"] == "the table was renamed to shop.persons"
+    if together:
+        topic.replicate(*(message for message, _ in messages))
+        assert {name: one["state"] for name, one in topic.states().items()} == messages[-1][1]
+    created = canal(5, "CREATE", "people", sql="CREATE TABLE people (id int PRIMARY KEY)", second=50)
+    topic.replicate(created, canal(6, "INSERT", "people", row(3, "z"), second=60))
+    assert {status["state"] for status in topic.states().values()} == {"ok"}
+    assert topic.names("people") == {3: "z"}
+    assert topic.names("persons") == {1: "x", 2: "y"}
+
+
 def some_statement(rng, offset):
     fields = {
         "event_time": rng.choice([None, 1, 2]),

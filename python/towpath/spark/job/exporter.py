@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from towpath.spark.lakehouse.status import OK, QUARANTINED, STALE, TableStatus
+from towpath.spark.lakehouse.status import STATES, TableStatus
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -52,7 +52,7 @@ class Exporter:
             self._old.labels(*labels).inc(one.ignored_as_old)
             self._dead.labels(*labels).inc(one.dead_letters)
             self._table_seconds.labels(*labels).inc(one.merge_seconds or 0)
-            for state in (OK, STALE, QUARANTINED):
+            for state in STATES:
                 self._state.labels(*labels, state).set(state == one.state)
 
     def count_batch(self, progress: StreamingQueryProgress, seconds: float, lag: Mapping[tuple[str, str], int]) -> None:

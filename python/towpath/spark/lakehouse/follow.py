@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,8 @@ from towpath.spark.lakehouse.statements import (
     TruncateTable,
 )
 from towpath.spark.lakehouse.statements import Column as SourceColumn
-from towpath.spark.lakehouse.status import STALE, TableStatus, Unsound, unordered
+from towpath.spark.lakehouse.status import DROPPED, OK, STALE, TableStatus, Unsound, unordered
+from towpath.spark.lakehouse.status import RENAMED as RENAMED_AWAY
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     create_or_evolve,
@@ -112,21 +113,33 @@ class Follower:
     unsound: Unsound
     pending: Pending = field(default_factory=Pending)
     renames: bool = True
+    _said: list[TableStatus] = field(default_factory=list, init=False)
+    """What the current statement has done to tables as a whole."""
 
     def follow(self, statement: Statement) -> list[TableStatus]:
-        """Follow a statement. Returns the targets that are stale now."""
-        stale: list[TableStatus] = []
+        """Follow a statement. Returns the targets that have another state now."""
+        said: list[TableStatus] = []
         followed: set[str] = set()
         for action in _grouped(statement.actions):
             try:
                 reasons = self._follow(action, statement, followed)
             except Exception as error:  # a target that cannot follow must not stop the others
                 reasons = {name: str(error) for name in _tables_of(action, statement)}
-            stale += [_stale(name, reason, statement, self) for name, reason in reasons.items()]
+            said += [replace(one, statement=printable(statement.text, SHOWN)) for one in self._said]
+            self._said.clear()
+            said += [_stale(name, reason, statement, self) for name, reason in reasons.items()]
         for target in followed:
             self._remember_place(target, statement.place)
             self.changed(target)
-        return stale
+        return said
+
+    def _say(self, name: tuple[str, str], state: str, reason: str | None = None) -> None:
+        """Say that a table is gone, or that it was created again: then nothing is left of what was wrong."""
+        if not self.renames:  # a history has neither
+            return
+        if state == OK:
+            self.unsound.renew(name)
+        self._said.append(TableStatus(*name, self.target(*name), state, reason, renews=state == OK))
 
     def _remember_place(self, target: str, place: Place) -> None:
         """The statement is not followed again if it is read again."""
@@ -200,6 +213,8 @@ class Follower:
     def _change(self, action: Action, name: tuple[str, str], target: str, place: Place) -> str | None:
         """Change a target. Returns why it is stale."""
         if isinstance(action, DropTable | DropColumn):
+            if isinstance(action, DropTable):
+                self._say(name, DROPPED, "the table was dropped")
             self._remember(action, target, place)
             return None
         if isinstance(action, CreateTable):
@@ -359,8 +374,8 @@ class Follower:
             return "ddl_policy is ignore: the table was created again"
         reason = self._truncate(target, place if dropped == _FORMER else Place.parse(dropped) or place)
         reason = reason or self._given_by_former_table(target, read_additions(properties))
-        if reason is None and self.renames:  # nothing is left of what was wrong
-            self.unsound.renew(name)
+        if reason is None:
+            self._say(name, OK)
         nothing = {RENAMED: "[]", RULES: "{}", MODIFIED: "{}", MOVED: "", **additions_property([])}
         set_properties(self.spark, target, {_DROPPED: _NOT, **nothing})
         return reason
@@ -461,6 +476,8 @@ class Follower:
         late = self._is_late(target, place)
         reason = self._copy(old, new, state)
         followed.add(target)
+        self._say(new, OK)
+        self._say(old, RENAMED_AWAY, f"the table was renamed to {'.'.join(new)}")
         # The old name has no table now: one that is created under it has none of these rows.
         set_properties(self.spark, source, {_DROPPED: str(place), MOVED: json.dumps(new, ensure_ascii=False)})
         self.changed(source)

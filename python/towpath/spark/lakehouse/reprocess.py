@@ -10,8 +10,9 @@ from towpath.spark.lakehouse.batches import Replicator
 from towpath.spark.lakehouse.changes import MESSAGE
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
+from towpath.spark.lakehouse.pending import Pending
 from towpath.spark.lakehouse.sql import Sql, column, execute, sql, string, table
-from towpath.spark.lakehouse.status import set_ok
+from towpath.spark.lakehouse.status import NO_BATCH, set_ok
 from towpath.spark.lakehouse.tables import TableSettings, schema_of
 from towpath.spark.lakehouse.targets import Target, Targets, suffixed
 
@@ -54,7 +55,8 @@ def reprocess(
         target: As for `replicate`. None: the targets of the changes when they were stored. Messages that name no table
             are processed only with a `target`.
         dialect: As for `replicate`. None: the one with which they were read.
-        status: The table with the state of each target: it is `ok` again if nothing is left in quarantine.
+        status: The table with the state of each target: it is `ok` again if nothing is left in quarantine. What is
+            applied is counted there.
         keys: As for `replicate`, and so are `schemas`, `table_options`, `evolve` and `parallelism`.
         schemas: As for `replicate`.
         table_options: As for `replicate`.
@@ -89,11 +91,13 @@ def reprocess(
             dead_letters=Aside(dead_letters, started) if dead_letters else None,
             quarantine=Aside(quarantine, started),
             parallelism=parallelism,
+            status=status,
+            pending=Pending(status),
             history=history,
             columns={name: ColumnRules.of(name, rules) for name, rules in (columns or {}).items()},
         )
         messages = [_messages(rows, None if dialect else found) for rows in waiting.values()]
-        apply(read_envelopes(_union(messages), found or "auto", None, **options))
+        apply(read_envelopes(_union(messages), found or "auto", None, **options), NO_BATCH)
     for name in existing:
         _mark_done(spark, name, tables, started, any_table=target is not None)
     if status is not None and schema_of(spark, status) is not None:

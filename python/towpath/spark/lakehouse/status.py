@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-OK, STALE, QUARANTINED = "ok", "stale", "quarantined"
-_SEVERITY = (OK, QUARANTINED, STALE)
+OK, DROPPED, RENAMED, QUARANTINED, STALE = STATES = "ok", "dropped", "renamed", "quarantined", "stale"
+"""The states of a target, the worst one last. The rows of a table that was dropped or renamed stay in its target."""
+
+NO_BATCH = -1
+"""The number in place of a query's batch, if there is none."""
+
+_UNSOUND = (QUARANTINED, STALE)
+"""The states of targets that do not equal their tables."""
 
 _COLUMNS = (
     "database string, `table` string, target string, state string, since timestamp, reason string, statement string, "
@@ -24,8 +30,8 @@ _COLUMNS = (
     "last_place string, last_batch bigint, merge_seconds double, updated_at timestamp"
 )
 _COUNTS = ("applied", "ignored_as_old", "deleted", "dead_letters")
-# A target stays stale or quarantined until it is rebuilt or reprocessed.
-_KEPT = "s.state = 'ok' OR (t.state = 'stale' AND s.state = 'quarantined')"
+# A target stays stale or quarantined until it is rebuilt or reprocessed, dropped or renamed until it is created again.
+_KEPT = "s.state = 'ok' OR array_position({states}, s.state) < array_position({states}, t.state)"
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,8 @@ class TableStatus:
     last_event_time: datetime | None = None
     last_place: str | None = None
     merge_seconds: float | None = None
+    renews: bool = False
+    """Whether the table was created again: what was said of the former one does not hold."""
 
     @classmethod
     def of(cls, database: str | None, table: str, target: str, applied: Applied) -> TableStatus:
@@ -96,7 +104,7 @@ def by_table(found: Iterable[TableStatus]) -> list[TableStatus]:
 
 def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
     """Both counts, the worse state, and the rest of the second."""
-    worse = max(first, second, key=lambda one: _SEVERITY.index(one.state))
+    worse = second if second.renews else max(first, second, key=lambda one: STATES.index(one.state))
     times = [time for time in (first.last_event_time, second.last_event_time) if time is not None]
     seconds = [time for time in (first.merge_seconds, second.merge_seconds) if time is not None]
     return replace(
@@ -106,6 +114,7 @@ def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
         last_event_time=max(times, default=None),
         last_place=second.last_place or first.last_place,
         merge_seconds=sum(seconds) if seconds else None,
+        renews=first.renews or second.renews,
     )
 
 
@@ -137,17 +146,19 @@ def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus],
     ]
     frame = spark.createDataFrame(rows, _COLUMNS)
     create_or_evolve(spark, target, frame.schema)
-    state = (f"t.{name} = IF({_KEPT}, t.{name}, s.{name})" for name in ("state", "since", "reason", "statement"))
+    kept = _KEPT.format(states=f"array({', '.join(map(repr, STATES))})")
+    state = (f"t.{name} = IF({kept}, t.{name}, s.{name})" for name in ("state", "since", "reason", "statement"))
     counts = (f"t.{name} = t.{name} + s.{name}" for name in _COUNTS)
     latest = (f"t.{name} = coalesce(s.{name}, t.{name})" for name in ("target", "last_event_time", "last_place"))
-    newest = (f"t.{name} = s.{name}" for name in ("last_batch", "merge_seconds", "updated_at"))
+    newest = (f"t.{name} = s.{name}" for name in ("merge_seconds", "updated_at"))
+    batch = f"t.last_batch = IF(s.last_batch = {NO_BATCH}, t.last_batch, s.last_batch)"
     with temporary_view(frame) as view:
         merge(
             spark,
             target,
             view,
             Sql("t.database <=> s.database AND t.`table` = s.`table`"),
-            Sql("WHEN MATCHED THEN UPDATE SET " + ", ".join([*state, *counts, *latest, *newest])),
+            Sql("WHEN MATCHED THEN UPDATE SET " + ", ".join([*state, *counts, *latest, *newest, batch])),
             Sql("WHEN NOT MATCHED THEN INSERT *"),
         )
 
@@ -171,7 +182,8 @@ class Unsound:
 
     def add(self, found: Iterable[TableStatus]) -> None:
         """Add what a batch found."""
-        self._found |= {(one.database or "", one.table): one.reason or one.state for one in found if one.state != OK}
+        unsound = (one for one in found if one.state in _UNSOUND)
+        self._found |= {(one.database or "", one.table): one.reason or one.state for one in unsound}
 
     def reason(self, name: tuple[str, str]) -> str | None:
         """Why the target of a table does not equal it."""
@@ -181,17 +193,18 @@ class Unsound:
 
     def renew(self, name: tuple[str, str]) -> None:
         """A table was created again, and its target has none of its former rows."""
-        if self.reason(name) is None:
-            return
+        self.reason(name)
         self._found.pop(name, None)
-        if self._status and self._stored and self._stored.pop(name, None):
-            set_ok(self._spark, self._status, [name, (None, name[1])][: 1 if name[0] else 2], (STALE, QUARANTINED))
+        if self._stored:
+            self._stored.pop(name, None)
+        if self._status and schema_of(self._spark, self._status) is not None:
+            set_ok(self._spark, self._status, [name, (None, name[1])][: 1 if name[0] else 2], STATES[1:])
 
 
 def _read_unsound(spark: SparkSession, status: str) -> dict[tuple[str, str], str]:
     if schema_of(spark, status) is None:
         return {}
-    rows = spark.read.table(table(status)).filter(f"state <> '{OK}'").collect()
+    rows = spark.read.table(table(status)).filter(f"state IN {_UNSOUND}").collect()
     return {(row["database"] or "", row["table"]): row["reason"] or row["state"] for row in rows}
 
 
