@@ -120,7 +120,10 @@ def test_a_table_that_cannot_go_on_is_put_aside_and_processed_again(topic, spark
     assert topic.rows("coded") == [{"id": 1, "number": 5, "code": None}, {"id": 2, "number": None, "code": "A5"}]
     assert topic.rows("zero") == [{"id": 1, "day": None}]
     assert [row["id"] for row in topic.rows("rekeyed")] == [1, 2]
-    assert {status["state"] for status in topic.states().values()} == {"ok"}
+    states = topic.states()
+    assert {status["state"] for status in states.values()} == {"ok"}
+    applied = {name: states[name]["applied"] for name in ("coded", "keyless", "rekeyed", "zero")}
+    assert applied == {"coded": 2, "keyless": 1, "rekeyed": 2, "zero": 1}
     assert topic.load("dead_quarantine").filter("done_at IS NULL").count() == 0
 
 
