@@ -313,16 +313,17 @@ class Follower:
 
     def _one_row(self, place: Place, new: list[_NewColumn], held: ExitStack) -> DataFrame:
         """A row of data: Spark folds a query of constants into a merge, and then fails to make a filter for Iceberg."""
-        values = (sql("{value} AS {name}", value=one.addition.value, name=Sql(f"v{at}")) for at, one in enumerate(new))
-        query = sql("SELECT {place} AS place, {values}", place=place.literal(), values=comma_separated(values))
+        values = [sql("{value} AS {name}", value=one.addition.value, name=Sql(f"v{at}")) for at, one in enumerate(new)]
+        place_of_it = sql("{place} AS place", place=place.literal())
+        query = sql("SELECT {values}", values=comma_separated([place_of_it, *values]))
         return computed(execute(self.spark, query), held, in_driver=True)
 
-    def _exists(self, target: str, condition: Sql) -> bool:
-        """Whether a row `t` of a target meets a condition."""
-        # An aggregate: Spark fails to make a filter for Iceberg of some conditions.
-        holds = expressions(self.spark)(sql("bool_or({condition})", condition=condition))
-        [found] = self.spark.read.table(table(target)).alias("t").agg(holds.alias("holds")).collect()
-        return bool(found["holds"])
+    def _exists(self, target: str, condition: Sql, beside: DataFrame | None = None) -> bool:
+        """Whether a row `t` of a target meets a condition, which may use `s`, a row of data."""
+        rows = self.spark.read.table(table(target)).alias("t")
+        if beside is not None:
+            rows = rows.crossJoin(beside.alias("s"))
+        return rows.filter(expressions(self.spark)(condition)).limit(1).count() > 0
 
     def _modify_column(self, action: ModifyColumn, target: str, place: Place) -> str | None:
         wanted = struct_type(_typed_value(action.column).schema)
@@ -494,10 +495,12 @@ class Follower:
             return None
         tombstones = companion(target, "tombstones")
         has_tombstones = schema_of(self.spark, tombstones) is not None
-        for one, order in [(target, column("t", name)), (tombstones, column("t", "order"))][: 1 + has_tombstones]:
-            older = is_before(order, place.literal())
-            if self._exists(one, sql("{order} IS NOT NULL AND NOT {older}", order=order, older=older)):
-                return "changes that may be newer than the statement were read before it: they may be lost"
+        with ExitStack() as held:
+            beside = self._one_row(place, [], held)
+            for one, order in [(target, column("t", name)), (tombstones, column("t", "order"))][: 1 + has_tombstones]:
+                older = is_before(order, Sql("s.place"))
+                if self._exists(one, sql("{order} IS NOT NULL AND NOT {older}", order=order, older=older), beside):
+                    return "changes that may be newer than the statement were read before it: they may be lost"
         return None
 
     def _copy(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> str | None:
