@@ -306,8 +306,9 @@ class Follower:
 
     def _unfilled(self, target: str, one: _NewColumn, order: Sql) -> str | None:
         """Why a target is stale that had a column before it was added."""
-        ordered = is_ordered(one.addition.place.literal(), order)
-        if not self._exists(target, sql("{column} IS NULL AND NOT {ordered}", column=one.column, ordered=ordered)):
+        ordered = is_ordered(Sql("s.place"), order)
+        condition = sql("{column} IS NULL AND NOT {ordered}", column=one.column, ordered=ordered)
+        if not self._exists(target, condition, one.addition.place):
             return None
         return f"rows of the time of the statement may lack the column {one.addition.name}, or have null in it"
 
@@ -318,12 +319,13 @@ class Follower:
         query = sql("SELECT {values}", values=comma_separated([place_of_it, *values]))
         return computed(execute(self.spark, query), held, in_driver=True)
 
-    def _exists(self, target: str, condition: Sql, beside: DataFrame | None = None) -> bool:
-        """Whether a row `t` of a target meets a condition, which may use `s`, a row of data."""
+    def _exists(self, target: str, condition: Sql, place: Place | None = None) -> bool:
+        """Whether a row `t` of a target meets a condition, which may use `s.place`."""
         rows = self.spark.read.table(table(target)).alias("t")
-        if beside is not None:
-            rows = rows.crossJoin(beside.alias("s"))
-        return rows.filter(expressions(self.spark)(condition)).limit(1).count() > 0
+        with ExitStack() as held:
+            if place is not None:
+                rows = rows.crossJoin(self._one_row(place, [], held).alias("s"))
+            return rows.filter(expressions(self.spark)(condition)).limit(1).count() > 0
 
     def _modify_column(self, action: ModifyColumn, target: str, place: Place) -> str | None:
         wanted = struct_type(_typed_value(action.column).schema)
@@ -403,7 +405,7 @@ class Follower:
         order = order_column(schema) if schema is not None else None
         if order is None:
             return None
-        if self._exists(target, is_before(column("t", order), place.literal())):
+        if self._exists(target, is_before(column("t", order), Sql("s.place")), place):
             return "the table was created, but has older rows: that it was dropped was not read"
         return None
 
@@ -495,12 +497,10 @@ class Follower:
             return None
         tombstones = companion(target, "tombstones")
         has_tombstones = schema_of(self.spark, tombstones) is not None
-        with ExitStack() as held:
-            beside = self._one_row(place, [], held)
-            for one, order in [(target, column("t", name)), (tombstones, column("t", "order"))][: 1 + has_tombstones]:
-                older = is_before(order, Sql("s.place"))
-                if self._exists(one, sql("{order} IS NOT NULL AND NOT {older}", order=order, older=older), beside):
-                    return "changes that may be newer than the statement were read before it: they may be lost"
+        for one, order in [(target, column("t", name)), (tombstones, column("t", "order"))][: 1 + has_tombstones]:
+            older = is_before(order, Sql("s.place"))
+            if self._exists(one, sql("{order} IS NOT NULL AND NOT {older}", order=order, older=older), place):
+                return "changes that may be newer than the statement were read before it: they may be lost"
         return None
 
     def _copy(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> str | None:
