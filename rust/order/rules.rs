@@ -70,17 +70,17 @@ impl<'a> Order<'a> {
 
     /// Whether it is known which of this statement and a change came first in the source.
     ///
-    /// It is not known of two in different partitions at the same time, if neither a commit time nor a place in a binlog nor canal's
-    /// batch says more. Nor is it known if the one with the earlier event time is of a later batch: it may have waited for the lock of
-    /// the other, or have been sent again.
+    /// In different partitions, without commit times and places in a binlog, it is known by canal's batches if times do not contradict
+    /// them, otherwise by times. Times are those of the start, so within a batch they say nothing: either may have waited for the lock
+    /// of the other. If the later batch has the earlier time, it may have waited, or have been sent again.
     pub fn is_ordered(&self, change: &Order<'_>) -> bool {
         if self.is_certain(change) {
             return true;
         }
         match (both(self.event_time, change.event_time), self.compare_batches(change)) {
-            (None, _) => false,
-            (Some(Ordering::Equal), batches) => batches.is_some_and(Ordering::is_ne),
-            (Some(times), batches) => batches != Some(times.reverse()),
+            (None, _) | (_, Some(Ordering::Equal)) => false,
+            (Some(times), None) => times.is_ne(),
+            (Some(times), Some(batches)) => times.is_eq() || times == batches,
         }
     }
 

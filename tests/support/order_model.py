@@ -120,14 +120,18 @@ def is_ordered(statement, change):
         return True
     if not known("event_time"):
         return False
-    same_time = statement["produced_time"] == change["produced_time"]
-    if statement["event_time"] == change["event_time"]:
-        return (known("produced_time") and not same_time) or (
-            same_time and known("batch") and statement["batch"] != change["batch"]
-        )
-    first, second = sorted([statement, change], key=lambda place: place["event_time"])
-    is_later = known("produced_time") and first["produced_time"] > second["produced_time"]
-    return not (is_later or (same_time and known("batch") and first["batch"] > second["batch"]))
+    later = _sign(statement["event_time"], change["event_time"])
+    if known("produced_time") and statement["produced_time"] != change["produced_time"]:
+        batch = _sign(statement["produced_time"], change["produced_time"])
+    elif statement["produced_time"] == change["produced_time"] and known("batch"):
+        batch = _sign(statement["batch"], change["batch"])
+    else:
+        return later != 0
+    return batch != 0 and later in (0, batch)
+
+
+def _sign(one, other):
+    return (one > other) - (one < other)
 
 
 def outcome(change, is_delete, row, tombstones, truncates):

@@ -148,9 +148,10 @@ def _made_anew(one: Sql, other: Sql) -> Sql:
 def is_ordered(statement: Sql, change: Sql) -> Sql:
     """True if it is known which of a statement and a change came first in the source.
 
-    It is not known of two that are in different partitions at the same time, if neither a commit time nor a place in a
-    binlog nor canal's batch says more. Nor is it known if the one with the earlier event time is of a later batch: it
-    may have waited for the lock of the other, or have been sent again.
+    In different partitions, without commit times and places in a binlog, it is known by canal's batches if times do not
+    contradict them, otherwise by times. Times are those of the start, so within a batch they say nothing: either may
+    have waited for the lock of the other. If the later batch has the earlier time, it may have waited, or have been
+    sent again.
     """
     return sql(f"(CASE {' '.join(_ORDERED)} END)", one=statement, other=change)
 
@@ -175,19 +176,17 @@ _CERTAIN = (
     "{one}.commit_ts IS NOT NULL AND {other}.commit_ts IS NOT NULL OR {one}.log = {other}.log "
     f"OR NOT coalesce({{one}}.log <> {{other}}.log, false) AND {_ONE_PARTITION}"
 )
-_LATER_BATCH = (
-    "(%(a)s.produced_time > %(b)s.produced_time "
-    "OR %(a)s.produced_time <=> %(b)s.produced_time AND %(a)s.batch > %(b)s.batch)"
+_BATCHES = (
+    "CASE WHEN {one}.produced_time <=> {other}.produced_time THEN sign({one}.batch - {other}.batch) "
+    "ELSE sign(unix_micros({one}.produced_time) - unix_micros({other}.produced_time)) END"
 )
-_ONE_IS_LATER, _OTHER_IS_LATER = (
-    _LATER_BATCH % {"a": a, "b": b} for a, b in [("{one}", "{other}"), ("{other}", "{one}")]
-)
+"""1 if the first is of a later batch of canal, 0 if both are of one batch, null if that is not known."""
+
+_TIMES = "sign(unix_micros({one}.event_time) - unix_micros({other}.event_time))"
 _ORDERED = (
     f"WHEN coalesce({_CERTAIN}, false) THEN true",
     "WHEN {one}.event_time IS NULL OR {other}.event_time IS NULL THEN false",
-    f"WHEN {{one}}.event_time > {{other}}.event_time THEN NOT coalesce({_OTHER_IS_LATER}, false)",
-    f"WHEN {{one}}.event_time < {{other}}.event_time THEN NOT coalesce({_ONE_IS_LATER}, false)",
-    f"ELSE coalesce({_ONE_IS_LATER} OR {_OTHER_IS_LATER}, false)",
+    f"ELSE coalesce({_BATCHES} <> 0 AND {_TIMES} IN (0, {_BATCHES}), {_TIMES} <> 0)",
 )
 
 
