@@ -23,6 +23,17 @@ class Versions:
     """Version of Spark's Kafka source, or "-"."""
     tested_by: str
 
+    @property
+    def jars(self) -> dict[str, str]:
+        """Maven's coordinates of what was tested, for `spark.jars.packages`: "delta", "iceberg" and "kafka"."""
+        minor = ".".join(self.spark.split(".")[:2])
+        artifacts = {
+            "delta": ("io.delta:delta-spark_2.13", self.delta),
+            "iceberg": (f"org.apache.iceberg:iceberg-spark-runtime-{minor}_2.13", self.iceberg),
+            "kafka": ("org.apache.spark:spark-sql-kafka-0-10_2.13", self.kafka),
+        }
+        return {name: f"{artifact}:{release}" for name, (artifact, release) in artifacts.items() if release != "-"}
+
 
 TESTED = (
     Versions("3.5.9", "3.10, 3.11", "17", "2.3.3", "23.0.1", "-", "-", "-", "make matrix"),

@@ -22,7 +22,7 @@ def replicated(topic, source, rng, batches):
     for name, rows in source.tables.items():
         wanted = [rows[key] for key in sorted(rows)]
         columns = list(wanted[0]) if wanted else []
-        found = [{column: one[column] for column in columns} for one in topic.rows(name)] if name in states else []
+        found = [{column: one.get(column) for column in columns} for one in topic.rows(name)] if name in states else []
         if found != wanted and name not in said:
             wrong[name] = (wanted, found)
     return wrong, said

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from lake_topic import Topic, canal, row
 from spark_rows import of_spark
 from towpath.spark.lakehouse import owned_table
+from towpath.spark.lakehouse import rows as rows_module
 from towpath.spark.lakehouse.changes import MESSAGE, ChangeDecoder
 from towpath.spark.lakehouse.owned_table import BatchRefusedError, Limits, OwnedTable, RefusedError, apply
 from towpath.spark.lakehouse.tasks import Facts, available, why_spark
@@ -349,6 +350,32 @@ def test_the_argument(monkeypatch, caplog):
     monkeypatch.setattr("towpath.spark.lakehouse.tasks.find_spec", lambda name: None)
     assert available("auto") == "spark"
     assert "towpath[delta]" in caplog.text
+
+
+def test_tasks_reject_what_sparks_way_rejects(spark):
+    rng = random.Random(7)
+    kinds = pa.schema(
+        [
+            ("op", pa.string()),
+            ("columns", pa.struct([("ID", pa.int32()), ("name", pa.string()), ("v", pa.int32())])),
+            ("error", pa.struct([("column", pa.string())])),
+            ("key_only", pa.bool_()),
+        ]
+    )
+    rows = [
+        {
+            "op": rng.choice(["insert", "update", "delete"]),
+            "columns": {"ID": rng.choice([None, 1]), "name": rng.choice([None, "x"]), "v": rng.choice([None, 1])},
+            "error": rng.choice([None, {"column": rng.choice([None, "id", "NAME", "v"])}]),
+            "key_only": rng.random() < 0.3,
+        }
+        for _ in range(500)
+    ]
+    changes = pa.RecordBatch.from_pylist(rows, kinds)
+    frame = spark.createDataFrame(pa.Table.from_batches([changes]))
+    for keys in (["id"], ["Id", "Name"]):
+        expected = [one[0] for one in frame.selectExpr(rows_module.is_rejected(keys)).collect()]
+        assert owned_table._is_rejected(changes, keys).to_pylist() == expected
 
 
 def test_without_the_package(topic, monkeypatch):

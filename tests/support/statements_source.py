@@ -9,6 +9,7 @@ import json
 import random
 import zlib
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -163,7 +164,9 @@ class Source:
             message |= {"id": self._batch, "ts": _START + self._second * 1000 + 400}
         offset = sum(one["partition"] == partition for one in self.messages)
         value = json.dumps(message).encode()
-        self.messages.append({"partition": partition, "offset": offset, "value": value})
+        written = datetime.fromtimestamp(_START / 1000 + self._second + 0.5, timezone.utc)
+        place = {"partition": partition, "offset": offset, "timestamp": written}
+        self.messages.append({**place, "value": value})
 
 
 def micro_batches(messages: list[Message], rng: random.Random, count: int) -> Iterator[list[Message]]:

@@ -35,22 +35,12 @@ _EXTRAS = {
 }
 """Packages that only some functions need, with the extra of towpath that installs each."""
 
-_JARS = (
-    ("Delta's jar", "delta", "io.delta:delta-spark_2.13:{version}", "replicate writes no Delta tables"),
-    (
-        "Iceberg's jar",
-        "iceberg",
-        "org.apache.iceberg:iceberg-spark-runtime-{minor}_2.13:{version}",
-        "replicate writes no Iceberg tables",
-    ),
-    (
-        "Kafka's jar",
-        "kafka",
-        "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
-        'topics are read with format("towpath") only',
-    ),
-)
-"""Name, field of `Versions`, Maven's coordinates, and what is missing without it."""
+_JARS = {
+    "delta": ("Delta's jar", "replicate writes no Delta tables"),
+    "iceberg": ("Iceberg's jar", "replicate writes no Iceberg tables"),
+    "kafka": ("Kafka's jar", 'topics are read with format("towpath") only'),
+}
+"""By their names in `Versions.jars`: what they are called, and what is missing without them."""
 
 _ASK = "import sys, towpath; print('%d.%d' % sys.version_info[:2])"
 
@@ -109,14 +99,13 @@ def _spark(spark: str) -> Iterator[Finding]:
 
 def _jars(tested: Versions | None) -> Iterator[Finding]:
     """The jars that were tested with the installed Spark. Whether a session has them is known when it runs."""
-    for name, field, artifact, cost in _JARS:
-        release = getattr(tested, field) if tested else "-"
-        if release == "-":
+    for name, (title, cost) in _JARS.items():
+        jar = tested.jars.get(name) if tested else None
+        if jar is None:
             cure = f'none is tested with this Spark, so {cost}: pip install "towpath[lakehouse]"'
-            yield Finding(name, "none", ABSENT, cure)
+            yield Finding(title, "none", ABSENT, cure)
         else:
-            package = artifact.format(minor=".".join(tested.spark.split(".")[:2]) if tested else "", version=release)
-            yield Finding(name, release, OK, f"spark.jars.packages: {package}")
+            yield Finding(title, jar.rpartition(":")[2], OK, f"spark.jars.packages: {jar}")
 
 
 def _pandas(spark: str) -> Finding:

@@ -13,6 +13,7 @@ from towpath.spark.job.run import messages
 from towpath.spark.lakehouse.formats import DELTA, format_of
 from towpath.spark.lakehouse.replicate import replicate
 from towpath.spark.lakehouse.targets import catalog_parts, is_path
+from towpath.versions import combination_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,10 +98,10 @@ def _check_delta(spark: SparkSession) -> None:
     try:
         jvm.java.lang.Class.forName(_DELTA, False, jvm.Thread.currentThread().getContextClassLoader())
     except Exception:
-        raise ValueError(
-            "the session has no Delta: set spark.jars.packages to io.delta:delta-spark_2.13 in the version for this "
-            "Spark (4.0.0 for Spark 4.0), or spark.jars to its jars"
-        ) from None
+        tested = combination_with(spark.version)
+        jar = tested.jars.get("delta") if tested else None
+        cure = f"set spark.jars.packages to {jar}" if jar else f"no Delta is tested with Spark {spark.version}"
+        raise ValueError(f"the session has no Delta: {cure}, or spark.jars to its jars") from None
     settings = {"spark.sql.extensions": _DELTA, "spark.sql.catalog.spark_catalog": "DeltaCatalog"}
     for name, wanted in settings.items():
         if wanted not in (spark.conf.get(name, "") or ""):
