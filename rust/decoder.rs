@@ -12,8 +12,8 @@ use bumpalo::Bump;
 use hashbrown::{HashMap, HashSet};
 
 use crate::dialect::{
-    self, Caches, DEBEZIUM_AVRO, Dialect, DialectOptions, Found, Read, ReadContext, SchemaSnapshot, TICDC_AVRO, Wire, begins_like_message,
-    claim_check, explained, read_key, schema_id, without_schema_id,
+    self, Caches, DEBEZIUM_AVRO, DEBEZIUM_JSON, Dialect, DialectOptions, Found, Read, ReadContext, SchemaSnapshot, TICDC_AVRO, Wire,
+    begins_like_json, begins_like_message, claim_check, explained, read_deleted, read_key, schema_id, without_schema_id,
 };
 use crate::error::{Error, Fault, Kind, MAX_TEXT, Result, shortened};
 use crate::event::{Capacity, Envelope, Events, Interned, Op};
@@ -513,14 +513,26 @@ impl Decoder {
         result.map_err(|fault| events.fail_message(explained(fault, payload.bytes()))).ok()
     }
 
-    /// Reads a record without a value, whose key may be a delete of TiCDC's. Returns whether it is one.
+    /// Reads a record without a value, whose key may be a delete of TiCDC's or of a row without an envelope. Returns whether it is one.
     fn read_key<'a>(&self, key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<bool> {
+        if let Some(key) = key.filter(|key| self.is_key_of_row(key)) {
+            let quirks = (DEBEZIUM_JSON.quirks)(&self.options.dialect);
+            let reading = ReadContext { quirks, lenient: self.options.lenient, key: None, options: &self.dialect_options };
+            read_deleted(key, &reading, events)?;
+            return events.check_rows().map(|()| true);
+        }
         let is_named = self.dialect.is_some_and(|dialect| dialect.name == TICDC_AVRO);
         let may_be_delete = is_named || self.dialect.is_none() && key.and_then(schema_id).is_some();
         if !may_be_delete {
             return Ok(false);
         }
         read_key(key, is_named, &self.dialect_options, events, caches)
+    }
+
+    /// Whether a key says which row a record without a value deletes, as the user says that messages are rows without an envelope.
+    fn is_key_of_row(&self, key: &[u8]) -> bool {
+        let is_avro = || schema_id(key).is_some() && !begins_like_json(without_schema_id(key));
+        self.dialect_options.unwrapped && self.dialect.map_or_else(|| !is_avro(), |dialect| dialect.name == DEBEZIUM_JSON.name)
     }
 
     fn read_bytes<'a>(

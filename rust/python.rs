@@ -274,7 +274,7 @@ fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
 
 /// The table's columns, inferred from the types that messages declare.
 #[pyfunction]
-#[pyo3(signature = (values, dialect="auto", database=None, table=None, writer_schemas=None))]
+#[pyo3(signature = (values, dialect="auto", database=None, table=None, writer_schemas=None, unwrapped=false))]
 fn infer_schema(
     py: Python<'_>,
     values: &Bound<'_, PyAny>,
@@ -282,10 +282,11 @@ fn infer_schema(
     database: Option<String>,
     table: Option<String>,
     writer_schemas: Option<Vec<WriterSchemaText>>,
+    unwrapped: bool,
 ) -> PyResult<PyArrowType<Schema>> {
     let values = messages(values)?;
     let writer_schemas = writer_schemas.unwrap_or_default();
-    let options = Options { dialect: dialect.to_owned(), database, table, writer_schemas, ..Options::default() };
+    let options = Options { dialect: dialect.to_owned(), database, table, writer_schemas, unwrapped, ..Options::default() };
     let schema = py.detach(|| guarded(|| crate::infer_schema(values.as_ref(), options)))?;
     schema.map(PyArrowType).map_err(|error| raise(py, error))
 }

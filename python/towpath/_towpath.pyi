@@ -88,6 +88,7 @@ def infer_schema(
     database: str | None = None,
     table: str | None = None,
     writer_schemas: list[tuple[int, str, list[str]]] | None = None,
+    unwrapped: bool = False,
 ) -> pa.Schema: ...
 
 @final

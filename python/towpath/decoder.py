@@ -331,6 +331,7 @@ def infer_schema(
     *,
     schema_registry: str | Mapping[str, Any] | None = None,
     writer_schemas: Mapping[Any, Any] | None = None,
+    unwrapped: bool = False,
 ) -> pa.Schema:
     """The table's columns, inferred from the types that messages declare.
 
@@ -342,6 +343,7 @@ def infer_schema(
         table: The same for the table name.
         schema_registry: Where the schemas of debezium-avro are; as for `Decoder`.
         writer_schemas: Schemas of debezium-avro by their ids; as for `Decoder`.
+        unwrapped: Whether debezium-json's messages are rows without an envelope; as for `Decoder`.
 
     Returns:
         The schema, with the columns in the order in which messages declare them.
@@ -355,7 +357,7 @@ def infer_schema(
         values = first_messages(values)
     values = as_arrow(values)
     if schema_registry is None and writer_schemas is None:
-        return _towpath.infer_schema(values, dialect, database, table)
+        return _towpath.infer_schema(values, dialect, database, table, unwrapped=unwrapped)
     from towpath.schema_registry import given_schemas
 
     given = given_schemas(writer_schemas or {})
@@ -368,7 +370,7 @@ def infer_schema(
         for number, why in unfetched.items():
             raise ValueError(f"infer_schema: schema id {number} is not known: {why}")
         given += [(number, *schema) for number, schema in found.items()]
-    return _towpath.infer_schema(values, dialect, database, table, given)
+    return _towpath.infer_schema(values, dialect, database, table, given, unwrapped)
 
 
 def _column_names(values: Any) -> list[str]:

@@ -28,6 +28,7 @@ pub(crate) use debezium::avro::{NAME as DEBEZIUM_AVRO, schema_id};
 pub(crate) use debezium::connect_values;
 pub(crate) use debezium::ticdc_avro::{NAME as TICDC_AVRO, read_key};
 pub(crate) use debezium::writer_schemas::{SchemaSnapshot, WriterSchemas};
+pub(crate) use debezium::{DIALECT as DEBEZIUM_JSON, read_deleted};
 pub(crate) use detect::{Mark, detect, is_known_json, is_mark_of_other, undetected};
 use dts_avro::SchemaPlan;
 pub(crate) use foreign::explained;

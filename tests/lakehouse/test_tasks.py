@@ -360,14 +360,17 @@ def test_tasks_reject_what_sparks_way_rejects(spark):
             ("columns", pa.struct([("ID", pa.int32()), ("name", pa.string()), ("v", pa.int32())])),
             ("error", pa.struct([("column", pa.string())])),
             ("key_only", pa.bool_()),
+            ("missing", pa.list_(pa.string())),
         ]
     )
+    absent = [None, [], ["v"], ["ID", "v"], [None, "NAME"]]
     rows = [
         {
             "op": rng.choice(["insert", "update", "delete"]),
             "columns": {"ID": rng.choice([None, 1]), "name": rng.choice([None, "x"]), "v": rng.choice([None, 1])},
             "error": rng.choice([None, {"column": rng.choice([None, "id", "NAME", "v"])}]),
             "key_only": rng.random() < 0.3,
+            "missing": rng.choice(absent),
         }
         for _ in range(500)
     ]

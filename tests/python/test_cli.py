@@ -174,12 +174,12 @@ def test_a_setting_may_be_in_a_file(tmp_path):
         (["decode", "{mixed}", "--dialect", "canel"], "canal-json"),
         (["decode", "{mixed}", "-o", "out.csv"], ".parquet, .arrow, .jsonl"),
         (["decode", "{mixed}", "--set", "tabel=1"], "table"),
-        (["detect", "messages"], "lines, length-prefixed, key-value"),
+        (["detect", "messages"], "--framing: lines, length-prefixed, key-value, kcat-json, print-key, parquet"),
     ],
 )
 def test_what_cannot_be_carried_out_is_status_2(capsys, mixed, arguments, named, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "messages").touch()
+    (tmp_path / "messages").write_bytes(b"\0\0\0\1{")
     assert main([argument.format(mixed=mixed) for argument in arguments]) == 2
     assert named in printed_by(capsys)[1][0]
 

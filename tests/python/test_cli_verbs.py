@@ -210,5 +210,7 @@ def completed(tmp_path, line):
 
 def test_the_shell_completes_verbs_flags_and_values(tmp_path):
     assert completed(tmp_path, "towpath de") == ["decode", "detect"]
+    assert completed(tmp_path, "towpath decode --dialect deb") == ["debezium-avro", "debezium-json"]
+    assert completed(tmp_path, "towpath decode --dialect au") == ["auto"]
     assert completed(tmp_path, "towpath decode --layo") == ["--layout"]
     assert completed(tmp_path, "towpath decode --layout ") == ["change", "changelog", "upsert"]

@@ -406,6 +406,60 @@ def test_envelopes_among_rows_are_envelopes():
     assert row["op"] == "tombstone"
 
 
+ROUTED_FROM = "__dbz__physicalTableIdentifier"
+SCHEMA_OF_KEY = {
+    "type": "struct",
+    "fields": [column("id", "int32"), column(ROUTED_FROM, "string")],
+    "name": "s.shop.t.Key",
+}
+
+
+def deleted(of_record, value=None, dialect="debezium-json", **options):
+    """What a record without a value is read as."""
+    columns = {"key": pa.array([of_record], pa.binary()), "value": pa.array([value], pa.binary())}
+    settings = {"schema": "id int, name string", "key": "key", "unwrapped": True, **options}
+    [row] = towpath.Decoder(dialect, **settings).decode(pa.record_batch(columns)).to_pylist()
+    return row
+
+
+# ExtractNewRecordState's documentation: by default a delete is a record without a value, and its key is the row's.
+@pytest.mark.parametrize("dialect", ["debezium-json", "auto"])
+@pytest.mark.parametrize("value", [None, b"", b"null_payload"])
+@pytest.mark.parametrize(("key", "table"), [
+    ({"id": 1}, None),
+    ({"schema": None, "payload": {"id": 1}}, None),
+    ({"schema": SCHEMA_OF_KEY, "payload": {"id": 1, ROUTED_FROM: "s.shop.t_1"}}, "t"),
+    ({"schema": SCHEMA_OF_KEY | {"name": "a.b.c.t.Key"}, "payload": {"id": 1}}, None),
+], ids=["plain", "no schema", "schema", "longer name"])  # fmt: skip
+def test_a_record_without_a_value_is_a_delete_where_messages_are_rows(key, table, value, dialect):
+    key = json.dumps(key).encode()
+    value = b'{"schema":null,"payload":null}' if value == b"null_payload" else value
+    row = deleted(
+        key, value, dialect, fields=["op", "table", "before", "after", "primary_key", "missing_columns", "error"]
+    )
+    before = {"id": 1, "name": None}
+    said = {"table": table, "before": before, "after": None, "primary_key": ["id"], "missing_columns": ["name"]}
+    assert row == {"op": "delete", **said, "error": None}
+    for options in ({"unwrapped": False}, {"key": None}):
+        assert deleted(key, value, dialect, **options)["op"] == "tombstone"
+    assert deleted(None, value, dialect)["op"] == "tombstone"
+
+
+@pytest.mark.parametrize(
+    "key", [b"1", b'"1"', b"{}", b'{"other":1}', b'{"id":1} 2', b"\xff", b'{"id":{"long":1}}', b'{"id":']
+)
+def test_a_key_that_names_no_row_is_an_error(key):
+    row = deleted(key)
+    assert (row["op"], row["before"]) == ("error", None)
+    assert "key" in row["error"]["message"]
+
+
+def test_the_columns_of_a_key_are_inferred():
+    key = json.dumps({"schema": SCHEMA_OF_KEY, "payload": {"id": 1, ROUTED_FROM: "x"}}).encode()
+    batch = pa.record_batch({"key": pa.array([key], pa.binary()), "value": pa.array([None], pa.binary())})
+    assert towpath.infer_schema(batch, "debezium-json", unwrapped=True) == pa.schema([("id", pa.int32())])
+
+
 # EventRouter's documentation, "Outbox event router": the value is the payload column, by the JSON converter a text.
 @pytest.mark.parametrize("dialect", ["debezium-json", "auto"])
 @pytest.mark.parametrize("unwrapped", [False, True])

@@ -13,9 +13,9 @@ from towpath.cli.inputs import FRAMINGS, Input, Inputs
 from towpath.decoder import PARAMETERS
 
 
-def add_argument(verb: argparse.ArgumentParser, name: str, **settings: Any) -> None:
+def add_argument(verb: argparse.ArgumentParser, name: str, **settings: Any) -> argparse.Action:
     """A flag for an argument of `Decoder`, with the same name and default."""
-    verb.add_argument(f"--{name}", default=PARAMETERS[name].default, **settings)
+    return verb.add_argument(f"--{name}", default=PARAMETERS[name].default, **settings)
 
 
 def add_input(verb: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def add_input(verb: argparse.ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="a capture, plain, gzip or zstd, or a folder or pattern; - is standard input",
+        help="a capture, plain, gzip or zstd, or a folder or pattern; - is standard input; a pipe is read as it is",
     )
     verb.add_argument("--kafka", metavar="BROKERS", help="read topics instead of files: host:port,host:port")
     verb.add_argument("--topic", action="append", default=[], help="a topic; may be repeated")
@@ -38,13 +38,15 @@ def add_input(verb: argparse.ArgumentParser) -> None:
     )
     verb.add_argument("--since", type=_time, metavar="TIME", help="skip Kafka messages before 2026-11-22T12:00 (UTC)")
     verb.add_argument("--framing", choices=FRAMINGS, help="how messages are delimited (default: by the name)")
-    verb.add_argument("--limit", type=_count, metavar="N", help="read the first N messages only")
+    verb.add_argument("--limit", type=count, metavar="N", help="read the first N messages only")
 
 
 def add_filters(verb: argparse.ArgumentParser) -> None:
     """The files to read, and which messages of them."""
     add_input(verb)
-    add_argument(verb, "dialect", help="the message format (default: %(default)s)")
+    dialect = add_argument(verb, "dialect", help="the message format (default: %(default)s)")
+    # Not `choices`: an unknown name is refused by the decoder, which knows aliases and names the nearest.
+    setattr(dialect, "completer", _dialects)  # noqa: B010  # what argcomplete reads
     add_argument(verb, "database", metavar="REGEX", help="only databases whose whole name matches")
     add_argument(verb, "table", metavar="REGEX", help="only tables whose whole name matches")
 
@@ -85,6 +87,11 @@ def add_set(verb: argparse.ArgumentParser, help: str) -> None:
     verb.add_argument("--set", action="append", type=_setting, default=[], metavar="NAME=VALUE", help=help)
 
 
+def _dialects(**_: Any) -> list[str]:
+    """The values of `--dialect`, for the shell."""
+    return ["auto", *(dialect["name"] for dialect in _towpath.dialects())]
+
+
 def _client_setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
@@ -111,9 +118,14 @@ def _time(text: str) -> datetime:
         raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-22T12:00") from None
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """How many messages or rows.
+
+    Raises:
+        argparse.ArgumentTypeError: The text is no such number.
+    """
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of messages")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of messages or rows: 0, 1, 2, ...")
     return int(text)
 
 

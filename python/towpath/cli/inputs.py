@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,12 +16,17 @@ from pyarrow.fs import LocalFileSystem
 
 from towpath import files
 from towpath.cli import kafka_tools
-from towpath.cli.standard_input import NAME, StandardInput
+from towpath.cli.standard_input import StandardInput
+from towpath.cli.text import show
 from towpath.places import coordinates
 
 PARQUET = "parquet"
 FRAMINGS = (*files.FRAMINGS, *kafka_tools.FRAMINGS, PARQUET)
 
+_SNIFFED = 64
+"""How many bytes tell what a file is."""
+
+_PARQUET_MAGIC = b"PAR1"
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -72,52 +79,69 @@ class Inputs:
         """Find the files.
 
         Args:
-            places: Files, folders and patterns; "-" is standard input.
-            framing: One of `FRAMINGS`; None: by each file's extension, and `lines` for standard input.
+            places: Files, folders and patterns; "-" is standard input. Pipes are read as they are.
+            framing: One of `FRAMINGS`; None: by each file's extension, else by its first bytes, and `lines` for pipes.
+                Lines of `kcat -J` are recognised.
             limit: The most messages to read.
             live: Whether messages of standard input are handed over as they arrive, in small batches.
 
         Raises:
             FileNotFoundError: No file matches a place.
-            ValueError: A file's extension does not determine its framing; or the framing cannot be read here.
+            ValueError: Nothing tells the framing of a file; or the framing cannot be read here.
         """
-        if framing == PARQUET and "-" in places:
-            raise ValueError("--framing parquet: standard input cannot be read at an offset; name a file")
         self._framing, self._limit, self._live = framing, limit, live
-        self._standard_input = StandardInput()
-        self._found = [None if place == "-" else list(_find(place, framing)) for place in places]
+        self._found = [_pipe(place) or list(_find(place, framing)) for place in places]
+        for pipe in self._pipes:
+            if framing == PARQUET:
+                raise ValueError(f"--framing parquet: {pipe.name} cannot be read at an offset; name a file")
 
     @property
     def paths(self) -> list[str]:
         """The local files."""
-        found = [file for several in self._found for file in several or []]
+        found = [file for several in self._found if isinstance(several, list) for file in several]
         return [file.path for file in found if isinstance(file.filesystem, LocalFileSystem)]
 
     @property
     def interrupted(self) -> bool:
-        """Whether an interrupt has ended standard input."""
-        return self._standard_input.interrupted
+        """Whether an interrupt has ended standard input or a pipe."""
+        return any(pipe.interrupted for pipe in self._pipes)
+
+    @property
+    def _pipes(self) -> list[StandardInput]:
+        return [found for found in self._found if isinstance(found, StandardInput)]
 
     def __iter__(self) -> Iterator[Messages]:
         return limited(self._all(), self._limit)
 
     def _all(self) -> Iterator[Messages]:
         for several in self._found:
-            if several is None:
-                yield from self._piped()
-            for file in several or []:
+            if isinstance(several, StandardInput):
+                yield from self._piped(several)
+                continue
+            for file in several:
                 yield from self._of(file)
 
     def _of(self, file: files.File) -> Iterator[Messages]:
         with _progress_bar(file) as advance:
-            for messages in _numbered(file.name, file.framing, _batches(file)):
+            for messages in _numbered(file.name, file.framing, _batches(file), is_given=self._framing is not None):
                 yield messages
                 advance(messages.batch)
 
-    def _piped(self) -> Iterator[Messages]:
+    def _piped(self, pipe: StandardInput) -> Iterator[Messages]:
         framing = self._framing or "lines"
-        batches = self._standard_input.batches(kafka_tools.cut_as(framing), self._live, _compression)
-        return _numbered(NAME, framing, batches)
+        batches = pipe.batches(kafka_tools.cut_as(framing), self._live, _compression)
+        return _numbered(pipe.name, framing, batches, is_given=self._framing is not None)
+
+
+def _pipe(place: str) -> StandardInput | None:
+    """Standard input, or what a shell has put in place of `<(...)`."""
+    if place == "-":
+        return StandardInput()
+    try:
+        mode = os.stat(place).st_mode
+    except (OSError, ValueError):  # what is no local path is looked for elsewhere
+        return None
+    return StandardInput(place) if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode) else None
 
 
 def _find(place: str, framing: str | None) -> Iterator[files.File]:
@@ -126,16 +150,33 @@ def _find(place: str, framing: str | None) -> Iterator[files.File]:
     for file in files.find([place], framing="lines", compression="none"):
         is_relative = isinstance(file.filesystem, LocalFileSystem) and "://" not in place and not os.path.isabs(place)
         name = os.path.relpath(file.path) if is_relative else file.name
-        yield replace(file, name=name, framing=framing or _framing(file.path), compression=_file_compression(file))
+        known = replace(file, name=name, compression=_compression(_start(file)))
+        yield replace(known, framing=framing or _framing(known))
 
 
-def _framing(path: str) -> str:
-    return PARQUET if PurePath(path).suffix == ".parquet" else files.framing_of(path)
+def _framing(file: files.File) -> str:
+    """The framing by the extension; of any other by the first bytes: JSON messages are lines."""
+    if PurePath(file.path).suffix == ".parquet":
+        return PARQUET
+    try:
+        return files.framing_of(file.path)
+    except ValueError:
+        start = _start(file).lstrip(b"\xef\xbb\xbf \t\r\n")
+        if start.startswith(_PARQUET_MAGIC):
+            return PARQUET
+        if start.startswith((b"{", b"[")) or not start:
+            return "lines"
+        what = f"{file.name}: neither its extension nor its first bytes tell how messages are delimited"
+        raise ValueError(f"{what}; say it with --framing: {', '.join(FRAMINGS)}") from None
 
 
-def _file_compression(file: files.File) -> str:
-    with file.filesystem.open_input_file(file.path) as opened:
-        return _compression(opened.read(4))
+def _start(file: files.File) -> bytes:
+    """The first bytes of a file, decompressed if its compression is known."""
+    with file.filesystem.open_input_stream(file.path, compression=None) as opened:
+        if file.compression == "none":
+            return bytes(opened.read(_SNIFFED))
+        with pa.CompressedInputStream(opened, file.compression) as stream:
+            return bytes(stream.read(_SNIFFED))
 
 
 def _compression(start: bytes) -> str:
@@ -159,10 +200,12 @@ def _parquet_batches(file: files.File) -> Iterator[pa.RecordBatch]:
         yield from stored.iter_batches(files.BATCH_MESSAGES)
 
 
-def _numbered(name: str, framing: str, batches: Iterator[pa.RecordBatch]) -> Iterator[Messages]:
-    """The messages with their numbers, and always with a column `key`."""
+def _numbered(name: str, framing: str, batches: Iterator[pa.RecordBatch], *, is_given: bool) -> Iterator[Messages]:
+    """The messages with their numbers, and always with a column `key`. The first line tells if `kcat -J` wrote it."""
     first = 1
     for batch in batches:
+        if first == 1 and framing == "lines" and not is_given and kafka_tools.is_kcat_json(batch["value"][0].as_py()):
+            framing = kafka_tools.KCAT_JSON
         messages = Messages(name, first, batch)
         if framing in kafka_tools.FRAMINGS:
             messages = replace(messages, batch=kafka_tools.records(framing, batch, messages.place))
@@ -170,6 +213,8 @@ def _numbered(name: str, framing: str, batches: Iterator[pa.RecordBatch]) -> Ite
             messages = replace(messages, batch=messages.batch.append_column("key", pa.nulls(len(batch), pa.binary())))
         yield messages
         first += len(batch)
+    if first == 1:
+        show(f"warning: {name} has no messages", sys.stderr)
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-FRAMINGS = ("kcat-json", "print-key")
+KCAT_JSON = "kcat-json"
+FRAMINGS = (KCAT_JSON, "print-key")
 """`kcat -J`, and kafka-console-consumer with print.key=true."""
 
 _COLUMNS = {
@@ -54,6 +55,23 @@ def records(framing: str, lines: pa.RecordBatch, place: Callable[[int], str]) ->
     if "_offset" in lines.schema.names:
         columns["_offset"] = lines["_offset"]
     return pa.record_batch(columns)
+
+
+_OF_KCAT = frozenset(["topic", "partition", "offset", "payload"])
+_OF_DEBEZIUM = frozenset(["schema", "op", "source"])
+"""Members that Debezium writes beside a payload."""
+
+
+def is_kcat_json(line: bytes) -> bool:
+    """Whether a line is a record of `kcat -J`: no message has these members beside each other."""
+    if not line.lstrip().startswith(b"{"):
+        return False
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return False
+    members = frozenset(record)
+    return members >= _OF_KCAT and members.isdisjoint(_OF_DEBEZIUM)
 
 
 def _kcat_record(line: bytes) -> Record:

@@ -1,4 +1,4 @@
-"""Messages from standard input, as they arrive."""
+"""Messages from standard input or another pipe, as they arrive."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ class StandardInput:
     `select` cannot wait for a pipe on Windows, so an interrupt ends the command at once there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: str | None = None) -> None:
+        """Read standard input, or the pipe at a path, such as a shell's `<(...)`."""
+        self.name = path or NAME
         self.interrupted: bool = False
+        self._path = path
+        self._opened: int | None = None
         self._insists = False
         self._signals: int | None = None
         self._former_handler: Any = None
@@ -44,9 +48,14 @@ class StandardInput:
             self._signals, writer = os.pipe()
             os.set_blocking(writer, False)
             self._former_writer = signal.set_wakeup_fd(writer)
+        if self._path is not None:
+            self._opened = os.open(self._path, os.O_RDONLY)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._opened is not None:
+            os.close(self._opened)
+            self._opened = None
         if self._signals is not None:
             signal.signal(signal.SIGINT, self._former_handler)
             os.close(signal.set_wakeup_fd(self._former_writer))
@@ -61,13 +70,13 @@ class StandardInput:
 
     def read(self, size: int) -> bytes:
         """What has arrived, at most `size` bytes; empty at the end."""
-        standard_input = sys.stdin.fileno()
+        descriptor = sys.stdin.fileno() if self._opened is None else self._opened
         if self._signals is not None:
             # A signal also makes a descriptor readable: whenever it comes, this does not wait for input.
-            ready, _, _ = select.select([standard_input, self._signals], [], [])
+            ready, _, _ = select.select([descriptor, self._signals], [], [])
             if self._signals in ready:
                 self.interrupted = True
-        return b"" if self.interrupted else os.read(standard_input, size)
+        return b"" if self.interrupted else os.read(descriptor, size)
 
     def batches(self, framing: str, live: bool, compression_of: Callable[[bytes], str]) -> Iterator[pa.RecordBatch]:
         """The messages of standard input.
@@ -99,7 +108,7 @@ class StandardInput:
                 if not (ended or may_be_complete or size >= enough):
                     continue
                 data = b"".join(pending)
-                batch, used = _cut(data, framing, position, ended)
+                batch, used = self._cut(data, framing, position, ended)
                 # A message longer than a block is looked for again when twice as much has arrived.
                 enough = BLOCK_BYTES if used else 2 * max(size, BLOCK_BYTES)
                 pending, position = [data[used:]], position + used
@@ -115,6 +124,13 @@ class StandardInput:
         rest = iter(lambda: read(size) if live else _filled(read, size), b"")
         return chain([start] if is_plain and start else [], rest)
 
+    def _cut(self, block: bytes, framing: str, position: int, ended: bool) -> tuple[pa.RecordBatch, int]:
+        data = pa.Array.from_buffers(pa.uint8(), len(block), [None, pa.py_buffer(block)])
+        try:
+            return _towpath.cut(data, framing, position, _NO_LIMIT, ended)
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from None
+
     def _decompressed(self, start: bytes, compression: str) -> Callable[[int], bytes]:
         stream = pa.CompressedInputStream(pa.PythonFile(_Concatenated(start, self.read), "r"), compression)
 
@@ -124,18 +140,10 @@ class StandardInput:
             except OSError as error:
                 if self.interrupted:  # the end of a compressed stream is missing then
                     return b""
-                raise OSError(f"{NAME}: {error}") from error
+                raise OSError(f"{self.name}: {error}") from error
             return found
 
         return read
-
-
-def _cut(block: bytes, framing: str, position: int, ended: bool) -> tuple[pa.RecordBatch, int]:
-    data = pa.Array.from_buffers(pa.uint8(), len(block), [None, pa.py_buffer(block)])
-    try:
-        return _towpath.cut(data, framing, position, _NO_LIMIT, ended)
-    except ValueError as error:
-        raise ValueError(f"{NAME}: {error}") from None
 
 
 def _filled(read: Callable[[int], bytes], size: int) -> bytes:

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::{NAME, added, ticdc_avro};
+use super::{NAME, ROUTED_FROM, added, ticdc_avro};
 use crate::error::{Fault, Kind, Result};
 use crate::event::Events;
 use crate::mysql::types::{DeclaredType, Encoding, RowName, TypeFamily};
@@ -66,7 +66,8 @@ impl Schema {
         let has_rows = message.member("before").is_some() && message.member("after").is_some();
         let is_flink = has_rows && !message.member("source").is_some_and(has_connector);
         // A flat row has fields that the flattening added.
-        let is_column = |column: &&Schema| envelope_row.is_some() || added(column.field.as_deref().unwrap_or_default()).is_none();
+        let is_added = |name: &str| added(name).is_some() || name == ROUTED_FROM;
+        let is_column = |column: &&Schema| envelope_row.is_some() || !is_added(column.field.as_deref().unwrap_or_default());
         events.types.start();
         for column in columns.iter().filter(is_column) {
             let key = events.keys.intern_plain(column.field.as_deref().unwrap_or_default());
@@ -82,10 +83,10 @@ impl Schema {
         self.fields.as_ref()?.iter().find(|field| field.field.as_deref() == Some(name))
     }
 
-    /// The name of a row without an envelope: Debezium calls its schema `server.database.table.Value`. More dots do not tell where the
-    /// database begins.
+    /// The name of a row without an envelope: Debezium calls its schema `server.database.table.Value`, and that of its key the same with
+    /// `Key`. More dots do not tell where the database begins.
     fn row_name(&self) -> Option<RowName> {
-        let path = self.name().strip_suffix(".Value")?;
+        let path = [".Value", ".Key"].into_iter().find_map(|suffix| self.name().strip_suffix(suffix))?;
         if self.kind() != "struct" || self.member("after").is_some_and(|after| after.fields.is_some()) {
             return None;
         }

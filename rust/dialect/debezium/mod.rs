@@ -43,9 +43,9 @@ use crate::mysql::types::RowName;
 use crate::value::Value;
 use crate::wire::json::{Cursor, MAX_DEPTH};
 use crate::wire::json_de::{self, Context, CowStr, Part, RawNested, deserialize_part, member_names};
-use crate::wire::records;
+use crate::wire::{records, utf8};
 
-pub(super) const DIALECT: Dialect = Dialect {
+pub(crate) const DIALECT: Dialect = Dialect {
     name: NAME,
     aliases: &["cloudcanal-debezium-json"],
     producer: "Debezium, CloudCanal (Debezium envelope)",
@@ -323,23 +323,31 @@ enum Shape {
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
-        let mut reader = Reader {
-            events,
-            reading,
-            payload: None,
-            transaction_id: None,
-            row: None,
-            wrapper: None,
-            has_schema: false,
-            others: false,
-            depth: 0,
-        };
-        let message = reader.read(cursor)?;
-        if !reader.has_schema && reader.events.wants.images {
-            reader.check_objects(&message, text)?;
+        let message = Reader::new(reading, events).read_checked(cursor, text)?;
+        match reading.key {
+            Some(key) if message.shape == Shape::Tombstone && reading.options.unwrapped => read_deleted(key, reading, events),
+            key => message.emit(|events| Ok(key.and_then(|key| key_names(key, events))), events),
         }
-        message.emit(|events| Ok(reading.key.and_then(|key| key_names(key, events))), events)
     })
+}
+
+/// Reads a record without a value, which is what the flattening leaves of a delete: the key has the row's key.
+pub(crate) fn read_deleted<'a>(key: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    let within = |fault: Fault| fault.without_byte().within("key");
+    let no_row = || within(Fault::new(Kind::Envelope, "has no column, and the record has no value: which row is deleted is not known"));
+    events.set_dialect(reading.quirks);
+    let text = utf8::text(without_schema_id(key), "the key is not UTF-8").map_err(within)?;
+    let mut cursor = Cursor::new(text, reading.lenient);
+    if cursor.peek() != Some(b'{') {
+        return Err(no_row());
+    }
+    let mut message = Reader::new(reading, events).read_checked(&mut cursor, text).map_err(within)?;
+    if cursor.peek().is_some() {
+        return Err(within(cursor.unexpected("the end of the key")));
+    }
+    let names = key_names(key, events).filter(|_| message.shape == Shape::Flat).ok_or_else(no_row)?;
+    message.deleted = true;
+    message.emit(|_| Ok(Some(names)), events)
 }
 
 /// What the fields are called that the flattening adds (`add.fields`), behind their two underscores and `source_`.
@@ -469,7 +477,29 @@ impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
     }
 }
 
-impl<'a> Reader<'_, 'a, '_, '_> {
+impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
+    fn new(reading: &'r ReadContext<'r, 'a>, events: &'r mut Events<'a, 's, 'k>) -> Self {
+        Reader {
+            events,
+            reading,
+            payload: None,
+            transaction_id: None,
+            row: None,
+            wrapper: None,
+            has_schema: false,
+            others: false,
+            depth: 0,
+        }
+    }
+
+    fn read_checked(&mut self, cursor: &mut Cursor<'a>, text: &str) -> Result<Message<'a>> {
+        let message = self.read(cursor)?;
+        if !self.has_schema && self.events.wants.images {
+            self.check_objects(&message, text)?;
+        }
+        Ok(message)
+    }
+
     /// The payload, or the wrapper around it. Columns of a flattened row may be called like the envelope's members, so only what
     /// cannot be an envelope is looked at twice.
     fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {

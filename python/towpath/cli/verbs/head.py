@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from towpath.cli.arguments import add_decoder, add_json, decoder_arguments, inputs
+from towpath.cli.arguments import add_decoder, add_json, count, decoder_arguments, inputs
 from towpath.cli.findings import Findings
 from towpath.cli.status import DECODE_ERRORS, INTERRUPTED, SUCCESS
 from towpath.cli.text import print_table, show
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 def add_arguments(verb: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_decoder(verb)
-    verb.add_argument("-n", type=int, default=10, metavar="N", help="show N rows (default: %(default)s)")
+    verb.add_argument("-n", type=count, default=10, metavar="N", help="show N rows (default: %(default)s)")
     add_json(verb, "print JSON lines, with whole cells")
 
 

@@ -19,7 +19,8 @@ from towpath.cli.text import print_table, show
 
 PURPOSE = "list the tables: rows by operation, errors, first and last event time"
 
-_OPS = ("insert", "update", "delete")
+_OPS = {"insert": "insert", "update": "update", "delete": "delete", "snapshot": "read"}
+"""The operations with a column of their own, and its heading: the rows of a snapshot were read from the table."""
 
 
 @dataclass
@@ -55,7 +56,7 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.json:
         print(json.dumps([_as_json(name, table) for name, table in tables.items()], ensure_ascii=False))
     else:
-        head = ["table", *_OPS, "others", "errors", "first event", "last event"]
+        head = ["table", *_OPS.values(), "others", "errors", "first event", "last event"]
         print_table([head, *(_line(name, table) for name, table in tables.items())])
     for example in findings.examples:
         show(f"error: {example}", sys.stderr)

@@ -142,7 +142,10 @@ class ChangeDecoder:
         index = rows[INDEX]
         partial = self._partial(messages, rows)
         key_only = _key_only(rows["_source"])
-        needs_message = pc.or_(pc.or_(partial, key_only), pc.is_valid(rows["_error"]))
+        # A delete that lacks columns may lack some of the key.
+        needs_message = pc.or_(
+            pc.or_(partial, key_only), pc.or_(_is_incomplete_delete(rows), pc.is_valid(rows["_error"]))
+        )
         of_message = pc.if_else(needs_message, index, pa.scalar(None, pa.int64()))
         columns = {
             "op": rows["_op"],
@@ -190,6 +193,11 @@ def _is_incomplete(missing: Sequence[str] | None, types: Sequence[tuple[str, str
     """Whether a row lacks columns of its own table. One that was added later is not in the declaration."""
     declared = {name.lower() for name, _ in types or ()}
     return any(not declared or name.lower() in declared for name in missing or ())
+
+
+def _is_incomplete_delete(rows: Mapping[str, pa.Array]) -> pa.Array:
+    lacks = pc.greater(pc.fill_null(pc.list_value_length(rows["_missing_columns"]), 0), 0)
+    return pc.and_(lacks, pc.equal(rows["_op"], "delete"))
 
 
 def _key_only(source: pa.StructArray) -> pa.Array:

@@ -24,8 +24,8 @@ class Declaration:
 
     key: tuple[str, ...]
     has_types: bool
-    example: tuple[bytes | None, bytes]
-    """The message's key and value."""
+    example: tuple[bytes | None, bytes | None]
+    """The message's key and value; a delete may have no value."""
 
     @property
     def size(self) -> int:
@@ -37,8 +37,8 @@ class Declaration:
         """From a row with the JSON text `declaration` and a message that has it, `example`."""
         said = json.loads(row["declaration"])
         example = row["example"]
-        key = None if example["key"] is None else bytes(example["key"])
-        return cls(tuple(said["key"] or ()), bool(said["types"]), (key, bytes(example["value"])))
+        key, value = (None if example[name] is None else bytes(example[name]) for name in ("key", "value"))
+        return cls(tuple(said["key"] or ()), bool(said["types"]), (key, value))
 
 
 def declared_key(table: str, declarations: Iterable[Declaration], stored: list[str] | None = None) -> list[str]:
@@ -81,6 +81,7 @@ def declared_columns(
         table=options.get("table"),
         schema_registry=options.get("schema_registry"),
         writer_schemas=options.get("writer_schemas"),
+        unwrapped=options.get("unwrapped", False),
     )
     return struct_type(pa.schema([storable(field) for field in inferred]))
 

@@ -81,7 +81,8 @@ _REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
 
 KEY_ONLY = (
     "missing",
-    "the message has only the row's key (TiCDC's handle-key-only or claim-check): the rest is not in Kafka",
+    "the message has only the row's key (TiCDC's handle-key-only or claim-check), or a delete has not all columns of "
+    "the target's key: the rest is not in Kafka",
 )
 _UNKNOWN_ROW = (
     "missing",

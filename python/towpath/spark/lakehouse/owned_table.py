@@ -190,12 +190,21 @@ def _is_rejected(changes: pa.RecordBatch, keys: Sequence[str]) -> pa.BooleanArra
     error, columns = changes.column("error"), changes.column(COLUMNS)
     failed = pc.is_valid(error)
     name = pc.struct_field(error, "column")
-    of_key = pc.is_in(pc.utf8_lower(name), pa.array([key.lower() for key in keys]))
+    names = pa.array([key.lower() for key in keys])
+    of_key = pc.is_in(pc.utf8_lower(name), names)
     hides_key = pc.or_(pc.is_null(name), of_key)
     for key in keys:
         hides_key = pc.or_(hides_key, pc.is_null(_column(columns, key)))
     is_delete = pc.equal(changes.column("op"), "delete")
-    return pc.if_else(is_delete, pc.and_(failed, hides_key), pc.or_(failed, changes.column("key_only")))
+    no_delete = pc.or_(pc.and_(failed, hides_key), _names_any(changes.column("missing"), names))
+    return pc.if_else(is_delete, no_delete, pc.or_(failed, changes.column("key_only")))
+
+
+def _names_any(lists: pa.ListArray, names: pa.Array) -> pa.BooleanArray:
+    """Whether each list has one of these names, which are in lower case."""
+    found = pc.is_in(pc.utf8_lower(pc.list_flatten(lists)), names)
+    rows = pc.list_parent_indices(lists).filter(found)
+    return pc.is_in(pa.array(range(len(lists)), rows.type), rows)
 
 
 def _column(columns: pa.StructArray, name: str) -> pa.Array:
