@@ -7,12 +7,12 @@ use memchr::memmem::Finder;
 use super::Template;
 use super::learn::learn;
 use super::message::{Buffers, Incoming};
+use super::scalar::hash;
 use crate::dialect::Dialect;
 use crate::dialect::spec::Place;
 use crate::event::{Events, Source};
 use crate::output::batch::{Batch, DISCARDED};
 use crate::output::row::{Payloads, TableEnvelope};
-use crate::wire::json;
 
 /// Templates of one call, looked up by the table's name.
 #[derive(Default)]
@@ -239,25 +239,6 @@ impl Templates {
         let name = if let Some(Place::Head(_)) = place { self.name_distance } else { bytes.len().checked_sub(self.name_distance)? };
         bytes.get(..name)?.ends_with(TABLE_KEY_SUFFIX).then_some(name)
     }
-}
-
-/// Hashes the bytes before the first quote, in blocks of 16.
-#[inline]
-fn hash(name: &[u8], mut hash: u64) -> u64 {
-    /// Names that share their first 64 bytes share a slot.
-    const MAX_BLOCKS: usize = 4;
-    let (blocks, _) = name.as_chunks::<16>();
-    for block in blocks.iter().take(MAX_BLOCKS) {
-        let special = json::special_in(block);
-        let bits = if special == 0 { u128::MAX } else { (1 << (8 * special.trailing_zeros())) - 1 };
-        let lanes = u128::from_le_bytes(*block) & bits;
-        hash = (hash ^ lanes as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ (lanes >> 64) as u64;
-        hash = hash.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        if special != 0 {
-            break;
-        }
-    }
-    hash
 }
 
 /// The member before the table's name, in all of these dialects.
