@@ -174,31 +174,6 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         if count == 1 { self.offsets.push(end) } else { self.offsets.resize(self.offsets.len() + count, end) }
     }
 
-    /// Appends a value of another column, or of this one.
-    #[inline]
-    pub fn copy(&mut self, other: &Self, row: usize) {
-        match other.get(row) {
-            Some(value) if self.has_capacity(value.len()) => {
-                self.bytes.extend_from_slice(value);
-                self.end_value();
-            }
-            Some(_) => {
-                self.overflow();
-                self.push_nulls(1);
-            }
-            None => self.push_nulls(1),
-        }
-    }
-
-    /// The value of a row; `None` if null.
-    #[inline]
-    pub fn get(&self, row: usize) -> Option<&[u8]> {
-        if self.nulls.contains(row) {
-            return None;
-        }
-        self.bytes.get(self.offsets.get(row)?.as_usize()..self.offsets.get(row + 1)?.as_usize())
-    }
-
     /// Returns the bytes of the values and their offsets.
     pub fn size(&self) -> usize {
         self.bytes.len() + size_of_val(self.offsets.as_slice())

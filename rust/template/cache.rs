@@ -11,7 +11,7 @@ use super::scalar::hash;
 use crate::dialect::Dialect;
 use crate::dialect::spec::Place;
 use crate::event::{Events, Source};
-use crate::output::batch::{Batch, DISCARDED};
+use crate::output::batch::Batch;
 use crate::output::row::{Payloads, TableEnvelope};
 
 /// Templates of one call, looked up by the table's name.
@@ -122,7 +122,6 @@ impl Templates {
         payloads: &Payloads<'_>,
     ) -> bool {
         let Some(templates) = self.slots.get(slot).map(|slot| slot.templates) else { return false };
-        let rows = [0, 1].map(|image| batch.images.get(image).map_or(0, |images| images.rows()));
         for (at, number) in templates.iter().enumerate() {
             let Some(number) = usize::from(*number).checked_sub(1) else { continue };
             let Some(template) = self.templates.get_mut(number) else { continue };
@@ -132,7 +131,6 @@ impl Templates {
                 batch.metrics.templated += 1;
                 return true;
             }
-            roll_back(rows, batch);
             template.failures = template.failures.saturating_add(1);
             // The learned message was the only one of its form.
             if !template.has_matched && template.failures >= MAX_FAILURES {
@@ -204,13 +202,6 @@ impl Templates {
             slot.templates.rotate_right(1);
             slot.templates[0] = number;
         }
-    }
-}
-
-/// Truncates the images to their lengths before the message.
-fn roll_back(rows: [usize; 2], batch: &mut Batch<'_>) {
-    for (at, images) in batch.images.iter_mut().enumerate().take(DISCARDED) {
-        images.truncate(rows.get(at).copied().unwrap_or(0));
     }
 }
 
