@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, BinaryArray, RecordBatch};
-use towpath::{DIALECTS, DecodeError, Decoder, Error, Kind, Mode, Options, TableSchema};
+use towpath::{DIALECTS, DecodeError, Decoder, Error, Kind, Layout, Mode, Options, TableSchema};
 
 const SCHEMA: &str = "id bigint, total decimal(10,2), ok boolean, at timestamp_ntz, raw binary, tags array<int>";
 
@@ -297,5 +297,28 @@ fn error_of(dialect: &str, schema: &str, message: &str) -> Error {
     match decoder.decode(&BinaryArray::from(vec![message.as_bytes()])) {
         Err(DecodeError::Row(error)) => error,
         other => panic!("{message}: {other:?}"),
+    }
+}
+
+/// The image of a value that cannot be converted, in each layout.
+#[test]
+fn images_of_values_that_cannot_be_converted() {
+    let update_before = r#"{"schema":{"dataColumn":[{"name":"id","type":"STRING"}],"source":{"dbName":"d","tableName":"t"}},
+        "payload":{"before":{"dataColumn":{"id":"x"}},"after":null,"op":"UPDATE_BEFORE","sequenceId":"1"},"version":"0.0.1"}"#;
+    let cases = [
+        ("canal-json", r#"{"type":"INSERT","data":[{"id":"x"}]}"#, "after"),
+        ("canal-json", r#"{"type":"UPDATE","data":[{"id":"x"}],"old":[{"id":"1"}]}"#, "after"),
+        ("canal-json", r#"{"type":"DELETE","data":[{"id":"x"}]}"#, "before"),
+        ("dataworks-json", update_before, "before"),
+    ];
+    for (layout, (dialect, message, side)) in
+        [Layout::Change, Layout::Changelog, Layout::Upsert].into_iter().flat_map(|l| cases.map(|c| (l, c)))
+    {
+        let (dialect, schema) = (dialect.into(), Some(TableSchema::Ddl("id bigint".into())));
+        let decoder = Decoder::new(Options { dialect, schema, layout, mode: Mode::FailFast, ..Options::default() }).unwrap();
+        match decoder.decode(&BinaryArray::from(vec![message.as_bytes()])) {
+            Err(DecodeError::Row(error)) => assert!(error.message.contains(&format!(": {side}.id: ")), "{layout:?}: {}", error.message),
+            other => panic!("{layout:?}, {message}: {other:?}"),
+        }
     }
 }

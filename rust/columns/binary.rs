@@ -1,6 +1,5 @@
 //! Builders of binary columns and geometries.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::types::GenericBinaryType;
@@ -56,13 +55,6 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
 
     fn push_nulls(&mut self, count: usize) {
         self.bytes.push_nulls(count);
-    }
-
-    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
-        match (other as &dyn Any).downcast_ref::<Self>() {
-            Some(other) => self.bytes.copy(&other.bytes, row),
-            None => self.bytes.push_nulls(1),
-        }
     }
 
     fn reserve(&mut self, forecast: Forecast) {
@@ -229,17 +221,6 @@ impl ColumnBuilder for Geometries {
         self.nulls.push(self.srids.len(), count);
         self.srids.resize(self.srids.len() + count, 0);
         self.wkbs.push_nulls(count);
-    }
-
-    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
-        let other = (other as &dyn Any).downcast_ref::<Self>().filter(|other| !other.nulls.contains(row));
-        match other.and_then(|other| Some((other, *other.srids.get(row)?))) {
-            Some((other, srid)) => {
-                self.srids.push(srid);
-                self.wkbs.copy(&other.wkbs, row);
-            }
-            None => self.push_nulls(1),
-        }
     }
 
     fn truncate(&mut self, rows: usize) {

@@ -1,6 +1,5 @@
 //! Builder of boolean columns: 0 and 1, false and true.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray};
@@ -66,11 +65,6 @@ impl ColumnBuilder for Booleans {
     fn push_nulls(&mut self, count: usize) {
         self.nulls.push(self.values.len(), count);
         self.values.resize(self.values.len() + count, false);
-    }
-
-    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
-        let other = (other as &dyn Any).downcast_ref::<Self>().filter(|other| !other.nulls.contains(row));
-        self.push(other.and_then(|other| other.values.get(row)).copied());
     }
 
     fn truncate(&mut self, rows: usize) {

@@ -115,26 +115,26 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     /// short.
     #[inline]
     pub fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        let block = json::block_at(text, at)?;
-        let special = json::special_in(&block);
+        let Some(block) = text.get(at..)?.first_chunk::<32>() else { return self.read_long(text, at, at) };
+        let special = json::special_in_32(block);
         if special == 0 {
-            return self.read_long(text, at);
+            return self.read_long(text, at, at + block.len());
         }
         let length = special.trailing_zeros() as usize;
         if block.get(length) != Some(&b'"') || !self.has_capacity(block.len()) {
             return None;
         }
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(&block);
+        self.bytes.extend_from_slice(block);
         self.bytes.truncate(start + length);
         self.end_value();
         Some(at + length)
     }
 
-    /// Reads a string longer than a block.
+    /// Reads a string that does not end before `from`, or is near the end of the text.
     #[inline(never)]
-    fn read_long(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        let end = json::special(text, at + 16);
+    fn read_long(&mut self, text: &[u8], at: usize, from: usize) -> Option<usize> {
+        let end = json::special(text, from);
         let string = text.get(at..end).filter(|string| text.get(end) == Some(&b'"') && self.has_capacity(string.len()))?;
         self.bytes.extend_from_slice(string);
         self.end_value();
@@ -172,31 +172,6 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     pub fn pad(&mut self, count: usize) {
         let end = O::usize_as(self.bytes.len());
         if count == 1 { self.offsets.push(end) } else { self.offsets.resize(self.offsets.len() + count, end) }
-    }
-
-    /// Appends a value of another column, or of this one.
-    #[inline]
-    pub fn copy(&mut self, other: &Self, row: usize) {
-        match other.get(row) {
-            Some(value) if self.has_capacity(value.len()) => {
-                self.bytes.extend_from_slice(value);
-                self.end_value();
-            }
-            Some(_) => {
-                self.overflow();
-                self.push_nulls(1);
-            }
-            None => self.push_nulls(1),
-        }
-    }
-
-    /// The value of a row; `None` if null.
-    #[inline]
-    pub fn get(&self, row: usize) -> Option<&[u8]> {
-        if self.nulls.contains(row) {
-            return None;
-        }
-        self.bytes.get(self.offsets.get(row)?.as_usize()..self.offsets.get(row + 1)?.as_usize())
     }
 
     /// Returns the bytes of the values and their offsets.

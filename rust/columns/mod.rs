@@ -1,7 +1,7 @@
 //! Conversion of values to Arrow arrays: one small file per family of Arrow types.
 //!
 //! A [`ColumnBuilder`] has two inputs: the fast path parses JSON text in place, [`ColumnBuilder::append`] takes a parsed value.
-//! Both share their conversions. Values can be copied and truncated, because a row may be appended before its message is known to
+//! Both share their conversions. Values can be truncated, because a row may be appended before its message is known to
 //! be valid.
 
 mod binary;
@@ -16,7 +16,6 @@ mod primitive;
 mod temporal;
 mod text;
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,7 +32,7 @@ use crate::value::Value;
 use crate::wire::binary_text::BinaryText;
 pub(crate) use bytes::Bytes;
 pub(crate) use nulls::Nulls;
-pub(crate) use overlay::Overlay;
+pub(crate) use overlay::{Overlay, interleave_arrays};
 
 /// Policy for zero dates where the column type cannot hold them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +168,7 @@ impl Forecast {
 }
 
 /// Array builder of one column.
-pub(crate) trait ColumnBuilder: Any + Send {
+pub(crate) trait ColumnBuilder: Send {
     /// Fast path: parses the JSON value at `at` and appends it. Returns its end; on `None` the column is unchanged.
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize>;
 
@@ -194,9 +193,6 @@ pub(crate) trait ColumnBuilder: Any + Send {
     fn pad(&mut self, count: usize) {
         self.push_nulls(count);
     }
-
-    /// Appends a value of another column of the same type.
-    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize);
 
     /// Truncates to the first `rows` values.
     fn truncate(&mut self, rows: usize);

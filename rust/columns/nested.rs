@@ -2,7 +2,6 @@
 //!
 //! A JSON value is parsed completely before any of it is appended, so that child lengths always match the parent's offsets.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -49,13 +48,11 @@ fn append_all<'v, 'a: 'v>(child: &mut dyn ColumnBuilder, values: impl Iterator<I
 struct Offsets {
     offsets: Vec<i32>,
     nulls: Nulls,
-    /// Whether a value was lost that did not fit: the array cannot be finished.
-    has_overflowed: bool,
 }
 
 impl Offsets {
     fn new() -> Self {
-        Offsets { offsets: vec![0], nulls: Nulls::default(), has_overflowed: false }
+        Offsets { offsets: vec![0], nulls: Nulls::default() }
     }
 
     fn len(&self) -> usize {
@@ -77,19 +74,8 @@ impl Offsets {
         end.ok_or_else(|| Fault::new(Kind::Size, Self::too_large()))
     }
 
-    /// The next offset after a copied value with `length` elements. If it overflows, the array cannot be finished.
-    fn copied_offset(&mut self, length: usize) -> Option<i32> {
-        let end = self.next_offset(length).ok();
-        self.has_overflowed |= end.is_none();
-        end
-    }
-
     fn too_large() -> String {
         format!("the batch's elements would exceed {}; decode fewer messages at once", i32::MAX)
-    }
-
-    fn check_overflow(&self) -> Result<(), ArrowError> {
-        if self.has_overflowed { Err(ArrowError::InvalidArgumentError(Self::too_large())) } else { Ok(()) }
     }
 
     fn push(&mut self, end: i32, valid: bool) {
@@ -102,11 +88,6 @@ impl Offsets {
     fn push_nulls(&mut self, count: usize) {
         self.nulls.push(self.len(), count);
         self.offsets.resize(self.offsets.len() + count, self.last());
-    }
-
-    /// The element range of a row; `None` if null.
-    fn get(&self, row: usize) -> Option<Range<usize>> {
-        if self.nulls.contains(row) { None } else { Some(self.elements(row..row + 1)) }
     }
 
     /// The element range of some rows.
@@ -168,14 +149,6 @@ impl ColumnBuilder for Lists {
         self.offsets.push_nulls(count);
     }
 
-    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
-        let other = (other as &dyn Any).downcast_ref::<Self>();
-        let Some((other, elements)) = other.and_then(|other| Some((other, other.offsets.get(row)?))) else { return self.push_nulls(1) };
-        let Some(end) = self.offsets.copied_offset(elements.len()) else { return self.push_nulls(1) };
-        elements.for_each(|element| self.child.copy(other.child.as_ref(), element));
-        self.offsets.push(end, true);
-    }
-
     fn truncate(&mut self, rows: usize) {
         let elements = self.offsets.truncate(rows);
         self.child.truncate(elements);
@@ -190,7 +163,6 @@ impl ColumnBuilder for Lists {
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        self.offsets.check_overflow()?;
         let (offsets, nulls) = self.offsets.take(parent);
         Ok(Arc::new(ListArray::try_new(self.item.clone(), offsets, self.child.finish(None)?, nulls)?))
     }
@@ -283,13 +255,6 @@ impl ColumnBuilder for Structs {
         self.children.iter_mut().for_each(|child| child.push_nulls(count));
         self.nulls.push(self.rows, count);
         self.rows += count;
-    }
-
-    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
-        let other = (other as &dyn Any).downcast_ref::<Self>().filter(|other| !other.nulls.contains(row));
-        let Some(other) = other else { return self.push_nulls(1) };
-        self.children.iter_mut().zip(&other.children).for_each(|(child, other)| child.copy(other.as_ref(), row));
-        self.end_row(true);
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -385,17 +350,6 @@ impl ColumnBuilder for Maps {
         self.offsets.push_nulls(count);
     }
 
-    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
-        let other = (other as &dyn Any).downcast_ref::<Self>();
-        let Some((other, entries)) = other.and_then(|other| Some((other, other.offsets.get(row)?))) else { return self.push_nulls(1) };
-        let Some(end) = self.offsets.copied_offset(entries.len()) else { return self.push_nulls(1) };
-        for entry in entries {
-            self.keys.copy(&other.keys, entry);
-            self.values.copy(other.values.as_ref(), entry);
-        }
-        self.offsets.push(end, true);
-    }
-
     fn truncate(&mut self, rows: usize) {
         let entries = self.offsets.truncate(rows);
         self.keys.truncate(entries);
@@ -411,7 +365,6 @@ impl ColumnBuilder for Maps {
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        self.offsets.check_overflow()?;
         let arrays = vec![self.keys.finish_text(None)?, self.values.finish(None)?];
         let (offsets, nulls) = self.offsets.take(parent);
         let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;

@@ -1,6 +1,6 @@
 //! Rows that are those of another array, but for some values of their own.
 
-use arrow_array::{ArrayRef, new_null_array};
+use arrow_array::{Array, ArrayRef, new_null_array};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave;
@@ -16,6 +16,14 @@ pub(crate) struct Overlay<'o> {
     pub valid_rows: &'o [u32],
     /// Nulls of the whole rows.
     pub parent: Option<&'o NullBuffer>,
+}
+
+/// Takes each row from one of some arrays: of an index, the row of an index.
+pub(crate) fn interleave_arrays(arrays: &[&dyn Array], sources: &[(usize, usize)]) -> Result<ArrayRef, ArrowError> {
+    interleave(arrays, sources).map_err(|error| match error {
+        ArrowError::OffsetOverflowError(_) => ArrowError::InvalidArgumentError(Bytes::<i32>::too_large()),
+        error => error,
+    })
 }
 
 /// Where a row's value is.
@@ -65,10 +73,7 @@ impl Overlay<'_> {
             sources.get_mut(row).into_iter().for_each(|slot| *slot = source);
         }
         let null = new_null_array(own.data_type(), 1);
-        interleave(&[self.base.as_ref(), own.as_ref(), null.as_ref()], &sources).map_err(|error| match error {
-            ArrowError::OffsetOverflowError(_) => ArrowError::InvalidArgumentError(Bytes::<i32>::too_large()),
-            error => error,
-        })
+        interleave_arrays(&[self.base.as_ref(), own.as_ref(), null.as_ref()], &sources)
     }
 
     /// Replaces the base's values by those of the rows' own.

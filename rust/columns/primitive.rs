@@ -1,6 +1,5 @@
 //! Builder of fixed-width columns: numbers, decimals, dates and times.
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -130,16 +129,6 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
     fn push_nulls(&mut self, count: usize) {
         self.nulls.push(self.values.len(), count);
         self.values.resize(self.values.len() + count, T::Native::default());
-    }
-
-    #[inline]
-    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
-        let other = (other as &dyn Any).downcast_ref::<Self>();
-        if other.is_some_and(|other| other.zero_dates.contains(row)) {
-            self.zero_dates.push(self.values.len(), 1);
-        }
-        let other = other.filter(|other| !other.nulls.contains(row));
-        self.push(other.and_then(|other| other.values.get(row)).copied());
     }
 
     fn reserve(&mut self, forecast: Forecast) {

@@ -162,10 +162,8 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
 
     #[inline(always)]
     fn prefix(&self, window: &Window) -> Option<(i64, usize)> {
+        // A zero date is none of the calendar.
         let (parsed, length) = DateTimeText::prefix(window).ok()?;
-        if parsed.is_zero() {
-            return None;
-        }
         Some((self.parsed_units::<T>(&parsed, &self.default_zone).ok()?, length))
     }
 

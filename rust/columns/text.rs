@@ -1,6 +1,5 @@
 //! Builder of string columns.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -209,19 +208,6 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
 
     fn push_nulls(&mut self, count: usize) {
         self.bytes.push_nulls(count);
-    }
-
-    #[inline]
-    fn copy(&mut self, other: &dyn ColumnBuilder, row: usize) {
-        match (other as &dyn Any).downcast_ref::<Self>() {
-            Some(other) => {
-                if other.zero_dates.contains(row) {
-                    self.zero_dates.push(self.bytes.len(), 1);
-                }
-                self.bytes.copy(&other.bytes, row);
-            }
-            None => self.bytes.push_nulls(1),
-        }
     }
 
     fn reserve(&mut self, forecast: Forecast) {

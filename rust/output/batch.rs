@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_schema::ArrowError;
 
-use crate::columns::{Forecast, RowDeclaration};
+use crate::columns::{Forecast, RowDeclaration, interleave_arrays};
 use crate::error::{Error, Fault, Kind};
 use crate::event::{Envelope, Events, Image, Op, Quirks, ValueFormat};
 use crate::interner::{NameId, Quoting};
 use crate::options::{Layout, Mode};
 use crate::output::budget::kept_bytes;
 use crate::output::builders::{Builder, Rows};
-use crate::output::changes::{self, KeyMoves, PREIMAGE, RowImages};
+use crate::output::changes::{self, KeyMoves, RowImages};
 use crate::output::envelope::{EnvelopeField, EnvelopeRow};
 use crate::output::images::{ImageByName, Images, RowContext, cells_in_order, fill_row};
 use crate::output::metrics::Metrics;
@@ -21,20 +22,19 @@ use crate::output::plan::{CellFault, Plan};
 use crate::output::row::{EnvelopeRef, Input, OutputRow, Payloads, TableEnvelope};
 use crate::value::Value;
 
-/// Before images in the `change` layout, the table's rows in the others.
+/// Images before the changes.
 pub(crate) const OUT_BEFORE: usize = 0;
-/// After images in the `change` layout.
+/// Images after the changes; in the `upsert` layout also deleted rows.
 pub(crate) const OUT_AFTER: usize = 1;
-/// Rows of the current message that are output later or in another place.
-pub(crate) const PENDING_BEFORE: usize = 2;
-pub(crate) const PENDING_AFTER: usize = 3;
 /// Rows that are not requested.
-pub(crate) const DISCARDED: usize = 4;
+pub(crate) const DISCARDED: usize = 2;
 
 /// Builder of a record batch.
 pub(crate) struct Batch<'p> {
     pub plan: &'p Plan,
-    pub images: [Images; 5],
+    pub images: [Images; 3],
+    /// The image and its row that each output row has, in the layouts with one image.
+    pub sources: Vec<(usize, usize)>,
     builders: Vec<(EnvelopeField, Option<Builder>)>,
     /// Rows of the current chunk of messages whose images have been appended.
     pub rows: Vec<OutputRow>,
@@ -97,7 +97,8 @@ struct Excess {
 
 /// How much has been appended to a batch.
 struct Position {
-    images: [usize; 5],
+    images: [usize; 3],
+    sources: usize,
     missing: usize,
     counts: Vec<u64>,
     image_rows: u64,
@@ -121,6 +122,7 @@ impl<'p> Batch<'p> {
         Ok(Batch {
             plan,
             images: plan.images()?,
+            sources: Vec::new(),
             builders,
             rows: Vec::new(),
             changed: Vec::new(),
@@ -247,6 +249,7 @@ impl<'p> Batch<'p> {
     fn position(&self) -> Position {
         Position {
             images: self.images.each_ref().map(Images::rows),
+            sources: self.sources.len(),
             missing: self.missing.len(),
             counts: self.missing_counts.clone(),
             image_rows: self.image_rows,
@@ -256,6 +259,7 @@ impl<'p> Batch<'p> {
     /// Drops what has been appended since a position.
     fn return_to(&mut self, position: Position) {
         self.images.iter_mut().zip(position.images).for_each(|(images, rows)| images.truncate(rows));
+        self.sources.truncate(position.sources);
         self.missing.truncate(position.missing);
         self.missing_counts = position.counts;
         self.image_rows = position.image_rows;
@@ -313,6 +317,8 @@ impl<'p> Batch<'p> {
             let declaration = row_declaration(*index, events);
             let start = self.missing.len();
             let mut error = None;
+            let image = if images[0].is_some() { OUT_BEFORE } else { OUT_AFTER };
+            self.add_source(image, self.images.get(image).map_or(0, Images::rows));
             for (image_index, (columns, image)) in self.images.iter_mut().zip(images).enumerate() {
                 let Some(image) = image else {
                     columns.push_nulls(1);
@@ -337,7 +343,7 @@ impl<'p> Batch<'p> {
                         Some(cells) => cells.get(column).map(|(_, value)| value),
                         None => scratch.raw.get(column),
                     });
-                    error = Some(Box::new(cell_error(fault, side(image_index, op_name, images), name, value, *index, events, payloads)));
+                    error = Some(Box::new(cell_error(fault, self.plan.side(image_index, op_name), name, value, *index, events, payloads)));
                 }
             }
             let missing_column = self.missing.get(start).copied().filter(|_| self.plan.missing_is_error);
@@ -347,7 +353,7 @@ impl<'p> Batch<'p> {
             row.missing = missing;
             if let (Some(field), None) = (missing_column.and_then(|column| self.plan.table.as_ref()?.get(column)), &error) {
                 let fault = Fault::new(Kind::Missing, "the message does not carry this column");
-                let side = if images[1].is_some() { "after" } else { side(0, op_name, images) };
+                let side = self.plan.side(usize::from(images[1].is_some()), op_name);
                 error = Some(Box::new(cell_error(fault, side, Some(field.name().clone()), None, *index, events, payloads)));
             }
             if row.error.is_none() {
@@ -418,6 +424,13 @@ impl<'p> Batch<'p> {
         self.builders.iter_mut().filter_map(|(_, builder)| builder.as_mut()).for_each(|builder| builder.reserve(forecast));
     }
 
+    /// Records where an output row's image is, in the layouts with one image.
+    pub fn add_source(&mut self, image: usize, row: usize) {
+        if self.plan.layout != Layout::Change {
+            self.sources.push((image, row));
+        }
+    }
+
     /// Records the order in which a message declares its types, if they are requested.
     pub fn record_types(&mut self, order: &[usize]) -> Range<usize> {
         let start = self.types.len();
@@ -454,10 +467,13 @@ impl<'p> Batch<'p> {
         let mut columns = Vec::new();
         let leading = self.plan.leading();
         let [before, after, ..] = &mut self.images;
-        let images = if self.plan.layout == Layout::Change { finish_images(before, after)? } else { Vec::new() };
+        let (images, mut row) = match self.plan.layout {
+            Layout::Change => (finish_images(before, after)?, Vec::new()),
+            _ => (Vec::new(), finish_row(self.plan, before, after, &self.sources)?),
+        };
         for (at, (field, builder)) in self.builders.iter_mut().enumerate() {
-            if at == leading && self.plan.layout != Layout::Change {
-                columns.extend(finish_row(self.plan, &mut self.images[0])?);
+            if at == leading {
+                columns.append(&mut row);
             }
             columns.push(match builder {
                 Some(builder) => builder.finish()?,
@@ -468,9 +484,7 @@ impl<'p> Batch<'p> {
                 }
             });
         }
-        if self.builders.len() <= leading && self.plan.layout != Layout::Change {
-            columns.extend(finish_row(self.plan, &mut self.images[0])?);
-        }
+        columns.append(&mut row);
         let kept = (self.plan.mode == Mode::DropMalformed).then(|| BooleanArray::from(std::mem::take(&mut self.kept)));
         let counts = self.plan.table.iter().flat_map(|table| table.iter()).zip(&self.missing_counts).filter(|(_, count)| **count > 0);
         self.metrics.missing = counts.map(|(field, count)| (field.name().clone(), *count)).collect();
@@ -487,14 +501,16 @@ fn finish_images(before: &mut Images, after: &mut Images) -> Result<Vec<ArrayRef
     Ok(vec![before.finish_struct(Some(&after))?, after])
 }
 
-/// Finishes the table's columns, in one struct if it has a name.
-fn finish_row(plan: &Plan, row: &mut Images) -> Result<Vec<ArrayRef>, ArrowError> {
-    if plan.row_column.is_some() { row.finish_struct(None).map(|row| vec![row]) } else { row.finish_columns() }
-}
-
-/// Names the image that a row's columns hold. In layouts with one image, a delete and an update's preimage hold the before image.
-fn side(at: usize, op_name: &str, images: &RowImages) -> &'static str {
-    if at == 0 && (images[1].is_some() || op_name == "delete" || op_name == PREIMAGE) { "before" } else { "after" }
+/// Finishes the table's columns, each row from its image, in one struct if it has a name.
+fn finish_row(plan: &Plan, before: &mut Images, after: &mut Images, sources: &[(usize, usize)]) -> Result<Vec<ArrayRef>, ArrowError> {
+    let is_after = sources.iter().enumerate().all(|(row, source)| *source == (OUT_AFTER, row));
+    let row = if is_after {
+        after.finish_struct(None)?
+    } else {
+        let images = finish_images(before, after)?;
+        interleave_arrays(&images.iter().map(AsRef::as_ref).collect::<Vec<_>>(), sources)?
+    };
+    Ok(if plan.row_column.is_some() { vec![row] } else { row.as_struct().columns().to_vec() })
 }
 
 /// Placeholder for rows without an envelope, which have no values.

@@ -12,7 +12,8 @@ use crate::value::Value;
 pub(crate) const PREIMAGE: &str = "update_preimage";
 pub(crate) const POSTIMAGE: &str = "update_postimage";
 
-/// Images of an output row: before and after in the `change` layout; the row itself in the others.
+/// Images of an output row: before and after in the `change` layout, at most one of them in the others. In the `upsert` layout the
+/// deleted row is the second.
 pub(crate) type RowImages = [Option<Image>; 2];
 
 /// Calls `push` with the operation name and images of each output row of an event's row.
@@ -24,6 +25,7 @@ pub(crate) fn rows<'a>(
     push: &mut impl FnMut(&'static str, RowImages),
 ) {
     let (before, after) = (event.before.clone(), event.after.clone());
+    let deleted = |before| if layout == Layout::Upsert { [None, before] } else { [before, None] };
     match (layout, event.op) {
         (Layout::Change, op) => push(op.name(), [before, after]),
         (_, Op::Error) => push("error", [None, None]),
@@ -33,18 +35,18 @@ pub(crate) fn rows<'a>(
                 push(PREIMAGE, [before, None]);
             }
             if after.is_some() {
-                push(POSTIMAGE, [after, None]);
+                push(POSTIMAGE, [None, after]);
             }
         }
         // A producer may write both images of an update as messages of their own.
-        (Layout::Upsert, Op::Update) if after.is_none() => push("delete", [before, None]),
+        (Layout::Upsert, Op::Update) if after.is_none() => push("delete", deleted(before)),
         (Layout::Upsert, Op::Update) if keys.moves(event, events) => {
-            push("delete", [before, None]);
-            push("insert", [after, None]);
+            push("delete", deleted(before));
+            push("insert", [None, after]);
         }
-        (_, Op::Insert | Op::Snapshot) => push("insert", [after, None]),
-        (_, Op::Update) => push("update", [after, None]),
-        (_, Op::Delete) => push("delete", [before, None]),
+        (_, Op::Insert | Op::Snapshot) => push("insert", [None, after]),
+        (_, Op::Update) => push("update", [None, after]),
+        (_, Op::Delete) => push("delete", deleted(before)),
         (Layout::Upsert, Op::Truncate) => push("truncate", [None, None]),
         _ => {}
     }

@@ -84,15 +84,6 @@ impl Images {
         full.map_or(0, |full| table.rows.saturating_sub(table.nulls.count() + full))
     }
 
-    /// Appends a row of another builder for the same table, if it has that row. What is not its own is in the `base`.
-    pub fn copy_row(&mut self, other: &Images, base: &Images, row: usize) {
-        if let (Images::Table(table), Images::Table(other), Images::Table(base)) = (self, other, base)
-            && row < other.rows
-        {
-            table.copy_row(other, base, row);
-        }
-    }
-
     /// How many values of each of the table's columns were zero dates and became null.
     pub fn zero_dates(&self, base: &Images) -> Vec<u64> {
         match (self, base) {
@@ -108,14 +99,6 @@ impl Images {
             Images::Table(table) => table.finish_struct(base),
             Images::Map(map) => map.finish(),
             Images::None => Map::new().finish(),
-        }
-    }
-
-    /// Finishes the table's columns as separate arrays.
-    pub fn finish_columns(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
-        match self {
-            Images::Table(table) => table.finish_parts(None).map(|(columns, _)| columns),
-            _ => Ok(Vec::new()),
         }
     }
 }
@@ -256,29 +239,6 @@ impl Table {
         self.nulls.truncate(rows);
         self.rows = self.rows.min(rows);
         self.column_rows = self.column_rows.min(rows);
-    }
-
-    /// Appends a row of another builder with the same columns.
-    fn copy_row(&mut self, other: &Table, base: &Table, row: usize) {
-        if other.nulls.contains(row) {
-            return self.push_nulls(1);
-        }
-        self.begin_row();
-        for (at, ((column, other_column), base)) in self.columns.iter_mut().zip(&other.columns).zip(&base.columns).enumerate() {
-            match other.own_row(at, row) {
-                Some(own) => column.copy(other_column.as_ref(), own),
-                None => column.copy(base.as_ref(), row),
-            }
-        }
-        self.end_row();
-    }
-
-    /// Where a column has the value of a row, unless it is the base's.
-    fn own_row(&self, column: usize, row: usize) -> Option<usize> {
-        match &self.own_rows {
-            None => Some(row),
-            Some(own_rows) => own_rows.of_column(column).binary_search(&(row as u32)).ok(),
-        }
     }
 
     /// Counts the zero dates of each column that became null.

@@ -10,6 +10,7 @@ use crate::error::Fault;
 use crate::event::{Events, Wants};
 use crate::mysql::types::{DeclaredType, TypeFamily};
 use crate::options::{Filter, Layout, Mode, Options, TableSchema, named};
+use crate::output::batch::OUT_BEFORE;
 use crate::output::budget::Budget;
 use crate::output::envelope::EnvelopeField;
 use crate::output::fields::map_type;
@@ -102,13 +103,17 @@ impl Plan {
     }
 
     /// Creates the builders of the images, indexed by [`OUT_BEFORE`] and the constants after it.
-    pub fn images(&self) -> Result<[Images; 5], String> {
-        if self.layout != Layout::Change {
-            return Ok([self.image()?, Images::None, self.changes()?, self.image()?, Images::None]);
-        }
-        let before = if self.has_field(EnvelopeField::Before) { self.changes()? } else { Images::None };
-        let has_after = self.has_field(EnvelopeField::After) || self.has_hidden_base();
-        Ok([before, if has_after { self.image()? } else { Images::None }, Images::None, Images::None, Images::None])
+    pub fn images(&self) -> Result<[Images; 3], String> {
+        let has_both = self.layout != Layout::Change;
+        let before = if has_both || self.has_field(EnvelopeField::Before) { self.changes()? } else { Images::None };
+        let has_after = has_both || self.has_field(EnvelopeField::After) || self.has_hidden_base();
+        Ok([before, if has_after { self.image()? } else { Images::None }, Images::None])
+    }
+
+    /// Names the image in a place of [`Plan::images`].
+    pub fn side(&self, image: usize, op_name: &str) -> &'static str {
+        let is_deleted = self.layout == Layout::Upsert && op_name == "delete";
+        if image == OUT_BEFORE || is_deleted { "before" } else { "after" }
     }
 
     /// Whether after images are built only because before images are changes of them.

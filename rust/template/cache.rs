@@ -7,12 +7,12 @@ use memchr::memmem::Finder;
 use super::Template;
 use super::learn::learn;
 use super::message::{Buffers, Incoming};
+use super::scalar::hash;
 use crate::dialect::Dialect;
 use crate::dialect::spec::Place;
 use crate::event::{Events, Source};
-use crate::output::batch::{Batch, DISCARDED};
+use crate::output::batch::Batch;
 use crate::output::row::{Payloads, TableEnvelope};
-use crate::wire::json;
 
 /// Templates of one call, looked up by the table's name.
 #[derive(Default)]
@@ -122,7 +122,6 @@ impl Templates {
         payloads: &Payloads<'_>,
     ) -> bool {
         let Some(templates) = self.slots.get(slot).map(|slot| slot.templates) else { return false };
-        let rows = [0, 1].map(|image| batch.images.get(image).map_or(0, |images| images.rows()));
         for (at, number) in templates.iter().enumerate() {
             let Some(number) = usize::from(*number).checked_sub(1) else { continue };
             let Some(template) = self.templates.get_mut(number) else { continue };
@@ -132,7 +131,6 @@ impl Templates {
                 batch.metrics.templated += 1;
                 return true;
             }
-            roll_back(rows, batch);
             template.failures = template.failures.saturating_add(1);
             // The learned message was the only one of its form.
             if !template.has_matched && template.failures >= MAX_FAILURES {
@@ -207,13 +205,6 @@ impl Templates {
     }
 }
 
-/// Truncates the images to their lengths before the message.
-fn roll_back(rows: [usize; 2], batch: &mut Batch<'_>) {
-    for (at, images) in batch.images.iter_mut().enumerate().take(DISCARDED) {
-        images.truncate(rows.get(at).copied().unwrap_or(0));
-    }
-}
-
 /// The first 8 bytes of a message.
 fn prefix(text: &str) -> Option<u64> {
     text.as_bytes().first_chunk::<8>().map(|prefix| u64::from_le_bytes(*prefix))
@@ -239,25 +230,6 @@ impl Templates {
         let name = if let Some(Place::Head(_)) = place { self.name_distance } else { bytes.len().checked_sub(self.name_distance)? };
         bytes.get(..name)?.ends_with(TABLE_KEY_SUFFIX).then_some(name)
     }
-}
-
-/// Hashes the bytes before the first quote, in blocks of 16.
-#[inline]
-fn hash(name: &[u8], mut hash: u64) -> u64 {
-    /// Names that share their first 64 bytes share a slot.
-    const MAX_BLOCKS: usize = 4;
-    let (blocks, _) = name.as_chunks::<16>();
-    for block in blocks.iter().take(MAX_BLOCKS) {
-        let special = json::special_in(block);
-        let bits = if special == 0 { u128::MAX } else { (1 << (8 * special.trailing_zeros())) - 1 };
-        let lanes = u128::from_le_bytes(*block) & bits;
-        hash = (hash ^ lanes as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ (lanes >> 64) as u64;
-        hash = hash.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        if special != 0 {
-            break;
-        }
-    }
-    hash
 }
 
 /// The member before the table's name, in all of these dialects.

@@ -11,7 +11,7 @@ use crate::event::{Events, Op, Source};
 use crate::interner::NameId;
 use crate::mysql::types::DeclaredTypes;
 use crate::options::Layout;
-use crate::output::batch::{Batch, DISCARDED, OUT_AFTER, OUT_BEFORE, PENDING_AFTER, PENDING_BEFORE};
+use crate::output::batch::{Batch, DISCARDED, OUT_AFTER, OUT_BEFORE};
 use crate::output::budget::kept_bytes;
 use crate::output::changes::{POSTIMAGE, PREIMAGE};
 use crate::output::envelope::{EnvelopeField, EnvelopeRow};
@@ -153,8 +153,7 @@ struct MessageReader<'r, 'p, 'a> {
 }
 
 impl Template {
-    /// Reads a message and adds its rows, if it matches this template. On `None` the caller truncates the images; nothing else has
-    /// changed.
+    /// Reads a message and adds its rows, if it matches this template; if not, nothing has changed.
     pub(super) fn read<'a>(
         &self,
         number: usize,
@@ -166,6 +165,7 @@ impl Template {
     ) -> Option<()> {
         let source = events.sources.len();
         events.sources.push(Source::default());
+        let starts = [batch.images[OUT_BEFORE].rows(), batch.images[OUT_AFTER].rows()];
         let op = self.scan(message, batch, events, buffers);
         let matched = op.filter(|_| self.has_same_key(message, events)).map(|op| MatchedMessage {
             template: self,
@@ -174,10 +174,12 @@ impl Template {
             op,
             message,
             buffers,
+            starts,
         });
         let added = matched.filter(|matched| matched.fits(batch.plan, events, payloads)).and_then(|matched| matched.add(batch));
         if added.is_none() {
             events.sources.truncate(source);
+            batch.images.iter_mut().zip(starts).for_each(|(images, rows)| images.truncate(rows));
         }
         added
     }
@@ -345,19 +347,15 @@ impl<'a> MessageReader<'_, '_, 'a> {
         }
     }
 
-    /// The target images of rows before and after the change. While the operation is unknown, because some producers write it last,
-    /// rows before the change are buffered in a pending image if both share columns.
+    /// The target images of rows before and after the change. The operation is unknown while some producers write it last.
     fn targets(&mut self) -> (usize, usize) {
         let op = *self.routed_op.get_or_insert(self.op);
-        let has_before = self.buffers.before.count > 0;
         match (self.batch.plan.layout, op) {
             _ if !self.template.passes => (DISCARDED, DISCARDED),
+            (Layout::Upsert, Some(Op::Delete)) => (OUT_AFTER, OUT_AFTER),
             (_, Some(Op::Delete)) => (OUT_BEFORE, OUT_BEFORE),
-            (Layout::Change, _) => (OUT_BEFORE, OUT_AFTER),
-            (Layout::Changelog, Some(Op::Update)) => (PENDING_BEFORE, PENDING_AFTER),
-            (Layout::Upsert, Some(Op::Update)) => (DISCARDED, OUT_BEFORE),
-            (_, Some(_)) => (OUT_BEFORE, OUT_BEFORE),
-            (_, None) => (PENDING_BEFORE, if has_before { PENDING_AFTER } else { OUT_BEFORE }),
+            (Layout::Upsert, Some(_)) => (DISCARDED, OUT_AFTER),
+            _ => (OUT_BEFORE, OUT_AFTER),
         }
     }
 
@@ -499,7 +497,6 @@ impl<'a> MessageReader<'_, '_, 'a> {
         let is_known = self.source.operation.is_some() || self.template.is_flat;
         let op = self.op.filter(|_| is_known && self.deferred.is_none() && self.source.has_times_in_calendar())?;
         let (data, before) = (self.buffers.data.count, self.buffers.before.count);
-        let layout = self.batch.plan.layout;
         let fits = match op {
             Op::Delete if data > 0 => before == 0 && self.template.spec.has_deletes_in_data,
             Op::Delete => before > 0,
@@ -508,12 +505,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
         };
         let is_routed = match self.routed_op? {
             Some(routed_op) => routed_op == op,
-            None => match op {
-                Op::Delete => data == 0,
-                // The before image has to come first.
-                Op::Update => layout != Layout::Changelog || self.batch.images.get(PENDING_AFTER)?.rows() == data,
-                _ => true,
-            },
+            None => op != Op::Delete || data == 0,
         };
         // Entries of a merged map are in the order of the after image.
         let is_map = self.batch.plan.table.is_none();
@@ -533,6 +525,8 @@ struct MatchedMessage<'r, 'a> {
     op: Op,
     message: &'r Incoming<'a>,
     buffers: &'r Buffers,
+    /// Number of rows of the images before the message.
+    starts: [usize; 2],
 }
 
 impl MatchedMessage<'_, '_> {
@@ -576,6 +570,8 @@ impl MatchedMessage<'_, '_> {
                 changed.push(self.changed(row)?);
             }
         }
+        let [before_start, after_start] = self.starts;
+        let is_before = batch.images[OUT_BEFORE].rows() > before_start;
         self.complete_images(count, batch);
         let envelope = EnvelopeRef::Table { table: self.number, source: self.source };
         let types = batch.record_types(&self.buffers.types);
@@ -586,6 +582,8 @@ impl MatchedMessage<'_, '_> {
                 start..batch.changed.len()
             });
             for (word, with_before, with_after) in output_rows(self.op, batch.plan.layout, self.buffers.before.count > 0) {
+                let (image, start) = if with_before && is_before { (OUT_BEFORE, before_start) } else { (OUT_AFTER, after_start) };
+                batch.add_source(image, start + index);
                 let missing = self.add_missing(index, with_before, with_after, batch);
                 let changed = changed.clone();
                 batch.rows.push(OutputRow {
@@ -605,27 +603,15 @@ impl MatchedMessage<'_, '_> {
         Some(())
     }
 
-    /// Appends null images for the missing side, and the pending images.
+    /// Appends null images to the side that has none.
     fn complete_images(&self, count: usize, batch: &mut Batch<'_>) {
-        let layout = batch.plan.layout;
-        let [before, after, aside_before, aside_after, _] = &mut batch.images;
-        if layout == Layout::Change {
-            match self.op {
-                Op::Delete => after.push_nulls(count),
-                _ if self.buffers.before.count == 0 => before.push_nulls(count),
-                _ => {}
-            }
-        } else {
-            for row in 0..count {
-                if layout == Layout::Changelog || self.op == Op::Delete {
-                    before.copy_row(aside_before, aside_after, row);
-                }
-                before.copy_row(aside_after, aside_after, row);
-            }
+        // An update's operation was unknown when its rows before the change were read.
+        if batch.plan.layout == Layout::Upsert && self.op == Op::Update {
+            batch.images[OUT_BEFORE].truncate(self.starts[OUT_BEFORE]);
         }
-        for aside in [aside_before, aside_after] {
-            if aside.rows() > 0 {
-                aside.truncate(0);
+        for (images, start) in batch.images.iter_mut().zip(self.starts) {
+            if images.rows() == start {
+                images.push_nulls(count);
             }
         }
     }

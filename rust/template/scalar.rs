@@ -1,4 +1,4 @@
-//! Strings and integers parsed at a position of a message, without a cursor.
+//! Strings and integers parsed, and names hashed, at a position of a message, without a cursor.
 
 use crate::mysql::number::{integer_prefix, up_to_16_digits, window_at};
 use crate::wire::json;
@@ -42,4 +42,23 @@ fn integer_fallback(rest: &[u8]) -> Option<(i64, usize)> {
     let digits = rest.get(usize::from(rest.first() == Some(&b'-'))..length)?;
     let leading_zero = digits.first() == Some(&b'0') && digits.len() > 1;
     (!leading_zero).then_some((number, length))
+}
+
+/// Hashes the bytes before the first quote, in blocks of 16.
+#[inline(always)]
+pub(super) fn hash(name: &[u8], mut hash: u64) -> u64 {
+    /// Names that share their first 64 bytes share a hash.
+    const MAX_BLOCKS: usize = 4;
+    let (blocks, _) = name.as_chunks::<16>();
+    for block in blocks.iter().take(MAX_BLOCKS) {
+        let special = json::special_in(block);
+        let bits = if special == 0 { u128::MAX } else { (1 << (8 * special.trailing_zeros())) - 1 };
+        let lanes = u128::from_le_bytes(*block) & bits;
+        hash = (hash ^ lanes as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ (lanes >> 64) as u64;
+        hash = hash.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        if special != 0 {
+            break;
+        }
+    }
+    hash
 }

@@ -547,6 +547,13 @@ pub(crate) fn special_in(block: &[u8; 16]) -> u32 {
     (block.simd_eq(u8x16::splat(b'"')) | block.simd_eq(u8x16::splat(b'\\')) | control).to_bitmask()
 }
 
+/// The same of 32 bytes.
+#[inline(always)]
+pub(crate) fn special_in_32(block: &[u8; 32]) -> u32 {
+    let (halves, _) = block.as_chunks::<16>();
+    halves.iter().rev().fold(0, |hits, half| hits << 16 | special_in(half))
+}
+
 /// The 16 bytes from `at` on; zeros stand for those behind the end. None at the end.
 #[inline(always)]
 pub(crate) fn block_at(bytes: &[u8], at: usize) -> Option<[u8; 16]> {
@@ -568,8 +575,8 @@ fn last_block(bytes: &[u8], length: usize) -> Option<[u8; 16]> {
 #[inline]
 pub(crate) fn special(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
-    while let Some([low, high]) = bytes.get(at..).and_then(|rest| rest.as_chunks::<16>().0.first_chunk::<2>()) {
-        let hits = special_in(low) | special_in(high) << 16;
+    while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let hits = special_in_32(block);
         if hits != 0 {
             return at + hits.trailing_zeros() as usize;
         }
