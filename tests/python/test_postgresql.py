@@ -1,7 +1,7 @@
 """What `docs/postgresql.md` says, by messages in Debezium's format."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -61,7 +61,7 @@ def decoded(
         ("decimal(10,2)", "MDk=", DECIMAL, Decimal("123.45")),
         ("decimal(20,4)", NUMBER, VARIABLE, Decimal("123.45")),
         ("string", NUMBER, VARIABLE, "123.45"),
-        ("timestamp", "2024-01-02T03:04:05.123456Z", ZONED, datetime(2024, 1, 2, 3, 4, 5, 123456, UTC)),
+        ("timestamp", "2024-01-02T03:04:05.123456Z", ZONED, datetime(2024, 1, 2, 3, 4, 5, 123456, timezone.utc)),
         ("timestamp_ntz", 1704164645123456, MICRO, datetime(2024, 1, 2, 3, 4, 5, 123456)),
         ("boolean", True, {"type": "boolean"}, True),
         ("string", UUID, {"type": "string", "name": "io.debezium.data.Uuid"}, UUID),
