@@ -179,6 +179,14 @@ def test_a_change_that_is_newer_than_a_rename_and_is_read_before_it(spark, tmp_p
     topic.replicate(canal(2, "UPDATE", "a", row(1, "new"), old={"name": "old"}, second=30, partition=1))
     topic.replicate(rename(20))
     assert topic.states()["a"]["state"] == "stale"
+    # Another migration does not bring it back.
+    topic.replicate(
+        canal(1, "ERASE", "_a_gho", sql="DROP TABLE IF EXISTS `_a_gho`", second=40),
+        canal(2, "CREATE", "_a_gho", sql="CREATE TABLE `_a_gho` LIKE `a`", second=41),
+        canal(3, "INSERT", "_a_gho", row(5, "other"), second=42, partition=1),
+        canal(3, "RENAME", "a", sql="RENAME TABLE a TO _a_del, _a_gho TO a", second=50),
+    )
+    assert topic.states()["a"]["state"] == "stale"
 
 
 def test_a_delete_that_is_newer_than_a_rename_and_is_read_before_it(spark, tmp_path):

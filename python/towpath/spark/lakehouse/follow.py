@@ -35,7 +35,7 @@ from towpath.spark.lakehouse.statements import (
     TruncateTable,
 )
 from towpath.spark.lakehouse.statements import Column as SourceColumn
-from towpath.spark.lakehouse.status import DROPPED, OK, STALE, TableStatus, Unsound, unordered
+from towpath.spark.lakehouse.status import DROPPED, OK, STALE, STATES, TableStatus, Unsound, unordered
 from towpath.spark.lakehouse.status import RENAMED as RENAMED_AWAY
 from towpath.spark.lakehouse.tables import (
     TableSettings,
@@ -133,13 +133,13 @@ class Follower:
             self.changed(target)
         return said
 
-    def _say(self, name: tuple[str, str], state: str, reason: str | None = None) -> None:
-        """Say that a table is gone, or that it was created again: then nothing is left of what was wrong."""
+    def _say(self, name: tuple[str, str], state: str, reason: str | None = None, *, ends: Sequence[str] = ()) -> None:
+        """Say that a table is gone, or that there is one again, with the states that this ends."""
         if not self.renames:  # a history has neither
             return
-        if state == OK:
-            self.unsound.renew(name)
-        self._said.append(TableStatus(*name, self.target(*name), state, reason, renews=state == OK))
+        if ends:
+            self.unsound.end(name, ends)
+        self._said.append(TableStatus(*name, self.target(*name), state, reason, ends=ends))
 
     def _remember_place(self, target: str, place: Place) -> None:
         """The statement is not followed again if it is read again."""
@@ -379,8 +379,8 @@ class Follower:
             return "ddl_policy is ignore: the table was created again"
         reason = self._truncate(target, place if dropped == _FORMER else Place.parse(dropped) or place)
         reason = reason or self._given_by_former_table(target, read_additions(properties))
-        if reason is None:
-            self._say(name, OK)
+        if reason is None:  # nothing is left of what was wrong
+            self._say(name, OK, ends=STATES[1:])
         nothing = {RENAMED: "[]", RULES: "{}", MODIFIED: "{}", MOVED: "", **additions_property([])}
         set_properties(self.spark, target, {_DROPPED: _NOT, **nothing})
         return reason
@@ -481,7 +481,8 @@ class Follower:
         late = self._is_late(target, place)
         reason = self._copy(old, new, state)
         followed.add(target)
-        self._say(new, OK)
+        # A change that a stale target lacks may be newer than this.
+        self._say(new, OK, ends=(DROPPED, RENAMED_AWAY))
         self._say(old, RENAMED_AWAY, f"the table was renamed to {'.'.join(new)}")
         # The old name has no table now: one that is created under it has none of these rows.
         set_properties(self.spark, source, {_DROPPED: str(place), MOVED: json.dumps(new, ensure_ascii=False)})

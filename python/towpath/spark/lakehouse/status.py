@@ -51,8 +51,8 @@ class TableStatus:
     last_event_time: datetime | None = None
     last_place: str | None = None
     merge_seconds: float | None = None
-    renews: bool = False
-    """Whether the table was created again: what was said of the former one does not hold."""
+    ends: Sequence[str] = ()
+    """The states that do not hold any more, since the table was created again, or another one got its name."""
 
     @classmethod
     def of(cls, database: str | None, table: str, target: str, applied: Applied) -> TableStatus:
@@ -104,7 +104,8 @@ def by_table(found: Iterable[TableStatus]) -> list[TableStatus]:
 
 def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
     """Both counts, the worse state, and the rest of the second."""
-    worse = second if second.renews else max(first, second, key=lambda one: STATES.index(one.state))
+    worse = max(first, second, key=lambda one: STATES.index(one.state))
+    worse = second if first.state in second.ends else worse
     times = [time for time in (first.last_event_time, second.last_event_time) if time is not None]
     seconds = [time for time in (first.merge_seconds, second.merge_seconds) if time is not None]
     return replace(
@@ -114,7 +115,7 @@ def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
         last_event_time=max(times, default=None),
         last_place=second.last_place or first.last_place,
         merge_seconds=sum(seconds) if seconds else None,
-        renews=first.renews or second.renews,
+        ends=(*first.ends, *second.ends),
     )
 
 
@@ -191,14 +192,14 @@ class Unsound:
             self._stored = _read_unsound(self._spark, self._status) if self._status else {}
         return self._found.get(name) or self._stored.get(name)
 
-    def renew(self, name: tuple[str, str]) -> None:
-        """A table was created again, and its target has none of its former rows."""
+    def end(self, name: tuple[str, str], states: Sequence[str]) -> None:
+        """States of a table do not hold any more."""
         self.reason(name)
-        self._found.pop(name, None)
-        if self._stored:
-            self._stored.pop(name, None)
+        for found in (self._found, self._stored or {}):
+            if STALE in states:
+                found.pop(name, None)
         if self._status and schema_of(self._spark, self._status) is not None:
-            set_ok(self._spark, self._status, [name, (None, name[1])][: 1 if name[0] else 2], STATES[1:])
+            set_ok(self._spark, self._status, [name, (None, name[1])][: 1 if name[0] else 2], states)
 
 
 def _read_unsound(spark: SparkSession, status: str) -> dict[tuple[str, str], str]:
