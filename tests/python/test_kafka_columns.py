@@ -1,13 +1,13 @@
 """Kafka's records as columns: what producers may set freely does not stop a topic."""
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from towpath.spark.kafka.columns import to_batch
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Record:
