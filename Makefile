@@ -29,15 +29,15 @@ test: jars lint wheel docs ## Everything that must pass: lint, the site, Rust, P
 # Both run at the same time, since neither uses two cores throughout. The output of each is kept together, if this make supports it.
 APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
-# tests/lakehouse needs another Spark than tests/spark. Its tests of Kafka run behind the library's, so that both take as long.
-KAFKA_TESTS := $(wildcard tests/lakehouse/test_*kafka*.py)
+# tests/lakehouse needs another Spark than tests/spark. Some of its tests run behind the library's, so that both take as long.
+BEHIND := $(wildcard tests/lakehouse/test_*kafka*.py) tests/lakehouse/test_statements_beside_rows.py
 
 test-library:
 	$(IN_VENV) pytest tests/python tests/spark
-	$(IN_VENV) pytest $(KAFKA_TESTS)
+	$(IN_VENV) pytest $(BEHIND)
 
 test-lakehouse:
-	$(IN_VENV) pytest tests/lakehouse $(addprefix --ignore=,$(KAFKA_TESTS))
+	$(IN_VENV) pytest tests/lakehouse $(addprefix --ignore=,$(BEHIND))
 
 # The reference pages are made from the wheel. A broken link or a name without a description is an error, but not with --quiet.
 docs: wheel .venv-docs/installed ## Build the documentation site into target/site
