@@ -16,7 +16,7 @@ def replicated(topic, source, rng, batches):
         if batch:
             topic.replicate(*batch)
     states = topic.states()
-    # Rows of before a column was renamed are put aside.
+    # A table is quarantined if rows from before a column was renamed are read after it.
     said = {name for name, status in states.items() if status["state"] != "ok"}
     wrong = {}
     for name, rows in source.tables.items():
@@ -153,7 +153,7 @@ def test_a_statement_before_the_target_of_its_table(spark, tmp_path, sql, togeth
 
 @pytest.mark.parametrize(("old", "new", "state"), [("decimal(6,2)", "decimal(6,0)", "stale"), ("int", "bigint", "ok")])
 @pytest.mark.parametrize("first", ["statement", "row", "both"])
-def test_a_row_of_before_its_column_got_another_type(spark, tmp_path, old, new, state, first):
+def test_a_row_from_before_its_column_got_another_type(spark, tmp_path, old, new, state, first):
     """MySQL has rounded its value without a message."""
     topic = Topic(spark, tmp_path)
     statement = canal(0, "ALTER", "a", sql=f"ALTER TABLE a MODIFY COLUMN v {new}", second=20)

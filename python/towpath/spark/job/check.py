@@ -100,7 +100,7 @@ def _check_delta(spark: SparkSession) -> None:
     except Exception:
         tested = combination_with(spark.version)
         jar = tested.jars.get("delta") if tested else None
-        cure = f"set spark.jars.packages to {jar}" if jar else f"no Delta is tested with Spark {spark.version}"
+        cure = f"set spark.jars.packages to {jar}" if jar else "set spark.jars.packages to the Delta of this Spark"
         raise ValueError(f"the session has no Delta: {cure}, or spark.jars to its jars") from None
     settings = {"spark.sql.extensions": _DELTA, "spark.sql.catalog.spark_catalog": "DeltaCatalog"}
     for name, wanted in settings.items():

@@ -194,10 +194,10 @@ class Unsound:
 
     def end(self, name: tuple[str, str], states: Sequence[str]) -> None:
         """States of a table do not hold any more."""
-        self.reason(name)
-        for found in (self._found, self._stored or {}):
-            if STALE in states:
-                found.pop(name, None)
+        if STALE in states and self.reason(name) is not None:
+            self._found.pop(name, None)
+            if self._stored:
+                self._stored.pop(name, None)
         if self._status and schema_of(self._spark, self._status) is not None:
             set_ok(self._spark, self._status, [name, (None, name[1])][: 1 if name[0] else 2], states)
 
