@@ -25,7 +25,7 @@ pub(super) struct Binaries<O: OffsetSizeTrait> {
     scratch: Vec<u8>,
 }
 
-impl<O: OffsetSizeTrait> Binaries<O> {
+impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         self.scratch.clear();
         let declared = context.declared();
@@ -36,21 +36,6 @@ impl<O: OffsetSizeTrait> Binaries<O> {
         let start = if is_geometry { SRID_LENGTH } else { 0 };
         let bytes = self.scratch.get(start..).ok_or_else(|| conversion_fault(value, ParseError::Type, "geometry"))?;
         self.bytes.push(bytes)
-    }
-}
-
-impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
-    /// No fast path: bytes are never written raw in JSON.
-    fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
-        None
-    }
-
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        if value.is_null() {
-            self.bytes.push_nulls(1);
-            return Ok(());
-        }
-        self.push(value, context).inspect_err(|_| self.bytes.push_nulls(1))
     }
 
     fn push_nulls(&mut self, count: usize) {
@@ -188,7 +173,9 @@ impl Geometries {
     pub fn new(fields: Fields) -> Self {
         Geometries { fields, srids: Vec::new(), wkbs: Bytes::default(), nulls: Nulls::default(), scratch: Vec::new() }
     }
+}
 
+impl ColumnBuilder for Geometries {
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         self.scratch.clear();
         let declared = context.declared();
@@ -201,20 +188,6 @@ impl Geometries {
         self.wkbs.push(wkb)?;
         self.srids.push(i32::from_le_bytes(*srid));
         Ok(())
-    }
-}
-
-impl ColumnBuilder for Geometries {
-    fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
-        None
-    }
-
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        if value.is_null() {
-            self.push_nulls(1);
-            return Ok(());
-        }
-        self.push(value, context).inspect_err(|_| self.push_nulls(1))
     }
 
     fn push_nulls(&mut self, count: usize) {

@@ -32,34 +32,25 @@ fn boolean(text: &str) -> Result<bool, ParseError> {
     }
 }
 
-impl Booleans {
-    fn push(&mut self, value: Option<bool>) {
-        if value.is_none() {
-            self.nulls.push(self.values.len(), 1);
-        }
-        self.values.push(value.unwrap_or_default());
-    }
-}
-
 impl ColumnBuilder for Booleans {
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
         const SPELLINGS: [(&[u8], Option<bool>); 5] =
             [(b"\"0\"", Some(false)), (b"\"1\"", Some(true)), (b"false", Some(false)), (b"true", Some(true)), (b"null", None)];
         let rest = text.get(at..)?;
         let (spelling, value) = SPELLINGS.iter().find(|(spelling, _)| rest.starts_with(spelling))?;
-        self.push(*value);
+        match value {
+            Some(value) => self.values.push(*value),
+            None => self.push_nulls(1),
+        }
         Some(at + spelling.len())
     }
 
-    fn append(&mut self, value: &Value<'_>, _: &Context<'_>) -> Result<()> {
-        let parsed = match value {
-            Value::Missing | Value::Null => Ok(None),
-            Value::Bool(raw) => Ok(Some(*raw == "true")),
-            other => scalar(other, boolean)
-                .and_then(|parsed| parsed.map(Some).map_err(|error| conversion_fault(value, error, "boolean (0 or 1)"))),
-        };
-        self.push(parsed.as_ref().copied().unwrap_or_default());
-        parsed.map(drop)
+    fn push(&mut self, value: &Value<'_>, _: &Context<'_>) -> Result<()> {
+        self.values.push(match value {
+            Value::Bool(raw) => *raw == "true",
+            other => scalar(other, boolean)?.map_err(|error| conversion_fault(value, error, "boolean (0 or 1)"))?,
+        });
+        Ok(())
     }
 
     fn push_nulls(&mut self, count: usize) {

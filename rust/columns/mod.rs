@@ -11,6 +11,7 @@ mod decimal;
 mod nested;
 mod nulls;
 mod number;
+mod offsets;
 mod overlay;
 mod primitive;
 mod temporal;
@@ -32,6 +33,7 @@ use crate::value::Value;
 use crate::wire::binary_text::BinaryText;
 pub(crate) use bytes::Bytes;
 pub(crate) use nulls::Nulls;
+pub(crate) use offsets::Offsets;
 pub(crate) use overlay::{Overlay, interleave_arrays};
 
 /// Policy for zero dates where the column type cannot hold them.
@@ -169,8 +171,11 @@ impl Forecast {
 
 /// Array builder of one column.
 pub(crate) trait ColumnBuilder: Send {
-    /// Fast path: parses the JSON value at `at` and appends it. Returns its end; on `None` the column is unchanged.
-    fn read(&mut self, text: &[u8], at: usize) -> Option<usize>;
+    /// Fast path: parses the JSON value at `at` and appends it. Returns its end; on `None` the column is unchanged, as always where
+    /// JSON has no raw values of the type.
+    fn read(&mut self, _text: &[u8], _at: usize) -> Option<usize> {
+        None
+    }
 
     /// Whether [`ColumnBuilder::read`] appends the same as [`ColumnBuilder::append`] in this context.
     fn has_fast_path(&self, _: &Context<'_>) -> bool {
@@ -183,8 +188,18 @@ pub(crate) trait ColumnBuilder: Send {
         false
     }
 
+    /// Appends a value that is not null; on error appends nothing and returns the reason.
+    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()>;
+
     /// Appends one value; on error appends null and returns the reason.
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()>;
+    #[inline]
+    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        if value.is_null() {
+            self.push_nulls(1);
+            return Ok(());
+        }
+        self.push(value, context).inspect_err(|_| self.push_nulls(1))
+    }
 
     /// Appends `count` nulls.
     fn push_nulls(&mut self, count: usize);

@@ -7,12 +7,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
-use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use hashbrown::HashMap;
 
 use super::bytes::Bytes;
 use super::nulls::Nulls;
+use super::offsets::Offsets;
 use super::{ColumnBuilder, Context, ValueOptions, conversion_fault, make_builder};
 use crate::error::{Fault, Kind, Result};
 use crate::mysql::number::ParseError;
@@ -44,70 +45,10 @@ fn append_all<'v, 'a: 'v>(child: &mut dyn ColumnBuilder, values: impl Iterator<I
     outcome
 }
 
-/// Offset buffer and nulls of a list or map.
-struct Offsets {
-    offsets: Vec<i32>,
-    nulls: Nulls,
-}
-
-impl Offsets {
-    fn new() -> Self {
-        Offsets { offsets: vec![0], nulls: Nulls::default() }
-    }
-
-    fn len(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// Returns the bytes of the offsets.
-    fn size(&self) -> usize {
-        size_of_val(self.offsets.as_slice())
-    }
-
-    fn last(&self) -> i32 {
-        self.offsets.last().copied().unwrap_or(0)
-    }
-
-    /// The next offset after a value with `length` elements, unless it overflows.
-    fn next_offset(&self, length: usize) -> Result<i32> {
-        let end = i32::try_from(length).ok().and_then(|length| self.last().checked_add(length));
-        end.ok_or_else(|| Fault::new(Kind::Size, Self::too_large()))
-    }
-
-    fn too_large() -> String {
-        format!("the batch's elements would exceed {}; decode fewer messages at once", i32::MAX)
-    }
-
-    fn push(&mut self, end: i32, valid: bool) {
-        if !valid {
-            self.nulls.push(self.len(), 1);
-        }
-        self.offsets.push(end);
-    }
-
-    fn push_nulls(&mut self, count: usize) {
-        self.nulls.push(self.len(), count);
-        self.offsets.resize(self.offsets.len() + count, self.last());
-    }
-
-    /// The element range of some rows.
-    fn elements(&self, rows: Range<usize>) -> Range<usize> {
-        let offset = |at: usize| self.offsets.get(at).and_then(|end| usize::try_from(*end).ok()).unwrap_or(0);
-        offset(rows.start)..offset(rows.end)
-    }
-
-    /// Truncates to the first `rows` values and returns the number of remaining elements.
-    fn truncate(&mut self, rows: usize) -> usize {
-        self.offsets.truncate(rows + 1);
-        self.nulls.truncate(rows);
-        usize::try_from(self.last()).unwrap_or(0)
-    }
-
-    fn take(&mut self, parent: Option<&NullBuffer>) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
-        let nulls = self.nulls.finish_with_parent(self.len(), parent);
-        let offsets = std::mem::replace(&mut self.offsets, vec![0]);
-        (OffsetBuffer::new(offsets.into()), nulls)
-    }
+/// The number of elements with those of another row, unless it overflows.
+fn next_end(offsets: &Offsets, length: usize) -> Result<usize> {
+    let end = offsets.end().checked_add(length).filter(|end| i32::try_from(*end).is_ok());
+    end.ok_or_else(|| Fault::new(Kind::Size, Offsets::too_large()))
 }
 
 pub(super) struct Lists {
@@ -119,7 +60,7 @@ pub(super) struct Lists {
 impl Lists {
     pub fn new(item: FieldRef, options: &ValueOptions) -> Result<Self, String> {
         let child = make_builder(item.data_type(), options)?;
-        Ok(Lists { item, child, offsets: Offsets::new() })
+        Ok(Lists { item, child, offsets: Offsets::default() })
     }
 }
 
@@ -133,16 +74,15 @@ fn elements<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Value<'a>>> {
 }
 
 impl ColumnBuilder for Lists {
-    fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
-        None
-    }
-
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        if value.is_null() {
-            self.offsets.push_nulls(1);
-            return Ok(());
-        }
-        self.push(value, context).inspect_err(|_| self.offsets.push_nulls(1))?
+    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        let (end, outcome) = with_json(value, "JSON array", |cursor| {
+            let values = elements(cursor)?;
+            let end = next_end(&self.offsets, values.len())?;
+            Ok((end, append_all(self.child.as_mut(), values.iter(), context)))
+        })?;
+        outcome.inspect_err(|_| self.child.truncate(self.offsets.end()))?;
+        self.offsets.push(end);
+        Ok(())
     }
 
     fn push_nulls(&mut self, count: usize) {
@@ -155,7 +95,7 @@ impl ColumnBuilder for Lists {
     }
 
     fn bytes(&self) -> usize {
-        self.offsets.size() + self.child.bytes()
+        self.offsets.bytes() + self.child.bytes()
     }
 
     fn zero_dates(&self, rows: Range<usize>) -> usize {
@@ -163,22 +103,8 @@ impl ColumnBuilder for Lists {
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        let (offsets, nulls) = self.offsets.take(parent);
+        let (offsets, nulls) = self.offsets.take(parent)?;
         Ok(Arc::new(ListArray::try_new(self.item.clone(), offsets, self.child.finish(None)?, nulls)?))
-    }
-}
-
-impl Lists {
-    /// Appends a list. The outer result reports whether anything was appended, the inner one whether all of it was converted. If
-    /// not, the elements remain in the child and the row is null.
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<Result<()>> {
-        let (end, outcome) = with_json(value, "JSON array", |cursor| {
-            let values = elements(cursor)?;
-            let end = self.offsets.next_offset(values.len())?;
-            Ok((end, append_all(self.child.as_mut(), values.iter(), context)))
-        })?;
-        self.offsets.push(end, outcome.is_ok());
-        Ok(outcome)
     }
 }
 
@@ -220,35 +146,17 @@ impl Structs {
         }
         outcome
     }
+}
 
-    fn end_row(&mut self, valid: bool) {
-        if !valid {
-            self.nulls.push(self.rows, 1);
-        }
-        self.rows += 1;
-    }
-
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<Result<()>> {
+impl ColumnBuilder for Structs {
+    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         let outcome = with_json(value, "JSON object", |cursor| {
             let values = self.members(cursor)?;
             Ok(self.append_members(&values, context))
         })?;
-        self.end_row(outcome.is_ok());
-        Ok(outcome)
-    }
-}
-
-impl ColumnBuilder for Structs {
-    fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
-        None
-    }
-
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        if value.is_null() {
-            self.push_nulls(1);
-            return Ok(());
-        }
-        self.push(value, context).inspect_err(|_| self.push_nulls(1))?
+        outcome.inspect_err(|_| self.truncate(self.rows))?;
+        self.rows += 1;
+        Ok(())
     }
 
     fn push_nulls(&mut self, count: usize) {
@@ -299,20 +207,12 @@ impl Maps {
             return Err(format!("a map's keys must be strings, not {}", super::spell(key.data_type())));
         }
         let values = make_builder(value.data_type(), options)?;
-        Ok(Maps { entries, keys: Bytes::default(), values, offsets: Offsets::new(), fields })
+        Ok(Maps { entries, keys: Bytes::default(), values, offsets: Offsets::default(), fields })
     }
 
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<Result<()>> {
-        let (end, outcome) = with_json(value, "JSON object", |cursor| {
-            let members = members(cursor)?;
-            let end = self.offsets.next_offset(members.len())?;
-            let length = self.keys.len();
-            let keys = members.iter().try_for_each(|(key, _)| self.keys.push(key.as_bytes()));
-            keys.inspect_err(|_| self.keys.truncate(length))?;
-            Ok((end, append_all(self.values.as_mut(), members.iter().map(|(_, value)| value), context)))
-        })?;
-        self.offsets.push(end, outcome.is_ok());
-        Ok(outcome)
+    fn truncate_entries(&mut self, entries: usize) {
+        self.keys.truncate(entries);
+        self.values.truncate(entries);
     }
 }
 
@@ -334,16 +234,16 @@ fn members<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<(Cow<'a, str>, Value<'a>)>
 }
 
 impl ColumnBuilder for Maps {
-    fn read(&mut self, _: &[u8], _: usize) -> Option<usize> {
-        None
-    }
-
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        if value.is_null() {
-            self.offsets.push_nulls(1);
-            return Ok(());
-        }
-        self.push(value, context).inspect_err(|_| self.offsets.push_nulls(1))?
+    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        let appended = with_json(value, "JSON object", |cursor| {
+            let members = members(cursor)?;
+            let end = next_end(&self.offsets, members.len())?;
+            members.iter().try_for_each(|(key, _)| self.keys.push(key.as_bytes()))?;
+            Ok(append_all(self.values.as_mut(), members.iter().map(|(_, value)| value), context).map(|()| end))
+        });
+        let end = appended.flatten().inspect_err(|_| self.truncate_entries(self.offsets.end()))?;
+        self.offsets.push(end);
+        Ok(())
     }
 
     fn push_nulls(&mut self, count: usize) {
@@ -352,12 +252,11 @@ impl ColumnBuilder for Maps {
 
     fn truncate(&mut self, rows: usize) {
         let entries = self.offsets.truncate(rows);
-        self.keys.truncate(entries);
-        self.values.truncate(entries);
+        self.truncate_entries(entries);
     }
 
     fn bytes(&self) -> usize {
-        self.offsets.size() + self.keys.size() + self.values.bytes()
+        self.offsets.bytes() + self.keys.size() + self.values.bytes()
     }
 
     fn zero_dates(&self, rows: Range<usize>) -> usize {
@@ -366,7 +265,7 @@ impl ColumnBuilder for Maps {
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let arrays = vec![self.keys.finish_text(None)?, self.values.finish(None)?];
-        let (offsets, nulls) = self.offsets.take(parent);
+        let (offsets, nulls) = self.offsets.take(parent)?;
         let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;
         Ok(Arc::new(MapArray::try_new(self.entries.clone(), offsets, entries, nulls, false)?))
     }

@@ -51,20 +51,12 @@ where
 }
 
 impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
-    #[inline]
-    fn push(&mut self, value: Option<T::Native>) {
-        if value.is_none() {
-            self.nulls.push(self.values.len(), 1);
-        }
-        self.values.push(value.unwrap_or_default());
-    }
-
     /// Reads an unquoted value: null, or a number.
     #[inline(never)]
     fn read_unquoted(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let rest = text.get(at..)?;
         if rest.starts_with(b"null") {
-            self.push(None);
+            self.push_nulls(1);
             return Some(at + 4);
         }
         if !C::IS_NUMBER {
@@ -117,13 +109,15 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
         }
     }
 
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        let converted = if value.is_null() { Ok(None) } else { self.convert.convert(value, context) };
-        if !value.is_null() && matches!(converted, Ok(None)) {
-            self.zero_dates.push(self.values.len(), 1);
+    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+        match self.convert.convert(value, context)? {
+            Some(value) => self.values.push(value),
+            None => {
+                self.zero_dates.push(self.values.len(), 1);
+                self.push_nulls(1);
+            }
         }
-        self.push(converted.as_ref().copied().unwrap_or_default());
-        converted.map(drop)
+        Ok(())
     }
 
     fn push_nulls(&mut self, count: usize) {

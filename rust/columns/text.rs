@@ -151,7 +151,7 @@ fn rules_out_fast_path(declared: &DeclaredType, format: ValueFormat) -> bool {
     needs_conversion(declared) || declared.family == TypeFamily::Json && format == ValueFormat::Base64AndJson
 }
 
-impl<O: OffsetSizeTrait> Texts<O> {
+impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
     #[inline]
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         let declared = context.declared();
@@ -171,9 +171,7 @@ impl<O: OffsetSizeTrait> Texts<O> {
             other => self.push_text(&other.text()?),
         }
     }
-}
 
-impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
     #[inline]
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
         match text.get(at)? {
@@ -195,15 +193,6 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
 
     fn push_plain(&mut self, text: &[u8]) -> bool {
         self.bytes.push(text).is_ok()
-    }
-
-    #[inline]
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        if value.is_null() {
-            self.bytes.push_nulls(1);
-            return Ok(());
-        }
-        self.push(value, context).inspect_err(|_| self.bytes.push_nulls(1))
     }
 
     fn push_nulls(&mut self, count: usize) {

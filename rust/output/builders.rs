@@ -6,11 +6,11 @@ use std::sync::Arc;
 use arrow_array::builder::StringBuilder;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, MapArray, PrimitiveArray, StringArray, StructArray};
-use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use hashbrown::HashMap;
 
-use crate::columns::{Bytes, Forecast, Nulls};
+use crate::columns::{Bytes, Forecast, Nulls, Offsets};
 use crate::event::{Events, Op};
 use crate::interner::{NameId, Quoting};
 use crate::output::envelope::{Content, ERROR, EnvelopeRow, Getter, Member, SOURCE, TextGetter, members, sequence_members};
@@ -81,19 +81,19 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
 /// Builder of one envelope column.
 pub(crate) enum Builder {
     Text(TextGetter, Bytes<i32>),
-    Number(Getter<i64>, Numbers<Int64Type>),
-    Index(Numbers<Int32Type>),
-    Time(Getter<i64>, Numbers<TimestampMicrosecondType>),
-    Flag(Getter<bool>, Vec<bool>, Nulls),
+    Number(Getter<i64>, Values<i64>),
+    Index(Values<i32>),
+    Time(Getter<i64>, Values<i64>),
+    Flag(Getter<bool>, Values<bool>),
     CorruptRecord(Bytes<i32>),
     PrimaryKey(Lists),
     Changed(Lists),
     Missing(Lists),
     DeclaredTypes(Maps<StringBuilder>),
-    Jdbc(Maps<Numbers<Int32Type>>),
-    Sequence([Numbers<Int64Type>; 3]),
-    Source(Vec<Builder>, Validity),
-    Error(Vec<Builder>, Validity),
+    Jdbc(Maps<Values<i32>>),
+    Sequence([Values<i64>; 3]),
+    Source(Vec<Builder>, Values<()>),
+    Error(Vec<Builder>, Values<()>),
 }
 
 impl Builder {
@@ -102,18 +102,18 @@ impl Builder {
         let build_all = |fields: &[Member]| fields.iter().filter_map(|(_, content)| Builder::new(content)).collect();
         Some(match content {
             Content::Text(getter) => Builder::Text(*getter, Bytes::default()),
-            Content::Number(getter) => Builder::Number(*getter, Numbers::default()),
-            Content::Time(getter) => Builder::Time(*getter, Numbers::default()),
-            Content::Flag(getter) => Builder::Flag(*getter, Vec::new(), Nulls::default()),
-            Content::Index => Builder::Index(Numbers::default()),
+            Content::Number(getter) => Builder::Number(*getter, Values::default()),
+            Content::Time(getter) => Builder::Time(*getter, Values::default()),
+            Content::Flag(getter) => Builder::Flag(*getter, Values::default()),
+            Content::Index => Builder::Index(Values::default()),
             Content::PrimaryKey => Builder::PrimaryKey(Lists::default()),
             Content::Changed => Builder::Changed(Lists::default()),
             Content::Missing => Builder::Missing(Lists::default()),
             Content::ColumnTypes => Builder::DeclaredTypes(Maps::default()),
             Content::JdbcTypes => Builder::Jdbc(Maps::default()),
             Content::Sequence => Builder::Sequence(Default::default()),
-            Content::Source => Builder::Source(build_all(SOURCE), Validity::default()),
-            Content::Error => Builder::Error(build_all(ERROR), Validity::default()),
+            Content::Source => Builder::Source(build_all(SOURCE), Values::default()),
+            Content::Error => Builder::Error(build_all(ERROR), Values::default()),
             Content::Message => Builder::CorruptRecord(Bytes::default()),
             Content::Image => return None,
         })
@@ -129,13 +129,12 @@ impl Builder {
             Builder::Text(TextGetter::Envelope(get), bytes) => {
                 rows.runs().for_each(|(row, count)| bytes.append(row.envelope.and_then(*get).map(str::as_bytes), count))
             }
-            Builder::Number(getter, numbers) => numbers.extend(*getter, rows),
-            Builder::Time(getter, numbers) => numbers.extend(*getter, rows),
+            Builder::Number(getter, numbers) | Builder::Time(getter, numbers) => numbers.extend(*getter, rows),
             Builder::Index(numbers) => {
                 let index = |row: &EnvelopeRow<'_, '_>| (row.row.op != Op::Error).then_some(row.row.index as i32);
                 rows.rows.iter().for_each(|row| numbers.push(index(row)));
             }
-            Builder::Flag(getter, values, nulls) => extend_flags(*getter, values, nulls, rows),
+            Builder::Flag(getter, flags) => flags.extend(*getter, rows),
             Builder::CorruptRecord(bytes) if !rows.has_errors => bytes.push_nulls(rows.len()),
             Builder::CorruptRecord(bytes) => rows.rows.iter().for_each(|row| bytes.append(row.corrupt, 1)),
             Builder::PrimaryKey(lists) => {
@@ -166,13 +165,13 @@ impl Builder {
             }
             Builder::Source(fields, validity) => {
                 fields.iter_mut().for_each(|field| field.extend(rows));
-                rows.runs().for_each(|(row, count)| validity.push(row.envelope.is_some(), count));
+                rows.runs().for_each(|(row, count)| validity.push_repeated(row.envelope.map(drop), count));
             }
             Builder::Error(fields, validity) => {
                 fields.iter_mut().for_each(|field| field.extend(rows));
                 match rows.has_errors {
-                    false => validity.push(false, rows.len()),
-                    true => rows.rows.iter().for_each(|row| validity.push(row.row.error.is_some(), 1)),
+                    false => validity.push_repeated(None, rows.len()),
+                    true => rows.rows.iter().for_each(|row| validity.push(row.row.error.as_ref().map(drop))),
                 }
             }
         }
@@ -182,13 +181,12 @@ impl Builder {
     pub fn reserve(&mut self, forecast: Forecast) {
         match self {
             Builder::Text(_, bytes) | Builder::CorruptRecord(bytes) => bytes.reserve(forecast),
-            Builder::Number(_, numbers) => forecast.reserve(&mut numbers.values),
+            Builder::Number(_, numbers) | Builder::Time(_, numbers) => forecast.reserve(&mut numbers.values),
             Builder::Index(numbers) => forecast.reserve(&mut numbers.values),
-            Builder::Time(_, numbers) => forecast.reserve(&mut numbers.values),
-            Builder::Flag(_, values, _) => forecast.reserve(values),
+            Builder::Flag(_, flags) => forecast.reserve(&mut flags.values),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => {
                 lists.names.reserve(forecast);
-                forecast.reserve(&mut lists.offsets.offsets);
+                lists.offsets.reserve(forecast);
             }
             Builder::DeclaredTypes(maps) => {
                 maps.reserve(forecast);
@@ -207,14 +205,13 @@ impl Builder {
     pub fn bytes(&self) -> usize {
         match self {
             Builder::Text(_, bytes) | Builder::CorruptRecord(bytes) => bytes.size(),
-            Builder::Number(_, numbers) => numbers.bytes(),
+            Builder::Number(_, numbers) | Builder::Time(_, numbers) => numbers.bytes(),
             Builder::Index(numbers) => numbers.bytes(),
-            Builder::Time(_, numbers) => numbers.bytes(),
-            Builder::Flag(_, values, _) => values.len(),
+            Builder::Flag(_, flags) => flags.bytes(),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.names.size() + lists.offsets.bytes(),
             Builder::DeclaredTypes(maps) => maps.bytes() + strings_bytes(&maps.values),
             Builder::Jdbc(maps) => maps.bytes() + maps.values.bytes(),
-            Builder::Sequence(parts) => parts.iter().map(Numbers::bytes).sum(),
+            Builder::Sequence(parts) => parts.iter().map(Values::bytes).sum(),
             Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter().map(Builder::bytes).sum(),
         }
     }
@@ -223,12 +220,12 @@ impl Builder {
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         match self {
             Builder::Text(_, bytes) => bytes.finish_text(None),
-            Builder::Number(_, numbers) => numbers.finish(),
-            Builder::Index(numbers) => numbers.finish(),
-            Builder::Time(_, numbers) => Ok(Arc::new(numbers.take()?.with_timezone("UTC"))),
-            Builder::Flag(_, values, nulls) => {
-                let nulls = nulls.finish(values.len());
-                Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(std::mem::take(values)), nulls)))
+            Builder::Number(_, numbers) => Ok(Arc::new(numbers.numbers::<Int64Type>()?)),
+            Builder::Index(numbers) => Ok(Arc::new(numbers.numbers::<Int32Type>()?)),
+            Builder::Time(_, numbers) => Ok(Arc::new(numbers.numbers::<TimestampMicrosecondType>()?.with_timezone("UTC"))),
+            Builder::Flag(_, flags) => {
+                let (values, nulls) = flags.take();
+                Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)))
             }
             Builder::CorruptRecord(bytes) => bytes.finish_binary(None),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
@@ -237,11 +234,12 @@ impl Builder {
                 maps.finish(DataType::Utf8, values)
             }
             Builder::Jdbc(maps) => {
-                let values = maps.values.finish()?;
-                maps.finish(DataType::Int32, values)
+                let values = maps.values.numbers::<Int32Type>()?;
+                maps.finish(DataType::Int32, Arc::new(values))
             }
             Builder::Sequence(parts) => {
-                let arrays = parts.iter_mut().map(Numbers::finish).collect::<Result<_, _>>()?;
+                let arrays = parts.iter_mut().map(|part| Ok(Arc::new(part.numbers::<Int64Type>()?) as ArrayRef));
+                let arrays = arrays.collect::<Result<_, ArrowError>>()?;
                 Ok(Arc::new(StructArray::try_new(sequence_members(), arrays, None)?))
             }
             Builder::Source(builders, validity) => finish_struct(members(SOURCE), builders, validity),
@@ -250,59 +248,35 @@ impl Builder {
     }
 }
 
-fn finish_struct(fields: Fields, builders: &mut [Builder], validity: &mut Validity) -> Result<ArrayRef, ArrowError> {
+fn finish_struct(fields: Fields, builders: &mut [Builder], validity: &mut Values<()>) -> Result<ArrayRef, ArrowError> {
     let arrays = builders.iter_mut().map(Builder::finish).collect::<Result<_, _>>()?;
-    Ok(Arc::new(StructArray::try_new(fields, arrays, validity.finish())?))
+    Ok(Arc::new(StructArray::try_new(fields, arrays, validity.take().1)?))
 }
 
-fn extend_flags(getter: Getter<bool>, values: &mut Vec<bool>, nulls: &mut Nulls, rows: &Rows<'_, '_, '_, '_>) {
-    let mut push = |flag: Option<bool>, count: usize| {
-        if flag.is_none() {
-            nulls.push(values.len(), count);
-        }
-        values.resize(values.len() + count, flag.unwrap_or_default());
-    };
-    match getter {
-        Getter::Row(get) => rows.rows.iter().for_each(|row| push(get(row), 1)),
-        Getter::Envelope(get) => rows.runs().for_each(|(row, count)| push(row.envelope.and_then(get), count)),
-    }
-}
-
-/// Builder of a nullable primitive array.
-pub(crate) struct Numbers<T: ArrowPrimitiveType> {
-    values: Vec<T::Native>,
+/// Values of a nullable array without offsets; of a struct, whose values are its members, only their number.
+#[derive(Default)]
+pub(crate) struct Values<N> {
+    values: Vec<N>,
     nulls: Nulls,
 }
 
-impl<T: ArrowPrimitiveType> Default for Numbers<T> {
-    fn default() -> Self {
-        Numbers { values: Vec::new(), nulls: Nulls::default() }
-    }
-}
-
-impl<T: ArrowPrimitiveType> Numbers<T> {
+impl<N: Copy + Default> Values<N> {
     #[inline]
-    fn push(&mut self, value: Option<T::Native>) {
+    fn push(&mut self, value: Option<N>) {
         if value.is_none() {
             self.nulls.push(self.values.len(), 1);
         }
         self.values.push(value.unwrap_or_default());
     }
 
-    fn push_all(&mut self, values: &[Option<T::Native>]) {
-        let start = self.values.len();
-        self.values.extend(values.iter().map(|value| value.unwrap_or_default()));
-        values.iter().enumerate().filter(|(_, value)| value.is_none()).for_each(|(at, _)| self.nulls.push(start + at, 1));
-    }
-
-    fn push_repeated(&mut self, value: Option<T::Native>, count: usize) {
+    fn push_repeated(&mut self, value: Option<N>, count: usize) {
         if value.is_none() {
             self.nulls.push(self.values.len(), count);
         }
         self.values.resize(self.values.len() + count, value.unwrap_or_default());
     }
 
-    fn extend(&mut self, getter: Getter<T::Native>, rows: &Rows<'_, '_, '_, '_>) {
+    fn extend(&mut self, getter: Getter<N>, rows: &Rows<'_, '_, '_, '_>) {
         match getter {
             Getter::Row(get) if rows.lack(get) => self.push_repeated(None, rows.len()),
             Getter::Row(get) => rows.rows.iter().for_each(|row| self.push(get(row))),
@@ -314,75 +288,18 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         size_of_val(self.values.as_slice())
     }
 
-    fn take(&mut self) -> Result<PrimitiveArray<T>, ArrowError> {
+    fn take(&mut self) -> (Vec<N>, Option<NullBuffer>) {
         let values = std::mem::take(&mut self.values);
         let nulls = self.nulls.finish(values.len());
+        (values, nulls)
+    }
+
+    fn numbers<T: ArrowPrimitiveType<Native = N>>(&mut self) -> Result<PrimitiveArray<T>, ArrowError>
+    where
+        N: ArrowNativeType,
+    {
+        let (values, nulls) = self.take();
         PrimitiveArray::try_new(values.into(), nulls)
-    }
-
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(self.take()?))
-    }
-}
-
-/// Validity of a struct's rows.
-#[derive(Default)]
-pub(crate) struct Validity {
-    rows: usize,
-    nulls: Nulls,
-}
-
-impl Validity {
-    #[inline]
-    fn push(&mut self, is_valid: bool, count: usize) {
-        if !is_valid {
-            self.nulls.push(self.rows, count);
-        }
-        self.rows += count;
-    }
-
-    fn finish(&mut self) -> Option<NullBuffer> {
-        self.nulls.finish(std::mem::take(&mut self.rows))
-    }
-}
-
-/// Offset buffer and nulls of lists or maps.
-struct Offsets {
-    offsets: Vec<i32>,
-    nulls: Nulls,
-    /// Whether entries were lost that did not fit: the array cannot be finished.
-    has_overflowed: bool,
-}
-
-impl Default for Offsets {
-    fn default() -> Self {
-        Offsets { offsets: vec![0], nulls: Nulls::default(), has_overflowed: false }
-    }
-}
-
-impl Offsets {
-    #[inline]
-    fn push(&mut self, end: usize, is_valid: bool) {
-        if !is_valid {
-            self.nulls.push(self.offsets.len() - 1, 1);
-        }
-        self.has_overflowed |= i32::try_from(end).is_err();
-        self.offsets.push(i32::try_from(end).unwrap_or(i32::MAX));
-    }
-
-    fn bytes(&self) -> usize {
-        size_of_val(self.offsets.as_slice())
-    }
-
-    fn take(&mut self) -> Result<(OffsetBuffer<i32>, Option<NullBuffer>), ArrowError> {
-        let Offsets { offsets, mut nulls, has_overflowed } = std::mem::take(self);
-        if has_overflowed {
-            let what =
-                "the batch's lists or maps of names and types would exceed 2147483647 bytes or entries; decode fewer messages at once";
-            return Err(ArrowError::InvalidArgumentError(what.into()));
-        }
-        let nulls = nulls.finish(offsets.len() - 1);
-        Ok((OffsetBuffer::new(offsets.into()), nulls))
     }
 }
 
@@ -395,9 +312,9 @@ pub(crate) struct Lists {
 
 impl Lists {
     fn push<'n>(&mut self, names: Option<impl Iterator<Item = &'n str>>) {
-        let is_valid = names.is_some();
-        names.into_iter().flatten().for_each(|name| self.names.append(Some(name.as_bytes()), 1));
-        self.offsets.push(self.names.len(), is_valid);
+        let Some(names) = names else { return self.offsets.push_nulls(1) };
+        names.for_each(|name| self.names.append(Some(name.as_bytes()), 1));
+        self.offsets.push(self.names.len());
     }
 
     /// Appends the same list `count` times.
@@ -405,14 +322,14 @@ impl Lists {
         match names.clone().map(|mut names| (names.next(), names.next())) {
             Some((Some(only), None)) if self.names.push_repeated(only.as_bytes(), count).is_ok() => {
                 let first = self.names.len() - count;
-                (1..=count).for_each(|list| self.offsets.push(first + list, true));
+                (1..=count).for_each(|list| self.offsets.push(first + list));
             }
             _ => (0..count).for_each(|_| self.push(names.clone())),
         }
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let (offsets, nulls) = self.offsets.take()?;
+        let (offsets, nulls) = self.offsets.take(None)?;
         Ok(Arc::new(ListArray::try_new(list_item(), offsets, self.names.finish_text(None)?, nulls)?))
     }
 }
@@ -437,7 +354,7 @@ impl Maps<StringBuilder> {
             self.values.append_value(declared);
             self.entries += 1;
         } else {
-            self.offsets.has_overflowed = true;
+            self.offsets.overflow();
         }
     }
 }
@@ -473,13 +390,6 @@ fn can_append(builder: &StringBuilder, more: &StringArray) -> bool {
     builder.values_slice().len().saturating_add(more.value_data().len()) <= i32::MAX as usize
 }
 
-/// Builder of one map's entries.
-#[derive(Default)]
-struct Entries {
-    keys: StringBuilder,
-    values: StringBuilder,
-}
-
 /// Returns the bytes of the strings and their offsets.
 fn strings_bytes(builder: &StringBuilder) -> usize {
     builder.values_slice().len() + size_of_val(builder.offsets_slice())
@@ -505,12 +415,7 @@ impl<V> Maps<V> {
 
     fn reserve(&mut self, forecast: Forecast) {
         reserve_strings(&mut self.keys, forecast);
-        forecast.reserve(&mut self.offsets.offsets);
-    }
-
-    /// Appends null for some rows.
-    fn push_nulls(&mut self, rows: usize) {
-        (0..rows).for_each(|_| self.offsets.push(self.entries, false));
+        self.offsets.reserve(forecast);
     }
 
     /// Appends the same map for each of `rows`, in blocks where possible; `append` appends the values and returns false if they do
@@ -521,11 +426,13 @@ impl<V> Maps<V> {
             let block = map.block.as_ref().filter(|_| left >= BLOCK_ROWS);
             let (count, (keys, values)) = block.map_or((1, &map.single), |block| (BLOCK_ROWS, block));
             let fits = can_append(&self.keys, keys) && append(&mut self.values, values) && self.keys.append_array(keys).is_ok();
-            self.offsets.has_overflowed |= !fits;
             let entries = if fits { keys.len() / count } else { 0 };
+            if !fits {
+                self.offsets.overflow();
+            }
             for _ in 0..count {
                 self.entries += entries;
-                self.offsets.push(self.entries, true);
+                self.offsets.push(self.entries);
             }
             left -= count;
         }
@@ -535,7 +442,7 @@ impl<V> Maps<V> {
         let keys: ArrayRef = Arc::new(self.keys.finish());
         self.entries = 0;
         let entries = StructArray::try_new(map_fields(value_type.clone()), vec![keys, values], None)?;
-        let (offsets, nulls) = self.offsets.take()?;
+        let (offsets, nulls) = self.offsets.take(None)?;
         Ok(Arc::new(MapArray::try_new(map_entries(value_type), offsets, entries, nulls, false)?))
     }
 }
@@ -546,38 +453,29 @@ impl Maps<StringBuilder> {
         for (row, count) in rows.runs() {
             let block = row.envelope.and_then(|envelope| rows.events.types.block(envelope.types?));
             let Some(block) = block else {
-                self.push_nulls(count);
+                self.offsets.push_nulls(count);
                 continue;
             };
             if let Some(order) = rows.types.get(row.row.types.clone()).filter(|order| !order.is_empty()) {
                 order.iter().filter_map(|at| block.entries.get(*at)).for_each(|entry| self.push(entry, rows));
-                self.offsets.push(self.entries, true);
+                self.offsets.push(self.entries);
                 continue;
             }
-            let mut entries = Entries::default();
-            block.entries.iter().for_each(|entry| entries.push(entry, rows));
-            let map = RepeatedMap::new(count, (entries.keys.finish(), entries.values.finish()), repeated);
+            let mut single = Maps::default();
+            block.entries.iter().for_each(|entry| single.push(entry, rows));
+            let map = RepeatedMap::new(count, (single.keys.finish(), single.values.finish()), repeated);
             self.extend(&map, count, |builder, values| can_append(builder, values) && builder.append_array(values).is_ok());
         }
     }
 }
 
-impl Entries {
-    fn push(&mut self, (key, id): &(NameId, usize), rows: &Rows<'_, '_, '_, '_>) {
-        let name = rows.events.keys.name(*key);
-        let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
-        self.keys.append_value(name);
-        self.values.append_value(declared);
-    }
-}
-
-impl Maps<Numbers<Int32Type>> {
+impl Maps<Values<i32>> {
     /// Appends the JDBC types of each row. Text that consecutive runs share is parsed once.
     fn extend_jdbc(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         let mut last: Option<(&str, RepeatedMap<Vec<Option<i32>>>)> = None;
         for (row, count) in rows.runs() {
             let Some(object) = row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref()) else {
-                self.push_nulls(count);
+                self.offsets.push_nulls(count);
                 continue;
             };
             if last.as_ref().is_none_or(|(cached, ..)| *cached != object) {
@@ -588,7 +486,7 @@ impl Maps<Numbers<Int32Type>> {
             }
             if let Some((_, map)) = &last {
                 self.extend(map, count, |values, numbers| {
-                    values.push_all(numbers);
+                    numbers.iter().for_each(|number| values.push(*number));
                     true
                 });
             }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, MapArray, StructArray, new_null_array};
-use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
-use crate::columns::{Bytes, ColumnBuilder, Context, Forecast, Nulls, Overlay, RowDeclaration, ValueOptions, make_builder};
+use crate::columns::{Bytes, ColumnBuilder, Context, Forecast, Nulls, Offsets, Overlay, RowDeclaration, ValueOptions, make_builder};
 use crate::error::{Fault, Result};
 use crate::event::{Events, Image};
 use crate::interner::NameId;
@@ -30,7 +30,7 @@ impl Images {
         match self {
             Images::None => 0,
             Images::Table(table) => table.rows,
-            Images::Map(map) => map.offsets.len() - 1,
+            Images::Map(map) => map.offsets.len(),
         }
     }
 
@@ -40,7 +40,7 @@ impl Images {
         match self {
             Images::None => {}
             Images::Table(table) => table.push_nulls(count),
-            Images::Map(map) => (0..count).for_each(|_| map.end_row(false)),
+            Images::Map(map) => map.offsets.push_nulls(count),
         }
     }
 
@@ -216,10 +216,10 @@ impl Table {
         self.has_open_row = false;
     }
 
-    /// The columns and, of each, the rows that have a value. Whoever appends one appends both.
+    /// Returns what a row of changes is appended to. Whoever appends a value appends the row.
     #[inline]
     pub fn changes(&mut self) -> Option<Changes<'_>> {
-        Some(Changes { row: self.rows as u32, columns: &mut self.columns, changed: &mut self.own_rows.as_mut()?.changed })
+        Some((&mut self.columns, &mut self.own_rows.as_mut()?.changed, self.rows as u32))
     }
 
     fn bytes(&self) -> usize {
@@ -320,22 +320,8 @@ fn valid_rows(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u32> {
     nulls.map_or_else(all, |nulls| nulls.valid_indices().map(|row| row as u32).collect())
 }
 
-/// A row of changes.
-pub(crate) struct Changes<'t> {
-    row: u32,
-    pub columns: &'t mut [Box<dyn ColumnBuilder>],
-    changed: &'t mut [Vec<u32>],
-}
-
-impl Changes<'_> {
-    /// Records that a column has received a value.
-    #[inline]
-    pub fn record(&mut self, column: Option<usize>) {
-        if let Some(rows) = column.and_then(|column| self.changed.get_mut(column)) {
-            rows.push(self.row);
-        }
-    }
-}
+/// Columns, of each the rows that have a value, and the next row.
+pub(crate) type Changes<'t> = (&'t mut [Box<dyn ColumnBuilder>], &'t mut [Vec<u32>], u32);
 
 /// Appends a value outside the fast path.
 fn append_any(column: &mut dyn ColumnBuilder, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
@@ -371,8 +357,7 @@ pub(crate) fn fill_row<'a>(row: &mut Vec<Value<'a>>, width: usize, image: &Image
 pub(crate) struct Map {
     pub keys: Bytes<i32>,
     pub values: Bytes<i32>,
-    offsets: Vec<i32>,
-    nulls: Nulls,
+    offsets: Offsets,
     entries: FieldRef,
     fields: Fields,
 }
@@ -382,8 +367,7 @@ impl Map {
         Map {
             keys: Bytes::default(),
             values: Bytes::default(),
-            offsets: vec![0],
-            nulls: Nulls::default(),
+            offsets: Offsets::default(),
             entries: map_entries(DataType::Utf8),
             fields: map_fields(DataType::Utf8),
         }
@@ -398,7 +382,7 @@ impl Map {
                 first.get_or_insert(fault.within(events.keys.name(key)));
             }
         }
-        self.end_row(true);
+        self.end_row();
         first
     }
 
@@ -422,36 +406,26 @@ impl Map {
         Ok(())
     }
 
-    /// Ends a row, which is null or has the entries since the last row.
+    /// Ends a row, which has the entries since the last row.
     #[inline]
-    pub fn end_row(&mut self, valid: bool) {
-        if !valid {
-            self.nulls.push(self.offsets.len() - 1, 1);
-        }
-        let end = i32::try_from(self.keys.len()).unwrap_or_else(|_| {
-            self.keys.overflow();
-            i32::MAX
-        });
-        self.offsets.push(end);
+    pub fn end_row(&mut self) {
+        self.offsets.push(self.keys.len());
     }
 
     fn bytes(&self) -> usize {
-        self.keys.size() + self.values.size() + size_of_val(self.offsets.as_slice())
+        self.keys.size() + self.values.size() + self.offsets.bytes()
     }
 
     fn truncate(&mut self, rows: usize) {
-        self.offsets.truncate(rows + 1);
-        self.nulls.truncate(rows);
-        let entries = self.offsets.last().and_then(|end| usize::try_from(*end).ok()).unwrap_or(0);
+        let entries = self.offsets.truncate(rows);
         self.keys.truncate(entries);
         self.values.truncate(entries);
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let arrays = vec![self.keys.finish_text(None)?, self.values.finish_text(None)?];
-        let offsets = OffsetBuffer::new(std::mem::replace(&mut self.offsets, vec![0]).into());
+        let (offsets, nulls) = self.offsets.take(None)?;
         let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;
-        let nulls = self.nulls.finish(offsets.len() - 1);
         Ok(Arc::new(MapArray::try_new(self.entries.clone(), offsets, entries, nulls, false)?))
     }
 }

@@ -70,7 +70,7 @@ impl Elements {
         }
         after.end_row(plan)?;
         before.map_or(Some(()), |before| before.end_row(plan))?;
-        (text.get(at) == Some(&b']')).then_some(WalkResult { end: at + 1, is_ordered: true, is_complete: true })
+        (text.get(at) == Some(&b']')).then_some(WalkResult { end: at + 1, is_complete: true })
     }
 }
 
@@ -271,7 +271,7 @@ impl ImageWriter<'_> {
             }
             Images::Map(map) => {
                 plan.push_names(plan.cells.iter().count(), map)?;
-                map.end_row(true);
+                map.end_row();
             }
         }
         Some(())

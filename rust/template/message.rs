@@ -60,9 +60,8 @@ impl Buffers {
 #[derive(Default)]
 struct ImageRows {
     count: usize,
-    /// Whether every row has every name, and in order.
+    /// Whether every row has every name.
     are_complete: bool,
-    are_ordered: bool,
     /// Value spans of each row, if requested.
     spans: PerRow<Span>,
     /// Requested columns that each row lacks, if requested.
@@ -100,7 +99,7 @@ impl<T> PerRow<T> {
 
 impl ImageRows {
     fn clear(&mut self) {
-        (self.count, self.are_complete, self.are_ordered) = (0, true, true);
+        (self.count, self.are_complete) = (0, true);
         self.spans.clear();
         self.missing.clear();
     }
@@ -109,7 +108,6 @@ impl ImageRows {
     fn end_row(&mut self, plan: &RowPlan, walked: WalkResult, requested: Requested) -> Option<()> {
         self.count += 1;
         self.are_complete &= walked.is_complete;
-        self.are_ordered &= walked.is_ordered;
         if requested.spans {
             self.spans.end_row();
         }
@@ -148,8 +146,6 @@ struct MessageReader<'r, 'p, 'a> {
     has_data: bool,
     /// Start of the changes that wait for the rows that they are merged onto.
     deferred: Option<usize>,
-    /// Whether the changes were full rows, read before the rows that they would have been merged onto.
-    has_full_changes: bool,
 }
 
 impl Template {
@@ -217,7 +213,6 @@ impl Template {
             is_deleted: false,
             has_data: false,
             deferred: None,
-            has_full_changes: false,
         };
         reader.envelope()?;
         if self.is_flat {
@@ -400,9 +395,8 @@ impl<'a> MessageReader<'_, '_, 'a> {
         let first = self.batch.images.get(target)?.rows();
         let end = self.each_row(at, |reader, at| reader.full_row(at, target, false));
         let rows = &mut self.buffers.before;
-        // Map entries must be in the order of the after image.
-        if end.is_some() && rows.are_complete && (rows.are_ordered || self.batch.plan.table.is_some()) {
-            self.has_full_changes = rows.count > 0;
+        // Entries of maps are in the order of the after image.
+        if end.is_some() && rows.are_complete && (rows.count == 0 || self.batch.plan.table.is_some()) {
             return end;
         }
         rows.clear();
@@ -460,7 +454,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
             writer.push(&template.row, cell, *value, env)?;
         }
         writer.end_row(&template.row)?;
-        let walked = WalkResult { end: env.text.len(), is_ordered: true, is_complete: true };
+        let walked = WalkResult { end: env.text.len(), is_complete: true };
         rows.end_row(&template.row, walked, *requested)
     }
 
@@ -507,12 +501,9 @@ impl<'a> MessageReader<'_, '_, 'a> {
             Some(routed_op) => routed_op == op,
             None => op != Op::Delete || data == 0,
         };
-        // Entries of a merged map are in the order of the after image.
-        let is_map = self.batch.plan.table.is_none();
-        let has_order = !(self.has_full_changes && is_map) || self.buffers.data.are_ordered && self.buffers.data.are_complete;
         let is_missing = self.batch.plan.missing_is_error
             && !(self.buffers.data.missing.values.is_empty() && self.buffers.before.missing.values.is_empty());
-        (fits && is_routed && has_order && !is_missing).then_some(op)
+        (fits && is_routed && !is_missing).then_some(op)
     }
 }
 

@@ -150,7 +150,7 @@ impl<T> ExpectedKeys<T> {
             at = visitor.visit(index, &entry.item, value)?;
         }
         let is_end = text.get(at) == Some(&b'}');
-        is_end.then_some(WalkResult { end: at + 1, is_ordered: true, is_complete: true })
+        is_end.then_some(WalkResult { end: at + 1, is_complete: true })
     }
 
     /// Walks the rest of an object, from the separator after the `from` keys that were in order.
@@ -164,7 +164,7 @@ impl<T> ExpectedKeys<T> {
         visitor: &mut impl MemberVisitor<T>,
     ) -> Option<WalkResult> {
         seen.begin(self.entries.len(), from);
-        let (mut count, mut is_ordered) = (from, true);
+        let mut count = from;
         loop {
             let is_end = match text.get(at)? {
                 b'{' if count == 0 => text.get(at + 1) == Some(&b'}'),
@@ -174,13 +174,12 @@ impl<T> ExpectedKeys<T> {
             };
             if is_end {
                 let end = at + if count == 0 { 2 } else { 1 };
-                return Some(WalkResult { end, is_ordered, is_complete: count == self.entries.len() });
+                return Some(WalkResult { end, is_complete: count == self.entries.len() });
             }
             let (index, item, value) = self.find(text, at + 1)?;
             if !seen.mark(index) {
                 return None;
             }
-            is_ordered &= index == count;
             at = visitor.visit(index, item, value)?;
             count += 1;
         }
@@ -251,8 +250,9 @@ struct ChangesVisitor<'v, 'e, 'a> {
 impl MemberVisitor<Cell> for ChangesVisitor<'_, '_, '_> {
     #[inline(always)]
     fn visit(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
-        let end = self.plan.cell(cell, at, self.changes.columns, self.env)?;
-        self.changes.record(cell.column);
+        let (columns, changed, row) = &mut self.changes;
+        let end = self.plan.cell(cell, at, columns, self.env)?;
+        cell.column.and_then(|column| changed.get_mut(column)).into_iter().for_each(|rows| rows.push(*row));
         record_span(&mut self.spans, index, at, end);
         Some(end)
     }
@@ -308,7 +308,6 @@ pub(super) fn push_value(at: usize, map: &mut Map, env: &Env<'_, '_>) -> Option<
 #[derive(Clone, Copy)]
 pub(super) struct WalkResult {
     pub end: usize,
-    pub is_ordered: bool,
     pub is_complete: bool,
 }
 
@@ -603,7 +602,7 @@ impl RowPlan {
         } else {
             after.iter().try_for_each(|span| map.keys.push(self.cells.get(span.cell)?.name.as_bytes()).ok())?;
         }
-        map.end_row(true);
+        map.end_row();
         Some(walked)
     }
 
@@ -622,7 +621,7 @@ impl RowPlan {
         if is_ordered {
             self.push_names(count, map)?;
         }
-        map.end_row(true);
+        map.end_row();
         Some(walked)
     }
 
