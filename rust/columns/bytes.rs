@@ -55,38 +55,9 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         Ok(())
     }
 
-    /// Appends a value `count` times, unless the offsets overflow.
-    pub fn push_repeated(&mut self, value: &[u8], count: usize) -> Result<()> {
-        self.check_capacity(value.len().saturating_mul(count))?;
-        let start = self.bytes.len();
-        self.bytes.reserve(value.len() * count);
-        self.bytes.extend_from_slice(value.get(..value.len() * count.min(1)).unwrap_or_default());
-        // Doubles what is there, until it is enough.
-        let end = start + value.len() * count;
-        while self.bytes.len() < end {
-            let more = (self.bytes.len() - start).min(end - self.bytes.len());
-            self.bytes.extend_from_within(start..start + more);
-        }
-        self.offsets.extend((1..=count).map(|copies| O::usize_as(start + copies * value.len())));
-        Ok(())
-    }
-
-    /// Appends a value or null `count` times. If it does not fit, the array cannot be finished.
-    pub fn append(&mut self, value: Option<&[u8]>, count: usize) {
-        let appended = match (value, count) {
-            (Some(value), 1) => self.push(value),
-            (Some(value), _) => self.push_repeated(value, count),
-            (None, _) => return self.push_nulls(count),
-        };
-        if appended.is_err() {
-            self.overflow();
-            self.push_nulls(count);
-        }
-    }
-
     /// Records that a value does not fit.
     #[cold]
-    pub fn overflow(&mut self) {
+    fn overflow(&mut self) {
         self.has_overflowed = true;
     }
 

@@ -58,11 +58,6 @@ impl Offsets {
         self.offsets.resize(self.offsets.len() + count, self.offsets.last().copied().unwrap_or(0));
     }
 
-    /// Records that elements do not fit.
-    pub fn overflow(&mut self) {
-        self.has_overflowed = true;
-    }
-
     /// The elements of some rows.
     pub fn elements(&self, rows: Range<usize>) -> Range<usize> {
         let offset = |at: usize| self.offsets.get(at).map_or(0, |end| *end as usize);

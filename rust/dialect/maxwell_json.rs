@@ -97,15 +97,16 @@ fn gtid<'a>(source: &mut Source<'a>, gtid: &'a str) -> bool {
 }
 
 fn place<'a>(source: &mut Source<'a>, text: &'a str) -> bool {
-    set_place(source, Some(CowStr(Cow::Borrowed(text))), file_and_offset);
-    file_and_offset(text).is_some()
+    let Some((file, offset)) = file_and_offset(text) else { return false };
+    (source.file, source.position) = (Some(Cow::Borrowed(file)), offset);
+    true
 }
 
 /// `file:offset`; what is not of that form (a GTID set) is no place.
 fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
-    let digits = text.bytes().rev().take_while(u8::is_ascii_digit).count();
-    let (file, offset) = text.split_at_checked(text.len() - digits)?;
-    Some((file.strip_suffix(':')?, Some(offset.parse().ok()?)))
+    let (file, offset) = text.rsplit_once(':')?;
+    // A number may have a sign, an offset has none.
+    Some((file, Some(offset.parse().ok().filter(|_| offset.starts_with(|first: char| first.is_ascii_digit()))?)))
 }
 
 fn row_op(word: &str) -> Option<Op> {

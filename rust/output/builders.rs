@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow_array::builder::StringBuilder;
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, MapArray, PrimitiveArray, StringArray, StructArray};
+use arrow_array::builder::{ArrayBuilder, GenericByteBuilder};
+use arrow_array::types::{ArrowPrimitiveType, BinaryType, ByteArrayType, Int32Type, Int64Type, TimestampMicrosecondType, Utf8Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, GenericByteArray, ListArray, MapArray, PrimitiveArray, StringArray, StructArray};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use hashbrown::HashMap;
@@ -80,16 +80,16 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
 
 /// Builder of one envelope column.
 pub(crate) enum Builder {
-    Text(TextGetter, Bytes<i32>),
+    Text(TextGetter, Texts),
     Number(Getter<i64>, Values<i64>),
     Index(Values<i32>),
     Time(Getter<i64>, Values<i64>),
     Flag(Getter<bool>, Values<bool>),
-    CorruptRecord(Bytes<i32>),
+    CorruptRecord(Appended<BinaryType>),
     PrimaryKey(Lists),
     Changed(Lists),
     Missing(Lists),
-    DeclaredTypes(Maps<StringBuilder>),
+    DeclaredTypes(Maps<Texts>),
     Jdbc(Maps<Values<i32>>),
     Sequence([Values<i64>; 3]),
     Source(Vec<Builder>, Values<()>),
@@ -101,7 +101,7 @@ impl Builder {
     pub fn new(content: &Content) -> Option<Self> {
         let build_all = |fields: &[Member]| fields.iter().filter_map(|(_, content)| Builder::new(content)).collect();
         Some(match content {
-            Content::Text(getter) => Builder::Text(*getter, Bytes::default()),
+            Content::Text(getter) => Builder::Text(*getter, Texts::default()),
             Content::Number(getter) => Builder::Number(*getter, Values::default()),
             Content::Time(getter) => Builder::Time(*getter, Values::default()),
             Content::Flag(getter) => Builder::Flag(*getter, Values::default()),
@@ -114,7 +114,7 @@ impl Builder {
             Content::Sequence => Builder::Sequence(Default::default()),
             Content::Source => Builder::Source(build_all(SOURCE), Values::default()),
             Content::Error => Builder::Error(build_all(ERROR), Values::default()),
-            Content::Message => Builder::CorruptRecord(Bytes::default()),
+            Content::Message => Builder::CorruptRecord(Appended::default()),
             Content::Image => return None,
         })
     }
@@ -122,12 +122,10 @@ impl Builder {
     /// Appends one value for each row.
     pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         match self {
-            Builder::Text(TextGetter::Row(get), bytes) if rows.lack(*get) => bytes.push_nulls(rows.len()),
-            Builder::Text(TextGetter::Row(get), bytes) => {
-                rows.rows.iter().for_each(|row| bytes.append(get(row).map(str::as_bytes), 1));
-            }
-            Builder::Text(TextGetter::Envelope(get), bytes) => {
-                rows.runs().for_each(|(row, count)| bytes.append(row.envelope.and_then(*get).map(str::as_bytes), count))
+            Builder::Text(TextGetter::Row(get), texts) if rows.lack(*get) => texts.append(None, rows.len()),
+            Builder::Text(TextGetter::Row(get), texts) => rows.rows.iter().for_each(|row| texts.append(get(row), 1)),
+            Builder::Text(TextGetter::Envelope(get), texts) => {
+                rows.runs().for_each(|(row, count)| texts.append(row.envelope.and_then(*get), count))
             }
             Builder::Number(getter, numbers) | Builder::Time(getter, numbers) => numbers.extend(*getter, rows),
             Builder::Index(numbers) => {
@@ -135,7 +133,7 @@ impl Builder {
                 rows.rows.iter().for_each(|row| numbers.push(index(row)));
             }
             Builder::Flag(getter, flags) => flags.extend(*getter, rows),
-            Builder::CorruptRecord(bytes) if !rows.has_errors => bytes.push_nulls(rows.len()),
+            Builder::CorruptRecord(bytes) if !rows.has_errors => bytes.append(None, rows.len()),
             Builder::CorruptRecord(bytes) => rows.rows.iter().for_each(|row| bytes.append(row.corrupt, 1)),
             Builder::PrimaryKey(lists) => {
                 for (row, count) in rows.runs() {
@@ -180,7 +178,8 @@ impl Builder {
     /// Reserves capacity.
     pub fn reserve(&mut self, forecast: Forecast) {
         match self {
-            Builder::Text(_, bytes) | Builder::CorruptRecord(bytes) => bytes.reserve(forecast),
+            Builder::Text(_, texts) => texts.reserve(forecast),
+            Builder::CorruptRecord(bytes) => bytes.reserve(forecast),
             Builder::Number(_, numbers) | Builder::Time(_, numbers) => forecast.reserve(&mut numbers.values),
             Builder::Index(numbers) => forecast.reserve(&mut numbers.values),
             Builder::Flag(_, flags) => forecast.reserve(&mut flags.values),
@@ -190,7 +189,7 @@ impl Builder {
             }
             Builder::DeclaredTypes(maps) => {
                 maps.reserve(forecast);
-                reserve_strings(&mut maps.values, forecast);
+                maps.values.reserve(forecast);
             }
             Builder::Jdbc(maps) => {
                 maps.reserve(forecast);
@@ -204,12 +203,13 @@ impl Builder {
     /// Returns the bytes of the appended values.
     pub fn bytes(&self) -> usize {
         match self {
-            Builder::Text(_, bytes) | Builder::CorruptRecord(bytes) => bytes.size(),
+            Builder::Text(_, texts) => texts.bytes(),
+            Builder::CorruptRecord(bytes) => bytes.bytes(),
             Builder::Number(_, numbers) | Builder::Time(_, numbers) => numbers.bytes(),
             Builder::Index(numbers) => numbers.bytes(),
             Builder::Flag(_, flags) => flags.bytes(),
-            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.names.size() + lists.offsets.bytes(),
-            Builder::DeclaredTypes(maps) => maps.bytes() + strings_bytes(&maps.values),
+            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.names.bytes() + lists.offsets.bytes(),
+            Builder::DeclaredTypes(maps) => maps.bytes() + maps.values.bytes(),
             Builder::Jdbc(maps) => maps.bytes() + maps.values.bytes(),
             Builder::Sequence(parts) => parts.iter().map(Values::bytes).sum(),
             Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter().map(Builder::bytes).sum(),
@@ -219,7 +219,7 @@ impl Builder {
     /// Finishes the array and resets the builder.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         match self {
-            Builder::Text(_, bytes) => bytes.finish_text(None),
+            Builder::Text(_, texts) => texts.finish(),
             Builder::Number(_, numbers) => Ok(Arc::new(numbers.numbers::<Int64Type>()?)),
             Builder::Index(numbers) => Ok(Arc::new(numbers.numbers::<Int32Type>()?)),
             Builder::Time(_, numbers) => Ok(Arc::new(numbers.numbers::<TimestampMicrosecondType>()?.with_timezone("UTC"))),
@@ -227,10 +227,10 @@ impl Builder {
                 let (values, nulls) = flags.take();
                 Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)))
             }
-            Builder::CorruptRecord(bytes) => bytes.finish_binary(None),
+            Builder::CorruptRecord(bytes) => bytes.finish(),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
             Builder::DeclaredTypes(maps) => {
-                let values = Arc::new(maps.values.finish());
+                let values = maps.values.finish()?;
                 maps.finish(DataType::Utf8, values)
             }
             Builder::Jdbc(maps) => {
@@ -303,25 +303,93 @@ impl<N: Copy + Default> Values<N> {
     }
 }
 
+/// Builder of texts or bytes that are not taken back: Arrow does not check their UTF-8 again.
+pub(crate) struct Appended<T: ByteArrayType<Offset = i32>> {
+    builder: GenericByteBuilder<T>,
+    /// Whether a value was lost that did not fit: the array cannot be finished.
+    has_overflowed: bool,
+}
+
+type Texts = Appended<Utf8Type>;
+
+impl<T: ByteArrayType<Offset = i32>> Default for Appended<T> {
+    fn default() -> Self {
+        Appended { builder: GenericByteBuilder::new(), has_overflowed: false }
+    }
+}
+
+impl<T: ByteArrayType<Offset = i32>> Appended<T> {
+    fn len(&self) -> usize {
+        self.builder.len()
+    }
+
+    /// Whether `more` bytes do not fit.
+    fn overflows(&mut self, more: usize) -> bool {
+        let overflows = self.builder.values_slice().len().saturating_add(more) > i32::MAX as usize;
+        self.has_overflowed |= overflows;
+        overflows
+    }
+
+    /// Appends a value or null `count` times.
+    #[inline]
+    fn append(&mut self, value: Option<&T::Native>, count: usize) {
+        let length = value.map_or(0, |value| AsRef::<[u8]>::as_ref(value).len());
+        match value {
+            Some(value) if !self.overflows(length.saturating_mul(count)) => match count {
+                1 => self.builder.append_value(value),
+                _ => self.append_all(&GenericByteArray::new_repeated(value, count)),
+            },
+            _ => self.builder.append_nulls(count),
+        }
+    }
+
+    /// Appends values at once.
+    fn append_all(&mut self, values: &GenericByteArray<T>) {
+        self.has_overflowed |= self.overflows(values.value_data().len()) || self.builder.append_array(values).is_err();
+    }
+
+    /// Returns the bytes of the values and their offsets.
+    fn bytes(&self) -> usize {
+        self.builder.values_slice().len() + size_of_val(self.builder.offsets_slice())
+    }
+
+    /// Rebuilds the builder with more capacity: Arrow's has no `reserve`.
+    fn reserve(&mut self, forecast: Forecast) {
+        let built = self.builder.finish();
+        let (items, bytes) = (built.len(), built.value_data().len());
+        let (items, bytes) = (items + forecast.additional(items, size_of::<i32>()), bytes + forecast.additional(bytes, 1));
+        self.builder = GenericByteBuilder::with_capacity(items, bytes);
+        self.append_all(&built);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        if self.has_overflowed {
+            return Err(ArrowError::InvalidArgumentError(Bytes::<i32>::too_large()));
+        }
+        Ok(Arc::new(self.builder.finish()))
+    }
+}
+
 /// Builder of lists of names.
 #[derive(Default)]
 pub(crate) struct Lists {
-    names: Bytes<i32>,
+    names: Texts,
     offsets: Offsets,
 }
 
 impl Lists {
     fn push<'n>(&mut self, names: Option<impl Iterator<Item = &'n str>>) {
         let Some(names) = names else { return self.offsets.push_nulls(1) };
-        names.for_each(|name| self.names.append(Some(name.as_bytes()), 1));
+        names.for_each(|name| self.names.append(Some(name), 1));
         self.offsets.push(self.names.len());
     }
 
     /// Appends the same list `count` times.
     fn push_repeated<'n>(&mut self, names: Option<impl Iterator<Item = &'n str> + Clone>, count: usize) {
         match names.clone().map(|mut names| (names.next(), names.next())) {
-            Some((Some(only), None)) if self.names.push_repeated(only.as_bytes(), count).is_ok() => {
-                let first = self.names.len() - count;
+            Some((Some(only), None)) => {
+                let first = self.names.len();
+                self.names.append(Some(only), count);
                 (1..=count).for_each(|list| self.offsets.push(first + list));
             }
             _ => (0..count).for_each(|_| self.push(names.clone())),
@@ -330,33 +398,16 @@ impl Lists {
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let (offsets, nulls) = self.offsets.take(None)?;
-        Ok(Arc::new(ListArray::try_new(list_item(), offsets, self.names.finish_text(None)?, nulls)?))
+        Ok(Arc::new(ListArray::try_new(list_item(), offsets, self.names.finish()?, nulls)?))
     }
 }
 
 /// Builder of maps with names as keys. Consecutive rows share a map, so it is built once and appended as a block.
 #[derive(Default)]
 pub(crate) struct Maps<V> {
-    keys: StringBuilder,
+    keys: Texts,
     values: V,
-    entries: usize,
     offsets: Offsets,
-}
-
-impl Maps<StringBuilder> {
-    /// Appends a name and its declared type.
-    fn push(&mut self, (key, id): &(NameId, usize), rows: &Rows<'_, '_, '_, '_>) {
-        let name = rows.events.keys.name(*key);
-        let declared = rows.events.types.declared(*id).map_or("", |declared| &declared.text);
-        let fits = |builder: &StringBuilder, text: &str| builder.values_slice().len().saturating_add(text.len()) <= i32::MAX as usize;
-        if fits(&self.keys, name) && fits(&self.values, declared) {
-            self.keys.append_value(name);
-            self.values.append_value(declared);
-            self.entries += 1;
-        } else {
-            self.offsets.overflow();
-        }
-    }
 }
 
 /// Number of rows whose maps are appended as one block.
@@ -370,84 +421,58 @@ struct RepeatedMap<A> {
 
 impl<A> RepeatedMap<A> {
     /// Builds the block only if there are enough rows; `repeat` builds its values.
-    fn new(rows: usize, single: (StringArray, A), repeat: impl Fn(&A) -> Option<A>) -> Self {
-        let block = if rows >= BLOCK_ROWS { repeated(&single.0).zip(repeat(&single.1)) } else { None };
+    fn new(rows: usize, single: (StringArray, A), repeat: impl Fn(&A) -> A) -> Self {
+        let block = (rows >= BLOCK_ROWS).then(|| (repeated(&single.0), repeat(&single.1)));
         RepeatedMap { single, block }
     }
 }
 
-/// Returns the strings [`BLOCK_ROWS`] times, if an array can hold them.
-fn repeated(strings: &StringArray) -> Option<StringArray> {
-    let mut block = StringBuilder::with_capacity(strings.len() * BLOCK_ROWS, strings.value_data().len() * BLOCK_ROWS);
-    for _ in 0..BLOCK_ROWS {
-        block.append_array(strings).ok()?;
-    }
-    Some(block.finish())
-}
-
-/// Whether the strings fit into the builder's 32-bit offsets.
-fn can_append(builder: &StringBuilder, more: &StringArray) -> bool {
-    builder.values_slice().len().saturating_add(more.value_data().len()) <= i32::MAX as usize
-}
-
-/// Returns the bytes of the strings and their offsets.
-fn strings_bytes(builder: &StringBuilder) -> usize {
-    builder.values_slice().len() + size_of_val(builder.offsets_slice())
-}
-
-/// Rebuilds the builder with more capacity: Arrow's `StringBuilder` has no `reserve`.
-fn reserve_strings(builder: &mut StringBuilder, forecast: Forecast) {
-    let built = builder.finish();
-    let (items, bytes) = (built.len(), built.value_data().len());
-    let mut larger =
-        StringBuilder::with_capacity(items + forecast.additional(items, size_of::<i32>()), bytes + forecast.additional(bytes, 1));
-    // It fitted into the smaller builder.
-    if larger.append_array(&built).is_ok() {
-        *builder = larger;
-    }
+/// Returns the strings [`BLOCK_ROWS`] times.
+fn repeated(strings: &StringArray) -> StringArray {
+    let mut block = Texts::default();
+    (0..BLOCK_ROWS).for_each(|_| block.append_all(strings));
+    block.builder.finish()
 }
 
 impl<V> Maps<V> {
     /// Returns the bytes of the keys and offsets.
     fn bytes(&self) -> usize {
-        strings_bytes(&self.keys) + self.offsets.bytes()
+        self.keys.bytes() + self.offsets.bytes()
     }
 
     fn reserve(&mut self, forecast: Forecast) {
-        reserve_strings(&mut self.keys, forecast);
+        self.keys.reserve(forecast);
         self.offsets.reserve(forecast);
     }
 
-    /// Appends the same map for each of `rows`, in blocks where possible; `append` appends the values and returns false if they do
-    /// not fit.
-    fn extend<A>(&mut self, map: &RepeatedMap<A>, rows: usize, mut append: impl FnMut(&mut V, &A) -> bool) {
+    /// Appends the same map for each of `rows`, in blocks where possible; `append` appends the values.
+    fn extend<A>(&mut self, map: &RepeatedMap<A>, rows: usize, append: impl Fn(&mut V, &A)) {
         let mut left = rows;
         while left > 0 {
             let block = map.block.as_ref().filter(|_| left >= BLOCK_ROWS);
             let (count, (keys, values)) = block.map_or((1, &map.single), |block| (BLOCK_ROWS, block));
-            let fits = can_append(&self.keys, keys) && append(&mut self.values, values) && self.keys.append_array(keys).is_ok();
-            let entries = if fits { keys.len() / count } else { 0 };
-            if !fits {
-                self.offsets.overflow();
-            }
-            for _ in 0..count {
-                self.entries += entries;
-                self.offsets.push(self.entries);
-            }
+            let (first, entries) = (self.keys.len(), keys.len() / count);
+            self.keys.append_all(keys);
+            append(&mut self.values, values);
+            (1..=count).for_each(|row| self.offsets.push(first + row * entries));
             left -= count;
         }
     }
 
     fn finish(&mut self, value_type: DataType, values: ArrayRef) -> Result<ArrayRef, ArrowError> {
-        let keys: ArrayRef = Arc::new(self.keys.finish());
-        self.entries = 0;
-        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![keys, values], None)?;
+        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![self.keys.finish()?, values], None)?;
         let (offsets, nulls) = self.offsets.take(None)?;
         Ok(Arc::new(MapArray::try_new(map_entries(value_type), offsets, entries, nulls, false)?))
     }
 }
 
-impl Maps<StringBuilder> {
+impl Maps<Texts> {
+    /// Appends a name and its declared type.
+    fn push(&mut self, (key, id): &(NameId, usize), rows: &Rows<'_, '_, '_, '_>) {
+        self.keys.append(Some(rows.events.keys.name(*key)), 1);
+        self.values.append(Some(rows.events.types.declared(*id).map_or("", |declared| &declared.text)), 1);
+    }
+
     /// Appends the declared types of each row.
     fn extend_types(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         for (row, count) in rows.runs() {
@@ -458,13 +483,13 @@ impl Maps<StringBuilder> {
             };
             if let Some(order) = rows.types.get(row.row.types.clone()).filter(|order| !order.is_empty()) {
                 order.iter().filter_map(|at| block.entries.get(*at)).for_each(|entry| self.push(entry, rows));
-                self.offsets.push(self.entries);
+                self.offsets.push(self.keys.len());
                 continue;
             }
-            let mut single = Maps::default();
+            let mut single = Maps::<Texts>::default();
             block.entries.iter().for_each(|entry| single.push(entry, rows));
-            let map = RepeatedMap::new(count, (single.keys.finish(), single.values.finish()), repeated);
-            self.extend(&map, count, |builder, values| can_append(builder, values) && builder.append_array(values).is_ok());
+            let map = RepeatedMap::new(count, (single.keys.builder.finish(), single.values.builder.finish()), repeated);
+            self.extend(&map, count, Texts::append_all);
         }
     }
 }
@@ -482,13 +507,10 @@ impl Maps<Values<i32>> {
                 let (names, numbers): (Vec<_>, Vec<_>) = jdbc_types(object).into_iter().unzip();
                 let quoting = row.envelope.map_or(Quoting::None, |envelope| envelope.quirks.quoting);
                 let names = names.iter().map(|name| Some(quoting.undo(name))).collect();
-                last = Some((object, RepeatedMap::new(count, (names, numbers), |numbers| Some(numbers.repeat(BLOCK_ROWS)))));
+                last = Some((object, RepeatedMap::new(count, (names, numbers), |numbers: &Vec<_>| numbers.repeat(BLOCK_ROWS))));
             }
             if let Some((_, map)) = &last {
-                self.extend(map, count, |values, numbers| {
-                    numbers.iter().for_each(|number| values.push(*number));
-                    true
-                });
+                self.extend(map, count, |values, numbers| numbers.iter().for_each(|number| values.push(*number)));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::elements::{ImageWriter, ValueRange, read_range};
-use super::row::{Env, OrderVisitor, RowPlan, SeenKeys, Span, WalkResult, spans_by_cell};
+use super::row::{Env, OrderVisitor, RowPlan, SeenKeys, Span, SpansByCell, WalkResult};
 use super::scalar::{integer, plain_text};
 use super::{Segment, Template};
 use crate::dialect::spec::{Before, Hole};
@@ -555,11 +555,9 @@ impl MatchedMessage<'_, '_> {
         if has_before && batch.plan.layout == Layout::Upsert && self.changes_key(count) {
             return None;
         }
-        let mut changed = Vec::new();
-        if has_before && batch.plan.has_field(EnvelopeField::Changed) {
-            for row in 0..count {
-                changed.push(self.changed(row)?);
-            }
+        let wants_changed = has_before && batch.plan.has_field(EnvelopeField::Changed);
+        if wants_changed && !self.has_same_names() {
+            return None;
         }
         let [before_start, after_start] = self.starts;
         let is_before = batch.images[OUT_BEFORE].rows() > before_start;
@@ -568,8 +566,8 @@ impl MatchedMessage<'_, '_> {
         let types = batch.record_types(&self.buffers.types);
         for index in 0..count {
             let start = batch.changed.len();
-            let changed = changed.get(index).map(|changed| {
-                batch.changed.extend(changed);
+            let changed = wants_changed.then(|| {
+                batch.changed.extend(self.changed(index));
                 start..batch.changed.len()
             });
             for (word, with_before, with_after) in output_rows(self.op, batch.plan.layout, self.buffers.before.count > 0) {
@@ -626,31 +624,23 @@ impl MatchedMessage<'_, '_> {
         batch.end_missing(start)
     }
 
-    /// Value spans of each name, before and after the change.
-    fn value_spans(&self, row: usize) -> impl Iterator<Item = (Option<Span>, Span)> {
-        let (before, after) = (self.buffers.before.spans.row(row), self.buffers.data.spans.row(row));
-        let by_cell = spans_by_cell(before);
-        after.iter().map(move |after| (by_cell.get(after.cell).copied().flatten(), *after))
+    /// Whether both images of each row have the same names.
+    fn has_same_names(&self) -> bool {
+        self.buffers.data.are_complete && (self.template.spec.before == Before::Changes || self.buffers.before.are_complete)
+    }
+
+    /// The columns of a row whose values differ between the images, of those that both have.
+    fn changed(&self, row: usize) -> impl Iterator<Item = NameId> {
+        let before = SpansByCell::new(self.buffers.before.spans.row(row));
+        let after = self.buffers.data.spans.row(row).iter();
+        after
+            .filter(move |after| before.get(after.cell).is_some_and(|before| self.differs(before, **after)))
+            .filter_map(|span| Some(self.template.row.cells.get(span.cell)?.id))
     }
 
     fn differs(&self, before: Span, after: Span) -> bool {
         let value = |span: Span| self.message.text.get(span.start..span.end).unwrap_or_default();
         !same_values(value(before), value(after))
-    }
-
-    /// The columns that changed in a row; `None` if names differ between the images.
-    fn changed(&self, row: usize) -> Option<Vec<NameId>> {
-        let is_merged = self.template.spec.before == Before::Changes;
-        let mut changed = Vec::new();
-        for (before, after) in self.value_spans(row) {
-            match before {
-                Some(before) if self.differs(before, after) => changed.push(self.template.row.cells.get(after.cell)?.id),
-                None if !is_merged => return None,
-                _ => {}
-            }
-        }
-        let are_complete = self.buffers.data.are_complete && (is_merged || self.buffers.before.are_complete);
-        are_complete.then_some(changed)
     }
 
     /// Whether the key of any row changed.
@@ -660,10 +650,7 @@ impl MatchedMessage<'_, '_> {
         if key.len() > MAX_KEY_COLUMNS {
             return true;
         }
-        let is_key = |span: &Span| self.template.row.cells.get(span.cell).is_some_and(|cell| key.contains(&cell.id));
-        (0..count).any(|row| {
-            self.value_spans(row).any(|(before, after)| before.is_some_and(|before| is_key(&after) && self.differs(before, after)))
-        })
+        (0..count).any(|row| self.changed(row).any(|name| key.contains(&name)))
     }
 }
 

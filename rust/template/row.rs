@@ -1,5 +1,7 @@
 //! Row images: their expected names and the conversion of each value.
 
+use std::borrow::Cow;
+
 use bumpalo::Bump;
 use hashbrown::HashMap;
 
@@ -429,12 +431,21 @@ pub(super) struct Span {
     pub end: usize,
 }
 
-/// The spans of a row by cell index.
-pub(super) fn spans_by_cell(spans: &[Span]) -> Vec<Option<Span>> {
-    let length = spans.iter().map(|span| span.cell + 1).max().unwrap_or(0);
-    let mut by_cell = vec![None; length];
-    spans.iter().for_each(|span| by_cell.get_mut(span.cell).into_iter().for_each(|slot| *slot = Some(*span)));
-    by_cell
+/// The spans of a row by cell: nearly always in the order of the cells already.
+pub(super) struct SpansByCell<'s>(Cow<'s, [Span]>);
+
+impl<'s> SpansByCell<'s> {
+    pub fn new(spans: &'s [Span]) -> Self {
+        let mut spans = Cow::Borrowed(spans);
+        if !spans.is_sorted_by_key(|span| span.cell) {
+            spans.to_mut().sort_unstable_by_key(|span| span.cell);
+        }
+        SpansByCell(spans)
+    }
+
+    pub fn get(&self, cell: usize) -> Option<Span> {
+        self.0.binary_search_by_key(&cell, |span| span.cell).ok().and_then(|at| self.0.get(at)).copied()
+    }
 }
 
 impl RowPlan {
@@ -592,10 +603,9 @@ impl RowPlan {
     ) -> Option<WalkResult> {
         let start = spans.len();
         let walked = self.skip(at, seen, env, Some(spans))?;
-        let changed = spans_by_cell(spans.get(start..)?);
+        let changed = SpansByCell::new(spans.get(start..)?);
         for span in after {
-            let changed = changed.get(span.cell).copied().flatten();
-            push_value(changed.unwrap_or(*span).start, map, env)?;
+            push_value(changed.get(span.cell).unwrap_or(*span).start, map, env)?;
         }
         if after.iter().enumerate().all(|(at, span)| span.cell == at) {
             self.push_names(after.len(), map)?;

@@ -216,19 +216,22 @@ fn transaction<'a>(content: Reader<'a>, kind: u64, header: &Header<'a>, context:
 
 /// Reads a GTIDLOG: a pair, in which canal's `LogEventConvert` may have overwritten the key of the GTID.
 fn gtid<'a>(content: Reader<'a>, mut header: Header<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
-    if let ("gtid", gtid) = pair(content)? {
-        header.gtid = gtid;
+    if let (b"gtid", gtid) = pair(content)? {
+        header.gtid = gtid.as_text()?;
     }
     header.emit(Op::Gtid, GTID_LOG, None, context)
 }
 
-/// Reads a key and a value.
-fn pair<'a>(message: Reader<'a>) -> Result<(&'a str, &'a str)> {
-    let (mut key, mut value) = ("", "");
+/// Reads a key and a value, both of which are UTF-8.
+fn pair<'a>(message: Reader<'a>) -> Result<(&'a [u8], Reader<'a>)> {
+    let (mut key, mut value) = (&[][..], Reader::new(&[]));
     message.fields(pair::KNOWN, |tag, reader| {
         match tag {
-            pair::key => key = reader.text()?,
-            pair::value => value = reader.text()?,
+            pair::key => key = reader.bytes()?.as_utf8()?,
+            pair::value => {
+                value = reader.bytes()?;
+                value.as_utf8()?;
+            }
             _ => reader.skip(tag, pair::KNOWN)?,
         }
         Ok(())
@@ -246,9 +249,9 @@ struct Xa<'a> {
 impl<'a> Xa<'a> {
     fn read(&mut self, props: Reader<'a>) -> Result<()> {
         match pair(props)? {
-            ("XA_TYPE", kind) => self.kind = Some(kind),
+            (b"XA_TYPE", kind) => self.kind = Some(kind.as_text()?),
             // The rest of the statement, with leading whitespace.
-            ("XA_XID", id) => self.id = Some(id.trim()),
+            (b"XA_XID", id) => self.id = Some(id.as_text()?.trim()),
             _ => {}
         }
         Ok(())
@@ -374,5 +377,5 @@ fn micros(millis: u64) -> Option<i64> {
 /// Returns the GTID of a single transaction.
 fn gtid_of_transaction<'a>(props: Reader<'a>) -> Result<Option<&'a str>> {
     let (key, value) = pair(props)?;
-    Ok((key == "curtGtid").then_some(value))
+    (key == b"curtGtid").then(|| value.as_text()).transpose()
 }

@@ -33,6 +33,7 @@ use super::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{self, Cells, Envelope, Events, Op, Quirks, Source, ValueFormat};
 use crate::interner::{NameId, Quoting};
+use crate::mysql::number::{integer_prefix, window_of};
 use crate::mysql::temporal::micros_of_epoch;
 use crate::value::Value;
 use crate::wire::avro::{Items, Reader};
@@ -254,6 +255,8 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             Scalar::Id => envelope.source.message_id = encoding.number(reader)?,
             Scalar::Timestamp => envelope.source.event_time = encoding.number(reader)?.and_then(micros),
             Scalar::Position => parse_position(text(encoding, reader)?.unwrap_or_default(), &mut envelope.source),
+            // Whoever does not ask for them needs no more than that they are text.
+            Scalar::Transaction | Scalar::Version if !events.wants.source => drop(encoding.is_text(reader)?),
             Scalar::Transaction => envelope.source.transaction_id = text(encoding, reader)?.filter(|id| !id.is_empty()).map(Cow::Borrowed),
             Scalar::Connector => envelope.connector = Some(lookup(encoding.symbol(reader)?, &[("MySQL", ())]).1),
             Scalar::Version => envelope.version = text(encoding, reader)?.map(Cow::Borrowed),
@@ -292,10 +295,10 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             match name {
                 b"pk_uk_info" => keys = Some(reader.utf8(value)?),
                 b"GTID" => envelope.source.gtid = Some(reader.utf8(value)?.into()),
-                b"server_id" => envelope.server_id = reader.utf8(value)?.parse().ok(),
+                b"server_id" => envelope.server_id = number(reader, value)?,
                 // When DTS read the change; the last stage's time, if any, is closer to the message.
                 b"readerThroughoutTime" => {
-                    envelope.source.produced_time = envelope.source.produced_time.or(reader.utf8(value)?.parse().ok().and_then(micros));
+                    envelope.source.produced_time = envelope.source.produced_time.or(number(reader, value)?.and_then(micros));
                 }
                 _ => {}
             }
@@ -538,6 +541,14 @@ fn micros(time: i64) -> Option<i64> {
 
 fn text<'a>(encoding: &Choice<ScalarEncoding>, reader: &mut Reader<'a>) -> Result<Option<&'a str>> {
     encoding.bytes(reader)?.map(|bytes| reader.utf8(bytes)).transpose()
+}
+
+/// The number that text is, if it is one. Digits need no check of their UTF-8.
+fn number<'a>(reader: &Reader<'a>, text: &'a [u8]) -> Result<Option<i64>> {
+    match window_of(text).and_then(|window| integer_prefix(&window)) {
+        Some((number, length)) if length == text.len() => Ok(Some(number)),
+        _ => reader.utf8(text).map(|text| text.parse().ok()),
+    }
 }
 
 /// Looks a symbol up in a table: returns its value, if it has one, and the symbol, borrowed from the table if possible.
