@@ -38,11 +38,7 @@ fn with_json<T>(value: &Value<'_>, target: &str, read: impl FnOnce(&mut Cursor<'
 
 /// Appends values to a child; returns the first conversion error.
 fn append_all<'v, 'a: 'v>(child: &mut dyn ColumnBuilder, values: impl Iterator<Item = &'v Value<'a>>, context: &Context<'_>) -> Result<()> {
-    let mut outcome = Ok(());
-    for value in values {
-        outcome = outcome.and(child.append(value, &context.inner()));
-    }
-    outcome
+    values.map(|value| child.append(value, &context.inner())).reduce(Result::and).unwrap_or(Ok(()))
 }
 
 /// The number of elements with those of another row, unless it overflows.
@@ -138,21 +134,14 @@ impl Structs {
         }
         Ok(values)
     }
-
-    fn append_members(&mut self, values: &[Value<'_>], context: &Context<'_>) -> Result<()> {
-        let mut outcome = Ok(());
-        for (child, value) in self.children.iter_mut().zip(values) {
-            outcome = outcome.and(append_all(child.as_mut(), std::iter::once(value), context));
-        }
-        outcome
-    }
 }
 
 impl ColumnBuilder for Structs {
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
         let outcome = with_json(value, "JSON object", |cursor| {
             let values = self.members(cursor)?;
-            Ok(self.append_members(&values, context))
+            let members = self.children.iter_mut().zip(&values);
+            Ok(members.map(|(child, value)| child.append(value, &context.inner())).reduce(Result::and).unwrap_or(Ok(())))
         })?;
         outcome.inspect_err(|_| self.truncate(self.rows))?;
         self.rows += 1;

@@ -104,7 +104,8 @@ fn place<'a>(source: &mut Source<'a>, text: &'a str) -> bool {
 
 /// `file:offset`; what is not of that form (a GTID set) is no place.
 fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
-    let (file, offset) = text.rsplit_once(':')?;
+    let (file, offset) = text.split_at_checked(memchr::memrchr(b':', text.as_bytes())?)?;
+    let offset = offset.get(1..)?;
     // A number may have a sign, an offset has none.
     Some((file, Some(offset.parse().ok().filter(|_| offset.starts_with(|first: char| first.is_ascii_digit()))?)))
 }

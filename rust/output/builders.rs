@@ -122,6 +122,10 @@ impl Builder {
     /// Appends one value for each row.
     pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         match self {
+            Builder::Error(fields, validity) if !rows.has_errors => {
+                fields.iter_mut().for_each(|field| field.push_nulls(rows.len()));
+                validity.push_repeated(None, rows.len());
+            }
             Builder::Text(TextGetter::Row(get), texts) if rows.lack(*get) => texts.append(None, rows.len()),
             Builder::Text(TextGetter::Row(get), texts) => rows.rows.iter().for_each(|row| texts.append(get(row), 1)),
             Builder::Text(TextGetter::Envelope(get), texts) => {
@@ -167,11 +171,17 @@ impl Builder {
             }
             Builder::Error(fields, validity) => {
                 fields.iter_mut().for_each(|field| field.extend(rows));
-                match rows.has_errors {
-                    false => validity.push_repeated(None, rows.len()),
-                    true => rows.rows.iter().for_each(|row| validity.push(row.row.error.as_ref().map(drop))),
-                }
+                rows.rows.iter().for_each(|row| validity.push(row.row.error.as_ref().map(drop)));
             }
+        }
+    }
+
+    /// Appends nulls to a member of `error`.
+    fn push_nulls(&mut self, count: usize) {
+        match self {
+            Builder::Text(_, texts) => texts.append(None, count),
+            Builder::Number(_, numbers) => numbers.push_repeated(None, count),
+            _ => {}
         }
     }
 

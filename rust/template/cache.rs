@@ -48,16 +48,6 @@ impl Slot {
     const CAPACITY: usize = 6;
     /// Maximum unmatched templates before no more are learned.
     const MAX_UNMATCHED: u8 = 8;
-
-    /// Moves a template to the front.
-    fn move_to_front(&mut self, at: usize) {
-        if at == 0 {
-            return;
-        }
-        if let Some(recent) = self.templates.get_mut(..=at) {
-            recent.rotate_right(1);
-        }
-    }
 }
 
 const SLOT_COUNT: usize = 1 << 10;
@@ -156,7 +146,8 @@ impl Templates {
         self.credit += MATCH_CREDIT;
         if let Some(slot) = self.slots.get_mut(slot) {
             slot.unmatched = slot.unmatched.saturating_sub(u8::from(is_first_match));
-            slot.move_to_front(at);
+            // The next message is most likely of the same form.
+            slot.templates.get_mut(..=at).filter(|_| at > 0).into_iter().for_each(|recent| recent.rotate_right(1));
         }
     }
 

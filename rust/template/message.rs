@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::elements::{ImageWriter, ValueRange, read_range};
-use super::row::{Env, OrderVisitor, RowPlan, SeenKeys, Span, SpansByCell, WalkResult};
+use super::row::{Env, RowPlan, SeenKeys, Span, SpansByCell, WalkResult};
 use super::scalar::{integer, plain_text};
 use super::{Segment, Template};
 use crate::dialect::spec::{Before, Hole};
@@ -22,6 +22,9 @@ use crate::wire::json::same_values;
 
 /// The number of columns that a key of MySQL may have.
 const MAX_KEY_COLUMNS: usize = 16;
+
+/// The length of the words `INSERT`, `UPDATE` and `DELETE`.
+const OP_LENGTH: usize = 6;
 
 /// Message that may match a template.
 #[derive(Clone, Copy)]
@@ -70,15 +73,10 @@ struct ImageRows {
 }
 
 /// Concatenated values of several rows, with offsets.
+#[derive(Default)]
 struct PerRow<T> {
     values: Vec<T>,
     ends: Vec<usize>,
-}
-
-impl<T> Default for PerRow<T> {
-    fn default() -> Self {
-        PerRow { values: Vec::new(), ends: Vec::new() }
-    }
 }
 
 impl<T> PerRow<T> {
@@ -112,9 +110,11 @@ impl ImageRows {
             self.spans.end_row();
         }
         if requested.missing {
-            let start = self.missing.values.len();
-            self.missing.values.extend(plan.missing_columns(walked, &self.seen));
-            self.missing.values.get_mut(start..).unwrap_or_default().sort_unstable();
+            if !walked.is_complete || !plan.absent.is_empty() {
+                let start = self.missing.values.len();
+                self.missing.values.extend(plan.missing_columns(walked, &self.seen));
+                self.missing.values.get_mut(start..).unwrap_or_default().sort_unstable();
+            }
             self.missing.end_row();
         }
         (self.count <= requested.max_rows).then_some(())
@@ -234,7 +234,7 @@ impl Template {
     /// The row change in the last bytes: `..."UPDATE"}`.
     fn op_at_end(&self, text: &str) -> Option<Op> {
         let word = text.strip_suffix("\"}")?;
-        (self.spec.op)(word.get(word.len().checked_sub("INSERT".len())?..)?)
+        (self.spec.op)(word.get(word.len().checked_sub(OP_LENGTH)?..)?)
     }
 
     /// Whether the message's key has the template's primary key columns.
@@ -252,7 +252,7 @@ impl Template {
             return Some(end);
         }
         // A type is part of its key's literal, so there is no value to skip.
-        let walked = keys.walk(text.as_bytes(), at, seen, &mut OrderVisitor(order))?;
+        let walked = keys.walk(text.as_bytes(), at, seen, &mut |index| order.push(index))?;
         walked.is_complete.then_some(walked.end)
     }
 }
@@ -291,7 +291,9 @@ impl<'a> MessageReader<'_, '_, 'a> {
             }
             Hole::Operation => {
                 let (word, end) = plain_text(text, at)?;
-                let op = (self.template.spec.op)(word)?;
+                // At the end of the message it has been read.
+                let is_read = end + 1 == text.len() && word.len() == OP_LENGTH;
+                let op = self.op.filter(|_| is_read).or_else(|| (self.template.spec.op)(word))?;
                 if self.template.are_updates.is_some_and(|are_updates| are_updates != (op == Op::Update)) {
                     return None;
                 }
@@ -607,20 +609,24 @@ impl MatchedMessage<'_, '_> {
 
     /// Counts a row with images, and appends their missing requested columns in schema order.
     fn add_missing(&self, row: usize, with_before: bool, with_after: bool, batch: &mut Batch<'_>) -> std::ops::Range<usize> {
+        let [of_before, of_data] = [&self.buffers.before, &self.buffers.data].map(|rows| &rows.missing);
         let missing = &mut batch.missing;
         let start = missing.len();
+        batch.image_rows += 1;
+        if of_before.values.is_empty() && of_data.values.is_empty() {
+            return start..start;
+        }
         // The row of a delete may be on either side.
         if with_before {
-            missing.extend_from_slice(self.buffers.before.missing.row(row));
+            missing.extend_from_slice(of_before.row(row));
         }
         if with_after || self.op == Op::Delete {
-            for column in self.buffers.data.missing.row(row) {
+            for column in of_data.row(row) {
                 if let Err(at) = missing.get(start..).unwrap_or_default().binary_search(column) {
                     missing.insert(start + at, *column);
                 }
             }
         }
-        batch.image_rows += 1;
         batch.end_missing(start)
     }
 

@@ -146,7 +146,7 @@ impl<T> ExpectedKeys<T> {
 
     /// Walks through an object that has each of these keys at most once.
     #[inline(always)]
-    pub fn walk(&self, text: &[u8], mut at: usize, seen: &mut SeenKeys, visitor: &mut impl MemberVisitor<T>) -> Option<WalkResult> {
+    pub fn walk(&self, text: &[u8], mut at: usize, seen: &mut SeenKeys, visitor: &mut impl Visitor<T>) -> Option<WalkResult> {
         for (index, entry) in self.entries.iter().enumerate() {
             let Some(value) = entry.key.exact.eat(text, at) else { return self.walk_unordered(text, at, index, seen, visitor) };
             at = visitor.visit(index, &entry.item, value)?;
@@ -163,7 +163,7 @@ impl<T> ExpectedKeys<T> {
         mut at: usize,
         from: usize,
         seen: &mut SeenKeys,
-        visitor: &mut impl MemberVisitor<T>,
+        visitor: &mut impl Visitor<T>,
     ) -> Option<WalkResult> {
         seen.begin(self.entries.len(), from);
         let mut count = from;
@@ -189,104 +189,87 @@ impl<T> ExpectedKeys<T> {
 }
 
 /// Visitor of an object's members.
-pub(super) trait MemberVisitor<T> {
+pub(super) trait Visitor<T> {
     /// Reads the value at `at` of the key with this index and returns its end.
     fn visit(&mut self, index: usize, item: &T, at: usize) -> Option<usize>;
 }
 
-/// Records the order of keys whose values are part of their literals.
-pub(super) struct OrderVisitor<'o>(pub &'o mut Vec<usize>);
-
-impl MemberVisitor<()> for OrderVisitor<'_> {
+/// Keys whose values are part of their literals.
+impl<T, F: FnMut(usize)> Visitor<T> for F {
     #[inline(always)]
-    fn visit(&mut self, index: usize, (): &(), at: usize) -> Option<usize> {
-        self.0.push(index);
+    fn visit(&mut self, index: usize, _: &T, at: usize) -> Option<usize> {
+        self(index);
         Some(at)
     }
 }
 
-/// Skips the values of a row.
-struct SkipVisitor<'v, 'e, 'a> {
+/// Visitor of a row, which records the spans of its values.
+struct RowVisitor<'v, 'e, 'a, T> {
     plan: &'v RowPlan,
     env: &'v Env<'e, 'a>,
-    spans: Option<&'v mut Vec<Span>>,
+    spans: Spans<'v>,
+    target: T,
 }
 
-impl MemberVisitor<Cell> for SkipVisitor<'_, '_, '_> {
+impl<T: Target> Visitor<Cell> for RowVisitor<'_, '_, '_, T> {
     #[inline(always)]
-    fn visit(&mut self, index: usize, _: &Cell, at: usize) -> Option<usize> {
-        if self.plan.has_unread_object(at, self.env) {
-            return None;
-        }
-        let end = self.env.skip(at)?;
+    fn visit(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
+        let end = self.target.push(self.plan, (index, cell), at, self.env)?;
         record_span(&mut self.spans, index, at, end);
         Some(end)
     }
 }
 
-/// Appends the values of a row to their columns.
-struct TableVisitor<'v, 'e, 'a> {
-    plan: &'v RowPlan,
-    columns: &'v mut [Box<dyn ColumnBuilder>],
-    env: &'v Env<'e, 'a>,
-    spans: Option<&'v mut Vec<Span>>,
+/// What the values of a row are appended to: functions that are always inlined, as closures would not be.
+trait Target {
+    /// Appends the value at `at` and returns its end.
+    fn push(&mut self, plan: &RowPlan, cell: (usize, &Cell), at: usize, env: &Env<'_, '_>) -> Option<usize>;
 }
 
-impl MemberVisitor<Cell> for TableVisitor<'_, '_, '_> {
+/// Skipped values.
+impl Target for () {
     #[inline(always)]
-    fn visit(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
-        let end = self.plan.cell(cell, at, self.columns, self.env)?;
-        record_span(&mut self.spans, index, at, end);
-        Some(end)
+    fn push(&mut self, plan: &RowPlan, _: (usize, &Cell), at: usize, env: &Env<'_, '_>) -> Option<usize> {
+        if plan.has_unread_object(at, env) { None } else { env.skip(at) }
     }
 }
 
-/// Appends the values of a partial row to their columns.
-struct ChangesVisitor<'v, 'e, 'a> {
-    plan: &'v RowPlan,
-    changes: Changes<'v>,
-    env: &'v Env<'e, 'a>,
-    spans: Option<&'v mut Vec<Span>>,
+/// Columns of a row.
+impl Target for &mut [Box<dyn ColumnBuilder>] {
+    #[inline(always)]
+    fn push(&mut self, plan: &RowPlan, (_, cell): (usize, &Cell), at: usize, env: &Env<'_, '_>) -> Option<usize> {
+        plan.cell(cell, at, self, env)
+    }
 }
 
-impl MemberVisitor<Cell> for ChangesVisitor<'_, '_, '_> {
+/// Columns of a partial row.
+impl Target for Changes<'_> {
     #[inline(always)]
-    fn visit(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
-        let (columns, changed, row) = &mut self.changes;
-        let end = self.plan.cell(cell, at, columns, self.env)?;
+    fn push(&mut self, plan: &RowPlan, (_, cell): (usize, &Cell), at: usize, env: &Env<'_, '_>) -> Option<usize> {
+        let (columns, changed, row) = self;
+        let end = plan.cell(cell, at, columns, env)?;
         cell.column.and_then(|column| changed.get_mut(column)).into_iter().for_each(|rows| rows.push(*row));
-        record_span(&mut self.spans, index, at, end);
         Some(end)
     }
 }
 
-/// Appends the names and values of a row to a map.
-struct MapVisitor<'v, 'e, 'a> {
-    plan: &'v RowPlan,
-    map: &'v mut Map,
-    env: &'v Env<'e, 'a>,
-    spans: Option<&'v mut Vec<Span>>,
-    /// Number of values read, and whether in the usual order: then the names are appended at once at the end.
-    count: usize,
-    is_ordered: bool,
-}
-
-impl MemberVisitor<Cell> for MapVisitor<'_, '_, '_> {
+/// A map, the number of its values, and whether they are in the usual order: then the names are appended at once at the end.
+impl Target for (&mut Map, usize, bool) {
     #[inline(always)]
-    fn visit(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
-        if self.is_ordered && index != self.count {
-            self.plan.push_names(self.count, self.map)?;
-            self.is_ordered = false;
+    fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), at: usize, env: &Env<'_, '_>) -> Option<usize> {
+        let (map, count, is_ordered) = self;
+        if *is_ordered && index != *count {
+            plan.push_names(*count, map)?;
+            *is_ordered = false;
         }
-        if self.plan.has_unread_object(at, self.env) {
+        if plan.has_unread_object(at, env) {
             return None;
         }
-        let end = push_value(at, self.map, self.env)?;
-        if !self.is_ordered {
-            self.map.keys.push(cell.name.as_bytes()).ok()?;
+        let end = push_value(at, map, env)?;
+        if !*is_ordered {
+            map.keys.push(cell.name.as_bytes()).ok()?;
         }
-        self.count += 1;
-        record_span(&mut self.spans, index, at, end);
+        *count += 1;
         Some(end)
     }
 }
@@ -360,7 +343,8 @@ pub(super) struct Cell {
 /// Encoding of a cell's values.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CellEncoding {
-    fast_path: FastPath,
+    /// Which values the column's fast path accepts: a bit for those without quotes, and one for those in quotes.
+    fast_path: u8,
     /// Encoding of all its numbers, if written by Kafka Connect.
     connect_numbers: Option<Encoding>,
     /// Scale of its decimals, if Kafka Connect writes all of them in base64.
@@ -373,18 +357,6 @@ impl Cell {
         let id = events.keys.intern(name).ok()?;
         Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), encoding: CellEncoding::default() })
     }
-}
-
-/// The values that a column's fast path accepts.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum FastPath {
-    #[default]
-    None,
-    /// Quoted ones.
-    Quoted,
-    /// Unquoted ones.
-    Unquoted,
-    All,
 }
 
 /// Environment of value conversions.
@@ -430,6 +402,9 @@ pub(super) struct Span {
     pub start: usize,
     pub end: usize,
 }
+
+/// The spans that are recorded, if any.
+pub(super) type Spans<'s> = Option<&'s mut Vec<Span>>;
 
 /// The spans of a row by cell: nearly always in the order of the cells already.
 pub(super) struct SpansByCell<'s>(Cow<'s, [Span]>);
@@ -489,12 +464,7 @@ impl RowPlan {
                 }
                 None => (true, true),
             };
-            let fast_path = match (has_fast_path && quoted, has_fast_path && unquoted) {
-                (true, true) => FastPath::All,
-                (true, false) => FastPath::Quoted,
-                (false, true) => FastPath::Unquoted,
-                (false, false) => FastPath::None,
-            };
+            let fast_path = if has_fast_path { u8::from(unquoted) | u8::from(quoted) << 1 } else { 0 };
             Some(CellEncoding { fast_path, connect_numbers, connect_scale })
         };
         let encodings: Vec<CellEncoding> = self.cells.iter().map(|cell| encoding(cell).unwrap_or_default()).collect();
@@ -517,12 +487,8 @@ impl RowPlan {
     pub fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn ColumnBuilder>], env: &Env<'_, '_>) -> Option<usize> {
         let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
         let text = env.text.as_bytes();
-        let is_fast = match cell.encoding.fast_path {
-            FastPath::All => true,
-            FastPath::Quoted => text.get(at) == Some(&b'"'),
-            FastPath::Unquoted => text.get(at) != Some(&b'"'),
-            FastPath::None => false,
-        };
+        let is_quoted = text.get(at) == Some(&b'"');
+        let is_fast = cell.encoding.fast_path >> u8::from(is_quoted) & 1 == 1;
         let read = if is_fast { column.read(text, at) } else { None };
         read.or_else(|| self.append_fallback(cell, column.as_mut(), at, env))
     }
@@ -545,25 +511,25 @@ impl RowPlan {
         Some(cursor.at())
     }
 
-    /// Skips a row and records the spans of its values.
-    pub fn skip(&self, at: usize, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Option<&mut Vec<Span>>) -> Option<WalkResult> {
-        self.cells.walk(env.text.as_bytes(), at, seen, &mut SkipVisitor { plan: self, env, spans })
+    /// Walks through a row.
+    #[inline(always)]
+    fn walk<T: Target>(&self, at: usize, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Spans<'_>, target: T) -> Option<(WalkResult, T)> {
+        let mut visitor = RowVisitor { plan: self, env, spans, target };
+        let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut visitor)?;
+        Some((walked, visitor.target))
+    }
+
+    /// Skips a row.
+    pub fn skip(&self, at: usize, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Spans<'_>) -> Option<WalkResult> {
+        self.walk(at, seen, env, spans, ()).map(|(walked, ())| walked)
     }
 
     /// Appends a row to the table. Missing columns are null.
-    pub fn read(
-        &self,
-        at: usize,
-        table: &mut Table,
-        seen: &mut SeenKeys,
-        env: &Env<'_, '_>,
-        spans: Option<&mut Vec<Span>>,
-    ) -> Option<WalkResult> {
+    pub fn read(&self, at: usize, table: &mut Table, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Spans<'_>) -> Option<WalkResult> {
         table.begin_row();
-        let mut visitor = TableVisitor { plan: self, columns: &mut table.columns, env, spans };
-        let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut visitor)?;
+        let (walked, columns) = self.walk(at, seen, env, spans, table.columns.as_mut_slice())?;
         for column in self.missing_columns(walked, seen) {
-            table.columns.get_mut(column)?.push_nulls(1);
+            columns.get_mut(column)?.push_nulls(1);
         }
         table.end_row();
         Some(walked)
@@ -577,17 +543,9 @@ impl RowPlan {
     }
 
     /// Appends a partial row: the missing values are those of the same row of the base.
-    pub fn merge(
-        &self,
-        at: usize,
-        table: &mut Table,
-        seen: &mut SeenKeys,
-        env: &Env<'_, '_>,
-        spans: Option<&mut Vec<Span>>,
-    ) -> Option<WalkResult> {
+    pub fn merge(&self, at: usize, table: &mut Table, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Spans<'_>) -> Option<WalkResult> {
         table.begin_row();
-        let mut visitor = ChangesVisitor { plan: self, changes: table.changes()?, env, spans };
-        let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut visitor)?;
+        let (walked, _) = self.walk(at, seen, env, spans, table.changes()?)?;
         table.end_changes();
         Some(walked)
     }
@@ -617,17 +575,8 @@ impl RowPlan {
     }
 
     /// Appends a row to a map.
-    pub fn read_map(
-        &self,
-        at: usize,
-        map: &mut Map,
-        seen: &mut SeenKeys,
-        env: &Env<'_, '_>,
-        spans: Option<&mut Vec<Span>>,
-    ) -> Option<WalkResult> {
-        let mut visitor = MapVisitor { plan: self, map, env, spans, count: 0, is_ordered: true };
-        let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut visitor)?;
-        let MapVisitor { map, count, is_ordered, .. } = visitor;
+    pub fn read_map(&self, at: usize, map: &mut Map, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Spans<'_>) -> Option<WalkResult> {
+        let (walked, (map, count, is_ordered)) = self.walk(at, seen, env, spans, (map, 0, true))?;
         if is_ordered {
             self.push_names(count, map)?;
         }
@@ -659,7 +608,7 @@ fn connect_value<'a>(cell: &Cell, column: usize, at: usize, env: &Env<'_, 'a>) -
 }
 
 #[inline(always)]
-pub(super) fn record_span(spans: &mut Option<&mut Vec<Span>>, cell: usize, start: usize, end: usize) {
+pub(super) fn record_span(spans: &mut Spans<'_>, cell: usize, start: usize, end: usize) {
     if let Some(spans) = spans {
         spans.push(Span { cell, start, end });
     }
