@@ -33,16 +33,9 @@ impl Nulls {
     }
 
     /// Whether a row is null.
-    #[inline]
     pub fn contains(&self, row: usize) -> bool {
-        match self.runs.last() {
-            Some(last) if last.start <= row => row < last.end,
-            Some(_) => {
-                let later = self.runs.partition_point(|run| run.start <= row);
-                later.checked_sub(1).and_then(|at| self.runs.get(at)).is_some_and(|run| row < run.end)
-            }
-            None => false,
-        }
+        let later = self.runs.partition_point(|run| run.start <= row);
+        later.checked_sub(1).and_then(|at| self.runs.get(at)).is_some_and(|run| row < run.end)
     }
 
     /// How many rows are null.

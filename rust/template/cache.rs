@@ -23,8 +23,8 @@ pub(crate) struct Templates {
     /// In `auto`: dialects by the first 8 bytes of their messages.
     prefixes: Vec<(u64, &'static Dialect)>,
     buffers: Buffers,
-    /// Position of the table's name in the last message: from its end, or from its start where the dialect has it there.
-    name_distance: usize,
+    /// Last position of a table's name from the message's start, and from its end.
+    name_distances: [usize; 2],
     /// Budget for learning templates, which cost [`TEMPLATE_COST`] each.
     credit: usize,
     /// Messages that no template of their table matched, minus matches.
@@ -92,14 +92,9 @@ impl Templates {
         if self.templates.is_empty() {
             return None;
         }
-        let slot = self.slot(message.text, dialect.or_else(|| self.dialect(message.text))?);
+        let known = || self.prefixes.iter().find(|(known, _)| prefix(message.text) == Some(*known)).map(|(_, dialect)| *dialect);
+        let slot = self.slot(message.text, dialect.or_else(known)?);
         self.slots.get(slot).is_some_and(|slot| slot.templates != [0; Slot::CAPACITY]).then_some(slot)
-    }
-
-    /// The dialect of messages with this prefix, where the user names none.
-    fn dialect(&self, text: &str) -> Option<&'static Dialect> {
-        let prefix = prefix(text)?;
-        self.prefixes.iter().find(|(known, _)| *known == prefix).map(|(_, dialect)| *dialect)
     }
 
     /// Reads a message by a matching template of its slot. If none matches, nothing has changed.
@@ -124,7 +119,7 @@ impl Templates {
             template.failures = template.failures.saturating_add(1);
             // The learned message was the only one of its form.
             if !template.has_matched && template.failures >= MAX_FAILURES {
-                self.evict(slot, at);
+                self.slots.get_mut(slot).and_then(|slot| slot.templates.get_mut(at)).into_iter().for_each(|number| *number = 0);
             }
         }
         self.misses += 1;
@@ -132,13 +127,6 @@ impl Templates {
             (self.misses, self.bypass) = (MAX_MISSES / 2, BYPASS_LENGTH);
         }
         false
-    }
-
-    /// Removes a template from a slot.
-    fn evict(&mut self, slot: usize, at: usize) {
-        if let Some(entry) = self.slots.get_mut(slot).and_then(|slot| slot.templates.get_mut(at)) {
-            *entry = 0;
-        }
     }
 
     fn record_match(&mut self, slot: usize, at: usize, is_first_match: bool) {
@@ -180,18 +168,13 @@ impl Templates {
             return;
         }
         template.passes = passes;
-        self.add(slot, template);
-        if let Some(prefix) = prefix(message.text).filter(|prefix| self.prefixes.iter().all(|(known, _)| known != prefix)) {
-            self.prefixes.push((prefix, dialect));
-        }
-    }
-
-    fn add(&mut self, slot: usize, template: Template) {
         self.templates.push(template);
-        let Ok(number) = u16::try_from(self.templates.len()) else { return };
-        if let Some(slot) = self.slots.get_mut(slot) {
+        if let (Some(slot), Ok(number)) = (self.slots.get_mut(slot), u16::try_from(self.templates.len())) {
             slot.templates.rotate_right(1);
             slot.templates[0] = number;
+        }
+        if let Some(prefix) = prefix(message.text).filter(|prefix| self.prefixes.iter().all(|(known, _)| known != prefix)) {
+            self.prefixes.push((prefix, dialect));
         }
     }
 }
@@ -208,7 +191,7 @@ impl Templates {
         let place = dialect.template.map(|spec| spec.table);
         let name = self.cached_name_start(bytes, place).or_else(|| {
             let name = place?.name_start(bytes)?;
-            self.name_distance = if let Some(Place::Head(_)) = place { name } else { bytes.len() - name };
+            self.name_distances = [name, bytes.len() - name];
             Some(name)
         });
         let name = name.and_then(|name| bytes.get(name..)).unwrap_or_default();
@@ -218,8 +201,15 @@ impl Templates {
     /// The position of the table's name, if its distance from the message's start or end is the same as last time.
     #[inline]
     fn cached_name_start(&self, bytes: &[u8], place: Option<Place>) -> Option<usize> {
-        let name = if let Some(Place::Head(_)) = place { self.name_distance } else { bytes.len().checked_sub(self.name_distance)? };
-        bytes.get(..name)?.ends_with(TABLE_KEY_SUFFIX).then_some(name)
+        let is_name = |name: &usize| bytes.get(..*name).is_some_and(|before| before.ends_with(TABLE_KEY_SUFFIX));
+        let [from_start, from_end] = self.name_distances;
+        let from_start = || Some(from_start).filter(is_name);
+        let from_end = || bytes.len().checked_sub(from_end).filter(is_name);
+        match place? {
+            Place::Head(_) => from_start(),
+            Place::Tail(_) => from_end(),
+            Place::Either(_) => from_end().or_else(from_start),
+        }
     }
 }
 

@@ -340,6 +340,9 @@ pub(super) struct Cell {
     pub encoding: CellEncoding,
 }
 
+/// A fast path that accepts values with and without quotes.
+const ALL_VALUES: u8 = 0b11;
+
 /// Encoding of a cell's values.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CellEncoding {
@@ -487,8 +490,8 @@ impl RowPlan {
     pub fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn ColumnBuilder>], env: &Env<'_, '_>) -> Option<usize> {
         let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
         let text = env.text.as_bytes();
-        let is_quoted = text.get(at) == Some(&b'"');
-        let is_fast = cell.encoding.fast_path >> u8::from(is_quoted) & 1 == 1;
+        let fast_path = cell.encoding.fast_path;
+        let is_fast = fast_path == ALL_VALUES || fast_path >> u8::from(text.get(at) == Some(&b'"')) & 1 == 1;
         let read = if is_fast { column.read(text, at) } else { None };
         read.or_else(|| self.append_fallback(cell, column.as_mut(), at, env))
     }

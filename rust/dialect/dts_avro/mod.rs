@@ -20,6 +20,7 @@ mod schema_plan;
 mod values;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use bumpalo::Bump;
@@ -107,6 +108,8 @@ struct ColumnList<'a> {
 pub(crate) struct RecordCache<'a> {
     /// Column lists in a direct-mapped cache, by a hash of the table's name.
     lists: [ColumnList<'a>; LISTS],
+    /// The last text of keys, with the names of the primary key.
+    keys: (&'a [u8], Option<Range<usize>>),
     /// Memo of an update's before image: the bytes of each value and the decoded value, as the after image repeats most of them.
     before: Vec<(&'a [u8], Value<'a>)>,
 }
@@ -116,7 +119,7 @@ const LISTS: usize = 64;
 
 impl Default for RecordCache<'_> {
     fn default() -> Self {
-        RecordCache { lists: [ColumnList::default(); LISTS], before: Vec::new() }
+        RecordCache { lists: [ColumnList::default(); LISTS], keys: (&[], None), before: Vec::new() }
     }
 }
 
@@ -293,7 +296,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             let name = reader.bytes()?;
             let value = encoding.bytes(reader)?.unwrap_or_default();
             match name {
-                b"pk_uk_info" => keys = Some(reader.utf8(value)?),
+                b"pk_uk_info" => keys = Some(value),
                 b"GTID" => envelope.source.gtid = Some(reader.utf8(value)?.into()),
                 b"server_id" => envelope.server_id = number(reader, value)?,
                 // When DTS read the change; the last stage's time, if any, is closer to the message.
@@ -305,8 +308,12 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             Ok(())
         })?;
         if let Some(keys) = keys {
-            let start = self.reader.offset_of(keys.as_bytes());
-            self.envelope.primary_key = primary_key(keys, events).map_err(|fault| shifted(fault, start).within("pk_uk_info"))?;
+            if keys != self.cache.keys.0 || keys.is_empty() {
+                let (text, start) = (self.reader.utf8(keys)?, self.reader.offset_of(keys));
+                let names = primary_key(text, events).map_err(|fault| shifted(fault, start).within("pk_uk_info"))?;
+                self.cache.keys = (keys, names);
+            }
+            self.envelope.primary_key = self.cache.keys.1.clone();
         }
         Ok(())
     }
@@ -487,7 +494,7 @@ fn no_columns(listing: &ColumnListing<'_>) -> Fault {
 }
 
 /// Reads the primary key of `{"PRIMARY":["id"],"uk_code":["code"]}`.
-fn primary_key<'a>(json: &'a str, events: &mut Events<'a, '_, '_>) -> Result<Option<std::ops::Range<usize>>> {
+fn primary_key<'a>(json: &'a str, events: &mut Events<'a, '_, '_>) -> Result<Option<Range<usize>>> {
     let mut cursor = Cursor::new(json, true);
     let (mut members, mut found) = (cursor.object()?, None);
     while let Some(name) = cursor.next_key(&mut members)? {
