@@ -78,14 +78,15 @@ impl KeyLiteral {
 
 /// The slot of the name at the start of a text.
 #[inline(always)]
-fn slot(text: &[u8]) -> usize {
-    (hash(text, 0) >> 56) as usize
+fn slot(text: &[u8], seed: u64) -> usize {
+    (hash(text, seed) >> 56) as usize
 }
 
 /// Keys in their usual order, each with an associated item.
 pub(super) struct ExpectedKeys<T> {
     entries: Vec<Entry<T>>,
-    /// Index by the name's [`slot`], and by the full name on collisions.
+    /// Index by the name's [`slot`] under the seed, and by the full name on collisions.
+    seed: u64,
     by_slot: Box<[u16; 256]>,
     by_name: HashMap<Box<[u8]>, usize>,
 }
@@ -98,16 +99,21 @@ struct Entry<T> {
 impl<T> ExpectedKeys<T> {
     pub fn new(entries: Vec<(KeyLiteral, T)>) -> Self {
         let entries: Vec<Entry<T>> = entries.into_iter().map(|(key, item)| Entry { key, item }).collect();
+        let names: Vec<_> = entries.iter().map(|entry| [entry.key.raw(), b"\"", &[0; 16]].concat()).collect();
+        // The first by which no names share a slot.
+        let is_free = |seed: &u64| {
+            let mut taken = [false; 256];
+            names.iter().all(|name| taken.get_mut(slot(name, *seed)).is_some_and(|taken| !std::mem::replace(taken, true)))
+        };
+        let seed = (0..16).find(is_free).unwrap_or(0);
         let mut by_slot = Box::new([u16::MAX; 256]);
-        let mut by_name = HashMap::new();
-        for (index, Entry { key, .. }) in entries.iter().enumerate() {
-            let name = [key.raw(), b"\"", &[0; 16]].concat();
-            if let (Some(slot), Ok(index)) = (by_slot.get_mut(slot(&name)), u16::try_from(index)) {
+        for (index, name) in names.iter().enumerate() {
+            if let (Some(slot), Ok(index)) = (by_slot.get_mut(slot(name, seed)), u16::try_from(index)) {
                 *slot = index;
             }
-            by_name.insert(key.raw().into(), index);
         }
-        ExpectedKeys { entries, by_slot, by_name }
+        let by_name = entries.iter().enumerate().map(|(index, entry)| (entry.key.raw().into(), index)).collect();
+        ExpectedKeys { entries, seed, by_slot, by_name }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &T> {
@@ -127,7 +133,7 @@ impl<T> ExpectedKeys<T> {
     /// The key that usually comes next is not tried first: in rows of changes it often does not come, which no branch predictor knows.
     #[inline(always)]
     fn find(&self, text: &[u8], at: usize) -> Option<(usize, &T, usize)> {
-        let candidate = usize::from(*self.by_slot.get(slot(text.get(at + 1..)?))?);
+        let candidate = usize::from(*self.by_slot.get(slot(text.get(at + 1..)?, self.seed))?);
         if let Some(entry) = self.entries.get(candidate)
             && let Some(value) = entry.key.exact.eat_from::<1>(text, at)
         {
@@ -340,9 +346,6 @@ pub(super) struct Cell {
     pub encoding: CellEncoding,
 }
 
-/// A fast path that accepts values with and without quotes.
-const ALL_VALUES: u8 = 0b11;
-
 /// Encoding of a cell's values.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CellEncoding {
@@ -491,7 +494,7 @@ impl RowPlan {
         let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
         let text = env.text.as_bytes();
         let fast_path = cell.encoding.fast_path;
-        let is_fast = fast_path == ALL_VALUES || fast_path >> u8::from(text.get(at) == Some(&b'"')) & 1 == 1;
+        let is_fast = fast_path == 0b11 || fast_path >> u8::from(text.get(at) == Some(&b'"')) & 1 == 1;
         let read = if is_fast { column.read(text, at) } else { None };
         read.or_else(|| self.append_fallback(cell, column.as_mut(), at, env))
     }
