@@ -68,6 +68,11 @@ def test_several_tables_one_of_which_gets_no_change(topic, spark):
     topic.replicate(change, snapshots=given)
     assert [topic.names(name) for name in "abc"] == [{1: "new", 2: "x"}, {1: "b", 2: "x"}, {1: "c", 2: "x"}]
     assert len(called) == 3
+    assert {name: (one["state"], one["applied"]) for name, one in topic.states().items()} == {
+        "a": ("ok", 1),
+        "b": ("ok", 0),
+        "c": ("ok", 0),
+    }
     # What exists is left as it is, and not read again. A table that is added gets its rows.
     given["shop.d"] = partial(rows, {3: "d"})
     topic.replicate(canal(1, "DELETE", "b", row(2, "x"), second=1), snapshots=given)

@@ -16,6 +16,7 @@ from towpath.spark.lakehouse.merge import for_each_batch
 from towpath.spark.lakehouse.messages import in_few_tasks
 from towpath.spark.lakehouse.pending import Pending
 from towpath.spark.lakehouse.snapshots import Snapshots
+from towpath.spark.lakehouse.status import NO_BATCH, write_status
 from towpath.spark.lakehouse.tables import TableSettings
 from towpath.spark.lakehouse.targets import Target, Targets, suffixed
 from towpath.spark.lakehouse.tasks import SPARK, TaskMerges, available
@@ -211,7 +212,9 @@ def replicate(
     if snapshots:
         given = {name: columns_of(schema) for name, schema in schemas.items() if name in snapshots}
         of_snapshots = Snapshots(snapshots, given, keys, cluster_by, rules, settings)
-        of_snapshots.create_targets(messages.sparkSession, targets, parallelism)
+        created = of_snapshots.create_targets(messages.sparkSession, targets, parallelism)
+        if status:
+            write_status(messages.sparkSession, status, created, NO_BATCH)
     apply = Replicator(
         targets=targets,
         dialect=dialect,

@@ -20,6 +20,7 @@ from towpath.spark.lakehouse.follow import KEY, SOURCE, stored_source
 from towpath.spark.lakehouse.order import ORDER_TYPE
 from towpath.spark.lakehouse.parallel import in_parallel
 from towpath.spark.lakehouse.sql import Sql, column, sql
+from towpath.spark.lakehouse.status import TableStatus
 from towpath.spark.lakehouse.tables import TableSettings, create_with, free_name, schema_of
 from towpath.spark.lakehouse.targets import Targets, source_name
 
@@ -47,8 +48,11 @@ class Snapshots:
     rules: Mapping[str, ColumnRules]
     settings: TableSettings
 
-    def create_targets(self, spark: SparkSession, targets: Targets, parallelism: int) -> None:
+    def create_targets(self, spark: SparkSession, targets: Targets, parallelism: int) -> list[TableStatus]:
         """Create the targets that do not exist.
+
+        Returns:
+            The state of each of them.
 
         Raises:
             ValueError: A table has no target, or its snapshot lacks a column.
@@ -67,6 +71,7 @@ class Snapshots:
                 _log.info("%s: created %s with the rows of its snapshot", printable(name), printable(place))
 
         in_parallel(spark, create, wanted, parallelism)
+        return [TableStatus(*parts(name), place) for name, place in wanted]
 
     def _frame(self, name: str) -> DataFrame:
         """The rows as the target gets them."""
