@@ -60,6 +60,22 @@ def test_the_rows_are_those_of_decode(spark, kafka, monkeypatch, values, options
     assert found.count() > 0 or options["table"] == "no such table"
 
 
+def test_the_table_may_be_a_stream(spark, kafka, tmp_path):
+    """Each task of a micro-batch decodes what it was given, whatever waits in it at its end."""
+    frame = kafka(MIXED)
+    for _ in range(3):
+        frame.write.mode("append").parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    stream.createOrReplaceTempView("kafka")
+    rows = called(spark, dialect="canal-json", schema=SCHEMA, table="orders")
+    assert rows.isStreaming
+    query = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    found = of_spark(spark.read.parquet(str(tmp_path / "out")).collect())
+    wanted = of_spark(towpath.spark.decode(frame, "canal-json", SCHEMA, table="orders").collect())
+    assert sorted(found, key=repr) == sorted(3 * wanted, key=repr)
+
+
 def test_every_type(spark, kafka):
     value = (
         b'{"type":"INSERT","database":"d","table":"t","data":[{"i":"-3","l":"9","d":"12345678901234567890.1","f":"1.5",'
