@@ -192,8 +192,9 @@ def image(row: Any) -> str:
 
 def show_ddl_and_watermarks(kafka: DataFrame) -> None:
     """Events that are no row changes: statements, and TiCDC's watermarks."""
-    fields = ["op", "database", "table", "sql", "event_time", "source"]
-    decoded = towpath.spark.decode(kafka, fields=fields, keep=["topic"], key="key")
+    decoded = towpath.spark.decode(
+        kafka, fields=["op", "database", "table", "sql", "event_time", "source"], keep=["topic"], key="key"
+    )
     one_of_each = decoded.filter(f.col("op").isin("ddl", "query", "truncate", "watermark")).dropDuplicates(
         ["topic", "op"]
     )

@@ -13,7 +13,8 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::dialect::{
     self, Caches, DEBEZIUM_AVRO, DEBEZIUM_JSON, Dialect, DialectOptions, Found, Read, ReadContext, SchemaSnapshot, TICDC_AVRO, Wire,
-    begins_like_json, begins_like_message, claim_check, explained, read_deleted, read_key, schema_id, without_schema_id,
+    begins_like_json, begins_like_message, claim_check, explained, is_known, is_tidb, read_deleted, read_deleted_row, read_key, schema_id,
+    without_schema_id,
 };
 use crate::error::{Error, Fault, Kind, MAX_TEXT, Result, shortened};
 use crate::event::{Capacity, Envelope, Events, Interned, Op};
@@ -35,6 +36,11 @@ use crate::wire::utf8::{self, Texts};
 /// Whether messages of a dialect refer to schemas by their ids.
 fn has_schemas(dialect: &Dialect) -> bool {
     matches!(dialect.name, DEBEZIUM_AVRO | TICDC_AVRO)
+}
+
+/// Whether a key is a datum of Avro behind the id of its schema. JSON may be behind an id too, and a datum may begin like JSON.
+fn is_avro(key: &[u8], caches: &Caches<'_>) -> bool {
+    is_known(key, caches) || schema_id(key).is_some() && !begins_like_json(without_schema_id(key))
 }
 
 /// Bytes of messages that are read before their values are converted: sized for a core's own cache.
@@ -515,10 +521,14 @@ impl Decoder {
 
     /// Reads a record without a value, whose key may be a delete of TiCDC's or of a row without an envelope. Returns whether it is one.
     fn read_key<'a>(&self, key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<bool> {
-        if let Some(key) = key.filter(|key| self.is_key_of_row(key)) {
+        if let Some(key) = key.filter(|key| self.is_key_of_row(key, caches)) {
             let quirks = (DEBEZIUM_JSON.quirks)(&self.options.dialect);
             let reading = ReadContext { quirks, lenient: self.options.lenient, key: None, options: &self.dialect_options };
             read_deleted(key, &reading, events)?;
+            return events.check_rows().map(|()| true);
+        }
+        if let Some(key) = key.filter(|key| self.is_avro_key_of_row(key, caches)) {
+            read_deleted_row(key, &self.dialect_options, events, caches)?;
             return events.check_rows().map(|()| true);
         }
         let is_named = self.dialect.is_some_and(|dialect| dialect.name == TICDC_AVRO);
@@ -530,9 +540,16 @@ impl Decoder {
     }
 
     /// Whether a key says which row a record without a value deletes, as the user says that messages are rows without an envelope.
-    fn is_key_of_row(&self, key: &[u8]) -> bool {
-        let is_avro = || schema_id(key).is_some() && !begins_like_json(without_schema_id(key));
-        self.dialect_options.unwrapped && self.dialect.map_or_else(|| !is_avro(), |dialect| dialect.name == DEBEZIUM_JSON.name)
+    fn is_key_of_row(&self, key: &[u8], caches: &Caches<'_>) -> bool {
+        let is_json = |dialect: &Dialect| dialect.name == DEBEZIUM_JSON.name || dialect.name == DEBEZIUM_AVRO && schema_id(key).is_none();
+        self.dialect_options.unwrapped && self.dialect.map_or_else(|| !is_avro(key, caches), is_json)
+    }
+
+    /// The same for a key in Avro.
+    fn is_avro_key_of_row(&self, key: &[u8], caches: &Caches<'_>) -> bool {
+        let is_detected = || is_avro(key, caches) && !is_tidb(key, caches);
+        let is_named = |dialect: &Dialect| dialect.name == DEBEZIUM_AVRO && schema_id(key).is_some();
+        self.dialect_options.unwrapped && self.dialect.map_or_else(is_detected, is_named)
     }
 
     fn read_bytes<'a>(

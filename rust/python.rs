@@ -210,13 +210,21 @@ fn copied(values: &dyn Array) -> Result<ArrayRef, ArrowError> {
 
 /// Combines the chunks of a chunked array or a table.
 fn combine_chunks(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
-    let pyarrow = values.py().import("pyarrow")?;
+    let py = values.py();
+    let pyarrow = py.import("pyarrow")?;
+    // Arrow has no other reason to refuse it.
+    let too_large = |error: PyErr| {
+        if !error.is_instance_of::<PyValueError>(py) {
+            return error;
+        }
+        PyValueError::new_err("the messages have more than 2 GiB: decode fewer messages at once, or cast the column to large_binary")
+    };
     if let Ok(chunked) = pyarrow.call_method1("chunked_array", (values,)) {
-        let combined = chunked.call_method0("combine_chunks")?;
+        let combined = chunked.call_method0("combine_chunks").map_err(too_large)?;
         return Ok(make_array(ArrayData::from_pyarrow_bound(&combined)?));
     }
     let table = pyarrow.call_method1("table", (values,))?;
-    let combined = table.call_method0("to_struct_array")?.call_method0("combine_chunks")?;
+    let combined = table.call_method0("to_struct_array")?.call_method0("combine_chunks").map_err(too_large)?;
     Ok(make_array(ArrayData::from_pyarrow_bound(&combined)?))
 }
 

@@ -15,6 +15,8 @@ sys.path.insert(0, str(SITE))
 
 import reference  # noqa: E402
 
+import towpath  # noqa: E402
+
 MOVED = {
     "../README.md": "index.md",
     "../CHANGELOG.md": "changelog.md",
@@ -36,6 +38,11 @@ EXAMPLES = {
     "Job": ("yaml", ["examples/job.yml"]),
     "Demo": ("python", ["examples/demo.py"]),
 }
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Name the version in the header."""
+    config.site_name = f"{config.site_name} {towpath.__version__}"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

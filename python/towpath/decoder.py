@@ -21,9 +21,10 @@ from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
     from towpath._towpath import _Metrics
+    from towpath.arguments import DialectOptions
     from towpath.literals import Compression, Dialect, Field, Layout, Missing, Mode, ZeroDate
     from towpath.schema_registry import SchemaRegistry
 
@@ -112,11 +113,11 @@ class Decoder(_towpath.Decoder):
         max_expansion: int = 256,
         claim_check: str | None = None,
         claim_check_limit: int = 256 << 20,
-        **options: Any,
+        **options: Unpack[DialectOptions],
     ) -> Self:
         """Create a decoder; the class docstring describes the arguments."""
         values = locals()
-        arguments = {name: values[name] for name in PARAMETERS} | options
+        arguments: dict[str, Any] = {**{name: values[name] for name in PARAMETERS}, **options}
         _check_types(arguments)
         if is_struct_type(schema):
             arguments["schema"] = arrow_schema(schema)
@@ -250,6 +251,10 @@ class Decoder(_towpath.Decoder):
             ValueError: Spark has no equivalent type. The message names the column and a type to use instead.
         """
         return struct_type(self.schema)
+
+    def __dir__(self) -> list[str]:
+        """What completion offers: the documented names."""
+        return ["decode", "decode_batches", "metrics", "schema", "spark_schema"]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), **self._arguments), ()

@@ -40,9 +40,12 @@ def _with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _array(values: list[Any]) -> pa.Array:
-    """An array of binary, which text becomes too."""
+    """An array of binary, which text becomes too; with wide offsets if it needs them."""
     try:
-        return pa.array([value.encode() if isinstance(value, str) else value for value in values], pa.binary())
+        encoded = [value.encode() if isinstance(value, str) else value for value in values]
+        array = pa.array(encoded, pa.binary())
+        # More than 2 GiB: Arrow makes several arrays then.
+        return pa.array(encoded, pa.large_binary()) if isinstance(array, pa.ChunkedArray) else array
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         wrong = next((value for value in values if not isinstance(value, bytes | bytearray | memoryview | None)), None)
         raise TypeError(f"{_expected(wrong)}: {error}") from None

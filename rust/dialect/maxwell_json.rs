@@ -89,6 +89,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
     empty_is_null: false,
     key_names: None,
     flat: None,
+    lacks_values: None,
 };
 
 fn gtid<'a>(source: &mut Source<'a>, gtid: &'a str) -> bool {

@@ -24,7 +24,7 @@ use crate::options::Options;
 use crate::wire::binary_text::BinaryText;
 use crate::wire::json::BYTE_ORDER_MARK;
 
-pub(crate) use debezium::avro::{NAME as DEBEZIUM_AVRO, schema_id};
+pub(crate) use debezium::avro::{NAME as DEBEZIUM_AVRO, is_known, is_tidb, read_deleted_row, schema_id};
 pub(crate) use debezium::connect_values;
 pub(crate) use debezium::ticdc_avro::{NAME as TICDC_AVRO, read_key};
 pub(crate) use debezium::writer_schemas::{SchemaSnapshot, WriterSchemas};

@@ -69,6 +69,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
     empty_is_null: false,
     key_names: None,
     flat: None,
+    lacks_values: None,
 };
 
 fn row_op(word: &str) -> Option<Op> {

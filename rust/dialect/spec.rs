@@ -29,6 +29,8 @@ pub(crate) struct TemplateSpec {
     /// Classifies the members of flat messages, whose members are the row's columns, if the dialect has them. A message is flat if at
     /// least one of its members is no column, and none is unclear.
     pub flat: Option<fn(&str) -> FlatMember>,
+    /// Whether a message of this connector has a text in place of a value that it lacks: the ordinary reader reads it.
+    pub lacks_values: Option<fn(Option<&str>, &str) -> bool>,
 }
 
 /// Kind of a flat message's member.

@@ -1,10 +1,14 @@
-//! Parser of DDL text for the table's columns: `id bigint, total decimal(10,2), tags array<string>`.
+//! Parser of DDL text for the table's columns: `id bigint, total decimal(10,2), tags array<string>`. Types that Spark does not have
+//! are those of MySQL: `int(10) unsigned`, `datetime(6)`, `enum('a','b')`.
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
-/// Parses the columns of a DDL text in Spark's syntax.
+use super::infer::type_for;
+use crate::mysql::types::{DeclaredType, TypeFamily};
+
+/// Parses the columns of a DDL text in Spark's syntax. Where Spark has no such type, MySQL's becomes what `infer_schema` returns for it.
 pub(crate) fn parse(text: &str) -> Result<Vec<FieldRef>, String> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let fields = parser.fields(None)?;
@@ -100,24 +104,78 @@ impl<'t> Parser<'t> {
         if self.peek() == close { Ok(fields) } else { Err(self.error("expected ',' or the end of the columns")) }
     }
 
-    /// Skips NOT NULL and COMMENT, which do not affect decoding.
+    /// Skips NULL, NOT NULL and COMMENT, which do not affect decoding.
     fn attributes(&mut self) -> Result<(), String> {
         if self.eat_keyword("not") && !self.eat_keyword("null") {
             return Err(self.error("expected NULL behind NOT"));
         }
+        self.eat_keyword("null");
         if self.eat_keyword("comment") {
-            let quote = self.peek().filter(|c| matches!(c, '\'' | '"')).ok_or_else(|| self.error("expected a comment in quotes"))?;
-            self.expect(quote)?;
-            let end = self.rest().find(quote).ok_or_else(|| self.error("expected the end of the comment"))?;
+            self.quoted()?;
+        }
+        Ok(())
+    }
+
+    /// Skips a text in quotes; a quote in it is doubled, or behind a backslash.
+    fn quoted(&mut self) -> Result<(), String> {
+        let quote = self.peek().filter(|c| matches!(c, '\'' | '"')).ok_or_else(|| self.error("expected a text in quotes"))?;
+        while self.rest().starts_with(quote) {
+            self.at += 1;
+            let mut is_escaped = false;
+            let is_end = |c: char| {
+                let is_end = c == quote && !is_escaped;
+                is_escaped = c == '\\' && !is_escaped;
+                is_end
+            };
+            let end = self.rest().find(is_end).ok_or_else(|| self.error("expected the end of the text in quotes"))?;
             self.at += end + 1;
         }
         Ok(())
     }
 
     fn data_type(&mut self) -> Result<DataType, String> {
+        self.peek();
         let start = self.at;
+        let data_type = self.spark_type()?;
+        // Spark's types have no more parentheses than these, and no attributes.
+        if let Some(data_type) = data_type.filter(|_| self.peek() != Some('(') && !MODIFIERS.iter().any(|word| self.eat_keyword(word))) {
+            return Ok(data_type);
+        }
+        self.at = start;
+        self.mysql_type()
+    }
+
+    /// Parses a type of MySQL, by the code that reads the types in messages.
+    fn mysql_type(&mut self) -> Result<DataType, String> {
+        let start = self.at;
+        let word = self.word();
+        while MODIFIERS.iter().any(|word| self.eat_keyword(word)) {}
+        if self.eat('(') {
+            while !self.eat(')') {
+                match self.peek() {
+                    Some('\'' | '"') => self.quoted()?,
+                    _ if self.word().is_empty() => return Err(self.error("expected a number or a text in quotes")),
+                    _ => {}
+                }
+                self.eat(',');
+            }
+        }
+        while MODIFIERS.iter().any(|word| self.eat_keyword(word)) {}
+        let mut declared = DeclaredType::parse(self.text.get(start..self.at).unwrap_or_default());
+        if declared.family == TypeFamily::Unknown {
+            self.at = start;
+            return Err(format!("{}; {ALLOWED}", self.error(&format!("unknown type {word:?}"))));
+        }
+        if declared.family == TypeFamily::Bit && declared.arguments.is_empty() {
+            declared.arguments.push(1);
+        }
+        Ok(type_for(&declared))
+    }
+
+    /// Parses a type of Spark; none if Spark has no type with this name.
+    fn spark_type(&mut self) -> Result<Option<DataType>, String> {
         let word = self.word().to_ascii_lowercase();
-        Ok(match word.as_str() {
+        Ok(Some(match word.as_str() {
             "boolean" | "bool" => DataType::Boolean,
             "tinyint" | "byte" => DataType::Int8,
             "smallint" | "short" => DataType::Int16,
@@ -125,7 +183,11 @@ impl<'t> Parser<'t> {
             "bigint" | "long" => DataType::Int64,
             "float" | "real" => DataType::Float32,
             "double" => DataType::Float64,
-            "decimal" | "dec" | "numeric" => self.decimal()?,
+            "decimal" | "dec" | "numeric" | "fixed" => {
+                let decimal = self.decimal()?;
+                while NUMERIC.iter().any(|word| self.eat_keyword(word)) {}
+                decimal
+            }
             // A variant is its JSON text.
             "string" | "text" | "variant" => DataType::Utf8,
             "char" | "character" | "varchar" => self.numbers().map(|_| DataType::Utf8)?,
@@ -139,11 +201,8 @@ impl<'t> Parser<'t> {
             "array" => self.in_angle_brackets(|p| Ok(DataType::List(Arc::new(Field::new("element", p.data_type()?, true)))))?,
             "map" => self.in_angle_brackets(Self::map)?,
             "struct" => self.in_angle_brackets(|p| Ok(DataType::Struct(Fields::from(p.fields(Some('>'))?))))?,
-            _ => {
-                self.at = start;
-                return Err(format!("{}; {ALLOWED}", self.error(&format!("unknown type {word:?}"))));
-            }
-        })
+            _ => return Ok(None),
+        }))
     }
 
     fn in_angle_brackets(&mut self, inner: impl FnOnce(&mut Self) -> Result<DataType, String>) -> Result<DataType, String> {
@@ -198,8 +257,14 @@ impl<'t> Parser<'t> {
     }
 }
 
+const NUMERIC: &[&str] = &["unsigned", "signed", "zerofill"];
+
+/// What may be before or behind the parentheses of MySQL's types.
+const MODIFIERS: &[&str] = &["unsigned", "signed", "zerofill", "precision", "varying", "byte", "char", "varchar", "character", "varbinary"];
+
 const ALLOWED: &str = "allowed are boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, char(n), varchar(n), binary, \
-    date, timestamp, timestamp_ntz, interval day to second, time, variant, array<>, map<>, struct<>";
+    date, timestamp, timestamp_ntz, interval day to second, time, variant, array<>, map<>, struct<>, and types of MySQL such as int(10) unsigned, \
+    datetime(6), enum('a','b')";
 
 #[cfg(test)]
 mod tests {
@@ -215,11 +280,58 @@ mod tests {
     }
 
     #[test]
+    fn types_of_mysql_become_what_holds_their_values() {
+        let micros = TimeUnit::Microsecond;
+        for (text, expected) in [
+            ("int(11)", DataType::Int32),
+            ("INT(10) UNSIGNED NOT NULL", DataType::Int64),
+            ("int unsigned", DataType::Int64),
+            ("tinyint(1)", DataType::Int8),
+            ("tinyint unsigned zerofill", DataType::Int16),
+            ("mediumint", DataType::Int32),
+            ("bigint(20) unsigned", DataType::Decimal128(20, 0)),
+            ("decimal(10,2) unsigned", DataType::Decimal128(10, 2)),
+            ("fixed", DataType::Decimal128(10, 0)),
+            ("float(10,2)", DataType::Float32),
+            ("float(53)", DataType::Float64),
+            ("double precision unsigned", DataType::Float64),
+            ("datetime", DataType::Timestamp(micros, None)),
+            ("datetime(6) NULL", DataType::Timestamp(micros, None)),
+            ("timestamp(3)", DataType::Timestamp(micros, Some("UTC".into()))),
+            ("time(6)", DataType::Time64(TimeUnit::Nanosecond)),
+            ("year(4)", DataType::Int32),
+            ("varchar(20) COMMENT 'it''s \\' (x), y'", DataType::Utf8),
+            ("character varying(20)", DataType::Utf8),
+            ("national varchar(20)", DataType::Utf8),
+            ("mediumtext", DataType::Utf8),
+            ("long", DataType::Int64),
+            ("long varbinary", DataType::Binary),
+            ("enum('a','it''s ), \\'x', \"b\")", DataType::Utf8),
+            ("set('a', 'b')", DataType::Utf8),
+            ("json", DataType::Utf8),
+            ("binary(16)", DataType::Binary),
+            ("varbinary(16)", DataType::Binary),
+            ("longblob", DataType::Binary),
+            ("point", DataType::Binary),
+            ("bit", DataType::Boolean),
+            ("bit(1)", DataType::Boolean),
+            ("bit(8)", DataType::Binary),
+        ] {
+            let fields = parse(&format!("`a` {text}, b array<int(11)>")).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(fields[0].data_type(), &expected, "{text}");
+            assert_eq!(fields.len(), 2, "{text}");
+        }
+    }
+
+    #[test]
     fn errors_name_the_position_and_the_allowed_types() {
         for (text, part) in [
             ("", "no column"),
             ("id", "unknown type"),
-            ("id blob", "allowed are"),
+            ("id money", "allowed are"),
+            ("id int(", "a number"),
+            ("id enum('a)", "end of the text"),
+            ("id int(11) unsignd", "','"),
             ("id int total int", "','"),
             ("a array<int", "'>'"),
             ("`a int", "backtick"),

@@ -41,6 +41,11 @@ fn conflict(name: &str, one: &DataType, other: &DataType) -> String {
     format!("infer_schema: column {name} is both {one} and {other}; name one table by database and table")
 }
 
+/// Returns the type that holds every value of a type in DDL.
+pub(super) fn type_for(declared: &DeclaredType) -> DataType {
+    infer(declared, &Value::Missing)
+}
+
 /// Returns the type that holds every value of a declared type; null if neither the declared type nor `value` determines it.
 fn infer(declared: &DeclaredType, value: &Value<'_>) -> DataType {
     let micros = TimeUnit::Microsecond;

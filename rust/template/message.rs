@@ -188,6 +188,9 @@ impl Template {
         events: &mut Events<'a, '_, '_>,
         buffers: &mut Buffers,
     ) -> Option<Op> {
+        if self.spec.lacks_values.is_some_and(|lacks_values| lacks_values(self.envelope.envelope.connector.as_deref(), message.text)) {
+            return None;
+        }
         buffers.data.clear();
         buffers.before.clear();
         buffers.types.clear();

@@ -13,6 +13,7 @@ import pytest
 
 from exactly_once import Lake, compare, fill
 from lake_session import QUICK, lake_settings
+from lake_topic import canal, row
 from server_process import ServerProcess
 from simulated_source import moved_keys
 
@@ -104,6 +105,42 @@ def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path):
     assert compare(spark, Lake(tmp_path), case) > 0
     states = spark.read.format("delta").load(str(tmp_path / "lake" / "own" / "status")).collect()
     assert {row["table"]: row["state"] for row in states} == dict.fromkeys(tables, "ok")
+
+
+def database(spark, folder, **tables):
+    """A database in a folder, that the JVM of another process can open, with tables of ids and names."""
+    manager = spark._jvm.java.sql.DriverManager
+    connection = manager.getConnection(f"jdbc:derby:{folder};create=true")
+    statement = connection.createStatement()
+    statement.execute("CREATE SCHEMA shop")
+    for table, rows in tables.items():
+        statement.execute(f'CREATE TABLE shop.{table} ("id" int, "name" varchar(20))')
+        for key, name in rows.items():
+            statement.execute(f"INSERT INTO shop.{table} VALUES ({key}, '{name}')")
+    connection.close()
+    with pytest.raises(Exception, match="08006"):  # how Derby says that it has shut down
+        manager.getConnection(f"jdbc:derby:{folder};shutdown=true")
+    return f"jdbc:derby:{folder}"
+
+
+def test_the_first_snapshot_of_a_database(spark, kafka, tmp_path):
+    url = database(spark, tmp_path / "db", a={1: "x", 2: "y"}, quiet={7: "z"})
+    topic = kafka.create_topic(f"{tmp_path.name}-snapshot", 1)
+    kafka.produce(topic, [(None, canal(0, "DELETE", "a", row(2, "y"))["value"], 0)])
+    tables = {"shop.a": None, "shop.quiet": {"fetchsize": 10}}
+    file = job(tmp_path, kafka, [topic], snapshots={"options": {"url": url}, "tables": tables})
+    checked = ran(kafka, file, "--check")
+    assert re.search(r"snapshot of shop.a +ok +jdbc: struct<id:int,name:string>", checked.stdout), checked.stdout
+    assert not (tmp_path / "lake").exists()
+    for _ in range(2):  # the second start does not need the database
+        ended = ran(kafka, file, "--once")
+        assert ended.returncode == 0, ended.stderr
+        (tmp_path / "db").rename(tmp_path / "gone") if (tmp_path / "db").exists() else None
+    found = {
+        name: {one.id: one.name for one in spark.read.format("delta").load(f"{tmp_path}/lake/shop/{name}").collect()}
+        for name in ("a", "quiet")
+    }
+    assert found == {"a": {1: "x"}, "quiet": {7: "z"}}
 
 
 def test_what_a_check_finds(kafka, tmp_path):

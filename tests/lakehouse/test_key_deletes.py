@@ -48,10 +48,9 @@ class Topic:
         towpath.spark.replicate(
             self.frame(records),
             f"{self.folder}/{{table}}",
-            "debezium-json",
             dead_letters=self.path("dead"),
             status=self.path("status"),
-            **{"unwrapped": True, **self.options, **options},
+            **{"dialect": "debezium-json", "unwrapped": True, **self.options, **options},
         )
         return self.rows("t")
 
@@ -142,3 +141,22 @@ def test_apply_changes_deletes_by_key(spark, tmp_path):
     nameless = [(plain({"id": key}), plain({"id": key, "name": name})) for key, name in enumerate("ab")]
     assert apply(*nameless, without_schema(0)) == {1: "b"}
     assert apply(without_schema(1), nameless[0]) == {0: "a"}
+
+
+def test_a_tombstone_with_a_key_in_avro(spark, tmp_path):
+    """Numbers below 64 are a byte with the double value, and so are the lengths of short texts."""
+    columns = [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}]
+    schemas = {
+        number: json.dumps({"type": "record", "name": f"srv.shop.t.{name}", "fields": fields})
+        for number, name, fields in ((1, "Value", columns), (2, "Key", columns[:1]))
+    }
+
+    def record(key, name=None):
+        row = name and b"\0\0\0\0\x01" + bytes([2 * key, 2 * len(name)]) + name.encode()
+        return b"\0\0\0\0\x02" + bytes([2 * key]), row
+
+    topic = Topic(spark, tmp_path, writer_schemas=schemas, dialect="debezium-avro")
+    keys = {"keys": {"shop.t": ["id"]}}
+    assert topic.replicate(record(1, "a"), record(2, "b"), record(1), **keys) == {2: "b"}
+    assert topic.replicate(record(2), record(2, "again"), record(9), **keys) == {2: "again"}
+    assert topic.read("status")[0]["state"] == "ok"

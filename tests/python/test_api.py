@@ -50,6 +50,48 @@ def test_infer_schema_reads_declared_types():
     }
 
 
+MYSQL_TYPES = [
+    *(
+        "tinyint(1)",
+        "tinyint unsigned",
+        "smallint(6)",
+        "mediumint",
+        "int(11)",
+        "int(10) unsigned zerofill",
+        "bigint(20)",
+    ),
+    *(
+        "bigint unsigned",
+        "decimal(10,2)",
+        "decimal(10,2) unsigned",
+        "float(10,2)",
+        "double",
+        "double unsigned",
+        "bit(1)",
+    ),
+    *("bit(12)", "date", "datetime", "datetime(6)", "timestamp", "timestamp(3)", "year(4)", "char(3)", "varchar(20)"),
+    *(
+        "tinytext",
+        "longtext",
+        "binary(16)",
+        "varbinary(16)",
+        "mediumblob",
+        "enum('a','b,c)')",
+        "set('x','y''z')",
+        "json",
+    ),
+    *("geometry", "multipoint"),
+]
+
+
+@pytest.mark.parametrize("declared", MYSQL_TYPES)
+def test_a_schema_in_the_spelling_of_mysql_is_that_of_messages(declared):
+    message = change(data=[{"c": None}], mysqlType={"c": declared})
+    inferred = towpath.infer_schema(pa.array([message]), "canal-json")
+    after = towpath.Decoder("canal-json", f"c {declared} NOT NULL, d int").schema.field("after").type
+    assert after.field("c").type == inferred.field("c").type
+
+
 def test_infer_schema_gives_a_decoder_its_schema():
     array = pa.array(lines("cloudcanal/small.jsonl"))
     schema = towpath.infer_schema(array, table="orders")

@@ -979,3 +979,74 @@ def test_what_is_not_asked_for_is_not_converted(registry, orders):
         "op": "insert",
         "after": {"line": rows.decode(pa.array([record_.value]))["after"][0].as_py()["line"]},
     }
+
+
+def _plain(message):
+    """The columns of a key, if Connect sends all of them as they are."""
+    fields = message["schema"]["fields"]
+    is_plain = all(field["type"] in ("int16", "int32", "int64", "string") and "name" not in field for field in fields)
+    return {scrubbed(name): str(value) for name, value in message["payload"].items()} if is_plain else None
+
+
+@pytest.mark.parametrize("dialect", ["debezium-avro", "auto"])
+@pytest.mark.parametrize("server", ["mysql", "maria"])
+def test_a_record_without_a_value_deletes_the_row_of_its_key(server, registry, written, dialect):
+    """What the flattening leaves of a delete. The truth is the key in JSON, which Debezium wrote."""
+    flavour = next(iter(SETTINGS))
+    avro = written(f"{server}-{flavour}", "mixed", flat=True)
+    json_keys = avro_captures.json_records(f"{server}-{flavour}", "mixed")
+    pairs = [(record, json.loads(one.key)) for record, one in zip(avro, json_keys, strict=True) if one.key]
+    pairs = [(record, key) for record, key in pairs if key["schema"]["name"].endswith(".Key") and _plain(key)]
+    assert len(pairs) > 100
+    batch = kafka_records.batch([Record(record.topic, record.key, None) for record, _ in pairs])
+    settings = {"schema_registry": registry.url, "key": "key"}
+    rows = towpath.Decoder(dialect, unwrapped=True, **settings).decode(batch).to_pylist(maps_as_pydicts="strict")
+    assert len(rows) == len(pairs)
+    for row, (_, key) in zip(rows, pairs, strict=True):
+        assert row["error"] is None
+        _, database, table, _ = key["schema"]["name"].rsplit(".", 3)
+        assert (row["op"], row["database"], row["table"]) == ("delete", database, table)
+        assert row["before"] == _plain(key)
+        assert row["primary_key"] == list(_plain(key))
+    ordinary = towpath.Decoder(dialect, **settings).decode(batch)
+    assert set(ordinary["op"].to_pylist()) == {"tombstone"}
+
+
+def test_a_delete_by_key_of_selected_columns(registry):
+    key = {
+        "type": "record",
+        "name": "srv.shop.t.Key",
+        "fields": [{"name": "id", "type": "long"}, {"name": "k", "type": "string"}],
+    }
+    datum = b"\0\0\0\0\x07" + b"\x0e" + b"\x02x"
+    batch = pa.record_batch({"key": pa.array([datum]), "value": pa.array([None], pa.binary())})
+    options = {"writer_schemas": {7: json.dumps(key)}, "key": "key", "unwrapped": True, "layout": "upsert"}
+    decoder = towpath.Decoder(
+        "debezium-avro", "k string, more int", fields=["_op", "_table", "_missing_columns"], **options
+    )
+    assert decoder.decode(batch).to_pylist() == [
+        {"_op": "delete", "k": "x", "more": None, "_table": "t", "_missing_columns": ["more"]}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "said"),
+    [
+        ("srv.shop.t.Key", b"\0\0\0\0\x08\x0e", "key: schema id 8 is not known"),
+        ("srv.shop.t.Key", b"\0\0\0\0\x07", "key"),
+        ("srv.shop.t.Key", b"\0\0\0\0\x07\x0e\x0e", "key: 1 bytes are left after the datum"),
+        (
+            "other",
+            b"\0\0\0\0\x07\x0e",
+            "key: schema id 7 is not called like Debezium's keys: which row is deleted is not known",
+        ),
+        ("srv.shop.t.Key", b"x", "key"),
+    ],
+)
+def test_a_key_that_cannot_be_read_is_an_error(name, key, said):
+    schema = {"type": "record", "name": name, "fields": [{"name": "id", "type": "long"}]}
+    batch = pa.record_batch({"key": pa.array([key]), "value": pa.array([None], pa.binary())})
+    options = {"writer_schemas": {7: json.dumps(schema)}, "key": "key", "unwrapped": True}
+    [row] = towpath.Decoder("debezium-avro", **options).decode(batch).to_pylist()
+    assert row["op"] == "error"
+    assert said in row["error"]["message"]

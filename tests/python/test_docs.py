@@ -132,3 +132,9 @@ def test_make_help_names_every_verb():
         "clean",
     ]
     assert verbs == set(wanted)
+
+
+def test_no_page_names_the_file_of_a_wheel():
+    """It has the version, and the glibc of the machine that built it."""
+    for page in DOCUMENTS:
+        assert not re.search(r"towpath-\d", page.read_text()), page.name

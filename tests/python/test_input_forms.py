@@ -1,5 +1,6 @@
 """Columns of a schema that no message has, and messages in the forms that Python programs have them in."""
 
+import mmap
 import pickle
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import towpath
 from canal_messages import SCHEMA, change, order
+from towpath import messages
 
 MESSAGES = [change(data=[order(number, "1.00")]) for number in (1, 2, 3)]
 
@@ -110,3 +112,40 @@ def test_a_key_needs_a_column():
 def test_flags_and_numbers_have_their_types(arguments):
     with pytest.raises(TypeError, match=rf"{next(iter(arguments))}: expected (bool|int), not "):
         towpath.Decoder("canal-json", **arguments)
+
+
+def test_a_list_of_more_than_2_gib_has_wide_offsets(monkeypatch):
+    """Arrow makes a chunked array of such a list, as this one does of every list."""
+    array = pa.array
+
+    def chunked(values, kind):
+        return pa.chunked_array([array(values, kind)]) if kind == pa.binary() else array(values, kind)
+
+    monkeypatch.setattr(messages.pa, "array", chunked)
+    found = messages.as_arrow(["a", b"b", None])
+    assert found.type == pa.large_binary()
+    assert found.to_pylist() == [b"a", b"b", None]
+
+
+@pytest.mark.soak
+def test_more_than_2_gib_in_a_list():
+    message = change(data=[{"id": "x" * (256 << 20)}])
+    decoder = towpath.Decoder("canal-json", fields=["op"])
+    assert decoder.decode([message] * 9).num_rows == 9
+    assert sum(batch.num_rows for batch in decoder.decode_batches([message] * 9)) == 9
+
+
+@pytest.mark.parametrize("form", ["chunked", "table", "struct"])
+def test_more_than_2_gib_in_chunks_is_a_value_error(form):
+    """The memory is never touched, as the offsets are added first."""
+    size = 3 << 29
+    data = pa.py_buffer(mmap.mmap(-1, size))
+    offsets = pa.array([0, size], pa.int32()).buffers()[1]
+    chunk = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, data])
+    values = pa.chunked_array([chunk, chunk])
+    if form != "chunked":
+        values = pa.table({"value": values})
+    if form == "struct":
+        values = values.to_struct_array()
+    with pytest.raises(ValueError, match="the messages have more than 2 GiB: decode fewer messages at once, or cast"):
+        towpath.Decoder("canal-json").decode(values)

@@ -67,6 +67,26 @@ table_properties: {{delta.enableChangeDataFeed: true}}
     }
 
 
+def test_snapshots(tmp_path, monkeypatch):
+    monkeypatch.setenv("PASSWORD", "p")
+    text = f"""{SMALL}
+snapshots:
+  options: {{url: "jdbc:mysql://db", password: "${{PASSWORD}}", preferTimestampNTZ: true}}
+  tables:
+    shop.orders:
+    shop.items: {{dbtable: "(SELECT 1) t", fetchsize: 1000}}
+"""
+    found = read(tmp_path, text).snapshots
+    shared = {"url": "jdbc:mysql://db", "password": "p", "preferTimestampNTZ": "true"}
+    assert {name: (one.format, one.options) for name, one in found.items()} == {
+        "shop.orders": ("jdbc", {**shared, "dbtable": "shop.orders"}),
+        "shop.items": ("jdbc", {**shared, "dbtable": "(SELECT 1) t", "fetchsize": "1000"}),
+    }
+    text = f"{SMALL}\nsnapshots: {{format: parquet, tables: {{shop.a: {{path: /dump/a}}}}}}"
+    [one] = read(tmp_path, text).snapshots.values()
+    assert (one.format, one.options) == ("parquet", {"path": "/dump/a"})
+
+
 MISTAKES = {
     "": "missing: source, target, checkpoint",
     "- a": "expected keys and values",
@@ -81,6 +101,10 @@ MISTAKES = {
     SMALL + "parallelism: 0": "parallelism: 0 is less than the minimum of 1",
     SMALL + "merge: task": "merge: 'task' is not one of ['auto', 'spark']",
     SMALL + "metrics: {port: x}": "metrics.port: 'x' is not of type 'integer'",
+    SMALL + "snapshots: {shop.a: {}}": "snapshots: missing: tables",
+    SMALL + "snapshots: {tables: {}}": "snapshots.tables: {} should be non-empty",
+    SMALL + "snapshots: {tables: {a.b: x}}": "snapshots.tables.a.b: 'x' is not of type 'object', 'null'",
+    SMALL + "snapshots: {tabels: {a.b: }, tables: {a.b: }}": "did you mean tables?",
     SMALL + "options: {keys: {}}": "options: keys: these are keys of the job",
     SMALL + 'dialect: "${NO_SUCH_VARIABLE}"': "the environment variable NO_SUCH_VARIABLE is not set",
     "source: {format: file, options: {}}\ntarget: x\ncheckpoint: x": "source.format: 'file' is not one of",

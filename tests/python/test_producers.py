@@ -358,7 +358,7 @@ EFFECTS = {
     "lenient": (True, JSON),
     "schema_registry": ("http://localhost:1", {"debezium-avro", "ticdc-avro"}),
     "time_precision_mode": ("connect", DEBEZIUM),
-    "unwrapped": (True, {"debezium-json"}),
+    "unwrapped": (True, {"debezium-json", "debezium-avro"}),
     "writer_schemas": ({1: '"string"'}, {"debezium-avro", "ticdc-avro"}),
 }
 

@@ -29,6 +29,13 @@ WRONG = {
     "dead_letters: expected a path or the name of a table": {"dead_letters": 1},
     "unknown argument tabel; did you mean table?": {"tabel": "a"},
     "keep: replicate chooses it": {"keep": "offset"},
+    "evolve: expected True or False": {"evolve": 1},
+    "parallelism: expected a number from 1 on": {"parallelism": "4"},
+    "optimize_every: expected a number from 1 on or None": {"optimize_every": 0},
+    "soft_deletes: expected a text": {"soft_deletes": ""},
+    "columns: shop.a: expected a mapping": {"columns": {"shop.a": ["phone"]}},
+    "table_properties: a: expected a text": {"table_properties": {"a": 1}},
+    "messages: expected a DataFrame, not NoneType": {},
 }
 
 

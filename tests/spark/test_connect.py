@@ -61,6 +61,10 @@ def test_files_are_read_there_too(connected):
     assert connected["read"] == connected["function"]
 
 
+def test_the_function_of_sql_is_there_too(connected):
+    assert sorted(connected["sql"]) == sorted(connected["function"])
+
+
 def test_counts_arrive(connected):
     assert connected["counts"] == {
         "messages": 5,

@@ -54,6 +54,9 @@ def main() -> None:
         file.flush()
         reader = spark.read.format("towpath").options(dialect="canal-json", schema=SCHEMA, table="orders")
         read = [str(row) for row in reader.load(file.name).select("op", "after").collect()]
+    towpath.spark.register(spark)
+    source.createOrReplaceTempView("messages")
+    query = f"from_cdc(TABLE(messages), dialect => 'canal-json', schema => '{SCHEMA}', table => 'orders')"
     captured = captured_messages(spark)
     decoded = towpath.spark.decode(captured_messages(spark), fields=FIELDS)
     result = {
@@ -64,6 +67,7 @@ def main() -> None:
         "function": [
             str(row) for row in source.mapInArrow(decoder, decoder.spark_schema).select("op", "after").collect()
         ],
+        "sql": [str(row) for row in spark.sql(f"SELECT op, after FROM {query}").collect()],
         "counted": [str(row) for row in counted.select("op", "after").collect()],
         "counts": {name: count for name, count in seen.get.items() if count},
         "schema": towpath.spark.decode(captured, "canal-json").schema == towpath.Decoder().spark_schema,

@@ -32,7 +32,7 @@ class StandardInput:
 
     def __init__(self, path: str | None = None) -> None:
         """Read standard input, or the pipe at a path, such as a shell's `<(...)`."""
-        self.name = path or NAME
+        self.name: str = path or NAME
         self.interrupted: bool = False
         self._path = path
         self._opened: int | None = None

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-FIELDS = ("op", "database", "table", "event_time", "produced_time", "error")
+if TYPE_CHECKING:
+    from towpath.literals import Field
+
+FIELDS: tuple[Field, ...] = ("op", "database", "table", "event_time", "produced_time", "error")
 """The columns of layout "change" that a summary needs."""
 
 COUNTS = pa.schema({"table": pa.string(), "op": pa.string(), "rows": pa.int64()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,7 +13,9 @@ from towpath.workers import begin_task
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
+    from typing_extensions import Unpack
 
+    from towpath.arguments import RowOptions
     from towpath.decoder import Decoder
     from towpath.literals import Dialect
 
@@ -28,7 +30,7 @@ def from_cdc(
     *,
     key: Column | str | None = None,
     offset: Column | str | None = None,
-    **options: Any,
+    **options: Unpack[RowOptions],
 ) -> Column:
     """Decode a column of messages to an array of rows for each message. Needs Spark 4.1 or later.
 

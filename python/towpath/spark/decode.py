@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, Observation
     from pyspark.sql.types import StructField, StructType
+    from typing_extensions import Unpack
 
+    from towpath.arguments import RowOptions
     from towpath.literals import Dialect
 
 
@@ -26,7 +28,7 @@ def decode(
     value: str = "value",
     key: str | None = None,
     metrics: str | Observation | None = None,
-    **options: Any,
+    **options: Unpack[RowOptions],
 ) -> DataFrame:
     """Decode the messages of a DataFrame, batch or streaming, classic or Spark Connect.
 
@@ -58,7 +60,12 @@ def decode(
     from towpath.decoder import Decoder
     from towpath.places import KAFKA
     from towpath.spark.requirements import map_in_arrow
+    from towpath.spark.types import is_data_frame
 
+    if isinstance(keep, str):
+        raise ValueError(f"keep: expected a list of columns such as [{keep!r}], not {keep!r}")
+    if not is_data_frame(df):
+        raise ValueError(f"df: expected a DataFrame, not {type(df).__name__}")
     kept = [_field(df, name) for name in keep]
     for name in filter(None, (value, key)):
         if not isinstance(_field(df, name).dataType, BinaryType | StringType):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from towpath.arguments import DialectOptions
 from towpath.decoder import PARAMETERS
 from towpath.files import COMPRESSIONS, FRAMINGS
 from towpath.names import did_you_mean
@@ -128,25 +129,16 @@ def _parser(annotation: str) -> Callable[[str], Any]:
     return next((parse for name, parse in by_type.items() if annotation.startswith(name)), str)
 
 
-# Options of one dialect are not in the signature of `Decoder`.
-_DIALECT_OPTIONS = {
-    "column_types": "Mapping[str, str]",
-    "decimal_handling_mode": "str",
-    "time_precision_mode": "str",
-    "binary_handling_mode": "str",
-    "bigint_unsigned_handling_mode": "str",
-    "writer_schema": "str",
-    "schema_registry": "str",  # a URL or JSON
-    "writer_schemas": "Mapping[int, str]",
-    "table_schemas": "list[str]",
-    "unwrapped": "bool",
-}
+_ANNOTATIONS = {name: str(parameter.annotation) for name, parameter in PARAMETERS.items()}
 
-_ANNOTATIONS = {name: str(parameter.annotation) for name, parameter in PARAMETERS.items()} | _DIALECT_OPTIONS
+# Options of one dialect are not in the signature of `Decoder`.
+_DIALECT_OPTIONS: dict[str, str] = {name: one.__forward_arg__ for name, one in DialectOptions.__annotations__.items()}
 
 # The source itself decides which columns have the message and its key.
 DECODER_PARSERS: dict[str, Parser] = {
-    name: _parser(annotation) for name, annotation in _ANNOTATIONS.items() if name not in ("value", "key")
+    name: _parser(annotation)
+    for name, annotation in (_ANNOTATIONS | _DIALECT_OPTIONS).items()
+    if name not in ("value", "key")
 }
 """Parsers of the arguments of `towpath.Decoder`."""
 

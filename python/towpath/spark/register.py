@@ -1,21 +1,21 @@
-"""Registers the data source in a session.
+"""Registers the data source and the function of SQL in a session.
 
 This is a module of its own because `towpath.spark.source` cannot be imported with Spark 3.5.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def register(spark: SparkSession) -> None:
-    """Register `spark.read.format("towpath")` in a session that does not discover it.
+    """Register `spark.read.format("towpath")` and the table function `from_cdc` of SQL in a session.
 
     Spark 4 discovers data sources once, at their first use, among the packages that its own Python can import. A
-    session that got towpath later, or in another way, needs this call.
+    session that got towpath later, or in another way, needs this call. Functions are never discovered.
 
     Raises:
         NotImplementedError: This is Spark 3.5, which has no Python data sources.
@@ -24,8 +24,13 @@ def register(spark: SparkSession) -> None:
 
     try:
         from towpath.spark.source import TowpathDataSource
+        from towpath.spark.table_function import FromCdc
     except ModuleNotFoundError as error:
         raise NotImplementedError('format("towpath") needs Spark 4 or later; use towpath.spark.decode') from error
+    from pyspark.sql.functions import udtf
+
+    function: Any = udtf(FromCdc, useArrow=False)  # or a decorator, for its type
+    spark.udtf.register("from_cdc", function)
     try:
         spark.dataSource.register(TowpathDataSource)
     except AnalysisException as error:

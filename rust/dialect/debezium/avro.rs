@@ -15,7 +15,7 @@ use super::avro_plan::{Action, EnvelopePlan, FlatPlan, Member, MessagePlan, RowF
 use super::avro_values::{ValueContext, declared_type};
 use super::writer_schemas::SchemaSnapshot;
 use super::{Message, Shape, finest, key_names, ticdc_avro};
-use crate::dialect::{Caches, Dialect, Marks, Read, ReadContext, Wire, is_known_json};
+use crate::dialect::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire, is_known_json};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Events, Quirks, ValueFormat};
 use crate::interner::{NameId, Quoting};
@@ -35,7 +35,14 @@ pub(crate) const DIALECT: Dialect = Dialect {
     marks: Marks::Bytes(is_framed),
     quirks: |_| &QUIRKS,
     read: Read::Bytes(read),
-    options: &["bigint_unsigned_handling_mode", "binary_handling_mode", "schema_registry", "time_precision_mode", "writer_schemas"],
+    options: &[
+        "bigint_unsigned_handling_mode",
+        "binary_handling_mode",
+        "schema_registry",
+        "time_precision_mode",
+        "unwrapped",
+        "writer_schemas",
+    ],
     template: None,
 };
 
@@ -63,7 +70,7 @@ fn is_framed(bytes: &[u8]) -> bool {
 struct BoundSchema {
     schema: Arc<WriterSchema>,
     before: Vec<BoundColumn>,
-    /// Columns of the after image, or of a row without an envelope.
+    /// Columns of the after image, of a row without an envelope, or of a key.
     after: Vec<BoundColumn>,
     /// Its block of declared types.
     types: Option<usize>,
@@ -112,13 +119,10 @@ impl<'a> BoundSchemas<'a> {
 
 impl BoundSchema {
     fn new(schema: Arc<WriterSchema>, id: u32, events: &mut Events<'_, '_, '_>) -> Result<Self> {
-        let plan = schema.message.as_ref().map_err(|what| {
-            let what = format!("schema id {id} is none of Debezium's messages: {what}");
-            Fault::new(Kind::Envelope, what).at(1)
-        })?;
-        let (before, after) = match plan {
-            MessagePlan::Envelope(plan) => (row_of(&plan.steps, Side::Before), row_of(&plan.steps, Side::After)),
-            MessagePlan::Flat(plan) => (None, Some(&plan.row)),
+        let (before, after) = match (&schema.key, &schema.message) {
+            (Some(plan), _) | (None, Ok(MessagePlan::Flat(plan))) => (None, Some(&plan.row)),
+            (None, Ok(MessagePlan::Envelope(plan))) => (row_of(&plan.steps, Side::Before), row_of(&plan.steps, Side::After)),
+            (None, Err(what)) => return Err(no_message(id, what)),
         };
         let mut columns = |row: Option<&RowPlan>| row.map_or_else(Vec::new, |row| bound_columns(row, events));
         let (before_columns, after_columns) = (columns(before), columns(after));
@@ -127,6 +131,10 @@ impl BoundSchema {
         let types = declared.map(|(row, columns)| declare(row, columns, events));
         Ok(BoundSchema { before: before_columns, after: after_columns, types, schema })
     }
+}
+
+fn no_message(id: u32, what: &str) -> Fault {
+    Fault::new(Kind::Envelope, format!("schema id {id} is none of Debezium's messages: {what}")).at(1)
 }
 
 fn row_of(steps: &[Step], side: Side) -> Option<&RowPlan> {
@@ -164,14 +172,31 @@ pub(super) fn read<'a>(
     caches: &mut Caches<'a>,
 ) -> Result<()> {
     let snapshot = caches.debezium_avro.snapshot;
-    let message = read_datum(bytes, reading, events, caches)?;
+    let message = read_datum(bytes, false, reading, events, caches)?;
     message.emit(|events| primary_key(reading.key, snapshot, events), events)
 }
 
+/// Reads a record without a value, which is what the flattening leaves of a delete: the key has the row's key.
+pub(crate) fn read_deleted_row<'a>(
+    key: &'a [u8],
+    options: &DialectOptions,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Result<()> {
+    events.set_dialect(&QUIRKS);
+    let reading = ReadContext { quirks: &QUIRKS, lenient: false, key: Some(key), options };
+    read_key_as_deleted(key, true, &reading, events, caches).map_err(|fault| fault.without_byte().within("key"))
+}
+
 /// Whether a message or key refers to a known schema of TiCDC.
-pub(super) fn is_tidb(bytes: &[u8], caches: &Caches<'_>) -> bool {
+pub(crate) fn is_tidb(bytes: &[u8], caches: &Caches<'_>) -> bool {
     let schema = schema_id(bytes).and_then(|id| caches.debezium_avro.snapshot.find(id).ok());
     schema.is_some_and(|schema| schema.is_tidb())
+}
+
+/// Whether a key refers to a known schema.
+pub(crate) fn is_known(key: &[u8], caches: &Caches<'_>) -> bool {
+    schema_id(key).is_some_and(|id| caches.debezium_avro.snapshot.find(id).is_ok())
 }
 
 /// Reads the delete that a key of TiCDC's is.
@@ -181,14 +206,26 @@ pub(super) fn read_deleted<'a>(
     events: &mut Events<'a, '_, '_>,
     caches: &mut Caches<'a>,
 ) -> Result<()> {
+    read_key_as_deleted(key, false, reading, events, caches)
+}
+
+fn read_key_as_deleted<'a>(
+    key: &'a [u8],
+    is_debezium: bool,
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Result<()> {
     let snapshot = caches.debezium_avro.snapshot;
-    let mut message = read_datum(key, reading, events, caches)?;
+    let mut message = read_datum(key, is_debezium, reading, events, caches)?;
     message.deleted = true;
     message.emit(|events| primary_key(Some(key), snapshot, events), events)
 }
 
+/// Reads a message, or the key of one of Debezium's rows.
 fn read_datum<'a>(
     bytes: &'a [u8],
+    is_key: bool,
     reading: &ReadContext<'_, 'a>,
     events: &mut Events<'a, '_, '_>,
     caches: &mut Caches<'a>,
@@ -205,10 +242,15 @@ fn read_datum<'a>(
     }
     let mut reader = Reader::new(bytes).reader_at(HEADER);
     let mut datum = Datum { bound, reader: &mut reader, message: Message::empty(reading) };
-    match &bound.schema.message {
-        Ok(MessagePlan::Envelope(plan)) => datum.read_envelope(plan, events)?,
-        Ok(MessagePlan::Flat(plan)) => datum.read_flat(plan, events)?,
-        Err(what) => return Err(Fault::new(Kind::Envelope, what.as_str())),
+    match (&bound.schema.key, &bound.schema.message) {
+        (Some(plan), _) if is_key => datum.read_flat(plan, events)?,
+        (None, _) if is_key => {
+            let what = format!("schema id {id} is not called like Debezium's keys: which row is deleted is not known");
+            return Err(Fault::new(Kind::Envelope, what));
+        }
+        (_, Ok(MessagePlan::Envelope(plan))) => datum.read_envelope(plan, events)?,
+        (_, Ok(MessagePlan::Flat(plan))) => datum.read_flat(plan, events)?,
+        (_, Err(what)) => return Err(no_message(id, what)),
     }
     let mut message = datum.message;
     message.envelope.types = bound.types;

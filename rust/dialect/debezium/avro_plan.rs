@@ -15,6 +15,8 @@ pub(crate) struct WriterSchema {
     pub(super) schemas: Schemas,
     /// How its messages are read; or why they are none of Debezium's, as those of most keys.
     pub(super) message: Result<MessagePlan, String>,
+    /// How the key of a row is read, if it is one of Debezium's: of a delete without an envelope Kafka has only the key.
+    pub(super) key: Option<FlatPlan>,
     /// Names of the record's fields: of a key, the columns of the primary key.
     pub(super) names: Vec<String>,
 }
@@ -158,7 +160,8 @@ impl WriterSchema {
         let fields = schemas.fields(&root).unwrap_or_default();
         let names = fields.iter().map(|field| field.name.clone()).filter(|name| name != ROUTED_FROM).collect();
         let message = MessagePlan::compile(&schemas, &root);
-        Ok(WriterSchema { schemas, message, names })
+        let key = FlatPlan::of_key(&schemas, &root).unwrap_or_default();
+        Ok(WriterSchema { schemas, message, key, names })
     }
 
     /// Whether TiCDC wrote it.
@@ -170,14 +173,11 @@ impl WriterSchema {
 impl MessagePlan {
     fn compile(schemas: &Schemas, root: &Schema) -> Result<Self, String> {
         let fields = schemas.fields(root).ok_or("is no record")?;
-        let named = schemas.named(root);
-        // The converter may have changed the record's own name to one that Avro allows.
-        let connect_name = named.and_then(|named| named.attributes.connect_name.as_deref());
-        let name = connect_name.or(named.map(|named| named.full_name.as_str())).unwrap_or_default();
+        let name = name_of(schemas, root);
         let is_tidb = fields.iter().any(|field| connect_schema(schemas, field).tidb_type().is_some());
         if is_tidb || is_flat(schemas, fields, name) {
             let row = RowPlan::compile(schemas, fields, Some(if is_tidb { ticdc_avro::added } else { |name, _| added(name) }))?;
-            let (database, table) = if is_tidb { ticdc_avro::names_of(name) } else { names_of(name) };
+            let (database, table) = if is_tidb { ticdc_avro::names_of(name) } else { names_of(name, VALUE) };
             return Ok(MessagePlan::Flat(FlatPlan { row, is_tidb, database, table }));
         }
         let steps = steps(schemas, fields, "")?;
@@ -192,12 +192,36 @@ fn is_flat(schemas: &Schemas, fields: &[Field], name: &str) -> bool {
     if fields.iter().any(is_image) || name.starts_with("io.debezium.connector.") {
         return false;
     }
-    name.ends_with(".Value") || fields.iter().any(|field| added(&field.name).is_some())
+    name.ends_with(VALUE) || fields.iter().any(|field| added(&field.name).is_some())
 }
 
-/// Returns the database and the table in the name of a row's schema: `server.database.table.Value`.
-fn names_of(name: &str) -> (Option<String>, Option<String>) {
-    let mut parts = name.strip_suffix(".Value").unwrap_or_default().rsplitn(3, '.');
+/// The ends of the names that Debezium gives to the schemas of rows and of their keys.
+const VALUE: &str = ".Value";
+const KEY: &str = ".Key";
+
+impl FlatPlan {
+    /// The columns of a key, whose schema is called `server.database.table.Key`.
+    fn of_key(schemas: &Schemas, root: &Schema) -> Result<Option<Self>, String> {
+        let (name, fields) = (name_of(schemas, root), schemas.fields(root).unwrap_or_default());
+        if !name.ends_with(KEY) || fields.is_empty() {
+            return Ok(None);
+        }
+        let row = RowPlan::compile(schemas, fields, Some(|name, _| (name == ROUTED_FROM).then_some(("row", false))))?;
+        let (database, table) = names_of(name, KEY);
+        Ok(Some(FlatPlan { row, is_tidb: false, database, table }))
+    }
+}
+
+/// The name of a record; the converter may have changed its own name to one that Avro allows.
+fn name_of<'s>(schemas: &'s Schemas, root: &Schema) -> &'s str {
+    let named = schemas.named(root);
+    let connect_name = named.and_then(|named| named.attributes.connect_name.as_deref());
+    connect_name.or(named.map(|named| named.full_name.as_str())).unwrap_or_default()
+}
+
+/// Returns the database and the table in the name of a schema: `server.database.table.Value`.
+fn names_of(name: &str, end: &str) -> (Option<String>, Option<String>) {
+    let mut parts = name.strip_suffix(end).unwrap_or_default().rsplitn(3, '.');
     let (table, database) = (parts.next(), parts.next());
     let named = |name: Option<&str>| name.filter(|name| !name.is_empty()).map(str::to_owned);
     (named(database), named(table))

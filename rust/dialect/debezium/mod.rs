@@ -27,6 +27,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use connect_schema::schema_part;
+use memchr::memmem;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -119,6 +120,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         events.names.get(names).map(<[NameId]>::to_vec)
     }),
     flat: Some(flat_member),
+    lacks_values: Some(lacks_values),
 };
 
 /// What a member of a flattened row is. By those that an envelope or the wrapper around it may have too, it is not known for one.
@@ -791,6 +793,9 @@ impl<'a> Message<'a> {
             self.envelope.source.watermark_ts = self.envelope.source.commit_ts.take();
         }
         if op.is_row_change() {
+            if self.envelope.connector.as_deref() == Some(POSTGRESQL) {
+                [&mut self.before, &mut self.after].into_iter().flatten().for_each(|cells| drop_unavailable(cells, events));
+            }
             (before, after) = self.images(op)?;
             if self.envelope.primary_key.is_none() {
                 self.envelope.primary_key = primary_key(events)?;
@@ -863,6 +868,48 @@ impl<'a> Message<'a> {
             _ => image(&self.after).map(|after| (None, Some(after))).ok_or_else(|| missing("after")),
         }
     }
+}
+
+/// The connector that writes placeholders.
+const POSTGRESQL: &str = "postgresql";
+
+/// What PostgreSQL's connector writes in place of a large value (TOAST) that an update did not change, since the log does not have it:
+/// the text, and the same as bytes in base64 and in hexadecimal digits.
+const UNAVAILABLE: [&str; 3] = [
+    "__debezium_unavailable_value",
+    "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
+    "5f5f646562657a69756d5f756e617661696c61626c655f76616c7565",
+];
+
+/// The same of an array of texts, and of an hstore.
+const UNAVAILABLE_NESTED: [&str; 2] =
+    [r#"["__debezium_unavailable_value"]"#, r#"{"__debezium_unavailable_value":"__debezium_unavailable_value"}"#];
+
+fn lacks_values(connector: Option<&str>, text: &str) -> bool {
+    connector == Some(POSTGRESQL) && UNAVAILABLE.iter().any(|part| memmem::find(text.as_bytes(), part.as_bytes()).is_some())
+}
+
+fn is_unavailable(value: &Value<'_>) -> bool {
+    match *value {
+        Value::Text(text) => UNAVAILABLE.contains(&text),
+        Value::Plain(text) => UNAVAILABLE.iter().any(|part| part.as_bytes() == text),
+        Value::Bytes(bytes) => bytes == UNAVAILABLE[0].as_bytes(),
+        Value::Nested(json) => UNAVAILABLE_NESTED.contains(&json),
+        _ => false,
+    }
+}
+
+/// Takes the cells out of an image whose values are not in the message.
+fn drop_unavailable(image: &mut Cells, events: &mut Events<'_, '_, '_>) {
+    let mut end = image.start;
+    for at in image.clone() {
+        let Some(cell) = events.cells.get(at).copied().filter(|(_, value)| !is_unavailable(value)) else { continue };
+        if let Some(place) = events.cells.get_mut(end) {
+            *place = cell;
+        }
+        end += 1;
+    }
+    image.end = end;
 }
 
 /// Whether a row is deleted, as `__deleted` says it.

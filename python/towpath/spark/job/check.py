@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from towpath.spark.job.file import Job
-from towpath.spark.job.run import messages
+from towpath.spark.job.file import Job, Snapshot
+from towpath.spark.job.run import messages, snapshot
 from towpath.spark.lakehouse.formats import DELTA, format_of
 from towpath.spark.lakehouse.replicate import replicate
 from towpath.spark.lakehouse.targets import catalog_parts, is_path
@@ -43,6 +43,8 @@ def check(job: Job, spark: SparkSession) -> Iterator[Check]:
     targets = {"target": target} if isinstance(target, str) else {f"target of {k}": v for k, v in target.items()}
     for name, place in {**targets, **job.own_tables}.items():
         yield _checked(name, partial(_table, spark, place))
+    for name, one in job.snapshots.items():
+        yield _checked(f"snapshot of {name}", partial(_snapshot, one, spark))
     yield _checked("checkpoint", lambda: _writable(spark, job.replicate["checkpoint"]))
     if "dead_letters" not in job.replicate:
         yield Check("dead_letters", "none: the first message that cannot be read ends the job")
@@ -78,6 +80,15 @@ def _source(job: Job, spark: SparkSession) -> str:
         brokers = job.source_options.get("kafka.bootstrap.servers")
         raise ValueError(f"topics {topics} at {brokers}: {_cause(error)}") from None
     return f"{job.source}: {topics}: {partitions} partitions"
+
+
+def _snapshot(found: Snapshot, spark: SparkSession) -> str:
+    """Ask for the columns of a snapshot."""
+    try:
+        columns = snapshot(found, spark).schema
+    except Exception as error:
+        raise ValueError(_cause(error)) from None
+    return f"{found.format}: {columns.simpleString()}"
 
 
 def _table(spark: SparkSession, target: str) -> str:

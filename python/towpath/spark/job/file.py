@@ -21,6 +21,14 @@ _NEEDS = 'towpath replicate needs more packages ({missing}): pip install "towpat
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """Where the rows of a table are read from."""
+
+    format: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Job:
     """What the file of a job says."""
 
@@ -29,6 +37,8 @@ class Job:
     source_options: Mapping[str, str]
     replicate: Mapping[str, Any]
     """Arguments of `towpath.spark.replicate`, those of the decoder included."""
+    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    """The rows of tables, by their names."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Settings of the session."""
     metrics: tuple[str, int] | None = None
@@ -112,7 +122,7 @@ def _variable(found: re.Match[str]) -> str:
 
 def _job(found: dict[str, Any]) -> Job:
     source, metrics = found.pop("source"), found.pop("metrics", None)
-    spark, options = found.pop("spark", {}), found.pop("options", {})
+    spark, options, snapshots = found.pop("spark", {}), found.pop("options", {}), found.pop("snapshots", None)
     for name in ("table_properties", "writer_options"):
         if name in found:
             found[name] = _texts(found[name])
@@ -122,9 +132,24 @@ def _job(found: dict[str, Any]) -> Job:
         source.get("format", "kafka"),
         _texts(source["options"]),
         {**found, **options},
+        _snapshots(snapshots),
         _texts(spark),
         (metrics.get("address", "0.0.0.0"), metrics["port"]) if metrics else None,
     )
+
+
+def _snapshots(found: Mapping[str, Any] | None) -> dict[str, Snapshot]:
+    if found is None:
+        return {}
+    form = found.get("format", "jdbc")
+    shared = _texts(found.get("options", {}))
+    snapshots = {}
+    for table, own in found["tables"].items():
+        options = {**shared, **_texts(own or {})}
+        if form == "jdbc" and not {"dbtable", "query"} & options.keys():
+            options["dbtable"] = table
+        snapshots[table] = Snapshot(form, options)
+    return snapshots
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:

@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from towpath.printable import printable
 from towpath.spark.job.exporter import Exporter
-from towpath.spark.job.file import Job
+from towpath.spark.job.file import Job, Snapshot
 from towpath.spark.lakehouse.replicate import replicate
 from towpath.spark.lakehouse.status import TableStatus
 from towpath.spark.requirements import require_pyspark
@@ -54,6 +55,16 @@ def messages(job: Job, spark: SparkSession, *, stream: bool = True, **more: str)
     return frame
 
 
+def snapshots(job: Job, spark: SparkSession) -> dict[str, Callable[[], DataFrame]]:
+    """What reads the rows of the tables that have a snapshot: only a first start needs them."""
+    return {name: partial(snapshot, one, spark) for name, one in job.snapshots.items()}
+
+
+def snapshot(found: Snapshot, spark: SparkSession) -> DataFrame:
+    """The rows of one table."""
+    return spark.read.format(found.format).options(**found.options).load()
+
+
 Say = Callable[[str, Mapping[str, Any]], None]
 """Prints what happened: a line, or the same for programs."""
 
@@ -80,7 +91,7 @@ def run(job: Job, say: Say, *, once: bool = False) -> None:
         if exporter:
             exporter.count_tables(found)
 
-    arguments = {**job.replicate, "report": report}
+    arguments = {**job.replicate, "snapshots": snapshots(job, spark), "report": report}
     if once:
         arguments["trigger"] = {"availableNow": True}
     query = replicate(messages(job, spark), **arguments)

@@ -666,7 +666,7 @@ class Replicator:
         rules = self._rules(spark, table)
         given = self._given(self.schemas, table)
         if given is not None:
-            return rules.kept(_struct(given))
+            return rules.kept(columns_of(given))
         known = rules.without_masked(_own_columns(existing, self.settings.soft_deletes)) if existing else None
         declared = self._declared(table.declarations, table)
         if declared is None:
@@ -871,7 +871,8 @@ def _struct_of(fields: Iterable[StructField]) -> StructType:
     return StructType(list(fields))
 
 
-def _struct(schema: str | StructType) -> StructType:
+def columns_of(schema: str | StructType) -> StructType:
+    """The columns that an argument gives to a table."""
     from towpath.decoder import Decoder
 
     if not isinstance(schema, str):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from towpath.literals import Dialect, Field
 
+REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
+"""The columns that `structured` needs."""
+
 COLUMNS = "columns"
 """The struct with the table's columns."""
 

@@ -74,14 +74,14 @@ _INDEXED = 32
 class _Delta(Format):
     name = "delta"
     # For every type, and for columns of any name that may be renamed.
-    required: ClassVar = {
+    required: ClassVar[Mapping[str, str]] = {
         "delta.feature.timestampNtz": "supported",
         "delta.columnMapping.mode": "name",
     }
     # delta-rs does not write tables with it.
-    for_wider_types: ClassVar = {"delta.enableTypeWidening": "true"}
+    for_wider_types: ClassVar[Mapping[str, str]] = {"delta.enableTypeWidening": "true"}
     # Auto compaction looks at all files after each write, which takes as long as a small merge: OPTIMIZE is rarer.
-    of_new_tables: ClassVar = {"delta.enableDeletionVectors": "true"}
+    of_new_tables: ClassVar[Mapping[str, str]] = {"delta.enableDeletionVectors": "true"}
 
     def check_name(self, target: str) -> None:
         pass
@@ -118,7 +118,7 @@ class _Iceberg(Format):
     name = "iceberg"
     required: ClassVar[Mapping[str, str]] = {}
     # Small batches mark rows as deleted. Each commit writes a file of metadata, and removes the oldest one.
-    of_new_tables: ClassVar = {
+    of_new_tables: ClassVar[Mapping[str, str]] = {
         "format-version": "2",
         "write.delete.mode": "merge-on-read",
         "write.update.mode": "merge-on-read",

@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
+from towpath.spark.lakehouse import arguments
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
-from towpath.spark.lakehouse.changes import COLUMNS, has_offsets, structured
+from towpath.spark.lakehouse.changes import COLUMNS, REQUIRED, has_offsets, structured
 from towpath.spark.lakehouse.jobs import MARKING, batch_settings, session_settings, settings_for
 from towpath.spark.lakehouse.messages import computed, local_frame
 from towpath.spark.lakehouse.newest import newest_changes
@@ -76,8 +77,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructField, StructType
+    from typing_extensions import Unpack
 
-_REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
+    from towpath.spark.lakehouse.argument_types import OfOneStream, OfOneTable
+    from towpath.spark.lakehouse.arguments import Place
 
 KEY_ONLY = (
     "missing",
@@ -90,20 +93,42 @@ _UNKNOWN_ROW = (
 )
 
 
+@overload
 def apply_changes(
     changes: DataFrame,
-    target: str,
+    target: Place,
     keys: Sequence[str] | None = None,
     *,
-    dead_letters: str | None = None,
-    status: str | None = None,
+    checkpoint: Place,
+    **arguments: Unpack[OfOneStream],
+) -> StreamingQuery: ...
+
+
+@overload
+def apply_changes(
+    changes: DataFrame,
+    target: Place,
+    keys: Sequence[str] | None = None,
+    *,
+    checkpoint: None = None,
+    **arguments: Unpack[OfOneTable],
+) -> None: ...
+
+
+def apply_changes(
+    changes: DataFrame,
+    target: Place,
+    keys: Sequence[str] | None = None,
+    *,
+    dead_letters: Place | None = None,
+    status: Place | None = None,
     evolve: bool = True,
     forget_after: str = "7 days",
     table_properties: Mapping[str, str] | None = None,
     cluster_by: Sequence[str] = (),
     optimize_every: int | None = 50,
     soft_deletes: str | None = None,
-    checkpoint: str | None = None,
+    checkpoint: Place | None = None,
     trigger: Mapping[str, Any] | None = None,
     query_name: str | None = None,
     writer_options: Mapping[str, str] | None = None,
@@ -139,9 +164,12 @@ def apply_changes(
         The started query, for a stream. A batch has been applied on return.
 
     Raises:
-        ValueError: A column is missing, the key is not known, rows could not be decoded and there is no table for
-            dead letters, or the target cannot store the columns without loss. A stream's query fails with it.
+        ValueError: An argument is wrong, a column is missing, nothing orders a stream's changes, the key is not known,
+            rows could not be decoded and there is no table for dead letters, or the target cannot store the columns
+            without loss. The last two are known in a batch: a stream's query fails with them.
     """
+    arguments.frame("changes", changes)
+    query = arguments.query(changes, checkpoint, trigger, query_name, writer_options)
     apply = applier(
         target,
         keys,
@@ -154,15 +182,17 @@ def apply_changes(
         optimize_every=optimize_every,
         soft_deletes=soft_deletes,
     )
-    return for_each_batch(changes, apply, checkpoint, trigger, query_name, writer_options)
+    arguments.check_changes(changes, keys or (), soft_deletes)
+    arguments.check_age(changes.sparkSession, "forget_after", forget_after)
+    return for_each_batch(changes, apply, query)
 
 
 def applier(
-    target: str,
+    target: Place,
     keys: Sequence[str] | None = None,
     *,
-    dead_letters: str | None = None,
-    status: str | None = None,
+    dead_letters: Place | None = None,
+    status: Place | None = None,
     evolve: bool = True,
     forget_after: str = "7 days",
     table_properties: Mapping[str, str] | None = None,
@@ -170,39 +200,34 @@ def applier(
     optimize_every: int | None = 50,
     soft_deletes: str | None = None,
 ) -> Applier:
-    """The function for `DataStreamWriter.foreachBatch` that `apply_changes` uses; the arguments are the same."""
-    if isinstance(keys, str):
-        raise ValueError(f"keys: expected a sequence of column names, not the text {keys!r}")
+    """The function for `DataStreamWriter.foreachBatch` that `apply_changes` uses; the arguments are the same.
+
+    Raises:
+        ValueError: An argument is wrong.
+    """
     settings = TableSettings(
-        dict(table_properties or {}),
-        tuple(cluster_by),
-        optimize_every,
-        evolve,
-        forget_after,
-        soft_deletes=soft_deletes,
+        arguments.texts("table_properties", table_properties),
+        tuple(arguments.columns("cluster_by", cluster_by)),
+        arguments.count("optimize_every", optimize_every, optional=True),
+        arguments.flag("evolve", evolve),
+        arguments.text("forget_after", forget_after),
+        soft_deletes=arguments.column("soft_deletes", soft_deletes),
     )
-    return Applier(target, list(keys or ()), Aside(dead_letters) if dead_letters else None, settings, status)
+    dead_letters, status = arguments.place("dead_letters", dead_letters), arguments.place("status", status)
+    aside = Aside(dead_letters) if dead_letters else None
+    return Applier(arguments.target(target), arguments.columns("keys", keys), aside, settings, status)
 
 
-def for_each_batch(
-    frame: DataFrame,
-    function: Any,
-    checkpoint: str | None,
-    trigger: Mapping[str, Any] | None,
-    query_name: str | None = None,
-    writer_options: Mapping[str, str] | None = None,
-) -> StreamingQuery | None:
+def for_each_batch(frame: DataFrame, function: Any, query: arguments.Query | None) -> StreamingQuery | None:
     """Call a function with a batch DataFrame, or with each micro-batch of a stream."""
-    if not frame.isStreaming:
+    if query is None:
         function(frame, 0)
         return None
-    if checkpoint is None:
-        raise ValueError("checkpoint: a stream needs a folder for its checkpoint, or each start would read everything")
-    writer = frame.writeStream.foreachBatch(function).options(**(writer_options or {}))
-    writer = writer.option("checkpointLocation", checkpoint)
-    if query_name:
-        writer = writer.queryName(query_name)
-    return (writer.trigger(**trigger) if trigger else writer).start()
+    writer = frame.writeStream.foreachBatch(function).options(**query.writer_options)
+    writer = writer.option("checkpointLocation", query.checkpoint)
+    if query.name:
+        writer = writer.queryName(query.name)
+    return (writer.trigger(**query.trigger) if query.trigger else writer).start()
 
 
 @dataclass(frozen=True)
@@ -264,7 +289,7 @@ class Applier:
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of decoded changes."""
-        missing = [name for name in _REQUIRED if name not in batch.columns]
+        missing = [name for name in REQUIRED if name not in batch.columns]
         if missing:
             raise ValueError(f'changes lacks the columns {", ".join(missing)}: decode with layout="upsert"')
         changes = structured(batch)

@@ -72,7 +72,7 @@ class Pending:
 
     def __init__(self, status: str | None = None) -> None:
         """`status`: the table of states, if there is one."""
-        self.table = suffixed(status, "_pending") if status else None
+        self.table: str | None = suffixed(status, "_pending") if status else None
         """Where they are remembered."""
         self._changes: dict[Name, Changes] = {}
         self._changed: set[Name] = set()

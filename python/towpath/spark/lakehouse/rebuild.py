@@ -8,21 +8,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from towpath.spark.lakehouse import arguments
 from towpath.spark.lakehouse.aside import Aside
 from towpath.spark.lakehouse.batches import Replicator
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.follow import MODIFIED, stored_source
-from towpath.spark.lakehouse.order import ORDER_TYPE
 from towpath.spark.lakehouse.protection import RULES, RuleState
-from towpath.spark.lakehouse.sql import Sql, column, sql, table
+from towpath.spark.lakehouse.snapshots import as_oldest, parts
+from towpath.spark.lakehouse.sql import table
 from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, read_stale, set_ok, write_status
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append,
     create_with,
     drop,
-    free_name,
     replace_with,
     schema_of,
     settings_of,
@@ -33,8 +33,11 @@ from towpath.spark.lakehouse.targets import Target, Targets, companion, sibling
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+    from typing_extensions import Unpack
 
+    from towpath.arguments import ValueOptions
     from towpath.literals import Dialect
+    from towpath.spark.lakehouse.arguments import Place
 
 
 def rebuild(
@@ -44,13 +47,13 @@ def rebuild(
     dialect: Dialect = "auto",
     *,
     snapshot: DataFrame | None = None,
-    status: str | None = None,
-    dead_letters: str | None = None,
+    status: Place | None = None,
+    dead_letters: Place | None = None,
     keys: Sequence[str] | None = None,
     schema: str | StructType | None = None,
     soft_deletes: str | None = None,
     columns: Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: Unpack[ValueOptions],
 ) -> None:
     """Rebuild a target from its topic, or from a snapshot and its topic, and replace it when that is done.
 
@@ -78,13 +81,19 @@ def rebuild(
         **options: All other arguments of `towpath.Decoder`.
 
     Raises:
-        ValueError: The messages are a stream, the table has no target, or what `replicate` raises. The target is as it
-            was then, unless the error is in the messages that arrived meanwhile.
+        ValueError: An argument is wrong, the messages are a stream, the table has no target, or what `replicate`
+            raises. The target is as it was then, unless the error is in the messages that arrived meanwhile.
     """
-    if messages.isStreaming:
+    name = _parts(source_table)
+    status, dead_letters = arguments.place("status", status), arguments.place("dead_letters", dead_letters)
+    keys, soft_deletes = arguments.columns("keys", keys), arguments.column("soft_deletes", soft_deletes)
+    columns = None if columns is None else arguments.by_name("columns", columns, '{"exclude": ["phone"]}')
+    arguments.check_decoders(dialect, options, {".".join(name): schema} if schema else {}, {})
+    if arguments.frame("messages", messages).isStreaming:
         raise ValueError("messages: rebuild reads a batch of the topic, from its beginning to its end")
+    if snapshot is not None:
+        arguments.check_snapshot("snapshot", snapshot)
     spark = messages.sparkSession
-    name = source_table if isinstance(source_table, tuple) else _parts(source_table)
     targets = Targets(target, filter(None, (status, dead_letters)))
     targets.stored = partial(stored_source, spark)
     place = targets(*name)
@@ -141,7 +150,7 @@ def _build(
     status = companion(new, "status")
     try:
         if snapshot is not None:
-            create_with(spark, new, _with_types_of(spark, target, snapshot), TableSettings())
+            create_with(spark, new, as_oldest(snapshot, schema_of(spark, target)), TableSettings())
         apply(new, status)
         if schema_of(spark, new) is None:
             raise ValueError(f"{target}: the messages have no rows of its table")
@@ -150,19 +159,6 @@ def _build(
     finally:
         for name in (new, companion(new, "tombstones"), status):
             drop(spark, name)
-
-
-def _with_types_of(spark: SparkSession, target: str, snapshot: DataFrame) -> DataFrame:
-    """The rows with an empty order value: they are older than every change. Columns have the target's types."""
-    types = {field.name.lower(): field.dataType.simpleString() for field in schema_of(spark, target) or ()}
-    columns = (
-        sql("CAST({name} AS {type}) AS {name}", name=column(field.name), type=Sql(types[field.name.lower()]))
-        if field.name.lower() in types
-        else column(field.name)
-        for field in snapshot.schema
-    )
-    order = column(free_name(snapshot.schema, None))
-    return snapshot.selectExpr(*columns, sql("CAST(NULL AS {type}) AS {order}", type=Sql(ORDER_TYPE), order=order))
 
 
 def _replace(spark: SparkSession, target: str, new: str) -> None:
@@ -179,6 +175,10 @@ def _replace(spark: SparkSession, target: str, new: str) -> None:
         append(spark, own, tombstones)
 
 
-def _parts(name: str) -> tuple[str, str]:
-    database, _, name_of_table = name.rpartition(".")
-    return database, name_of_table
+def _parts(name: str | tuple[str, str]) -> tuple[str, str]:
+    """The database and the name of a table."""
+    if isinstance(name, str):
+        return parts(name)
+    if not isinstance(name, tuple) or len(name) != 2 or not all(isinstance(one, str) for one in name):
+        raise ValueError(f'source_table: expected "database.table" or a tuple of both, not {name!r}')
+    return name

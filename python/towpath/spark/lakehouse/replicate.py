@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from towpath.spark.lakehouse import arguments
 from towpath.spark.lakehouse.aside import Aside
-from towpath.spark.lakehouse.batches import Replicator
+from towpath.spark.lakehouse.batches import Replicator, columns_of
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.merge import for_each_batch
 from towpath.spark.lakehouse.messages import in_few_tasks
 from towpath.spark.lakehouse.pending import Pending
+from towpath.spark.lakehouse.snapshots import Snapshots
+from towpath.spark.lakehouse.status import NO_BATCH, write_status
 from towpath.spark.lakehouse.tables import TableSettings
 from towpath.spark.lakehouse.targets import Target, Targets, suffixed
 from towpath.spark.lakehouse.tasks import SPARK, TaskMerges, available
@@ -23,9 +25,43 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
+    from typing_extensions import Unpack
 
+    from towpath.arguments import ValueOptions
     from towpath.literals import Dialect
+    from towpath.spark.lakehouse.argument_types import (
+        DdlPolicy,
+        Keyless,
+        Merge,
+        OfStreamsOfTopics,
+        OfTopics,
+        OnTableError,
+    )
+    from towpath.spark.lakehouse.arguments import Place
+    from towpath.spark.lakehouse.snapshots import Snapshot
     from towpath.spark.lakehouse.status import TableStatus
+
+
+@overload
+def replicate(
+    messages: DataFrame,
+    target: Target,
+    dialect: Dialect = "auto",
+    *,
+    checkpoint: Place,
+    **arguments: Unpack[OfStreamsOfTopics],
+) -> StreamingQuery: ...
+
+
+@overload
+def replicate(
+    messages: DataFrame,
+    target: Target,
+    dialect: Dialect = "auto",
+    *,
+    checkpoint: None = None,
+    **arguments: Unpack[OfTopics],
+) -> None: ...
 
 
 def replicate(
@@ -33,34 +69,35 @@ def replicate(
     target: Target,
     dialect: Dialect = "auto",
     *,
-    checkpoint: str | None = None,
+    checkpoint: Place | None = None,
     trigger: Mapping[str, Any] | None = None,
     query_name: str | None = None,
     writer_options: Mapping[str, str] | None = None,
     keys: Mapping[str, Sequence[str]] | None = None,
     schemas: Mapping[str, str | StructType] | None = None,
     table_options: Mapping[str, Mapping[str, Any]] | None = None,
-    ddl: str | None = None,
-    dead_letters: str | None = None,
-    quarantine: str | None = None,
-    status: str | None = None,
-    watermarks: str | None = None,
-    on_table_error: str = "quarantine",
-    ddl_policy: str = "follow",
-    keyless: str = "quarantine",
+    snapshots: Mapping[str, Snapshot] | None = None,
+    ddl: Place | None = None,
+    dead_letters: Place | None = None,
+    quarantine: Place | None = None,
+    status: Place | None = None,
+    watermarks: Place | None = None,
+    on_table_error: OnTableError = "quarantine",
+    ddl_policy: DdlPolicy = "follow",
+    keyless: Keyless = "quarantine",
     history: bool | Collection[str] = False,
     soft_deletes: str | None = None,
     columns: Mapping[str, Mapping[str, Any]] | None = None,
     evolve: bool = True,
     forget_after: str = "7 days",
     parallelism: int = 4,
-    merge: str = "auto",
+    merge: Merge = "auto",
     table_properties: Mapping[str, str] | None = None,
     cluster_by: Mapping[str, Sequence[str]] | None = None,
     optimize_every: int | None = 50,
     metrics: str | None = None,
     report: Callable[[Sequence[TableStatus]], object] | None = None,
-    **options: Any,
+    **options: Unpack[ValueOptions],
 ) -> StreamingQuery | None:
     """Maintain a Delta or Iceberg table for every table whose changes are in the messages.
 
@@ -86,6 +123,10 @@ def replicate(
             that should have other types.
         table_options: `{"database.table": {option: value}}`: arguments of `towpath.Decoder` for one table, such as
             `labels` and `column_types`.
+        snapshots: `{"database.table": rows}`: DataFrames with the rows of tables, for example from JDBC or a dump, or
+            functions that return them. Targets that do not exist are created with them before any message is read. The
+            messages have to begin before the snapshots were taken. Columns get the types in `schemas`, if they are
+            there.
         ddl: Name or path of the table for DDL statements.
         dead_letters: Name or path of the table for messages and rows that could not be decoded. Without it the first
             of them is an error.
@@ -130,11 +171,11 @@ def replicate(
         ValueError: An argument is wrong; a table cannot go on and may not be quarantined; or something could not be
             decoded and there is no table for dead letters.
     """
-    arguments.check_free(options)
     arguments.one_of("on_table_error", on_table_error, ("quarantine", "fail"))
     arguments.one_of("ddl_policy", ddl_policy, ("follow", "ignore"))
     arguments.one_of("keyless", keyless, ("quarantine", "append"))
-    trigger = arguments.trigger(trigger)
+    who_merges = available(merge)
+    arguments.triggers(trigger)
     checkpoint, ddl = arguments.place("checkpoint", checkpoint), arguments.place("ddl", ddl)
     dead_letters = arguments.place("dead_letters", dead_letters)
     quarantine, status = arguments.place("quarantine", quarantine), arguments.place("status", status)
@@ -144,30 +185,46 @@ def replicate(
     schemas = arguments.by_name("schemas", schemas, '{"shop.orders": "id bigint"}')
     table_options = arguments.by_name("table_options", table_options, '{"shop.orders": {"zero_date": "error"}}')
     history = arguments.names("history", history)
+    snapshots = arguments.by_name("snapshots", snapshots, '{"shop.orders": frame}')
+    for name, rows in snapshots.items():
+        if not callable(rows):
+            arguments.check_snapshot(f"snapshots: {name}", rows)
+    rules = {name: ColumnRules.of(name, one) for name, one in arguments.rules_by_table(columns).items()}
+    settings = TableSettings(
+        arguments.texts("table_properties", table_properties),
+        optimize_every=arguments.count("optimize_every", optimize_every, optional=True),
+        evolve=arguments.flag("evolve", evolve),
+        forget_after=arguments.text("forget_after", forget_after),
+        in_tasks=who_merges != SPARK,
+        soft_deletes=arguments.column("soft_deletes", soft_deletes),
+    )
+    arguments.count("parallelism", parallelism)
     arguments.check_decoders(dialect, options, schemas, table_options)
-    merge = available(merge)
+    arguments.frame("messages", messages)
+    query = arguments.query(messages, checkpoint, trigger, query_name, writer_options)
+    arguments.check_age(messages.sparkSession, "forget_after", forget_after)
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
     aside = quarantine or (dead_letters and suffixed(dead_letters, "_quarantine"))
     pending = Pending(status)
     own = filter(None, (ddl, dead_letters, aside, status, pending.table, watermarks, checkpoint))
+    targets = Targets(target, own)
+    if snapshots:
+        given = {name: columns_of(schema) for name, schema in schemas.items() if name in snapshots}
+        of_snapshots = Snapshots(snapshots, given, keys, cluster_by, rules, settings)
+        created = of_snapshots.create_targets(messages.sparkSession, targets, parallelism)
+        if status:
+            write_status(messages.sparkSession, status, created, NO_BATCH)
     apply = Replicator(
-        targets=Targets(target, own),
+        targets=targets,
         dialect=dialect,
         options=options,
         keys=keys,
         schemas=schemas,
         table_options=table_options,
         cluster_by=cluster_by,
-        settings=TableSettings(
-            dict(table_properties or {}),
-            optimize_every=optimize_every,
-            evolve=evolve,
-            forget_after=forget_after,
-            in_tasks=merge != SPARK,
-            soft_deletes=soft_deletes,
-        ),
-        in_tasks=TaskMerges(merge),
+        settings=settings,
+        in_tasks=TaskMerges(who_merges),
         ddl=ddl,
         dead_letters=Aside(dead_letters) if dead_letters else None,
         quarantine=Aside(aside) if aside else None,
@@ -178,14 +235,14 @@ def replicate(
         ddl_policy=ddl_policy,
         keyless=keyless,
         history=history,
-        columns={name: ColumnRules.of(name, rules) for name, rules in (columns or {}).items()},
+        columns=rules,
         parallelism=parallelism,
         report=report,
     )
     if metrics is None:
         read = partial(read_envelopes, dialect=dialect, metrics=None, **options)
-        return for_each_batch(messages, _Reading(read, apply), checkpoint, trigger, query_name, writer_options)
-    return for_each_batch(events, apply, checkpoint, trigger, query_name, writer_options)
+        return for_each_batch(messages, _Reading(read, apply), query)
+    return for_each_batch(events, apply, query)
 
 
 @dataclass(frozen=True)

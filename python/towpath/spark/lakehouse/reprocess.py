@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from towpath.spark.lakehouse import arguments
 from towpath.spark.lakehouse.aside import Aside
 from towpath.spark.lakehouse.batches import Replicator
 from towpath.spark.lakehouse.changes import MESSAGE
@@ -19,19 +20,22 @@ from towpath.spark.lakehouse.targets import Target, Targets, suffixed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
+    from typing_extensions import Unpack
 
+    from towpath.arguments import ValueOptions
     from towpath.literals import Dialect
+    from towpath.spark.lakehouse.arguments import Place
 
 
 def reprocess(
     spark: SparkSession,
     *,
-    dead_letters: str | None = None,
-    quarantine: str | None = None,
+    dead_letters: Place | None = None,
+    quarantine: Place | None = None,
     tables: Sequence[str] | None = None,
     target: Target | None = None,
     dialect: Dialect | None = None,
-    status: str | None = None,
+    status: Place | None = None,
     keys: Mapping[str, Sequence[str]] | None = None,
     schemas: Mapping[str, str | StructType] | None = None,
     table_options: Mapping[str, Mapping[str, Any]] | None = None,
@@ -40,7 +44,7 @@ def reprocess(
     soft_deletes: str | None = None,
     columns: Mapping[str, Mapping[str, Any]] | None = None,
     parallelism: int = 4,
-    **options: Any,
+    **options: Unpack[ValueOptions],
 ) -> None:
     """Apply dead letters and quarantined messages in order, and mark them done. It may be called again at any time.
 
@@ -72,7 +76,19 @@ def reprocess(
     """
     if dead_letters is None and quarantine is None:
         raise ValueError("name the table to process: dead_letters, quarantine, or both")
-    quarantine = quarantine or suffixed(dead_letters or "", "_quarantine")
+    dead_letters, status = arguments.place("dead_letters", dead_letters), arguments.place("status", status)
+    quarantine = arguments.place("quarantine", quarantine) or suffixed(dead_letters or "", "_quarantine")
+    tables = None if tables is None else arguments.columns("tables", tables)
+    keys = arguments.columns_by_table("keys", keys)
+    schemas = arguments.by_name("schemas", schemas, '{"shop.orders": "id bigint"}')
+    table_options = arguments.by_name("table_options", table_options, '{"shop.orders": {"zero_date": "error"}}')
+    rules = {name: ColumnRules.of(name, one) for name, one in arguments.rules_by_table(columns).items()}
+    settings = TableSettings(
+        evolve=arguments.flag("evolve", evolve), soft_deletes=arguments.column("soft_deletes", soft_deletes)
+    )
+    history = arguments.names("history", history)
+    arguments.count("parallelism", parallelism)
+    arguments.check_decoders(dialect or "auto", options, schemas, table_options)
     started = execute(spark, Sql("SELECT current_timestamp()")).collect()[0][0]
     existing = [one for one in (dead_letters, quarantine) if one and schema_of(spark, one) is not None]
     waiting = {name: _waiting(spark, name, tables, any_table=target is not None) for name in existing}
@@ -84,17 +100,17 @@ def reprocess(
             targets=Targets(targets, existing),
             dialect=found or "auto",
             options=options,
-            keys=keys or {},
-            schemas=schemas or {},
-            table_options=table_options or {},
-            settings=TableSettings(evolve=evolve, soft_deletes=soft_deletes),
+            keys=keys,
+            schemas=schemas,
+            table_options=table_options,
+            settings=settings,
             dead_letters=Aside(dead_letters, started) if dead_letters else None,
             quarantine=Aside(quarantine, started),
             parallelism=parallelism,
             status=status,
             pending=Pending(status),
             history=history,
-            columns={name: ColumnRules.of(name, rules) for name, rules in (columns or {}).items()},
+            columns=rules,
         )
         messages = [_messages(rows, None if dialect else found) for rows in waiting.values()]
         apply(read_envelopes(_union(messages), found or "auto", None, **options), NO_BATCH)

@@ -1,0 +1,112 @@
+"""`from_cdc` of SQL: a table function whose columns follow its arguments. This module needs pyspark 4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, LongType, Row, StringType, StructType
+from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, SelectedColumn
+
+from towpath.ddl import quoted
+from towpath.decoder import Decoder
+from towpath.sequence import OFFSET, needs_offset, unordered
+from towpath.spark.options import DECODER_PARSERS, parsed
+from towpath.spark.types import arrow_schema
+from towpath.workers import begin_task
+
+_MOST = 10_000  # messages that are decoded at once
+
+
+@dataclass
+class _Analyzed(AnalyzeResult):
+    """The columns of a call, and how its messages are decoded."""
+
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """Arguments of `towpath.Decoder`."""
+    columns: dict[str, pa.DataType] = field(default_factory=dict)
+    """The columns of the messages that are needed."""
+
+
+class FromCdc:
+    """Decodes the column `value` of a table of messages. `docs/spark.md` describes it."""
+
+    def __init__(self, analyzed: _Analyzed) -> None:
+        self._decoder = Decoder(**analyzed.arguments)
+        self._columns = analyzed.columns
+        self._waiting: list[Row] = []
+        begin_task()
+
+    @staticmethod
+    def analyze(messages: AnalyzeArgument, **options: AnalyzeArgument) -> AnalyzeResult:
+        """The columns of a call, which Spark asks for when it plans the query.
+
+        Raises:
+            ValueError: The argument is no table, the table has no column of messages, or an option is wrong.
+        """
+        if not messages.isTable:
+            raise ValueError(
+                "from_cdc: name the table of the messages: from_cdc(TABLE(kafka), dialect => 'canal-json')"
+            )
+        table: Any = messages.dataType
+        arguments = parsed({name: _constant(name, one) for name, one in options.items()}, DECODER_PARSERS)
+        keep = _kept(table, arguments.get("keep", ()))
+        columns = {**_messages(table), **keep}
+        arguments["keep"] = keep
+        arguments["key"] = "key" if "key" in columns else None
+        if OFFSET not in columns and needs_offset(arguments, arguments.get("dialect", "auto")):
+            raise unordered("from_cdc", f"select the column {OFFSET!r}, a bigint, in the table too")
+        schema = Decoder(**arguments).spark_schema
+        select = [SelectedColumn(quoted(name)) for name in columns]
+        return _Analyzed(schema, select=select, arguments=arguments, columns=columns)
+
+    def eval(self, messages: Row, **_: Any) -> Iterator[tuple[Any, ...]]:
+        """Take a message; many are decoded at once."""
+        self._waiting.append(messages)
+        if len(self._waiting) >= _MOST:
+            yield from self.terminate()
+
+    def terminate(self) -> Iterator[tuple[Any, ...]]:
+        """The rows of the messages that are waiting."""
+        arrays = {name: pa.array([row[name] for row in self._waiting], kind) for name, kind in self._columns.items()}
+        self._waiting = []
+        for batch in self._decoder.decode_batches(pa.record_batch(arrays)):
+            # A map is a dict for Spark, and a list of pairs for Arrow.
+            for row in batch.to_pylist(maps_as_pydicts="strict"):
+                yield tuple(row.values())
+
+
+def _constant(name: str, argument: AnalyzeArgument) -> str:
+    if not argument.isConstantExpression or argument.value is None:
+        raise ValueError(f"from_cdc: {name}: expected a constant, such as {name} => 'text'")
+    value = argument.value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _messages(table: StructType) -> dict[str, pa.DataType]:
+    """The columns with messages, keys and offsets."""
+    found: dict[str, pa.DataType] = {}
+    for name, optional in (("value", False), ("key", True)):
+        if name not in table.names:
+            if optional:
+                continue
+            raise ValueError(
+                f"from_cdc: the table has no column value with the messages, only {', '.join(table.names)}"
+            )
+        kind = table[name].dataType
+        if not isinstance(kind, BinaryType | StringType):
+            raise ValueError(f"from_cdc: column {name} is {kind.simpleString()}: messages are binary or string")
+        found[name] = pa.binary() if isinstance(kind, BinaryType) else pa.string()
+    if OFFSET in table.names and isinstance(table[OFFSET].dataType, LongType):
+        found[OFFSET] = pa.int64()
+    return found
+
+
+def _kept(table: StructType, names: tuple[str, ...]) -> dict[str, pa.DataType]:
+    for name in names:
+        if name not in table.names:
+            raise ValueError(f"from_cdc: keep: the table has no column {name}, only {', '.join(table.names)}")
+    schema = arrow_schema(StructType([table[name] for name in names]))
+    return dict(zip(schema.names, schema.types, strict=True))

@@ -1,0 +1,150 @@
+"""The first snapshot: targets are created with the rows of existing tables, and the topic is applied to them."""
+
+import random
+from functools import partial
+
+import pytest
+
+import towpath
+from lake_topic import Topic, canal, row
+from towpath.spark.lakehouse import snapshots
+from towpath.spark.lakehouse.sql import Sql
+
+
+@pytest.fixture(params=[None, "ice"], ids=["delta", "iceberg"])
+def topic(spark, tmp_path, request):
+    return Topic(spark, tmp_path, request.param)
+
+
+def rows_of(spark, names):
+    """A table as a database has it, such as `{1: "x"}`."""
+    return spark.createDataFrame(list(names.items()), "id int, name string")
+
+
+def history(seed, keys=8, changes=60):
+    """The messages of a table, and the rows that it had after each number of them."""
+    choose = random.Random(seed)
+    now, messages, states = {}, [], [{}]
+    for at in range(changes):
+        key, name = choose.randrange(keys), f"n{at}"
+        if key not in now:
+            messages.append(canal(at, "INSERT", "a", row(key, name), second=at))
+            now[key] = name
+        elif choose.random() < 0.3:
+            messages.append(canal(at, "DELETE", "a", row(key, now.pop(key)), second=at))
+        else:
+            messages.append(canal(at, "UPDATE", "a", row(key, name), old={"name": now[key]}, second=at))
+            now[key] = name
+        states.append(dict(now))
+    return messages, states
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_topic_that_begins_before_the_snapshot(topic, spark, seed):
+    messages, states = history(seed)
+    choose = random.Random(seed)
+    start = choose.randrange(20)
+    taken = choose.randrange(start, 50)
+    given = {"shop.a": rows_of(spark, states[taken])}
+    topic.replicate(*messages[start:taken], snapshots=given)
+    topic.replicate(*messages[taken:], snapshots=given)
+    assert topic.names("a") == states[-1]
+    assert topic.states()["a"]["state"] == "ok"
+    # A replay from the beginning, with the snapshot in the arguments, changes nothing.
+    version = topic.version("a")
+    topic.replicate(*messages[start:], snapshots=given)
+    assert topic.version("a") == version
+
+
+def test_several_tables_one_of_which_gets_no_change(topic, spark):
+    called = []
+
+    def rows(names):
+        called.append(names)
+        return rows_of(spark, names)
+
+    given = {f"shop.{name}": partial(rows, {1: name, 2: "x"}) for name in "abc"}
+    change = canal(0, "UPDATE", "a", row(1, "new"), old={"name": "a"})
+    topic.replicate(change, snapshots=given)
+    assert [topic.names(name) for name in "abc"] == [{1: "new", 2: "x"}, {1: "b", 2: "x"}, {1: "c", 2: "x"}]
+    assert len(called) == 3
+    assert {name: (one["state"], one["applied"]) for name, one in topic.states().items()} == {
+        "a": ("ok", 1),
+        "b": ("ok", 0),
+        "c": ("ok", 0),
+    }
+    # What exists is left as it is, and not read again. A table that is added gets its rows.
+    given["shop.d"] = partial(rows, {3: "d"})
+    topic.replicate(canal(1, "DELETE", "b", row(2, "x"), second=1), snapshots=given)
+    assert [topic.names(name) for name in "abcd"] == [{1: "new", 2: "x"}, {1: "b"}, {1: "c", 2: "x"}, {3: "d"}]
+    assert len(called) == 4
+
+
+def test_a_start_that_fails_is_repeated(topic, spark, monkeypatch):
+    """One target was created when the driver died: it stays, and the others are created at the next start."""
+    create, created = snapshots.create_with, []
+
+    def fail(spark, target, rows, settings):
+        if created:
+            raise KeyboardInterrupt
+        created.append(target)
+        return create(spark, target, rows, settings)
+
+    given = {"shop.a": rows_of(spark, {1: "a"}), "shop.b": rows_of(spark, {1: "b"})}
+    with monkeypatch.context() as patched:
+        patched.setattr(snapshots, "create_with", fail)
+        with pytest.raises(KeyboardInterrupt):
+            topic.replicate(snapshots=given, parallelism=1)
+    topic.replicate(canal(0, "DELETE", "a", row(1, "a")), snapshots=given)
+    assert topic.names("a") == {}
+    assert topic.names("b") == {1: "b"}
+
+
+def test_types_rules_and_soft_deletes(topic, spark):
+    found = spark.createDataFrame([(1, "x", "secret", 7)], "id bigint, name string, phone string, more int")
+    options = {
+        "snapshots": {"shop.a": found},
+        "schemas": {"shop.a": "id int(11), name varchar(20), phone varchar(20)"},
+        "columns": {"shop.a": {"exclude": ["phone"], "mask": {"name": "concat(value, '!')"}}},
+        "soft_deletes": "deleted_at",
+    }
+    topic.replicate(**options)
+    kinds = {one.name: one.dataType.simpleString() for one in topic.load("shop/a").schema}
+    assert kinds.pop("_towpath").startswith("struct")
+    assert kinds == {"id": "int", "name": "string", "deleted_at": "timestamp"}
+    assert topic.names("a") == {1: "x!"}
+    types = {"id": "int", "name": "varchar(20)", "phone": "varchar(20)"}
+    topic.replicate(canal(0, "INSERT", "a", {**row(2, "y"), "phone": "secret"}, types), **options)
+    assert topic.names("a") == {1: "x!", 2: "y!"}
+    properties = spark.sql(f"SHOW TBLPROPERTIES {topic.sql_name('shop/a')}").collect()
+    assert {"towpath.source": "shop.a"}.items() <= {one.key: one.value for one in properties}.items()
+
+
+def test_what_is_refused(topic, spark):
+    rows = rows_of(spark, {1: "x"})
+    for said, options in {
+        r"snapshots: expected a mapping such as": {"snapshots": rows},
+        r"snapshots: shop\.a: expected a DataFrame, not str": {"snapshots": {"shop.a": "/dump"}},
+        r"snapshots: shop\.a: expected a DataFrame, not int": {"snapshots": {"shop.a": lambda: 1}},
+        r"expected a batch with the rows": {"snapshots": {"shop.a": spark.readStream.format("rate").load()}},
+        r"snapshots: shop\.a: the snapshot lacks the columns more": {
+            "snapshots": {"shop.a": rows},
+            "schemas": {"shop.a": "id int, more int"},
+        },
+    }.items():
+        with pytest.raises(ValueError, match=said):
+            topic.replicate(**options)
+    with pytest.raises(ValueError, match=r"snapshots: shop\.a: the table has no target"):
+        towpath.spark.replicate(topic.frame(), {"shop.b": topic.name("shop/b")}, snapshots={"shop.a": rows})
+    assert topic.tables("shop") == [] if not topic.catalog else True
+
+
+def test_other_types_than_those_of_the_messages_are_said(topic, spark):
+    """Spark's JDBC source reads a DATETIME as an instant, unless it is told otherwise."""
+    sql = Sql("SELECT 1 AS id, TIMESTAMP'2024-01-01 00:00:00' AS at")
+    types = {"id": "int", "at": "datetime"}
+    change = canal(0, "INSERT", "a", {"id": "2", "at": "2024-01-02 00:00:00"}, types)
+    topic.replicate(change, snapshots={"shop.a": spark.sql(sql)})
+    state = topic.states()["a"]
+    assert state["state"] == "quarantined"
+    assert "column at is timestamp in the table and timestamp_ntz in the messages" in state["reason"]

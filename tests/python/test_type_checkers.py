@@ -1,0 +1,111 @@
+"""What a type checker says of programs: a wrong argument is an error, and a stream has a query."""
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import towpath
+from towpath.arguments import RowOptions, ValueOptions
+from towpath.decoder import PARAMETERS
+from towpath.spark.lakehouse.argument_types import OfOneStream, OfStreamsOfTopics
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+import towpath
+
+towpath.Decoder("canal-json", tabel="orders")  # error
+towpath.Decoder("canal-json", unwraped=True)  # error
+towpath.Decoder("canal-json", table="orders", unwrapped=True)
+
+
+def run(frame: DataFrame) -> None:
+    towpath.spark.decode(frame, "canal-json", layuot="upsert")  # error
+    changes = towpath.spark.decode(frame, "canal-json", layout="upsert", keep=["offset"])
+    towpath.spark.from_cdc("value", "canal-json", modus="FAILFAST")  # error
+    towpath.spark.from_cdc("value", "canal-json", mode="FAILFAST", offset="offset")
+    towpath.spark.replicate(frame, "/lake/{table}", tabel="orders")  # error
+    towpath.spark.replicate(frame, "/lake/{table}", keyless="drop")  # error
+    towpath.spark.replicate(frame, "/lake/{table}", keep=["offset"])  # error
+    towpath.spark.replicate(frame, "/lake/{table}", trigger={"once": True})  # error
+    towpath.spark.replicate(frame, "/lake/{table}", keyless="append", table="orders")
+    towpath.spark.replicate(frame, "/lake/{table}", checkpoint="/c", trigger={"once": True}).awaitTermination()
+    towpath.spark.replicate(frame, "/lake/{table}").awaitTermination()  # error
+    towpath.spark.apply_changes(changes, "/lake/t", ["id"], checkpoint="/c").awaitTermination()
+    towpath.spark.apply_changes(changes, "/lake/t", ["id"], soft_delete="d")  # error
+    towpath.spark.apply_changes(changes, "/lake/t", ["id"], soft_deletes="d")
+    towpath.spark.rebuild(frame, "a.b", "/lake/{table}", snapshots=frame)  # error
+    towpath.spark.reprocess(frame.sparkSession, dead_letter="/lake/d")  # error
+"""
+
+
+def test_mypy_finds_wrong_arguments_and_nothing_else(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--ignore-missing-imports",
+            "--config-file",
+            os.devnull,
+            "--cache-dir",
+            ROOT / ".mypy_cache",
+            file,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "MYPYPATH": str(ROOT / "python")},
+    )
+    errors = [line for line in ran.stdout.splitlines() if ": error: " in line]
+    found = {int(line.split(":")[1]) for line in errors}
+    wanted = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# error")}
+    assert found == wanted, errors
+
+
+def _arguments(function: Any, *positional: str) -> set[str]:
+    """The named arguments of a function."""
+    return set(inspect.signature(function).parameters) - {*positional, "options"}
+
+
+def test_the_types_have_every_argument():
+    of_dialects = set(ValueOptions.__annotations__) - set(PARAMETERS)
+    own = {"dialect", "schema", "keep", "value", "key"}
+    assert set(RowOptions.__annotations__) == (set(PARAMETERS) - own) | of_dialects
+    topics = _arguments(towpath.spark.replicate, "messages", "target", "dialect", "checkpoint")
+    assert set(OfStreamsOfTopics.__annotations__) == topics | set(ValueOptions.__annotations__)
+    one = _arguments(towpath.spark.apply_changes, "changes", "target", "keys", "checkpoint")
+    assert set(OfOneStream.__annotations__) == one
+
+
+def test_the_types_are_those_of_the_signatures():
+    for types, function in (
+        (RowOptions, towpath.Decoder.__new__),
+        (OfStreamsOfTopics, towpath.spark.replicate),
+        (OfOneStream, towpath.spark.apply_changes),
+    ):
+        declared = inspect.signature(function).parameters
+        for name, kind in types.__annotations__.items():
+            if name in declared:
+                assert kind.__forward_arg__ == declared[name].annotation, name
+
+
+def test_completion_offers_what_is_documented():
+    decoder = towpath.Decoder("canal-json")
+    assert all(
+        not name.startswith("_") and getattr(decoder, name) is not None
+        for name in dir(decoder)
+        if name != "spark_schema"
+    )
+    page = (ROOT / "docs" / "api.md").read_text()
+    for name in dir(decoder):
+        assert f"Decoder.{name}" in page, name
