@@ -335,12 +335,16 @@ fn is_newer(one: PyArrowType<ArrayData>, other: PyArrowType<ArrayData>) -> PyRes
     newer.map(|newer| PyArrowType(newer.into_data())).map_err(|error: ArrowError| wrong(&error))
 }
 
-/// The newest change of each key: its index and the event time of its order value.
+/// For each change: whether it is the newest of its key, the event time of its order value, and the change it replaced.
 #[pyfunction]
 fn newest_changes(py: Python<'_>, keys: PyArrowType<ArrayData>, orders: PyArrowType<ArrayData>) -> PyResult<PyArrowType<RecordBatch>> {
     let (keys, orders) = (structs("keys", keys)?, structs("orders", orders)?);
     let found = py.detach(|| guarded(|| newest(&keys, &orders)))?.map_err(|error| wrong(&error))?;
-    batch([("change", Arc::new(found.changes) as ArrayRef), ("event_time", Arc::new(found.event_times))])
+    batch([
+        ("is_newest", Arc::new(found.is_newest) as ArrayRef),
+        ("event_time", Arc::new(found.event_times)),
+        ("replaced", Arc::new(found.replaced)),
+    ])
 }
 
 /// What becomes of the newest change of each key. `rows` and `gone` are keys and order values of the target and its tombstones.

@@ -1,39 +1,60 @@
 //! The newest change of each key in a batch.
 
-use arrow_array::{StructArray, TimestampMicrosecondArray, UInt32Array};
+use arrow_array::{BooleanArray, StructArray, TimestampMicrosecondArray, UInt32Array};
 use arrow_schema::ArrowError;
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use super::rules::Order;
 use super::{Keys, Orders};
 
-/// The newest change of each key, in the order of the keys' first arrivals.
+/// What becomes of each change of a batch.
 pub struct Newest {
-    /// Its index.
-    pub changes: UInt32Array,
+    /// Whether it is the newest one of its key.
+    pub is_newest: BooleanArray,
     /// The event time of its order value: the latest of the changes that it replaced, and its own.
     pub event_times: TimestampMicrosecondArray,
+    /// The index of the change that it replaced. Null: it was the first of its key, or it replaced none.
+    pub replaced: UInt32Array,
+}
+
+#[derive(Clone, Default)]
+struct Folded {
+    is_newest: bool,
+    event_time: Option<i64>,
+    replaced: Option<u32>,
 }
 
 /// Folds the changes of each key as they arrived in Kafka: by timestamp, offset and place in the message.
+#[expect(clippy::indexing_slicing, reason = "`arrived` has indices of `orders`, which has an order value for each key")]
 pub fn newest(keys: &StructArray, orders: &StructArray) -> Result<Newest, ArrowError> {
     let rows = Keys::new(keys)?.rows(keys)?;
     let orders = Orders::new(orders)?;
-    let mut winners: HashMap<&[u8], usize> = HashMap::new();
-    let mut newest: Vec<(u32, Order<'_>)> = Vec::new();
+    debug_assert_eq!(rows.num_rows(), orders.len(), "an order value for each key");
+    let mut newest: HashMap<&[u8], (u32, Order<'_>)> = HashMap::new();
+    let mut folded = vec![Folded::default(); orders.len()];
     for (index, order) in arrived(&orders) {
-        debug_assert!((index as usize) < rows.num_rows(), "a key for each order value");
-        let key = rows.row(index as usize).data();
-        let winner = *winners.entry(key).or_insert(newest.len());
-        match newest.get_mut(winner) {
-            None => newest.push((index, order)),
-            Some(last) if order.is_newer(Some(&last.1)) => *last = (index, order.not_before(Some(&last.1))),
-            Some(_) => {}
+        let change = &mut folded[index as usize];
+        change.event_time = order.event_time;
+        match newest.entry(rows.row(index as usize).data()) {
+            Entry::Vacant(first) => {
+                first.insert((index, order));
+            }
+            Entry::Occupied(mut last) if order.is_newer(Some(&last.get().1)) => {
+                let order = order.not_before(Some(&last.get().1));
+                change.event_time = order.event_time;
+                change.replaced = Some(last.insert((index, order)).0);
+            }
+            Entry::Occupied(_) => {}
         }
     }
+    for (index, _) in newest.values() {
+        folded[*index as usize].is_newest = true;
+    }
     Ok(Newest {
-        changes: newest.iter().map(|(index, _)| *index).collect(),
-        event_times: newest.iter().map(|(_, order)| order.event_time).collect(),
+        is_newest: folded.iter().map(|change| Some(change.is_newest)).collect(),
+        event_times: folded.iter().map(|change| change.event_time).collect(),
+        replaced: folded.iter().map(|change| change.replaced).collect(),
     })
 }
 

@@ -5,15 +5,12 @@ from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
 
 import order_model
 from lake_topic import Topic, canal, row
-from order_model import one_by_one, some_place
-from spark_rows import of_spark
+from order_model import some_place
 from towpath.spark.lakehouse.changes import change_schema
-from towpath.spark.lakehouse.newest import newest_changes
-from towpath.spark.lakehouse.order import ORDER_TYPE, Kinds, is_newer, is_ordered, with_order
+from towpath.spark.lakehouse.order import ORDER_TYPE, is_newer, is_ordered, with_order
 from towpath.spark.lakehouse.order_arrays import order_values
 from towpath.spark.lakehouse.sql import Sql
 from towpath.spark.types import struct_type
@@ -70,30 +67,6 @@ def test_order_values_in_arrow_are_those_of_spark(spark):
     frame = spark.createDataFrame(pa.Table.from_batches([changes]), struct_type(schema))
     found = with_order(frame.coalesce(1)).select("order.*").toArrow().to_pylist()
     assert order_values(changes).to_pylist() == found
-
-
-def test_a_batch_has_the_result_of_its_changes_one_by_one(spark):
-    rng = random.Random(16)
-    keys = [[some_place(rng, offset) for offset in rng.sample(range(9), rng.randrange(1, 6))] for _ in range(600)]
-    own = struct_type(change_schema(pa.struct([("id", pa.int64())])))
-    schema = StructType([*own, *StructType.fromDDL(f"`order` {ORDER_TYPE}")])
-    empty = dict.fromkeys(schema.names)
-    rows = [
-        empty | {"op": "insert", "columns": {"id": key}, "partial": False, "key_only": False, "order": spark_value(one)}
-        for key, places in enumerate(keys)
-        for one in places
-    ]
-    changes = spark.createDataFrame([tuple(row[name] for name in schema.names) for row in rows], schema)
-    newest = newest_changes(changes, ["id"], Kinds(), partial=False).select("columns.id", "order")
-    found = {row["id"]: row["order"] for row in of_spark(newest.collect())}
-    wanted = {key: spark_value(one_by_one(places)) for key, places in enumerate(keys)}
-    assert {key: in_utc(order) for key, order in found.items()} == wanted
-
-
-def in_utc(order):
-    return {
-        name: value.astimezone(timezone.utc) if isinstance(value, datetime) else value for name, value in order.items()
-    }
 
 
 @pytest.mark.parametrize("batches", [1, 3])

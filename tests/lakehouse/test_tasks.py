@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from lake_topic import Topic, canal, row
 from spark_rows import of_spark
-from towpath.spark.lakehouse import owned_table
+from towpath.spark.lakehouse import fold, owned_table
 from towpath.spark.lakehouse import rows as rows_module
 from towpath.spark.lakehouse.changes import MESSAGE, ChangeDecoder
 from towpath.spark.lakehouse.owned_table import BatchRefusedError, Limits, OwnedTable, RefusedError, apply
@@ -378,7 +378,7 @@ def test_tasks_reject_what_sparks_way_rejects(spark):
     frame = spark.createDataFrame(pa.Table.from_batches([changes]))
     for keys in (["id"], ["Id", "Name"]):
         expected = [one[0] for one in frame.selectExpr(rows_module.is_rejected(keys)).collect()]
-        assert owned_table._is_rejected(changes, keys).to_pylist() == expected
+        assert fold.is_rejected(changes, keys).to_pylist() == expected
 
 
 def test_without_the_package(topic, monkeypatch):

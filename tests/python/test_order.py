@@ -53,10 +53,8 @@ def test_the_newest_of_each_key_is_what_is_left_one_by_one():
     changes = [(key, place) for key, places in enumerate(of_key) for place in places]
     rng.shuffle(changes)
     found = _towpath.newest_changes(keys([key for key, _ in changes]), orders([place for _, place in changes]))
-    left = {
-        changes[at][0]: {**changes[at][1], "event_time": time}
-        for at, time in zip(found["change"].to_pylist(), times(found["event_time"]), strict=True)
-    }
+    newest = zip(changes, found["is_newest"].to_pylist(), times(found["event_time"]), strict=True)
+    left = {key: {**place, "event_time": time} for (key, place), is_newest, time in newest if is_newest}
     assert left == {key: one_by_one(places) for key, places in enumerate(of_key)}
 
 

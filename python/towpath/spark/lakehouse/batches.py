@@ -45,6 +45,7 @@ from towpath.spark.lakehouse.jobs import (
 )
 from towpath.spark.lakehouse.merge import Applier, Hints
 from towpath.spark.lakehouse.messages import Messages, messages_of, of_table
+from towpath.spark.lakehouse.newest import Changes
 from towpath.spark.lakehouse.order import Kinds, is_after, with_order
 from towpath.spark.lakehouse.ordered_statements import Place, Statement, places_of, read_ddl, sliced, without_databases
 from towpath.spark.lakehouse.owned_table import OwnedTable
@@ -86,7 +87,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("towpath.spark")
 
-_ROWS_PER_TASK = 50_000
+_ROWS_PER_TASK, _BYTES_PER_TASK = 100_000, 256 << 20
 
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
@@ -498,10 +499,10 @@ class Replicator:
             self._mark_rows(spark, target)
         with ExitStack() as held:
             changes = self._changes(batch, table, schema, additions, held)
-            moved = self._moved(spark, table, target, changes) if existing else ()
+            moved = self._moved(spark, table, target, changes.frame) if existing else ()
             if self.keyless == "append" and not self._has_key(spark, table, target if existing else None):
                 settings, origin = self._settings(table, []), self._origin(table, target)
-                applied = append_keyless(changes, target, self.dead_letters, origin, settings, batch.number)
+                applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
                 self._append_emptied(spark, table, target, existing)
                 return replace(applied, unconverted=unconverted), moved
             keys = self._key(spark, table, target if existing else None)
@@ -509,7 +510,7 @@ class Replicator:
             self._rules(spark, table).check_key(table.full_name, keys)
             history = self._history(table.full_name, target)
             if history is not None:
-                append_changes(changes, keys, history, settings, batch.number)
+                append_changes(changes.frame, keys, history, settings, batch.number)
                 self._append_emptied(spark, table, history, existing)
             apply.configure(keys, settings, self._origin(table, target))
             if existing is None:
@@ -588,16 +589,19 @@ class Replicator:
 
     def _changes(
         self, batch: _Batch, table: SourceTable, schema: StructType, additions: list[Addition], held: ExitStack
-    ) -> DataFrame:
-        decoder = self._decoder(table, schema)
-        changes = batch.messages.changes(table.database, table.name, decoder, table.tasks)
+    ) -> Changes:
+        decoder, rules = self._decoder(table, schema), self._rules(batch.events.sparkSession, table)
+        frame = batch.messages.changes(table.database, table.name, decoder, table.tasks)
         if batch.watermarks:
-            changes = batch.watermarks.without_late(changes)
-        changes = self._rules(batch.events.sparkSession, table).masked(with_additions(changes, additions))
+            frame = batch.watermarks.without_late(frame)
+        frame = rules.masked(with_additions(frame, additions))
         if self.history or self.keyless == "append":  # then they are needed more than once
-            changes = changes.persist()
-            held.callback(changes.unpersist)
-        return changes
+            frame = frame.persist()
+            held.callback(frame.unpersist)
+        elif table.tasks == 1 and not (batch.watermarks or additions or rules.mask):
+            decoded = partial(batch.messages.newest, table.database, table.name, decoder)
+            return Changes(frame, table.tasks, decoded)
+        return Changes(frame, table.tasks)
 
     def _decoder(self, table: SourceTable, schema: StructType) -> ChangeDecoder:
         return ChangeDecoder(self.dialect, schema, self._decoder_options(table))
@@ -743,8 +747,8 @@ class SourceTable:
 
     @property
     def tasks(self) -> int:
-        """How many tasks its rows ask for."""
-        return max(1, -(-self.rows // _ROWS_PER_TASK))
+        """How many tasks its changes ask for."""
+        return max(1, -(-self.rows // _ROWS_PER_TASK), -(-self.size // _BYTES_PER_TASK))
 
     @property
     def full_name(self) -> str:

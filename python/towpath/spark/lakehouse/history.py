@@ -12,11 +12,10 @@ from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.spark.lakehouse.changes import COLUMNS
 from towpath.spark.lakehouse.merge import KEY_ONLY
 from towpath.spark.lakehouse.messages import computed
-from towpath.spark.lakehouse.newest import replaced
-from towpath.spark.lakehouse.order import is_newer, with_order
+from towpath.spark.lakehouse.order import is_newer, not_before, with_order
 from towpath.spark.lakehouse.ordered_statements import Place
 from towpath.spark.lakehouse.rows import REJECTED, ROW, Applied, is_rejected
-from towpath.spark.lakehouse.sql import Sql, column, expressions, sql, table
+from towpath.spark.lakehouse.sql import Sql, column, comma_separated, expressions, sql, string, table
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append,
@@ -165,13 +164,13 @@ def _changes(history: DataFrame, names: _Names, of_table: Sequence[str]) -> Data
 
 
 def _folded(changes: DataFrame) -> Sql:
-    """The changes of a row that were applied, in this order. The last one is `newest`, as in `newest_changes`."""
+    """The changes of a row that were applied, in this order. The last one is `newest`."""
     return sql(
         "aggregate(slice(arrived, 2, size(arrived)), array(arrived[0].change), (versions, x) -> "
         "transform(array(element_at(versions, -1)), newest -> "
         "IF({newer}, concat(versions, array({replaced})), versions))[0])",
         newer=is_newer(Sql("x.change.`order`"), Sql("newest.`order`")),
-        replaced=replaced(changes, partial=True),
+        replaced=_replaced(changes),
     )
 
 
@@ -246,3 +245,31 @@ def _kept_free(spark: SparkSession, target: str, names: _Names, columns: StructT
         if used != new:
             rename_column(spark, target, used, new)
     return _Names(order, own)
+
+
+def _replaced(changes: DataFrame) -> Sql:
+    """The change `x.change` in place of `newest`."""
+    values = {name: column("x", "change", name) for name in changes.columns}
+    values["order"] = not_before(values["order"], Sql("newest.`order`"))
+    values.update(_inherited(changes.select(f"{COLUMNS}.*").columns))
+    fields = comma_separated(sql("{name}, {value}", name=string(name), value=value) for name, value in values.items())
+    return sql("named_struct({fields})", fields=fields)
+
+
+def _inherited(names: Sequence[str]) -> dict[str, Sql]:
+    """The values that an update has from an earlier change. An insert or a delete begins another row."""
+    fields = comma_separated(sql("{name}, {value}", name=string(name), value=_value(name)) for name in names)
+    inherited = {
+        COLUMNS: sql("named_struct({fields})", fields=fields),
+        "missing": Sql("array_intersect(x.change.missing, newest.missing)"),
+        "partial": Sql("x.change.partial AND newest.partial"),
+        "inherits": Sql("newest.inherits"),
+    }
+    template = "IF(x.change.op = 'update', {inherited}, {own})"
+    return {name: sql(template, inherited=value, own=column("x", "change", name)) for name, value in inherited.items()}
+
+
+def _value(name: str) -> Sql:
+    template = "IF(coalesce(array_contains(x.change.missing, {name}), false), {earlier}, {own})"
+    earlier, own = (column(*path, COLUMNS, name) for path in (("newest",), ("x", "change")))
+    return sql(template, name=string(name), earlier=earlier, own=own)

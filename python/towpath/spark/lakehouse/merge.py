@@ -9,6 +9,7 @@ checkpoint, and a batch that is retried after a failure ends in the same state.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 from towpath.spark.lakehouse import arguments
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
+from towpath.spark.lakehouse.bounds import OF_GROUP, Bounds
 from towpath.spark.lakehouse.changes import COLUMNS, REQUIRED, has_offsets, structured
+from towpath.spark.lakehouse.fold import Fold
 from towpath.spark.lakehouse.jobs import MARKING, batch_settings, session_settings, settings_for
 from towpath.spark.lakehouse.messages import computed, local_frame
-from towpath.spark.lakehouse.newest import newest_changes
+from towpath.spark.lakehouse.newest import Changes
 from towpath.spark.lakehouse.order import (
     ORDER_TYPE,
     Kinds,
@@ -28,7 +31,6 @@ from towpath.spark.lakehouse.order import (
     is_newer,
     is_ordered,
     key_columns,
-    with_order,
 )
 from towpath.spark.lakehouse.parallel import in_parallel
 from towpath.spark.lakehouse.retries import is_being_created, is_lost, with_retries
@@ -56,6 +58,7 @@ from towpath.spark.lakehouse.sql import (
     table,
 )
 from towpath.spark.lakehouse.status import TableStatus, write_status
+from towpath.spark.lakehouse.stored import StoredBounds, Written, highest
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append,
@@ -236,8 +239,6 @@ class Hints:
 
     kinds: Kinds = field(default_factory=Kinds)
     """What the order values may have."""
-    partial: bool = False
-    """Whether there are rows that lack columns."""
     is_small: bool = False
     """Whether the driver may hold the changes, which costs less than a cache on the workers."""
 
@@ -248,6 +249,10 @@ class _Staged:
 
     changes: DataFrame
     applied: Applied
+    bounds: Bounds
+    """Those of what is applied."""
+    uncertain: int
+    """How many changes have no outcome yet, as it depends on the target."""
     partial: bool
     """Whether there are rows that lack columns."""
     null_keys: bool
@@ -281,6 +286,7 @@ class Applier:
         self._schemas: dict[str, StructType | None] = {}
         self._size: int | None = None
         self._forgot_at: float | None = None
+        self._stored = StoredBounds(target, self._tombstones)
         self.last: Applied | None = None
 
     def configure(self, keys: list[str], settings: TableSettings, origin: Origin) -> None:
@@ -304,20 +310,20 @@ class Applier:
         try:
             keys = self._keys or _declared_keys(changes, self._target)
             with session_settings(spark, settings_for(spark, MARKING)):
-                self.last = self.apply(changes, keys, Hints(), batch_id)
+                self.last = self.apply(Changes(changes), keys, Hints(), batch_id)
         finally:
             changes.unpersist()
         if self._status:
             write_status(spark, self._status, [TableStatus.of(None, self._target, self._target, self.last)], batch_id)
 
-    def apply(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
-        """Apply a frame of changes."""
+    def apply(self, changes: Changes, keys: list[str], hints: Hints, batch_id: int) -> Applied:
+        """Apply changes."""
 
         def attempt() -> Applied:
             try:
                 return self._apply_once(changes, keys, hints, batch_id)
             except Exception:
-                self._schemas.clear()  # somebody else may have changed the tables
+                self.forget_schemas()  # somebody else may have changed the tables
                 raise
 
         return with_retries(attempt, lambda error: is_lost(error) or is_being_created(error))
@@ -340,17 +346,18 @@ class Applier:
             found = self._schemas[name] = schema_of(spark, name)
         return found
 
-    def _apply_once(self, changes: DataFrame, keys: list[str], hints: Hints, batch_id: int) -> Applied:
+    def _apply_once(self, changes: Changes, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         began = time.monotonic()
-        ordered = with_order(changes)
-        self._check_columns(ordered, keys)
+        self._check_columns(changes.frame, keys)
+        spark = changes.frame.sparkSession
         with ExitStack() as held:
-            staged = self._staged(ordered, keys, hints, held)
+            staged = self._staged(changes, keys, hints, held, self._bounds(spark))
             if truncates := staged.applied.counts.get(TRUNCATE):
-                unordered = self._truncate(staged.changes.filter("outcome = 'truncate'"), ordered, keys)
-                staged = self._staged(ordered, keys, hints, held).after_truncate(truncates, unordered)
-            self._write(staged, keys, hints.kinds)
-        self._maintain(changes.sparkSession, batch_id)
+                unordered = self._truncate(staged.changes.filter("outcome = 'truncate'"), staged.changes, keys)
+                staged = self._staged(changes, keys, hints, held, None).after_truncate(truncates, unordered)
+            written = self._write(staged, keys, hints.kinds)
+            self._stored.add(spark, staged.bounds, written, staged.changes, keys)
+        self._maintain(spark, batch_id)
         return replace(staged.applied, seconds=time.monotonic() - began)
 
     def _check_columns(self, changes: DataFrame, keys: list[str]) -> None:
@@ -362,19 +369,53 @@ class Applier:
         if deleted is not None and deleted.lower() in map(str.lower, columns):
             raise ValueError(f"{self._target}: soft_deletes: the table has a column {deleted} itself")
 
-    def _staged(self, changes: DataFrame, keys: list[str], hints: Hints, held: ExitStack) -> _Staged:
+    def _staged(
+        self, changes: Changes, keys: list[str], hints: Hints, held: ExitStack, bounds: Bounds | None
+    ) -> _Staged:
         """The changes of a batch with their outcomes, and what is known of them."""
-        known, tombstones = self._known(changes.sparkSession, keys)
-        newest = newest_changes(changes, keys, hints.kinds, partial=hints.partial)
-        if tombstones is not None:  # then the newest changes are needed twice
-            newest = computed(newest, held, in_driver=hints.is_small)
-            tombstones = computed(relevant(tombstones, newest, keys), held, in_driver=hints.is_small)
-        staged = with_outcome(newest, keys, known, tombstones, hints.kinds)
-        staged = computed(staged, held, in_driver=hints.is_small)
-        found = _counted(staged, keys)
-        if hints.partial or not found.partial:
+        from pyspark.sql import functions as f
+
+        newest = changes.newest(Fold(tuple(keys), bounds), in_driver=hints.is_small)
+        if bounds is None:
+            return _counted(self._compared(newest, keys, hints, held), keys)
+        newest = computed(newest.withColumn("unordered", f.lit(False)), held, in_driver=hints.is_small)
+        found = _counted(newest, keys)
+        if not found.uncertain:
             return found
-        return self._staged(changes, keys, replace(hints, partial=True), held)
+        if found.applied.counts.get(TRUNCATE):
+            return _counted(self._compared(newest, keys, hints, held), keys)
+        few = replace(hints, is_small=hints.is_small or found.uncertain <= _FEW)
+        compared = self._compared(newest.filter("outcome IS NULL"), keys, few, held, some=True)
+        certain = newest.filter("outcome IS NOT NULL")
+        return _counted(certain.unionByName(compared), keys)
+
+    def _compared(
+        self, newest: DataFrame, keys: list[str], hints: Hints, held: ExitStack, *, some: bool = False
+    ) -> DataFrame:
+        """The newest changes with their outcomes, after a look at the target's rows and tombstones.
+
+        Args:
+            newest: The changes.
+            keys: The columns of the key.
+            hints: What is known of the batch.
+            held: Its end frees the memory of the workers.
+            some: Whether they are few, compared with the target.
+        """
+        known, tombstones = self._known(newest.sparkSession, keys)
+        if tombstones is not None or some:  # then the newest changes are needed twice
+            newest = computed(newest, held, in_driver=hints.is_small)
+        if known is not None and some:
+            known = relevant(known, newest, keys)
+        if tombstones is not None:
+            tombstones = computed(relevant(tombstones, newest, keys), held, in_driver=hints.is_small)
+        return computed(with_outcome(newest, keys, known, tombstones, hints.kinds), held, in_driver=hints.is_small)
+
+    def _bounds(self, spark: SparkSession) -> Bounds | None:
+        if self._settings.soft_deletes:  # a deleted row may be live again
+            return None
+        target, tombstones = self.schema(spark), self._schema(spark, self._tombstones)
+        order = order_column(target) if target is not None else None
+        return self._stored.known(spark, order, (target is not None, tombstones is not None))
 
     def _known(self, spark: SparkSession, keys: list[str]) -> tuple[DataFrame | None, DataFrame | None]:
         """The keys and order values of the target, and its tombstones."""
@@ -398,7 +439,8 @@ class Applier:
         exists = self._schema(spark, self._tombstones) is not None
         return known, spark.read.table(table(self._tombstones)) if exists else None
 
-    def _write(self, found: _Staged, keys: list[str], kinds: Kinds) -> None:
+    def _write(self, found: _Staged, keys: list[str], kinds: Kinds) -> Written:
+        """Write what is applied, and what cannot be."""
         staged, counts = found.changes, found.applied.counts
         if counts.get(REJECTED):
             self._write_dead_letters(staged.filter("outcome = 'rejected'"), KEY_ONLY, counts[REJECTED])
@@ -406,19 +448,21 @@ class Applier:
             self._write_dead_letters(staged.filter("outcome = 'unknown'"), _UNKNOWN_ROW, counts[UNKNOWN])
         rows, deletes = counts.get(ROW, 0), counts.get(DELETE, 0)
         # If one of the two writes fails, a retry of the batch finds the same deletes again.
-        writes: list[Callable[[], None]] = []
-        if deletes:
-            writes.append(lambda: self._write_tombstones(staged.filter("outcome = 'delete'"), keys))
+        writes: list[Callable[[], bool]] = []
         if rows or deletes:
             writes.append(lambda: self._write_rows(found, keys, kinds, has_rows=bool(rows)))
-        in_parallel(staged.sparkSession, lambda write: write(), writes, len(writes))
+        if deletes:
+            writes.append(lambda: self._write_tombstones(staged.filter("outcome = 'delete'"), keys))
+        done = in_parallel(staged.sparkSession, lambda write: write(), writes, len(writes))
+        return Written(any(done[:1]), any(done[1:]), rows + deletes)
 
-    def _write_rows(self, found: _Staged, keys: list[str], kinds: Kinds, *, has_rows: bool) -> None:
+    def _write_rows(self, found: _Staged, keys: list[str], kinds: Kinds, *, has_rows: bool) -> bool:
+        """Write rows and deletes. Returns whether that made a commit."""
         staged = found.changes
         is_new = self.schema(staged.sparkSession) is None
         if is_new and has_rows and self._create(staged.filter("outcome = 'row'")):
-            return
-        self._merge(found, keys, self._prepare_target(staged), kinds)
+            return True
+        return self._merge(found, keys, self._prepare_target(staged), kinds)
 
     def _create(self, rows: DataFrame) -> bool:
         """Create the target with rows, which costs a fraction of a merge. Returns whether it did not exist."""
@@ -519,8 +563,10 @@ class Applier:
     def forget_schemas(self) -> None:
         """Read the schemas again, since somebody else changed the tables."""
         self._schemas.clear()
+        self._stored.forget()
 
-    def _write_tombstones(self, deletes: DataFrame, keys: list[str]) -> None:
+    def _write_tombstones(self, deletes: DataFrame, keys: list[str]) -> bool:
+        """Append tombstones. Returns whether that made a commit: it does."""
         spark = deletes.sparkSession
         values = (
             sql("{key} AS {name}", key=column(COLUMNS, key), name=column(tombstone_key(at)))
@@ -531,9 +577,10 @@ class Applier:
             spark, self._tombstones, rows, TableSettings()
         ):
             self._forgot_at = time.monotonic()
-            return
+            return True
         self._prepare_tombstones(spark, deletes.select(f"{COLUMNS}.*").schema, keys)
         append(spark, self._tombstones, rows)
+        return True
 
     def prepare_tombstones(self, spark: SparkSession, columns: StructType) -> str:
         """The table of tombstones, for a task. That of a path is created by the task that has the first one."""
@@ -549,7 +596,8 @@ class Applier:
         own: Any = StructType.fromDDL(f"`order` {ORDER_TYPE}, truncated boolean, recorded_at timestamp")
         self._make_fit(spark, self._tombstones, [*fields, *own])
 
-    def _merge(self, found: _Staged, keys: list[str], order: str, kinds: Kinds) -> None:
+    def _merge(self, found: _Staged, keys: list[str], order: str, kinds: Kinds) -> bool:
+        """Merge rows and deletes. Returns whether it may have changed a row."""
         rows = found.changes.filter("outcome IN ('row', 'delete')")
         names = rows.select(f"{COLUMNS}.*").columns
         newer = is_newer(Sql("s.`order`"), column("t", order), kinds)
@@ -564,7 +612,7 @@ class Applier:
         same = "{t} <=> {s}" if found.null_keys else "{t} = {s}"
         same_key = Sql(" AND ".join(sql(same, t=column("t", key), s=column("s", COLUMNS, key)) for key in keys))
         with temporary_view(rows) as view:
-            merge(
+            changed = merge(
                 rows.sparkSession,
                 self._target,
                 view,
@@ -579,6 +627,7 @@ class Applier:
                     values=comma_separated(values),
                 ),
             )
+        return changed != 0
 
     def forget_before(self, spark: SparkSession) -> datetime | None:
         """The time of before which tombstones are forgotten, if it is due."""
@@ -619,6 +668,9 @@ class Applier:
         write_dead_letters(rejected, self._dead_letters, self._origin, default, problem)
 
 
+_FEW = 20_000
+"""How many changes the driver may hold."""
+
 _SIZE_EVERY = 20
 """After how many batches the size of a target is read again."""
 
@@ -635,17 +687,27 @@ def _assignment(name: str, *, partial: bool) -> Sql:
 
 
 def _counted(staged: DataFrame, keys: Sequence[str]) -> _Staged:
-    counted = staged.groupBy("outcome").agg(*_statistics(keys)).collect()
-    counts = {row["outcome"]: row["count"] for row in counted}
-    last = max((row for row in counted if row["last"]), key=lambda row: _sortable(row["last"]), default=None)
+    groups = [f"`order`.{name} AS of_{name}" for name in OF_GROUP]
+    counted = staged.selectExpr("*", *groups).groupBy("outcome", *(f"of_{name}" for name in OF_GROUP))
+    found = counted.agg(*_statistics(keys)).collect()
+    counts = Counter({row["outcome"]: 0 for row in found})
+    for row in found:
+        counts[row["outcome"]] += row["count"]
+    last = max((row for row in found if row["last"]), key=lambda row: _sortable(row["last"]), default=None)
     applied = Applied(
         counts,
-        max((row["event_time"] for row in counted if row["event_time"]), default=None),
+        max((row["event_time"] for row in found if row["event_time"]), default=None),
         "/".join(str(part) for part in last["last"][1:]) if last else None,
-        unordered=sum(row["unordered"] for row in counted if row["outcome"] == ROW),
+        unordered=sum(row["unordered"] for row in found if row["outcome"] == ROW),
     )
-    partial, null_keys = (any(row[name] for row in counted) for name in ("partial", "null_keys"))
-    return _Staged(staged, applied, partial, null_keys)
+    return _Staged(
+        staged,
+        applied,
+        Bounds.of(row.asDict() for row in found if row["outcome"] in (ROW, DELETE)),
+        uncertain=counts.pop(None, 0),
+        partial=any(row["partial"] for row in found),
+        null_keys=any(row["null_keys"] for row in found),
+    )
 
 
 def _statistics(keys: Sequence[str]) -> list[Column]:
@@ -659,6 +721,7 @@ def _statistics(keys: Sequence[str]) -> list[Column]:
         f.max(f.expr("op = 'update' AND coalesce(size(missing), 0) > 0")).alias("partial"),
         f.count_if("unordered").alias("unordered"),
         f.max(f.expr(null_key)).alias("null_keys"),
+        *highest(),
     ]
 
 

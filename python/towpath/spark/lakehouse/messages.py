@@ -6,6 +6,7 @@ A job on the workers costs about as much as decoding ten thousand messages does,
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from towpath.spark.lakehouse.changes import MESSAGE, ChangeDecoder
 from towpath.spark.lakehouse.envelopes import CHANGE
+from towpath.spark.lakehouse.fold import Fold
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 
@@ -32,6 +34,9 @@ class Messages(Protocol):
     def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
         """The decoded changes of a table."""
 
+    def newest(self, database: str | None, table: str, decoder: ChangeDecoder, fold: Fold) -> DataFrame:
+        """The newest changes of a table, which are decoded and folded in one task."""
+
 
 class MessagesOnWorkers:
     """Messages in a DataFrame of events."""
@@ -44,6 +49,12 @@ class MessagesOnWorkers:
         messages = self._events.filter(of_table(database, table)).select(*MESSAGE)
         return map_in_arrow(messages.coalesce(tasks), decoder, struct_type(decoder.schema))
 
+    def newest(self, database: str | None, table: str, decoder: ChangeDecoder, fold: Fold) -> DataFrame:
+        """As `Messages.newest`."""
+        fold = replace(fold, decoder=decoder)
+        messages = self._events.filter(of_table(database, table)).select(*MESSAGE)
+        return map_in_arrow(messages.coalesce(1), fold, struct_type(fold.schema))
+
 
 class MessagesInDriver:
     """Messages in the memory of the driver."""
@@ -55,13 +66,22 @@ class MessagesInDriver:
 
     def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
         """As `Messages.changes`."""
+        decoded = [part for batch in self._of_table(database, table) for part in decoder.decode_batches(batch)]
+        return local_frame(self._spark, pa.Table.from_batches(decoded, decoder.schema), struct_type(decoder.schema))
+
+    def newest(self, database: str | None, table: str, decoder: ChangeDecoder, fold: Fold) -> DataFrame:
+        """As `Messages.newest`."""
+        fold = replace(fold, decoder=decoder)
+        found = list(fold.newest(self._of_table(database, table)))
+        return local_frame(self._spark, pa.Table.from_batches(found, fold.schema), struct_type(fold.schema))
+
+    def _of_table(self, database: str | None, table: str) -> list[pa.RecordBatch]:
         column = self._messages.column("database")
         of_database = pc.is_null(column) if database is None else pc.equal(column, database)
         mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), table))
         messages = self._messages.filter(mask).select(list(MESSAGE)).cast(pa.schema(list(MESSAGE.items())))
-        found = messages.combine_chunks().to_batches()
-        decoded = [changes for batch in found for changes in decoder.decode_batches(batch)]
-        return local_frame(self._spark, pa.Table.from_batches(decoded, decoder.schema), struct_type(decoder.schema))
+        found: list[pa.RecordBatch] = messages.combine_chunks().to_batches()
+        return found
 
 
 def in_few_tasks(messages: DataFrame) -> DataFrame:

@@ -64,6 +64,17 @@ def with_event_times(orders: pa.StructArray, times: pa.Array) -> pa.StructArray:
     return pa.StructArray.from_arrays(arrays, fields=list(ORDER))
 
 
+def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """An array in another type, if it has not that type."""
+    return array if array.type == kind else array.cast(kind)
+
+
+def cast_struct(array: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
+    """Structs in another type, field by field: delta-rs has views of texts, and metadata of columns."""
+    fields = [cast(pc.struct_field(array, one.name), one.type) for one in kind]
+    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
+
+
 def _where(condition: pa.BooleanArray, values: pa.Array) -> pa.Array:
     return pc.if_else(condition, values, pa.scalar(None, values.type))
 

@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 
 from towpath._towpath import KeySet, change_outcomes, newest_changes
 from towpath.spark.lakehouse.changes import COLUMNS, ChangeDecoder
-from towpath.spark.lakehouse.order_arrays import ORDER, order_values, with_event_times
+from towpath.spark.lakehouse.fold import is_rejected, key_values
+from towpath.spark.lakehouse.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
 from towpath.workers import begin_task
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def apply(table: OwnedTable, messages: Iterable[pa.RecordBatch]) -> dict[str, An
     [batch] = changes
     _check(batch)
     orders = order_values(batch)
-    rejected = _is_rejected(batch, table.keys)
+    rejected = is_rejected(batch, table.keys)
     if pc.any(rejected).as_py() and not table.has_dead_letters:
         raise BatchRefusedError("rows cannot be applied, and there is no table for dead letters")
     accepted = pc.invert(rejected)
@@ -185,34 +186,6 @@ def _check(changes: pa.RecordBatch) -> None:
         raise BatchRefusedError("there are updates of before a column was added")
 
 
-def _is_rejected(changes: pa.RecordBatch, keys: Sequence[str]) -> pa.BooleanArray:
-    """As `towpath.spark.lakehouse.rows.is_rejected`."""
-    error, columns = changes.column("error"), changes.column(COLUMNS)
-    failed = pc.is_valid(error)
-    name = pc.struct_field(error, "column")
-    names = pa.array([key.lower() for key in keys])
-    of_key = pc.is_in(pc.utf8_lower(name), names)
-    hides_key = pc.or_(pc.is_null(name), of_key)
-    for key in keys:
-        hides_key = pc.or_(hides_key, pc.is_null(_column(columns, key)))
-    is_delete = pc.equal(changes.column("op"), "delete")
-    no_delete = pc.or_(pc.and_(failed, hides_key), _names_any(changes.column("missing"), names))
-    return pc.if_else(is_delete, no_delete, pc.or_(failed, changes.column("key_only")))
-
-
-def _names_any(lists: pa.ListArray, names: pa.Array) -> pa.BooleanArray:
-    """Whether each list has one of these names, which are in lower case."""
-    found = pc.is_in(pc.utf8_lower(pc.list_flatten(lists)), names)
-    rows = pc.list_parent_indices(lists).filter(found)
-    return pc.is_in(pa.array(range(len(lists)), rows.type), rows)
-
-
-def _column(columns: pa.StructArray, name: str) -> pa.Array:
-    """A column of the table, whose name MySQL compares without case."""
-    [index] = [at for at, one in enumerate(columns.type) if one.name.lower() == name.lower()]
-    return pc.struct_field(columns, [index])
-
-
 @dataclass(frozen=True)
 class _Newest:
     """The newest change of each key."""
@@ -225,19 +198,16 @@ class _Newest:
 
 
 def _newest(changes: pa.RecordBatch, orders: pa.StructArray, names: Sequence[str]) -> _Newest:
-    columns = changes.column(COLUMNS)
-    arrays = [_column(columns, name) for name in names]
-    if any(array.null_count for array in arrays):
+    keys = key_values(changes, names)
+    if any(array.null_count for array in keys.flatten()):
         raise RefusedError("a column of the key is null")
-    keys = pa.StructArray.from_arrays(arrays, names=[f"k{at}" for at, _ in enumerate(arrays)])
     found = newest_changes(keys, orders)
-    index = found.column("change")
-    is_delete = pc.equal(changes.column("op"), "delete").take(index)
+    is_newest = found.column("is_newest")
     return _Newest(
-        keys.take(index),
-        with_event_times(orders.take(index), found.column("event_time")),
-        columns.take(index),
-        is_delete,
+        keys.filter(is_newest),
+        with_event_times(orders, found.column("event_time")).filter(is_newest),
+        changes.column(COLUMNS).filter(is_newest),
+        pc.equal(changes.column("op"), "delete").filter(is_newest),
     )
 
 
@@ -366,26 +336,16 @@ class _Known:
         wanted, found = KeySet(newest.keys), [cls.nothing(newest)]
         for part in _select(table, columns):
             keys = pa.StructArray.from_arrays(
-                [_cast(part.column(one.name), one.type) for one in newest.keys.type], fields=list(newest.keys.type)
+                [cast(part.column(one.name), one.type) for one in newest.keys.type], fields=list(newest.keys.type)
             )
             is_truncate = part.column("truncated").fill_null(False)
             is_row = pc.and_(wanted.contains(keys), pc.invert(is_truncate))
             if pc.any(pc.or_(is_row, is_truncate)).as_py():
-                orders = _struct(part.column("known"), ORDER)
+                orders = cast_struct(part.column("known"), ORDER)
                 found.append(cls(keys.filter(is_row), orders.filter(is_row), orders.filter(is_truncate)))
         return cls(
             *(pa.concat_arrays([getattr(one, name) for one in found]) for name in ("keys", "orders", "truncates"))
         )
-
-
-def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    return array if array.type == kind else array.cast(kind)
-
-
-def _struct(array: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
-    """Structs in another type, field by field: delta-rs has views of texts, and metadata of columns."""
-    fields = [_cast(pc.struct_field(array, one.name), one.type) for one in kind]
-    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
 
 
 def _open_if_exists(path: str) -> DeltaTable | None:

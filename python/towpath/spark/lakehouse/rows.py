@@ -70,7 +70,7 @@ def with_outcome(
     """Add the columns `outcome` and `unordered`: whether a row may be older or newer than a truncate.
 
     Args:
-        newest: The newest change of each key.
+        newest: The newest change of each key, of which is known whether it is `rejected`.
         keys: The columns of the key.
         known: The target's rows: their key as in `tombstone_key`, their order value `known`, and `is_deleted`.
         tombstones: The target's tombstones that are `relevant`.
@@ -83,7 +83,7 @@ def with_outcome(
     latest = not_before(_ORDER, *earlier) if earlier else _ORDER
     is_live = "is_known AND NOT is_deleted" if known is not None else "false"
     conditions = [
-        sql("WHEN {rejected} THEN 'rejected'", rejected=is_rejected(keys)),
+        "WHEN rejected THEN 'rejected'",
         *(_after_tombstones(kinds, latest) if tombstones is not None else ["WHEN op = 'truncate' THEN 'truncate'"]),
         *(_after_row(kinds) if known is not None else []),
         "WHEN op = 'delete' THEN 'delete'",

@@ -66,12 +66,16 @@ def properties(values: Mapping[str, str]) -> Sql:
     return comma_separated(sql("{name} = {value}", name=name, value=value) for name, value in pairs)
 
 
-def merge(spark: SparkSession, target: str, source: Sql, condition: Sql, *actions: Sql) -> None:
-    """Execute a MERGE of a source `s`, a table or a query in parentheses, into a table `t`."""
+def merge(spark: SparkSession, target: str, source: Sql, condition: Sql, *actions: Sql) -> int | None:
+    """Execute a MERGE of a source `s`, a table or a query in parentheses, into a table `t`.
+
+    Returns:
+        The number of rows that it changed; None if Spark does not say it for this format.
+    """
     template = "MERGE INTO {target} t USING {source} s ON {condition} {actions}"
-    execute(
-        spark, sql(template, target=table(target), source=source, condition=condition, actions=Sql(" ".join(actions)))
-    )
+    values = {"target": table(target), "source": source, "condition": condition, "actions": Sql(" ".join(actions))}
+    found = execute(spark, sql(template, **values)).collect()
+    return found[0]["num_affected_rows"] if found else None
 
 
 def execute(spark: SparkSession, statement: Sql) -> DataFrame:

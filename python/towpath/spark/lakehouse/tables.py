@@ -98,7 +98,7 @@ def schema_of(spark: SparkSession, target: str) -> StructType | None:
         return spark.table(target).schema if spark.catalog.tableExists(target) else None
     from pyspark.errors import AnalysisException
 
-    if not _may_exist(spark, target):
+    if not may_exist(spark, target):
         return None
     try:
         return spark.read.format("delta").load(target).schema
@@ -112,10 +112,10 @@ def schema_of(spark: SparkSession, target: str) -> StructType | None:
 
 def exists(spark: SparkSession, target: str) -> bool:
     """Whether a table exists; on Connect a path is taken to."""
-    return _may_exist(spark, f"{target}/_delta_log") if is_path(target) else spark.catalog.tableExists(target)
+    return may_exist(spark, f"{target}/_delta_log") if is_path(target) else spark.catalog.tableExists(target)
 
 
-def _may_exist(spark: SparkSession, path: str) -> bool:
+def may_exist(spark: SparkSession, path: str) -> bool:
     """Whether something is at a path: asked in a hundredth of the time that a failed reading takes."""
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:  # a client of Connect cannot ask
@@ -184,7 +184,7 @@ def _is_begun(spark: SparkSession, target: str, error: Exception) -> bool:
     """Whether a table could not be created because another writer, such as that of another table, has begun to."""
     is_refused = is_being_created(error) or "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION" in str(error)
     # A folder of other files has no log, and never becomes a table.
-    return is_refused and (not is_path(target) or _may_exist(spark, f"{target}/_delta_log"))
+    return is_refused and (not is_path(target) or may_exist(spark, f"{target}/_delta_log"))
 
 
 def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: TableSettings) -> bool:
