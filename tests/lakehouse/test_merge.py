@@ -1,12 +1,16 @@
 """Changes of one table into a Delta table: order, duplicates, deletes, truncates, changed keys, and added columns."""
 
 import json
+import random
 
 import pytest
 
 import towpath
 from spark_rows import of_spark
+from towpath.spark import applier
+from towpath.spark.lakehouse import stored
 from towpath.spark.lakehouse.rows import relevant
+from towpath.spark.lakehouse.targets import companion
 
 SCHEMA = "id bigint, name string"
 
@@ -237,3 +241,43 @@ def test_what_cannot_be_applied_is_refused(lake, source, spark):
         towpath.spark.apply_changes(changes, lake.target, "id")
     with pytest.raises(ValueError, match="a stream needs a folder for its checkpoint"):
         towpath.spark.apply_changes(spark.readStream.format("rate").load(), lake.target, ["id"])
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak), pytest.param(3, marks=pytest.mark.soak)])
+def test_bounds_change_no_result(spark, tmp_path, monkeypatch, seed):
+    """Random batches of two partitions, with changes sent again, while others write the same target.
+
+    One target is written by a process that knows its bounds, another one by processes that never do.
+    """
+    monkeypatch.setattr(stored, "READ_AFTER", 1)
+    known = stored.StoredBounds.known
+    found = []
+    monkeypatch.setattr(stored.StoredBounds, "known", lambda *of: found.append(known(*of)) or found[-1])
+    rng = random.Random(seed)
+    with_bounds, without = Lake(spark, tmp_path / "with"), Lake(spark, tmp_path / "without")
+    apply, sent, clock = applier(with_bounds.target, ["id"]), [], 0
+    source = Source()
+    for number in range(7):
+        batch = []
+        for _ in range(rng.randrange(4, 16)):
+            clock += rng.random() < 0.6
+            row = {"id": str(rng.randrange(8)), "name": f"{len(source.sent)}"}
+            kind, partition = rng.choice(["INSERT", "UPDATE", "UPDATE", "DELETE"]), rng.randrange(2)
+            second = clock - rng.choice([0, 0, 0, 2 * partition, 5])
+            batch.append(source.change(kind, row, {"name": ""}, partition=partition, second=second))
+        sent += batch
+        batch += rng.sample(sent, rng.choice([0, 0, 4]))
+        apply(with_bounds.frame(*batch), number)
+        without.apply(*batch)
+        if number == 2:
+            spark.sql(f"OPTIMIZE delta.`{with_bounds.target}`")
+        if number == 4:  # another process is ahead
+            ahead = [source.change("DELETE", {"id": f"{key}", "name": ""}, second=clock + 9) for key in range(4)]
+            for lake in (with_bounds, without):
+                lake.apply(*ahead)
+        assert with_bounds.names() == without.names(), number
+    assert sum(bounds is not None for bounds in found) > 3
+    tombstones = [
+        lake.read(companion(lake.target, "tombstones")).select("k0", "order") for lake in (with_bounds, without)
+    ]
+    assert sorted(map(str, tombstones[0].collect())) == sorted(map(str, tombstones[1].collect()))
