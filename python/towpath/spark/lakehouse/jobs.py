@@ -54,12 +54,13 @@ def batch_settings(spark: SparkSession) -> Mapping[str, str]:
 def settings_for(spark: SparkSession, kind: str) -> Mapping[str, str]:
     """The settings for a kind of jobs.
 
-    A batch of a large table needs about 130 generated classes. Spark keeps 100 by default, so it would compile all of
-    them in each batch anew, which takes a third of the CPU time. Expressions outside of the loops over rows are
-    interpreted instead, which leaves about 20, unless the session keeps enough.
+    A batch of a large table needs more than 100 generated classes. Spark keeps 100 by default, so it would compile all
+    of them in each batch anew. If a target is rewritten, which has few rows then, that takes longer than to interpret
+    the expressions outside of the loops over rows, which leaves some 20 classes. A session may keep enough of them.
     """
     kept = int(spark.conf.get("spark.sql.codegen.cache.maxEntries", None) or 100)
-    return _SETTINGS[kind] if kept >= _ENOUGH_CLASSES else {**_SETTINGS[kind], **_INTERPRET}
+    is_compiled = kind == MARKING or kept >= _ENOUGH_CLASSES
+    return _SETTINGS[kind] if is_compiled else {**_SETTINGS[kind], **_INTERPRET}
 
 
 @contextmanager

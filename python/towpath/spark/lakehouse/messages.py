@@ -63,25 +63,29 @@ class MessagesInDriver:
         self._spark = events.sparkSession
         found = events.filter(f"kind = '{CHANGE}'").select("database", "table", *MESSAGE).toArrow()
         self._messages = found.combine_chunks()
+        self._decoded: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
 
     def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
         """As `Messages.changes`."""
-        decoded = [part for batch in self._of_table(database, table) for part in decoder.decode_batches(batch)]
+        decoded = self._changes_of(database, table, decoder)
         return local_frame(self._spark, pa.Table.from_batches(decoded, decoder.schema), struct_type(decoder.schema))
 
     def newest(self, database: str | None, table: str, decoder: ChangeDecoder, fold: Fold) -> DataFrame:
         """As `Messages.newest`."""
-        fold = replace(fold, decoder=decoder)
-        found = list(fold.newest(self._of_table(database, table)))
-        return local_frame(self._spark, pa.Table.from_batches(found, fold.schema), struct_type(fold.schema))
+        schema = replace(fold, decoder=decoder).schema
+        found = list(fold.newest(self._changes_of(database, table, decoder)))
+        return local_frame(self._spark, pa.Table.from_batches(found, schema), struct_type(schema))
 
-    def _of_table(self, database: str | None, table: str) -> list[pa.RecordBatch]:
-        column = self._messages.column("database")
-        of_database = pc.is_null(column) if database is None else pc.equal(column, database)
-        mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), table))
-        messages = self._messages.filter(mask).select(list(MESSAGE)).cast(pa.schema(list(MESSAGE.items())))
-        found: list[pa.RecordBatch] = messages.combine_chunks().to_batches()
-        return found
+    def _changes_of(self, database: str | None, table: str, decoder: ChangeDecoder) -> list[pa.RecordBatch]:
+        """The changes of a table, which are decoded once."""
+        if (database, table) not in self._decoded:
+            column = self._messages.column("database")
+            of_database = pc.is_null(column) if database is None else pc.equal(column, database)
+            mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), table))
+            messages = self._messages.filter(mask).select(list(MESSAGE)).cast(pa.schema(list(MESSAGE.items())))
+            batches = messages.combine_chunks().to_batches()
+            self._decoded[database, table] = [part for batch in batches for part in decoder.decode_batches(batch)]
+        return self._decoded[database, table]
 
 
 def in_few_tasks(messages: DataFrame) -> DataFrame:
