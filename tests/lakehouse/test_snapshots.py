@@ -140,7 +140,7 @@ def test_what_is_refused(topic, spark):
 
 
 def test_other_types_than_those_of_the_messages_are_said(topic, spark):
-    """Spark's JDBC source reads a DATETIME as an instant, unless it is told otherwise."""
+    """Spark's JDBC source reads a DATETIME as an instant by default."""
     sql = Sql("SELECT 1 AS id, TIMESTAMP'2024-01-01 00:00:00' AS at")
     types = {"id": "int", "at": "datetime"}
     change = canal(0, "INSERT", "a", {"id": "2", "at": "2024-01-02 00:00:00"}, types)

@@ -171,7 +171,7 @@ def as_recent(changes):
     return Recent(keys, orders, pa.array([is_delete for _, _, is_delete in changes], pa.bool_()))
 
 
-@pytest.mark.parametrize("kind", ["canal", "log", "commit", "maxwell", "mixed"])
+@pytest.mark.parametrize("kind", ["canal", "log", "commit", "maxwell", "mixed", "in turns"])
 @pytest.mark.parametrize("most", [3, 20_000])
 def test_what_the_bounds_decide_is_what_the_target_says(kind, most, monkeypatch):
     """In batches of two partitions that are not equally far, with changes that are sent again or late."""
@@ -184,20 +184,21 @@ def test_what_the_bounds_decide_is_what_the_target_says(kind, most, monkeypatch)
         for number in range(8):
             if number == 5 and rng.random() < 0.5:  # the query was started again
                 target.bounds = Bounds.of(map(group, target.stored())).without_recent()
-            batch = []
+            batch, of_batch = [], rng.choice(["canal", "log", "commit", "maxwell"])
             for _ in range(rng.randrange(1, 12)):
                 partition = rng.randrange(2)
                 offsets[partition] += 1
                 clock += rng.random() < 0.5
-                kind_of = rng.choice(["canal", "log", "commit", "maxwell"]) if kind == "mixed" else kind
+                of_change = rng.choice(["canal", "log", "commit", "maxwell"])
+                kind_of = {"mixed": of_change, "in turns": of_batch}.get(kind, kind)
                 change = some_change(rng, rng.randrange(6), offsets[partition], kind_of)
                 late = rng.choice([0, 0, 0, 0, 0, 1, 4])
                 time = EPOCH + timedelta(seconds=clock - late - 2 * partition)
                 change |= {"partition": partition, "timestamp": EPOCH + timedelta(seconds=clock), "event_time": time}
                 if "position" in change["source"]:
-                    change["source"]["position"] = clock - late
+                    change["source"]["position"] = clock - rng.choice([late, late, 5])
                 if "commit_ts" in change["source"]:
-                    change["source"]["commit_ts"] = clock - late
+                    change["source"]["commit_ts"] = clock - rng.choice([late, late, 5])
                 batch.append(change)
             sent += batch
             batch += rng.sample(sent, rng.choice([0, 0, 0, 1, 3]) % (len(sent) + 1))
@@ -234,3 +235,15 @@ def test_the_bounds_of_two_targets():
 
 
 PLACE = dict.fromkeys(FIELDS) | {"topic": "t", "partition": 0, "offset": 5, "event_time": 7, "timestamp": 8}
+
+
+def test_places_are_known_when_their_changes_are_no_longer_recent():
+    """A batch without places in a log may end what is recent."""
+    place = PLACE | {"log": "1/bin", "file": 1}
+    target = Target()
+    target.apply([(1, place | {"at": 9}, False)])
+    target.apply([(2, PLACE | {"partition": 1, "event_time": 8}, False)])
+    assert len(target.bounds.recent.keys) == 1
+    later = {"partition": 1, "offset": 6, "event_time": 9}
+    orders = pa.array([place | later | {"at": 10}, place | later | {"at": 8}], ORDER)
+    assert target.bounds.are_below(orders).to_pylist() == [True, False]

@@ -68,7 +68,7 @@ def by_name(name: str, value: Any, example: str) -> dict[str, Any]:
         example: What it may look like, for the error.
 
     Raises:
-        ValueError: It is no mapping from texts.
+        ValueError: It is not a mapping with texts as keys.
     """
     if value is None:
         return {}
@@ -103,7 +103,7 @@ def rules_by_table(value: Any) -> dict[str, Mapping[str, Any]]:
     """The argument `columns`: the rules of each table.
 
     Raises:
-        ValueError: It is no mapping of mappings.
+        ValueError: It is not a mapping whose values are mappings.
     """
     example = '{"exclude": ["phone"]}'
     found = by_name("columns", value, f'{{"shop.orders": {example}}}')
@@ -114,7 +114,7 @@ def texts(name: str, value: Any) -> dict[str, str]:
     """Properties of tables, or options of a writer.
 
     Raises:
-        ValueError: It is no mapping from texts to texts.
+        ValueError: It is not a mapping from texts to texts.
     """
     found = by_name(name, value, '{"name": "value"}')
     for key, one in found.items():
@@ -235,7 +235,7 @@ def triggers(value: Any) -> dict[str, Any]:
     """The arguments of `DataStreamWriter.trigger`.
 
     Raises:
-        ValueError: It is no mapping, or has another name.
+        ValueError: It is not a mapping, or has an unknown name.
     """
     found = by_name("trigger", value, '{"availableNow": True}')
     for one in found:

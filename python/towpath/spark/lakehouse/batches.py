@@ -39,6 +39,7 @@ from towpath.spark.lakehouse.jobs import (
     MARKING,
     REWRITING,
     SMALL,
+    UNKNOWN_SIZE,
     batch_settings,
     session_settings,
     settings_for,
@@ -434,7 +435,7 @@ class Replicator:
         except Exception:  # it is raised again where the table is applied
             return SMALL
         if size is None:
-            return MARKING
+            return UNKNOWN_SIZE
         if table.rows <= _MOST_ROWS and size <= _MOST_BYTES:
             return SMALL
         # A file that mostly consists of changed rows is rewritten sooner than they are marked, and does not pile up.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import chain
 from operator import or_
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath._towpath import KeySet, change_outcomes
+from towpath.spark.lakehouse.order_arrays import cast_struct
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -36,6 +38,12 @@ class Highest:
     timestamp: int = _LOWEST
     """In microseconds since 1970, as `event_time`."""
     event_time: int = _LOWEST
+
+    @classmethod
+    def of(cls, group: Mapping[str, Any]) -> Highest:
+        """Those of a group of order values."""
+        numbers = (group[f"highest_{name}"] for name in ("offset", "timestamp", "event_time"))
+        return cls(*(_LOWEST if number is None else number for number in numbers))
 
     def __or__(self, other: Highest) -> Highest:
         """The highest of both."""
@@ -75,13 +83,12 @@ class Recent:
 
     def bounds(self) -> Bounds:
         """The highest commit time, and the highest place in each log."""
-        names = ("log", "file", "at", "commit_ts")
-        found = Bounds()
-        for log, file, at, commit_ts in zip(
-            *(pc.struct_field(self.orders, name).to_pylist() for name in names), strict=True
-        ):
-            found |= Bounds(places={log: (file, at)} if log else {}, commit_ts=commit_ts or _LOWEST)
-        return found
+        logs, *places = (pc.struct_field(self.orders, name) for name in ("log", "file", "at"))
+        in_log = pc.is_valid(logs)
+        files, positions = (place.filter(in_log).to_pylist() for place in places)
+        pairs = zip(logs.filter(in_log).to_pylist(), zip(files, positions, strict=True), strict=True)
+        commit_ts = pc.max(pc.struct_field(self.orders, "commit_ts")).as_py()
+        return Bounds(places=_highest(pairs, max), commit_ts=_LOWEST if commit_ts is None else commit_ts)
 
     def filter(self, mask: pa.BooleanArray) -> Recent:
         """Some of the changes."""
@@ -89,8 +96,7 @@ class Recent:
 
     def outcomes(self, keys: pa.StructArray, orders: pa.StructArray, is_delete: pa.BooleanArray) -> pa.RecordBatch:
         """The outcomes of changes of which the recent changes are all that may be newer: see `change_outcomes`."""
-        of_keys = [pc.struct_field(self.keys, [at]).cast(one.type) for at, one in enumerate(keys.type)]
-        known = pa.StructArray.from_arrays(of_keys, fields=list(keys.type))
+        known = cast_struct(self.keys, keys.type)
         is_row = pc.invert(self.is_delete)
         rows = (known.filter(is_row), self.orders.filter(is_row))
         gone = (known.filter(self.is_delete), self.orders.filter(self.is_delete))
@@ -116,18 +122,13 @@ class Bounds:
     @classmethod
     def of(cls, groups: Iterable[Mapping[str, Any]]) -> Bounds:
         """The bounds of order values in groups: the fields of a group, and the highest of the other ones."""
-        found = cls()
-        for group in groups:
-            numbers = (group[f"highest_{name}"] for name in ("offset", "timestamp", "event_time"))
-            highest = Highest(*(_LOWEST if number is None else number for number in numbers))
-            log, place, commit_ts = group["of_log"], group["highest_place"], group["highest_commit_ts"]
-            one = cls(
-                {(group["of_topic"], group["of_partition"]): highest},
-                {log: (place[0], place[1])} if log is not None else {},
-                _LOWEST if commit_ts is None else commit_ts,
-            )
-            found |= one
-        return found
+        found = list(groups)
+        commit_times = (group["highest_commit_ts"] for group in found)
+        return cls(
+            _highest((((group["of_topic"], group["of_partition"]), Highest.of(group)) for group in found), or_),
+            _highest(((group["of_log"], tuple(group["highest_place"])) for group in found if group["of_log"]), max),
+            max((time for time in commit_times if time is not None), default=_LOWEST),
+        )
 
     @property
     def latest(self) -> int:
@@ -143,8 +144,8 @@ class Bounds:
         """Those of both, with the recent changes of the first."""
         return replace(
             self,
-            partitions=_highest(self.partitions, other.partitions, or_),
-            places=_highest(self.places, other.places, max),
+            partitions=_highest(chain(self.partitions.items(), other.partitions.items()), or_),
+            places=_highest(chain(self.places.items(), other.places.items()), max),
             commit_ts=max(self.commit_ts, other.commit_ts),
             has_truncates=self.has_truncates or other.has_truncates,
         )
@@ -169,7 +170,7 @@ class Bounds:
         recent = applied if self.recent is None else self.recent.then(applied)
         since = max(since, recent.since_of(MOST_RECENT))
         is_recent = pc.greater_equal(recent.times, since)
-        places = settled | recent.filter(pc.invert(is_recent)).bounds() if batch.has_places else settled
+        places = settled | recent.filter(pc.invert(is_recent)).bounds()
         found = self | replace(batch, places=places.places, commit_ts=places.commit_ts)
         return replace(found, since=since, recent=recent.filter(is_recent))
 
@@ -218,9 +219,9 @@ def _is_above(values: pa.Table, limits: pa.Table, commit_ts: int) -> pa.ChunkedA
     return pc.fill_null(reduce(pc.and_, rules), False)
 
 
-def _highest(
-    one: Mapping[_Key, _Value], other: Mapping[_Key, _Value], of_both: Callable[[Any, Any], _Value]
-) -> dict[_Key, _Value]:
-    """The values of both by key."""
-    added = {key: of_both(one[key], value) if key in one else value for key, value in other.items()}
-    return {**one, **added}
+def _highest(pairs: Iterable[tuple[_Key, _Value]], of_both: Callable[[_Value, _Value], _Value]) -> dict[_Key, _Value]:
+    """The highest value of each key."""
+    found: dict[_Key, _Value] = {}
+    for key, value in pairs:
+        found[key] = of_both(found[key], value) if key in found else value
+    return found

@@ -29,7 +29,7 @@ the target stores.
 
 @dataclass(frozen=True)
 class Fold:
-    """Leaves the newest change of each key, and each change that is no row of the table; a function for `mapInArrow`.
+    """Keeps the newest change of each key, and all changes that are not rows of the table; a function for `mapInArrow`.
 
     All changes of a key have to be in one partition, which it holds in memory.
     """
@@ -81,9 +81,13 @@ class _Folded:
     partial: pa.BooleanArray
     inherits: pa.BooleanArray
 
+    def kept(self) -> _Folded:
+        """The changes that are kept."""
+        return replace(self, **{one.name: getattr(self, one.name).filter(self.is_kept) for one in fields(self)})
+
 
 def _fold(parts: Sequence[pa.RecordBatch], keys: Sequence[str]) -> _Folded:
-    """Fold the changes that are rows of the table. All others are kept, each for itself."""
+    """Fold the changes that are rows of the table. All others are kept."""
     orders = pa.concat_arrays([order_values(part) for part in parts])
     ops = pa.concat_arrays([part.column("op").cast(pa.string()) for part in parts])
     rejected = pa.concat_arrays([is_rejected(part, keys) for part in parts])
@@ -217,7 +221,7 @@ def _range(length: int) -> pa.Int64Array:
 
 def _kept(parts: Sequence[pa.RecordBatch], folded: _Folded, bounds: Bounds | None) -> Iterator[pa.RecordBatch]:
     """The changes that are kept, with the columns of `ADDED`."""
-    kept = replace(folded, **{name: getattr(folded, name).filter(folded.is_kept) for name in _OF_CHANGES})
+    kept = folded.kept()
     outcomes, orders = _outcomes(kept, bounds)
     added = {"order": orders, "inherits": kept.inherits, "rejected": kept.rejected, "outcome": outcomes}
     start = done = 0
@@ -225,9 +229,6 @@ def _kept(parts: Sequence[pa.RecordBatch], folded: _Folded, bounds: Bounds | Non
         found = part.filter(folded.is_kept.slice(start, len(part)))
         yield _replaced(found, added, done)
         start, done = start + len(part), done + len(found)
-
-
-_OF_CHANGES = [one.name for one in fields(_Folded)]
 
 
 def _outcomes(kept: _Folded, bounds: Bounds | None) -> tuple[pa.Array, pa.StructArray]:

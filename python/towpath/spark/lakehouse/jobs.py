@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SMALL, REWRITING, MARKING = "small", "rewriting", "marking"
-"""The kinds of a table's jobs: one task; several tasks that rewrite files, or that mark rows in them as deleted."""
+SMALL, REWRITING, MARKING, UNKNOWN_SIZE = "small", "rewriting", "marking", "unknown size"
+"""The kinds of a table's jobs: one task; several tasks that rewrite files, or that mark rows in them as deleted.
 
-KINDS = (SMALL, REWRITING, MARKING)
+The last one marks rows, too, of a target that may be small or large.
+"""
+
+KINDS = (SMALL, REWRITING, MARKING, UNKNOWN_SIZE)
 
 _SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
 
@@ -34,6 +37,7 @@ _SETTINGS = {
     },
     REWRITING: _REWRITE,
     MARKING: _MARK,
+    UNKNOWN_SIZE: _MARK,
 }
 
 FEW_ROWS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "4"}
@@ -55,8 +59,8 @@ def settings_for(spark: SparkSession, kind: str) -> Mapping[str, str]:
     """The settings for a kind of jobs.
 
     A batch of a large table needs more than 100 generated classes. Spark keeps 100 by default, so it would compile all
-    of them in each batch anew. If a target is rewritten, which has few rows then, that takes longer than to interpret
-    the expressions outside of the loops over rows, which leaves some 20 classes. A session may keep enough of them.
+    of them again in each batch. Unless the target is large, that takes longer than to interpret the expressions outside
+    of the loops over rows, which leaves some 20 classes. A session may keep enough of them.
     """
     kept = int(spark.conf.get("spark.sql.codegen.cache.maxEntries", None) or 100)
     is_compiled = kind == MARKING or kept >= _ENOUGH_CLASSES

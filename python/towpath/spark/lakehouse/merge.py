@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 from towpath.spark.lakehouse import arguments
 from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
-from towpath.spark.lakehouse.bounds import OF_GROUP, Bounds
+from towpath.spark.lakehouse.bounds import Bounds
 from towpath.spark.lakehouse.changes import COLUMNS, REQUIRED, has_offsets, structured
 from towpath.spark.lakehouse.fold import Fold
-from towpath.spark.lakehouse.jobs import MARKING, batch_settings, session_settings, settings_for
+from towpath.spark.lakehouse.jobs import UNKNOWN_SIZE, batch_settings, session_settings, settings_for
 from towpath.spark.lakehouse.messages import computed, local_frame
 from towpath.spark.lakehouse.newest import Changes
 from towpath.spark.lakehouse.order import (
@@ -58,7 +58,7 @@ from towpath.spark.lakehouse.sql import (
     table,
 )
 from towpath.spark.lakehouse.status import TableStatus, write_status
-from towpath.spark.lakehouse.stored import StoredBounds, Written, highest
+from towpath.spark.lakehouse.stored import StoredBounds, Written, groups, highest
 from towpath.spark.lakehouse.tables import (
     TableSettings,
     append,
@@ -309,7 +309,7 @@ class Applier:
         changes = changes.persist()
         try:
             keys = self._keys or _declared_keys(changes, self._target)
-            with session_settings(spark, settings_for(spark, MARKING)):
+            with session_settings(spark, settings_for(spark, UNKNOWN_SIZE)):
                 self.last = self.apply(Changes(changes), keys, Hints(), batch_id)
         finally:
             changes.unpersist()
@@ -687,9 +687,7 @@ def _assignment(name: str, *, partial: bool) -> Sql:
 
 
 def _counted(staged: DataFrame, keys: Sequence[str]) -> _Staged:
-    groups = [f"`order`.{name} AS of_{name}" for name in OF_GROUP]
-    counted = staged.selectExpr("*", *groups).groupBy("outcome", *(f"of_{name}" for name in OF_GROUP))
-    found = counted.agg(*_statistics(keys)).collect()
+    found = staged.groupBy("outcome", *groups()).agg(*_statistics(keys)).collect()
     counts = Counter({row["outcome"]: 0 for row in found})
     for row in found:
         counts[row["outcome"]] += row["count"]

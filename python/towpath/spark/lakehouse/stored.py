@@ -83,7 +83,8 @@ class StoredBounds:
         try:
             for commits, is_written in zip(self._commits, (written.target, written.tombstones), strict=True):
                 commits.add(spark, written=is_written)
-            if batch.partitions:
+            # With truncates the bounds are not used, and are read again when the truncates are forgotten.
+            if batch.partitions and not self._bounds.has_truncates:
                 applied = changes.filter("outcome IN ('row', 'delete')")
                 self._bounds = _after(self._bounds, batch, applied, keys, written.changes)
         except Exception as error:  # the batch was written
@@ -139,10 +140,7 @@ def _is_since(micros: int) -> Sql:
 
 def _bounds(frame: DataFrame) -> Bounds:
     """The bounds of all order values of a frame."""
-    from pyspark.sql import functions as f
-
-    grouped = frame.groupBy(*(f.col(f"order.{name}").alias(f"of_{name}") for name in OF_GROUP))
-    return Bounds.of(row.asDict() for row in grouped.agg(*highest()).collect())
+    return Bounds.of(row.asDict() for row in frame.groupBy(*groups()).agg(*highest()).collect())
 
 
 def _recent(changes: DataFrame, keys: Sequence[str]) -> Recent:
@@ -152,6 +150,13 @@ def _recent(changes: DataFrame, keys: Sequence[str]) -> Recent:
     found = changes.selectExpr(*values).toArrow()
     key, orders, is_delete = (found.column(at).combine_chunks() for at in range(3))
     return Recent(key, cast_struct(orders, ORDER), is_delete)
+
+
+def groups() -> list[Column]:
+    """The fields of order values by which they are grouped for bounds."""
+    from pyspark.sql import functions as f
+
+    return [f.col(f"order.{name}").alias(f"of_{name}") for name in OF_GROUP]
 
 
 def highest() -> list[Column]:
