@@ -17,7 +17,8 @@ from towpath.spark.options import DECODER_PARSERS, parsed
 from towpath.spark.types import arrow_schema
 from towpath.workers import begin_task
 
-_MOST = 10_000  # messages that are decoded at once
+_MOST = 10_000
+"""How many messages are decoded at once."""
 
 
 @dataclass
@@ -44,7 +45,7 @@ class FromCdc:
         """The columns of a call, which Spark asks for when it plans the query.
 
         Raises:
-            ValueError: The argument is no table, the table has no column of messages, or an option is wrong.
+            ValueError: The argument is not a table, the table has no column of messages, or an option is wrong.
         """
         if not messages.isTable:
             raise ValueError(

@@ -81,7 +81,7 @@ def columns(name: str, value: Any) -> list[str]:
     """A sequence of columns' names; None is an empty one.
 
     Raises:
-        ValueError: It is none; a single text would be taken for its letters.
+        ValueError: It is not a sequence of texts; a single text would be taken for its letters.
     """
     is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
     if value is not None and not (is_list and all(isinstance(one, str) for one in value)):
@@ -93,7 +93,7 @@ def columns_by_table(name: str, value: Any) -> dict[str, list[str]]:
     """A mapping from "database.table" to the names of columns.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not such a mapping.
     """
     found = by_name(name, value, '{"shop.orders": ["id"]}')
     return {table: columns(f"{name}: {table}", one) for table, one in found.items()}
@@ -127,7 +127,7 @@ def flag(name: str, value: Any) -> bool:
     """A boolean.
 
     Raises:
-        ValueError: It is none; every text would be true.
+        ValueError: It is not a boolean; every text would be true.
     """
     if isinstance(value, bool):
         return value
@@ -138,7 +138,7 @@ def text(name: str, value: Any) -> str:
     """A text that is not empty.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a text, or is empty.
     """
     if isinstance(value, str) and value:
         return value
@@ -149,7 +149,7 @@ def count(name: str, value: Any, *, optional: bool = False) -> Any:
     """A number from 1 on, or None if it is optional.
 
     Raises:
-        ValueError: It is another one.
+        ValueError: It is another value.
     """
     if optional and value is None:
         return None
@@ -171,7 +171,7 @@ def frame(name: str, value: Any) -> DataFrame:
     """A DataFrame.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a DataFrame.
     """
     if is_data_frame(value):
         return value
@@ -196,11 +196,11 @@ def check_snapshot(name: str, value: Any) -> DataFrame:
     """The rows of a source's table.
 
     Raises:
-        ValueError: It is no DataFrame, or a stream.
+        ValueError: It is not a DataFrame, or is a stream.
     """
-    if frame(name, value).isStreaming:
+    found = frame(name, value)
+    if found.isStreaming:
         raise ValueError(f"{name}: expected a batch with the rows of the table, not a stream")
-    found: DataFrame = value
     return found
 
 
@@ -239,8 +239,7 @@ def triggers(value: Any) -> dict[str, Any]:
     """
     found = by_name("trigger", value, '{"availableNow": True}')
     for one in found:
-        if one not in _TRIGGERS:
-            one_of("trigger", one, _TRIGGERS)
+        one_of("trigger", one, _TRIGGERS)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the order values of a target are at most. Whether a change is newer than what the target stores follows from it.
+"""The highest order values that a target stores. They decide whether a change is newer than all that is stored.
 
 So most changes can be written without a look at the target's rows and tombstones, which costs more than the merge. The
 bounds are in the memory of the driver, and belong to one version of the target and of its tombstones.

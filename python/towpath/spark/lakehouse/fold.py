@@ -38,7 +38,7 @@ class Fold:
     bounds: Bounds | None = None
     """Those of the target, if they are known."""
     decoder: ChangeDecoder | None = None
-    """Makes changes of the messages that the function gets. None: it gets changes."""
+    """Decodes the messages that the function gets. None: it gets changes."""
 
     @property
     def schema(self) -> pa.Schema:

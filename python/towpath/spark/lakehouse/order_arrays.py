@@ -65,7 +65,7 @@ def with_event_times(orders: pa.StructArray, times: pa.Array) -> pa.StructArray:
 
 
 def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An array in another type, if it has not that type."""
+    """An array in a type, which it may have already."""
     return array if array.type == kind else array.cast(kind)
 
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.statements import Action, ChangeColumn, CreateTable, DropColumn, RenameColumn
+from towpath.spark.lakehouse.targets import split_name
 
 Name = tuple[str, str]
 """Database and table."""
@@ -140,8 +141,7 @@ class Protection:
 
     def rules_with(self, name: Name, state: RuleState) -> ColumnRules:
         """The rules for the columns of a table of which this is remembered."""
-        former = (tuple(one.rpartition(".")[::2]) for one in state.former)
-        found = (rules for one in (name, *former) for rules in self._of_name(*one))
+        found = (rules for one in (name, *map(split_name, state.former)) for rules in self._of_name(*one))
         return reduce(ColumnRules.and_those, found, _ALL_COLUMNS)
 
     def _of_name(self, database: str, table: str) -> Iterator[ColumnRules]:
@@ -214,8 +214,7 @@ class Protection:
         return replace(state, former=tuple(adds))
 
     def _of_text(self, name: str) -> Iterator[ColumnRules]:
-        database, _, table = name.rpartition(".")
-        return self._of_name(database, table)
+        return self._of_name(*split_name(name))
 
     def check_renamed(self, database: str | None, table: str) -> None:
         """Refuse the rows of a table with a column that a statement gave a name without its rule.

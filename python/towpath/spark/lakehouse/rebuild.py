@@ -15,7 +15,7 @@ from towpath.spark.lakehouse.columns import ColumnRules
 from towpath.spark.lakehouse.envelopes import read_envelopes
 from towpath.spark.lakehouse.follow import MODIFIED, stored_source
 from towpath.spark.lakehouse.protection import RULES, RuleState
-from towpath.spark.lakehouse.snapshots import as_oldest, parts
+from towpath.spark.lakehouse.snapshots import as_oldest
 from towpath.spark.lakehouse.sql import table
 from towpath.spark.lakehouse.status import QUARANTINED, STALE, TableStatus, read_stale, set_ok, write_status
 from towpath.spark.lakehouse.tables import (
@@ -28,7 +28,7 @@ from towpath.spark.lakehouse.tables import (
     settings_of,
     table_properties,
 )
-from towpath.spark.lakehouse.targets import Target, Targets, companion, sibling
+from towpath.spark.lakehouse.targets import Target, Targets, companion, sibling, split_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -178,7 +178,7 @@ def _replace(spark: SparkSession, target: str, new: str) -> None:
 def _parts(name: str | tuple[str, str]) -> tuple[str, str]:
     """The database and the name of a table."""
     if isinstance(name, str):
-        return parts(name)
+        return split_name(name)
     if not isinstance(name, tuple) or len(name) != 2 or not all(isinstance(one, str) for one in name):
         raise ValueError(f'source_table: expected "database.table" or a tuple of both, not {name!r}')
     return name

@@ -22,7 +22,7 @@ from towpath.spark.lakehouse.parallel import in_parallel
 from towpath.spark.lakehouse.sql import Sql, column, sql
 from towpath.spark.lakehouse.status import TableStatus
 from towpath.spark.lakehouse.tables import TableSettings, create_with, free_name, schema_of
-from towpath.spark.lakehouse.targets import Targets, source_name
+from towpath.spark.lakehouse.targets import Targets, source_name, split_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ class Snapshots:
             ValueError: A table has no target, or its snapshot lacks a column.
         """
         targets.stored = partial(stored_source, spark)
-        places = {name: targets(*parts(name)) for name in self.rows}
+        places = {name: targets(*split_name(name)) for name in self.rows}
         for name, place in places.items():
             if place is None:
                 raise ValueError(f"snapshots: {name}: the table has no target")
@@ -71,7 +71,7 @@ class Snapshots:
                 _log.info("%s: created %s with the rows of its snapshot", printable(name), printable(place))
 
         in_parallel(spark, create, wanted, parallelism)
-        return [TableStatus(*parts(name), place) for name, place in wanted]
+        return [TableStatus(*split_name(name), place) for name, place in wanted]
 
     def _frame(self, name: str) -> DataFrame:
         """The rows as the target gets them."""
@@ -89,17 +89,11 @@ class Snapshots:
         )
 
     def _settings(self, name: str) -> TableSettings:
-        own = {SOURCE: source_name(*parts(name))}
+        own = {SOURCE: source_name(*split_name(name))}
         if name in self.keys:
             own[KEY] = json.dumps(list(self.keys[name]), ensure_ascii=False)
         cluster_by = tuple(self.cluster_by.get(name, ()))
         return replace(self.settings, cluster_by=cluster_by, properties={**own, **self.settings.properties})
-
-
-def parts(name: str) -> tuple[str, str]:
-    """The database and the name of a table, as in the keys of arguments."""
-    database, _, table = name.rpartition(".")
-    return database, table
 
 
 def as_oldest(rows: DataFrame, wanted: StructType | None, soft_deletes: str | None = None) -> DataFrame:

@@ -153,6 +153,12 @@ def source_name(database: str | None, table: str) -> str:
     return ".".join(quoted(part) if set(part) & {".", "`"} else part for part in (database, table) if part)
 
 
+def split_name(full_name: str) -> tuple[str, str]:
+    """The database, which may be empty, and the name of a table, from the name that arguments have for it."""
+    database, _, table = full_name.rpartition(".")
+    return database, table
+
+
 def _named(name: str, needs_database: bool) -> list[tuple[str, str]]:
     """The tables that a `source_name` stands for. Earlier versions wrote names with dots without backticks."""
     parts = catalog_parts(name) if "`" in name else name.split(".")
