@@ -10,7 +10,7 @@ import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import pairwise
+from itertools import cycle, pairwise
 from threading import Event
 
 import pytest
@@ -64,6 +64,27 @@ def test_keys_that_move_between_partitions_end_right(spark, kafka, tmp_path, rep
     target = {name: str(tmp_path / "lake" / name.replace(".", "/")) for name in case.tables}
     read_topics(spark, kafka, topics, tmp_path / "checkpoint", limit=case.limit, target=target).awaitTermination()
     report("cells", compare(spark, Lake(tmp_path), case))
+
+
+@pytest.mark.parametrize(
+    ("changes", "stops", "seed"), [(400, 4, 4), *(pytest.param(2_000, 30, n, marks=pytest.mark.soak) for n in (5, 6))]
+)
+def test_a_query_that_is_stopped_at_any_time(spark, kafka, tmp_path, report, changes, stops, seed):
+    """What is interrupted is not the fault of a table: none is quarantined or stale."""
+    rng, lake, case = random.Random(seed), Lake(tmp_path), moved_keys(changes, tables=3, limit=150, seed=seed)
+    topics, ways = fill(kafka, case, tmp_path.name, rng), cycle(["spark", "auto"])
+    options = {name: lake.target(f"own.{name}") for name in ("dead_letters", "ddl", "status")}
+    options |= {"limit": case.limit, "target": {name: lake.target(name) for name in case.tables}}
+    for _ in range(stops):
+        query = read_topics(spark, kafka, topics, tmp_path / "checkpoint", merge=next(ways), **options)
+        time.sleep(rng.uniform(1, 9))
+        query.stop()
+        assert query.exception() is None
+    read_topics(spark, kafka, topics, tmp_path / "checkpoint", **options).awaitTermination()
+    states = {one["table"]: one["state"] for one in lake.load(spark, "own.status").collect()}
+    assert states == dict.fromkeys((name.partition(".")[2] for name in case.tables), "ok")
+    assert not lake.path("own.dead_letters_quarantine").exists()
+    report("cells", compare(spark, lake, case))
 
 
 @pytest.mark.soak

@@ -14,6 +14,8 @@ from confluent_kafka import Producer
 
 import towpath
 from lake_topic import COLUMNS, Topic, canal, row
+from towpath.spark.lakehouse.follow import Follower
+from towpath.spark.lakehouse.merge import Applier
 
 CANARY = "hunter2SECRET"
 
@@ -65,6 +67,26 @@ def test_a_target_that_is_removed_while_its_query_runs(spark, tmp_path):
     states = topic.states()
     assert (states["a"]["state"], states["b"]["state"]) == ("stale", "ok")
     assert "somebody removed the target" in states["a"]["reason"]
+
+
+@pytest.mark.parametrize("place", [(Applier, "apply"), (Follower, "_follow")], ids=["merge", "statement"])
+def test_an_interruption_is_not_the_fault_of_a_table(spark, tmp_path, monkeypatch, place):
+    topic, (owner, name) = Topic(spark, tmp_path), place
+    messages = [canal(0, "INSERT", "a", row(1, "x")), canal(1, "QUERY", "a", sql="TRUNCATE TABLE a", second=5)]
+    function = getattr(owner, name)
+
+    def interrupted(*arguments):
+        spark._jvm.java.lang.Thread.currentThread().interrupt()  # as a query does that is stopped
+        return function(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, interrupted)
+        with pytest.raises(Exception, match="InterruptedException"):
+            topic.replicate(*messages, merge="spark")
+    topic.replicate(*messages, merge="spark")
+    assert topic.names("a") == {}
+    assert topic.states()["a"]["state"] == "ok"
+    assert not Path(topic.name("dead_quarantine")).exists()
 
 
 # What each text does to the tables a (rows 1, 2) and b (row 1) on MySQL 8; None: it is stale, or right.

@@ -100,6 +100,7 @@ def run(job: Job, say: Say, *, once: bool = False) -> None:
         _follow(query, _asked_to_end(), exporter, say)
     finally:
         spark.stop()
+    say("ended", {"state": "ended"})
 
 
 def _asked_to_end() -> threading.Event:
@@ -131,7 +132,6 @@ def _follow(query: StreamingQuery, asked: threading.Event, exporter: Exporter | 
                     exporter.count_batch(progress, seconds, lag)
         if not is_active:
             query.awaitTermination()  # raises the error of a query that failed
-            say("ended", {"state": "ended"})
             return
         if asked.is_set():
             _end_after_the_batch(query)

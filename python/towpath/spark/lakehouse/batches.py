@@ -33,6 +33,7 @@ from towpath.spark.lakehouse.follow import (
 )
 from towpath.spark.lakehouse.formats import DELTA, format_of
 from towpath.spark.lakehouse.history import append_changes, append_keyless, append_truncate
+from towpath.spark.lakehouse.interruption import is_interruption
 from towpath.spark.lakehouse.jobs import (
     FEW_ROWS,
     KINDS,
@@ -192,6 +193,8 @@ class Replicator:
         for statement in statements:
             reached = {name: followed[name] for name in statement.tables}
             applied = self._apply_slices(rest, found, reached, batch_id)
+            if any(one.error for one in applied):  # the statement must not come before what is applied again
+                return [*results, *applied]
             unsound.add(status for one in applied for status in one.statuses)
             said = [status for one in followers for status in one.follow(statement)]
             unsound.add(said)
@@ -219,10 +222,11 @@ class Replicator:
         if not new:
             return
         declared = events.filter(f.col("declaration").isNotNull() & f.col("declared").isin(list(new)))
-        examples = declared.groupBy("declared").agg(
-            f.first("declaration").alias("declaration"), f.first(f.struct("key", "value")).alias("example")
-        )
-        self.declarations.update({row["declared"]: Declaration.of(row) for row in examples.collect()})
+        with session_settings(events.sparkSession, FEW_ROWS):
+            examples = declared.groupBy("declared").agg(
+                f.first("declaration").alias("declaration"), f.first(f.struct("key", "value")).alias("example")
+            )
+            self.declarations.update({row["declared"]: Declaration.of(row) for row in examples.collect()})
 
     def _forget_declarations(self) -> None:
         """Keep those that were needed last, of some bytes. A batch that needs another one has a message with it."""
@@ -461,7 +465,7 @@ class Replicator:
             status = TableStatus.of(table.database, table.name, target, applied)
             return _Result(replace(status, state=STALE, reason=_GONE) if is_gone else status, others=moved)
         except Exception as error:  # whatever it is, it must not stop the other tables
-            if self.on_table_error == "fail" or self.quarantine is None:
+            if self.on_table_error == "fail" or self.quarantine is None or is_interruption(error):
                 return _Result(error=error)
             reason = printable(str(error), _MOST_REASON, keep="\n\t")
             shown = printable(table.full_name, SHOWN), printable(reason)

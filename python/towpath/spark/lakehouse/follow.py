@@ -16,6 +16,7 @@ from towpath.printable import SHOWN, printable
 from towpath.spark.lakehouse.additions import Addition, additions_property, literal, read_additions
 from towpath.spark.lakehouse.declarations import storable
 from towpath.spark.lakehouse.formats import format_of
+from towpath.spark.lakehouse.interruption import is_interruption
 from towpath.spark.lakehouse.messages import computed
 from towpath.spark.lakehouse.order import is_before, is_ordered
 from towpath.spark.lakehouse.ordered_statements import Place, Statement
@@ -124,6 +125,8 @@ class Follower:
             try:
                 reasons = self._follow(action, statement, followed)
             except Exception as error:  # a target that cannot follow must not stop the others
+                if is_interruption(error):
+                    raise
                 reasons = {name: str(error) for name in _tables_of(action, statement)}
             said += [replace(one, statement=printable(statement.text, SHOWN)) for one in self._said]
             self._said.clear()

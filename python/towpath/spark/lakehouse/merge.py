@@ -21,6 +21,7 @@ from towpath.spark.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.spark.lakehouse.bounds import Bounds
 from towpath.spark.lakehouse.changes import COLUMNS, REQUIRED, has_offsets, structured
 from towpath.spark.lakehouse.fold import Fold
+from towpath.spark.lakehouse.interruption import interruptible
 from towpath.spark.lakehouse.jobs import UNKNOWN_SIZE, batch_settings, session_settings, settings_for
 from towpath.spark.lakehouse.messages import computed, local_frame
 from towpath.spark.lakehouse.newest import Changes
@@ -226,7 +227,7 @@ def for_each_batch(frame: DataFrame, function: Any, query: arguments.Query | Non
     if query is None:
         function(frame, 0)
         return None
-    writer = frame.writeStream.foreachBatch(function).options(**query.writer_options)
+    writer = frame.writeStream.foreachBatch(interruptible(function)).options(**query.writer_options)
     writer = writer.option("checkpointLocation", query.checkpoint)
     if query.name:
         writer = writer.queryName(query.name)

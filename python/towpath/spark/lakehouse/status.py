@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from towpath.spark.lakehouse.jobs import SMALL, session_settings, settings_for
 from towpath.spark.lakehouse.rows import DELETE, OLD, REJECTED, ROW, UNKNOWN, Applied
 from towpath.spark.lakehouse.sql import Sql, comma_separated, execute, merge, sql, string, table
 from towpath.spark.lakehouse.tables import create_or_evolve, schema_of, temporary_view
@@ -153,7 +154,7 @@ def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus],
     latest = (f"t.{name} = coalesce(s.{name}, t.{name})" for name in ("target", "last_event_time", "last_place"))
     newest = (f"t.{name} = s.{name}" for name in ("merge_seconds", "updated_at"))
     batch = f"t.last_batch = IF(s.last_batch = {NO_BATCH}, t.last_batch, s.last_batch)"
-    with temporary_view(frame) as view:
+    with session_settings(spark, settings_for(spark, SMALL)), temporary_view(frame) as view:
         merge(
             spark,
             target,
