@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from lake_topic import TYPES as TYPES_OF_ROW
 from lake_topic import Topic, canal, row
 from spark_rows import of_spark
 from towpath.spark.lakehouse import fold, owned_table
@@ -170,6 +171,23 @@ def test_updates_of_before_a_column_was_added_keep_its_value(topic):
     assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("a")} == {1: ("y", "kept"), 2: ("z", "n")}
 
 
+def test_rows_of_before_a_column_was_added_with_a_value_are_left_to_spark(topic, caplog):
+    caplog.set_level("INFO", "towpath.spark")
+    wide = {**TYPES_OF_ROW, "N": "int"}
+    topic.replicate(canal(0, "INSERT", "a", row(1, "x")))
+    topic.replicate(canal(1, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN N int DEFAULT 5", second=5))
+    topic.replicate(
+        canal(2, "INSERT", "a", {**row(2, "y"), "N": "7"}, wide, second=6),
+        canal(3, "DELETE", "a", row(1, "x"), second=6),
+    )
+    assert "merged by Spark" not in caplog.text
+    topic.replicate(canal(0, "INSERT", "a", row(3, "z"), second=4, partition=1))
+    assert "there are rows of before a column was added with a value" in caplog.text
+    topic.replicate(canal(4, "INSERT", "a", {**row(4, "v"), "N": None}, wide, second=7))
+    assert {one["id"]: one["N"] for one in topic.rows("a")} == {2: 7, 3: 5, 4: None}
+    assert writers(topic, "a")[-3:] == ["task", "spark", "task"]
+
+
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
@@ -182,7 +200,7 @@ def test_updates_of_before_a_column_was_added_keep_its_value(topic):
         ({"keeps_history": True}, "it has a history"),
         ({"soft_deletes": True}, "deleted rows stay"),
         ({"masks": True}, "columns are masked"),
-        ({"additions": True}, "columns were added with a value"),
+        ({"additions": True}, "columns were added with a value before it was created"),
         ({"watermarks": True}, "watermarks rule changes out"),
     ],
 )

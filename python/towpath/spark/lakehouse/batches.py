@@ -387,7 +387,7 @@ class Replicator:
             return None
         apply, existing = self._applier(target), self._applier(target).schema(spark)
         additions = self._additions(spark, table, target, existing)
-        if why_spark(self._facts(spark, table, target, additions)):
+        if why_spark(self._facts(spark, table, target, additions=existing is None and bool(additions))):
             return None
         self._protection(spark).check_renamed(table.database, table.name)
         schema = self._schema(spark, existing, table, target, additions)
@@ -414,9 +414,10 @@ class Replicator:
             self.in_tasks.limits,
             apply.forget_before(spark),
             self.dead_letters is not None,
+            tuple(one.name.lower() for one in additions),
         )
 
-    def _facts(self, spark: SparkSession, table: SourceTable, target: str, additions: list[Addition]) -> Facts:
+    def _facts(self, spark: SparkSession, table: SourceTable, target: str, *, additions: bool) -> Facts:
         is_delta = format_of(spark, target) is DELTA
         return Facts(
             is_delta=is_delta,
@@ -427,7 +428,7 @@ class Replicator:
             keeps_history=self._history(table.full_name, target) is not None or self.keyless == "append",
             soft_deletes=self.settings.soft_deletes is not None,
             masks=bool(self._rules(spark, table).mask),
-            additions=bool(additions),
+            additions=additions,
             moved=moved_to(self.properties.get(target, {})) is not None,
         )
 

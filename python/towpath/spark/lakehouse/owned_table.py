@@ -103,6 +103,8 @@ class OwnedTable:
     """Tombstones of before this time are deleted."""
     has_dead_letters: bool = True
     """Whether there is a table for rows that cannot be applied."""
+    added: tuple[str, ...] = ()
+    """The columns in which older rows get a value, in lower case."""
 
 
 class TableTasks:
@@ -156,7 +158,7 @@ def apply(table: OwnedTable, messages: Iterable[pa.RecordBatch]) -> dict[str, An
     if not changes:
         return {"row": 0}
     [batch] = changes
-    _check(batch)
+    _check(batch, table.added)
     orders = order_values(batch)
     rejected = is_rejected(batch, table.keys)
     if pc.any(rejected).as_py() and not table.has_dead_letters:
@@ -175,8 +177,13 @@ def apply(table: OwnedTable, messages: Iterable[pa.RecordBatch]) -> dict[str, An
     }
 
 
-def _check(changes: pa.RecordBatch) -> None:
-    """Refuse changes that only Spark's merge applies."""
+def _check(changes: pa.RecordBatch, added: Sequence[str]) -> None:
+    """Refuse changes that only Spark's merge applies.
+
+    Args:
+        changes: The changes.
+        added: The columns in which older rows get a value.
+    """
     if pc.any(changes.column("partial")).as_py():
         raise RefusedError("there are updates with only the changed columns (binlog_row_image is not FULL)")
     if pc.any(pc.equal(changes.column("op"), "truncate")).as_py():
@@ -184,6 +191,9 @@ def _check(changes: pa.RecordBatch) -> None:
     lacks = pc.greater(pc.list_value_length(changes.column("missing")), 0).fill_null(False)
     if pc.any(pc.and_(lacks, pc.equal(changes.column("op"), "update"))).as_py():
         raise BatchRefusedError("there are updates of before a column was added")
+    missing = changes.filter(pc.not_equal(changes.column("op"), "delete")).column("missing").flatten()
+    if pc.any(pc.is_in(pc.utf8_lower(missing), pa.array(added, missing.type))).as_py():
+        raise BatchRefusedError("there are rows of before a column was added with a value")
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Facts:
     soft_deletes: bool = False
     masks: bool = False
     additions: bool = False
-    """Whether columns were added with a value that older rows get."""
+    """Whether columns were added with a value before there was a target."""
     watermarks: bool = False
     moved: bool = False
     """Whether another table has the rows of this one since a RENAME TABLE."""
@@ -67,7 +67,7 @@ def why_spark(facts: Facts) -> str | None:
         "it has a history": facts.keeps_history,
         "deleted rows stay": facts.soft_deletes,
         "columns are masked": facts.masks,
-        "columns were added with a value": facts.additions,
+        "columns were added with a value before it was created": facts.additions,
         "watermarks rule changes out": facts.watermarks,
         "the table was renamed": facts.moved,
     }
