@@ -10,9 +10,9 @@ from pyspark.errors import AnalysisException
 import towpath
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
-from towpath.spark.lakehouse.messages import computed
-from towpath.spark.lakehouse.retries import is_conflict, is_lost, with_retries
-from towpath.spark.lakehouse.tables import append_once
+from towpath.lakehouse.messages import computed
+from towpath.lakehouse.retries import is_conflict, is_lost, with_retries
+from towpath.lakehouse.tables import append_once
 
 
 @pytest.fixture(params=[None, "ice"], ids=["delta", "iceberg"])

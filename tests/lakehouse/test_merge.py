@@ -7,10 +7,10 @@ import pytest
 
 import towpath
 from spark_rows import of_spark
+from towpath.lakehouse import stored
+from towpath.lakehouse.rows import relevant
+from towpath.lakehouse.targets import companion
 from towpath.spark import applier
-from towpath.spark.lakehouse import stored
-from towpath.spark.lakehouse.rows import relevant
-from towpath.spark.lakehouse.targets import companion
 
 SCHEMA = "id bigint, name string"
 

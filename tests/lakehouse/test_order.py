@@ -9,10 +9,10 @@ import pytest
 import order_model
 from lake_topic import Topic, canal, row
 from order_model import some_place
-from towpath.spark.lakehouse.changes import change_schema
-from towpath.spark.lakehouse.order import ORDER_TYPE, is_newer, is_ordered, with_order
-from towpath.spark.lakehouse.order_arrays import order_values
-from towpath.spark.lakehouse.sql import Sql
+from towpath.lakehouse.changes import change_schema
+from towpath.lakehouse.order import ORDER_TYPE, is_newer, is_ordered, with_order
+from towpath.lakehouse.order_arrays import order_values
+from towpath.lakehouse.sql import Sql
 from towpath.spark.types import struct_type
 
 TIMES = ("event_time", "produced_time", "timestamp")

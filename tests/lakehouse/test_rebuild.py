@@ -4,7 +4,7 @@ import pytest
 
 import towpath
 from lake_topic import Topic, canal, row
-from towpath.spark.lakehouse.formats import format_of
+from towpath.lakehouse.formats import format_of
 
 
 @pytest.fixture(params=[None, "ice"], ids=["delta", "iceberg"])

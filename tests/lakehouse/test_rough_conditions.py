@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 
 import towpath
 from lake_topic import COLUMNS, Topic, canal, row
-from towpath.spark.lakehouse.follow import Follower
-from towpath.spark.lakehouse.merge import Applier
+from towpath.lakehouse.follow import Follower
+from towpath.lakehouse.merge import Applier
 
 CANARY = "hunter2SECRET"
 

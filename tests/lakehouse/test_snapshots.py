@@ -7,8 +7,8 @@ import pytest
 
 import towpath
 from lake_topic import Topic, canal, row
-from towpath.spark.lakehouse import snapshots
-from towpath.spark.lakehouse.sql import Sql
+from towpath.lakehouse import snapshots
+from towpath.lakehouse.sql import Sql
 
 
 @pytest.fixture(params=[None, "ice"], ids=["delta", "iceberg"])

@@ -7,7 +7,7 @@ import pytest
 
 from lake_topic import Topic, canal, row
 from statements_source import Source, micro_batches
-from towpath.spark.lakehouse.ordered_statements import Place, Statement, in_order
+from towpath.lakehouse.ordered_statements import Place, Statement, in_order
 
 
 def replicated(topic, source, rng, batches):

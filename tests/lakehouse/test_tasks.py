@@ -12,11 +12,11 @@ from deltalake import DeltaTable
 from lake_topic import TYPES as TYPES_OF_ROW
 from lake_topic import Topic, canal, row
 from spark_rows import of_spark
-from towpath.spark.lakehouse import fold, owned_table
-from towpath.spark.lakehouse import rows as rows_module
-from towpath.spark.lakehouse.changes import MESSAGE, ChangeDecoder
-from towpath.spark.lakehouse.owned_table import BatchRefusedError, Limits, OwnedTable, RefusedError, apply
-from towpath.spark.lakehouse.tasks import Facts, available, why_spark
+from towpath.lakehouse import fold, owned_table
+from towpath.lakehouse import rows as rows_module
+from towpath.lakehouse.changes import MESSAGE, ChangeDecoder
+from towpath.lakehouse.owned_table import BatchRefusedError, Limits, OwnedTable, RefusedError, apply
+from towpath.lakehouse.tasks import Facts, available, why_spark
 
 NAMES = ["a b", 'say "x"', "it's", "a.b", "tick`s", "名", "s", "t", "c0", "gone", "place", "order", "_towpath", "TOTAL"]
 TYPES = ["bigint", "decimal(12,3)", "varchar(40)", "datetime(6)", "date", "double", "tinyint", "varbinary(8)", "json"]
@@ -365,7 +365,7 @@ def test_the_argument(monkeypatch, caplog):
     assert [available("auto"), available("spark")] == ["auto", "spark"]
     with pytest.raises(ValueError, match='merge: expected "auto" or "spark", not \'fast\''):
         available("fast")
-    monkeypatch.setattr("towpath.spark.lakehouse.tasks.find_spec", lambda name: None)
+    monkeypatch.setattr("towpath.lakehouse.tasks.find_spec", lambda name: None)
     assert available("auto") == "spark"
     assert "towpath[delta]" in caplog.text
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from towpath.spark.lakehouse.batches import Replicator
-from towpath.spark.lakehouse.declarations import Declaration
+from towpath.lakehouse.batches import Replicator
+from towpath.lakehouse.declarations import Declaration
 
 MIB = 1 << 20
 

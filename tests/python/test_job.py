@@ -10,9 +10,9 @@ import pytest
 
 import towpath
 from towpath.cli import main
-from towpath.spark.job.exporter import Exporter
-from towpath.spark.job.file import job_schema, read_job
-from towpath.spark.lakehouse.status import TableStatus
+from towpath.lakehouse.job.exporter import Exporter
+from towpath.lakehouse.job.file import job_schema, read_job
+from towpath.lakehouse.status import TableStatus
 
 SMALL = """
 source:

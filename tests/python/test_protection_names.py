@@ -2,7 +2,7 @@
 
 import pytest
 
-from towpath.spark.lakehouse.protection import RuleState, is_copy, originals, rule_of
+from towpath.lakehouse.protection import RuleState, is_copy, originals, rule_of
 
 LONG = "a" * 60 + "bcde"
 

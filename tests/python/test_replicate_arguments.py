@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from towpath.spark.lakehouse.replicate import replicate
-from towpath.spark.lakehouse.targets import Targets
+from towpath.lakehouse.replicate import replicate
+from towpath.lakehouse.targets import Targets
 
 WRONG = {
     "keys: expected a mapping": {"keys": ["id"]},

@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import exp
 
 import towpath
-from towpath.spark.lakehouse.statements import (
+from towpath.lakehouse.statements import (
     MAX_LENGTH,
     Action,
     AddColumn,
@@ -29,7 +29,7 @@ from towpath.spark.lakehouse.statements import (
     TruncateTable,
     read_statements,
 )
-from towpath.spark.lakehouse.statements.tokens import _tokenizer_class, tokenize
+from towpath.lakehouse.statements.tokens import _tokenizer_class, tokenize
 
 Value = str | bytes | None
 A = TableName("shop", "a")

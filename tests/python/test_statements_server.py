@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from documents import ROOT
-from towpath.spark.lakehouse.statements import (
+from towpath.lakehouse.statements import (
     Action,
     AddColumn,
     ChangeColumn,

@@ -13,7 +13,7 @@ import towpath
 from documents import ROOT
 from towpath.cli import parser
 from towpath.decoder import PARAMETERS
-from towpath.spark.lakehouse.changes import ENVELOPE
+from towpath.lakehouse.changes import ENVELOPE
 
 SOURCE = ROOT / "python"
 FILES = {
@@ -62,17 +62,19 @@ def test_no_circle_of_imports():
     assert circle(found) == []
 
 
-def test_only_the_public_names_and_the_job_import_the_lakehouse():
-    lakehouse = {name for name in FILES if name.startswith("towpath.spark.lakehouse")}
+def test_only_the_public_names_and_the_command_import_the_lakehouse():
+    lakehouse = {name for name in FILES if name.startswith("towpath.lakehouse")}
     importing = {name for name, imported in package_imports().items() if imported & lakehouse}
-    others = {name for name in importing - lakehouse if not name.startswith("towpath.spark.job.")}
-    assert others == {"towpath.spark"}
+    assert importing - lakehouse == {"towpath.spark", "towpath.cli.verbs.replicate"}
 
 
 def test_one_file_of_the_lakehouse_executes_sql():
     """The others hand it their statements, so that names are quoted and values are escaped there."""
-    lakehouse = SOURCE / "towpath" / "spark" / "lakehouse"
+    lakehouse = SOURCE / "towpath" / "lakehouse"
     assert [path.name for path in lakehouse.glob("*.py") if ".sql(" in path.read_text()] == ["sql.py"]
+
+
+OF_SPARK = ("towpath.spark", "towpath.lakehouse", "pyspark_towpath")
 
 
 def test_only_the_spark_packages_import_pyspark():
@@ -80,7 +82,9 @@ def test_only_the_spark_packages_import_pyspark():
     for name, path in FILES.items():
         program = re.sub(r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+", "", path.read_text(), flags=re.MULTILINE)
         top_level = {imported.partition(".")[0] for imported in imports(program, set())}
-        assert "pyspark" not in top_level or name.startswith(("towpath.spark", "pyspark_towpath")), name
+        assert "pyspark" not in top_level or name.startswith(
+            ("towpath.spark", "towpath.lakehouse", "pyspark_towpath")
+        ), name
 
 
 ALL_FIRST = """
@@ -120,10 +124,7 @@ def test_lazy_names_are_declared_for_type_checkers():
     program = (SOURCE / "towpath" / "spark" / "__init__.py").read_text()
     [block] = [node for node in ast.parse(program).body if isinstance(node, ast.If)]
     declared = {
-        alias.name: node.module.removeprefix("towpath.spark.")
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
+        alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
     assert declared == towpath.spark._LAZY
 

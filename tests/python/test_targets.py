@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from towpath.spark.lakehouse.targets import COMPANIONS, Targets, companion, is_path, source_name
+from towpath.lakehouse.targets import COMPANIONS, Targets, companion, is_path, source_name
 
 HOSTILE = [
     *(

@@ -1,4 +1,4 @@
-"""towpath in Spark. Only this package names pyspark, which is imported when one of its functions is called.
+"""towpath in Spark. Only this package and `towpath.lakehouse` name pyspark. It is imported when a function is called.
 
 `decode`, `register` and `report` are imported here because their modules have the same names: importing such a module
 first would bind the package's attribute to the module. These modules are small. All others are imported when one of
@@ -14,13 +14,13 @@ from towpath.spark.report import report
 from towpath.spark.types import arrow_schema, is_struct_type, struct_type
 
 if TYPE_CHECKING:
+    from towpath.lakehouse.history import versions
+    from towpath.lakehouse.merge import applier, apply_changes
+    from towpath.lakehouse.rebuild import rebuild
+    from towpath.lakehouse.replicate import replicate
+    from towpath.lakehouse.reprocess import reprocess
+    from towpath.lakehouse.status import TableStatus
     from towpath.spark.column import from_cdc
-    from towpath.spark.lakehouse.history import versions
-    from towpath.spark.lakehouse.merge import applier, apply_changes
-    from towpath.spark.lakehouse.rebuild import rebuild
-    from towpath.spark.lakehouse.replicate import replicate
-    from towpath.spark.lakehouse.reprocess import reprocess
-    from towpath.spark.lakehouse.status import TableStatus
     from towpath.spark.metrics import ERROR_KINDS
     from towpath.spark.progress import BatchCounts, progress_listener
 
@@ -45,24 +45,24 @@ __all__ = [
 ]
 
 _LAZY = {
-    "ERROR_KINDS": "metrics",
-    "BatchCounts": "progress",
-    "TableStatus": "lakehouse.status",
-    "applier": "lakehouse.merge",
-    "apply_changes": "lakehouse.merge",
-    "from_cdc": "column",
-    "progress_listener": "progress",
-    "rebuild": "lakehouse.rebuild",
-    "replicate": "lakehouse.replicate",
-    "reprocess": "lakehouse.reprocess",
-    "versions": "lakehouse.history",
+    "ERROR_KINDS": "towpath.spark.metrics",
+    "BatchCounts": "towpath.spark.progress",
+    "TableStatus": "towpath.lakehouse.status",
+    "applier": "towpath.lakehouse.merge",
+    "apply_changes": "towpath.lakehouse.merge",
+    "from_cdc": "towpath.spark.column",
+    "progress_listener": "towpath.spark.progress",
+    "rebuild": "towpath.lakehouse.rebuild",
+    "replicate": "towpath.lakehouse.replicate",
+    "reprocess": "towpath.lakehouse.reprocess",
+    "versions": "towpath.lakehouse.history",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    value = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value
     return value
 

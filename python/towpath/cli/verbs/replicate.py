@@ -26,7 +26,7 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Run or check the job."""
-    from towpath.spark.job.file import job_schema, read_job
+    from towpath.lakehouse.job.file import job_schema, read_job
 
     if parsed.schema:
         print(json.dumps(job_schema(), indent=2, ensure_ascii=False))
@@ -34,13 +34,13 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.job is None:
         raise ValueError("expected the file of a job; towpath replicate --schema prints what it may have")
     job = read_job(parsed.job)
-    from towpath.spark.job.run import run as run_job
-    from towpath.spark.job.run import session
+    from towpath.lakehouse.job.run import run as run_job
+    from towpath.lakehouse.job.run import session
 
     if not parsed.check:
         run_job(job, _print_json if parsed.json else _print_line, once=parsed.once)
         return SUCCESS
-    from towpath.spark.job.check import check
+    from towpath.lakehouse.job.check import check
 
     found = list(check(job, session(job)))
     if parsed.json:

@@ -1,0 +1,103 @@
+"""What is put aside: dead letters and the messages of tables that cannot go on.
+
+Both are in tables, with the reason, until `towpath.spark.reprocess` applies them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.changes import MESSAGE, PLACE
+from towpath.lakehouse.tables import append_once
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from towpath.literals import Dialect
+
+_OF_DEAD_LETTERS = ("message", *PLACE, "row", "reason")
+_OF_QUARANTINE = (*PLACE, "database", "table")
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A table for what is put aside."""
+
+    table: str
+    since: datetime | None = None
+    """What it got before this time does not count as there: it is being processed again."""
+
+    def append(self, rows: DataFrame, identity: tuple[str, ...]) -> None:
+        """Append rows, without those that are there."""
+        append_once(rows, self.table, identity, self.since)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The table whose changes are put aside; all fields are None if it is not known."""
+
+    database: str | None = None
+    table: str | None = None
+    target: str | None = None
+    dialect: Dialect | None = None
+
+    def columns(self) -> list[Column]:
+        """Its fields as constants."""
+        from pyspark.sql import functions as f
+
+        fields = {"database": self.database, "table": self.table, "target": self.target, "dialect": self.dialect}
+        return [f.lit(value).cast("string").alias(name) for name, value in fields.items()]
+
+
+def write_dead_letters(
+    rejected: DataFrame, aside: Aside | None, origin: Origin, default: tuple[str, str], problem: str
+) -> None:
+    """Append dead letters to their table.
+
+    Args:
+        rejected: The changes that cannot be applied, or the events that cannot be read.
+        aside: The table of dead letters.
+        origin: The table that the rows are missing in.
+        default: Kind and reason of those that were decoded without an error.
+        problem: The beginning of the error's text.
+
+    Raises:
+        ValueError: There is no table for dead letters. The text is the problem, followed by the first reason.
+    """
+    from pyspark.sql import functions as f
+
+    kind, reason = map(f.lit, default)
+    rows = rejected.select(
+        "message",
+        *PLACE,
+        "row",
+        f.coalesce(f.col("error.kind"), kind).alias("kind"),
+        f.coalesce(f.col("error.message"), reason).alias("reason"),
+        f.col("error.column").alias("column"),
+        f.col("error.byte").alias("byte"),
+        *origin.columns(),
+        f.col("message_key").alias("key"),
+        *_times(),
+    )
+    if aside is None:
+        first = rows.orderBy(*PLACE, "row").select("reason").first()
+        raise ValueError(
+            f"{problem}, the first because of {first and first.reason!r}; name a table for them with dead_letters"
+        )
+    aside.append(rows, _OF_DEAD_LETTERS)
+
+
+def write_quarantine(events: DataFrame, aside: Aside, origin: Origin, reason: str) -> None:
+    """Append the messages of the events of a table that cannot go on."""
+    from pyspark.sql import functions as f
+
+    rows = events.select(*MESSAGE, *origin.columns(), f.lit(reason).alias("reason"), *_times())
+    aside.append(rows, _OF_QUARANTINE)
+
+
+def _times() -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [f.current_timestamp().alias("recorded_at"), f.lit(None).cast("timestamp").alias("done_at")]

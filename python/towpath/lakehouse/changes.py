@@ -1,0 +1,285 @@
+"""The frame of changes that is merged: the table's columns in one struct, and columns of our own beside it.
+
+A table may have columns of any name, because its columns are never beside ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath.lakehouse.sql import column
+from towpath.spark.types import struct_type
+from towpath.workers import begin_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from towpath.literals import Dialect, Field
+
+REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
+"""The columns that `structured` needs."""
+
+COLUMNS = "columns"
+"""The struct with the table's columns."""
+
+MESSAGE = {
+    "value": pa.binary(),
+    "key": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+"""The columns of Spark's Kafka source that are read, with their types."""
+
+PLACE = ("topic", "partition", "offset", "timestamp")
+"""The columns that identify a Kafka record. A topic that is made anew has its offsets again, with later timestamps."""
+
+SOURCE = {
+    "commit_ts": pa.int64(),
+    "server_id": pa.int64(),
+    "file": pa.string(),
+    "position": pa.int64(),
+    "message_id": pa.int64(),
+}
+"""The fields of `source` that order changes."""
+
+ERROR = {"kind": pa.string(), "message": pa.string(), "column": pa.string(), "byte": pa.int64()}
+"""The fields of `error`."""
+
+ENVELOPE = frozenset(
+    "_" + name
+    for name in [
+        "op",
+        "database",
+        "schema",
+        "table",
+        "primary_key",
+        "changed",
+        "missing_columns",
+        "event_time",
+        "produced_time",
+        "sql",
+        "table_changes",
+        "column_types",
+        "jdbc_types",
+        "source",
+        "row",
+        "sequence",
+        "error",
+        "corrupt_record",
+    ]
+)
+"""Every envelope column of layout "upsert"."""
+
+_KAFKA = frozenset([*MESSAGE, "timestampType", "headers"])
+_NOT_OF_TABLE = ENVELOPE | _KAFKA | {f"_{name}" for name in _KAFKA}
+
+INDEX = "_message"
+"""The column that a decoder copies to the rows: the index of their message. Copying the message would be expensive."""
+
+_FIELDS: tuple[Field, ...] = (
+    "_op",
+    "_event_time",
+    "_produced_time",
+    "_sequence",
+    "_source",
+    "_row",
+    "_missing_columns",
+    "_error",
+)
+
+
+def change_schema(columns: pa.DataType) -> pa.Schema:
+    """The columns of a frame of changes; `columns` is the type of the table's struct."""
+    fields: dict[str, pa.DataType] = {
+        "op": pa.string(),
+        COLUMNS: columns,
+        "missing": pa.list_(pa.string()),
+        "partial": pa.bool_(),
+        "key_only": pa.bool_(),
+        "event_time": pa.timestamp("us", "UTC"),
+        "produced_time": pa.timestamp("us", "UTC"),
+        "source": pa.struct(list(SOURCE.items())),
+        "row": pa.int32(),
+        "step": pa.int64(),
+        "error": pa.struct(list(ERROR.items())),
+        "message": pa.binary(),
+        "message_key": pa.binary(),
+        **{name: MESSAGE[name] for name in PLACE},
+    }
+    return pa.schema(list(fields.items()))
+
+
+class ChangeDecoder:
+    """Decodes the messages of one table to a frame of changes; a function for `mapInArrow`."""
+
+    def __init__(self, dialect: Dialect, schema: Any, options: Mapping[str, Any]) -> None:
+        from towpath.decoder import Decoder
+
+        # MySQL compares the names of columns without case.
+        settings = {"case_sensitive": False, **options, "layout": "upsert", "keep": {INDEX: pa.int64()}, "key": "key"}
+        self._decoder = Decoder(dialect, schema, row_column=COLUMNS, fields=_FIELDS, **settings)
+        self._declarations = Decoder(
+            dialect, schema, row_column=COLUMNS, fields=["_missing_columns", "_column_types"], **settings
+        )
+        self.schema: pa.Schema = change_schema(self._decoder.schema.field(COLUMNS).type)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `DataFrame.mapInArrow` calls on a worker."""
+        begin_task()
+        for messages in batches:
+            yield from self.decode_batches(messages)
+
+    def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The changes in messages, which have the columns of `MESSAGE`, in batches of bounded size."""
+        indexed = with_index(messages)
+        for rows in self._decoder.decode_batches(indexed):
+            yield self._changes(indexed, by_name(rows))
+
+    def _changes(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.RecordBatch:
+        index = rows[INDEX]
+        partial = self._partial(messages, rows)
+        key_only = _key_only(rows["_source"])
+        # A delete that lacks columns may lack some of the key.
+        needs_message = pc.or_(
+            pc.or_(partial, key_only), pc.or_(_is_incomplete_delete(rows), pc.is_valid(rows["_error"]))
+        )
+        of_message = pc.if_else(needs_message, index, pa.scalar(None, pa.int64()))
+        columns = {
+            "op": rows["_op"],
+            COLUMNS: rows[COLUMNS],
+            "missing": rows["_missing_columns"],
+            "partial": partial,
+            "key_only": key_only,
+            "event_time": rows["_event_time"],
+            "produced_time": rows["_produced_time"],
+            "source": _part(rows["_source"], SOURCE),
+            "row": rows["_row"],
+            "step": pc.struct_field(rows["_sequence"], "row"),
+            "error": _part(rows["_error"], ERROR),
+            "message": messages.column("value").take(of_message),
+            "message_key": messages.column("key").take(of_message),
+            **{name: messages.column(name).take(index) for name in PLACE},
+        }
+        return pa.record_batch([columns[name].cast(self.schema.field(name).type) for name in columns], self.schema)
+
+    def _partial(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.Array:
+        """Whether each row lacks columns that its own message declares, or that it does not declare otherwise."""
+        lacks = pc.greater(pc.fill_null(pc.list_value_length(rows["_missing_columns"]), 0), 0)
+        partial = pc.and_(lacks, pc.equal(rows["_op"], "update"))
+        if not pc.any(partial).as_py():
+            return partial
+        # The rows are those of consecutive messages; a message's rows are never divided.
+        first, last = rows[INDEX][0].as_py(), rows[INDEX][-1].as_py()
+        found = by_name(self._declarations.decode(messages.slice(first, last - first + 1)))
+        declared = zip(found["_missing_columns"].to_pylist(), found["_column_types"].to_pylist(), strict=True)
+        incomplete = pa.array([_is_incomplete(missing, types) for missing, types in declared], pa.bool_())
+        return pc.and_(partial, incomplete)
+
+
+def with_index(messages: pa.RecordBatch) -> pa.RecordBatch:
+    """Messages with the column `INDEX`."""
+    return messages.append_column(INDEX, pa.array(range(len(messages)), pa.int64()))
+
+
+def by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of a batch."""
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+def _is_incomplete(missing: Sequence[str] | None, types: Sequence[tuple[str, str]] | None) -> bool:
+    """Whether a row lacks columns of its own table. One that was added later is not in the declaration."""
+    declared = {name.lower() for name, _ in types or ()}
+    return any(not declared or name.lower() in declared for name in missing or ())
+
+
+def _is_incomplete_delete(rows: Mapping[str, pa.Array]) -> pa.Array:
+    lacks = pc.greater(pc.fill_null(pc.list_value_length(rows["_missing_columns"]), 0), 0)
+    return pc.and_(lacks, pc.equal(rows["_op"], "delete"))
+
+
+def _key_only(source: pa.StructArray) -> pa.Array:
+    """Whether TiCDC sent only the key of a row."""
+    handle_key_only = pc.fill_null(pc.struct_field(source, "handle_key_only"), False)
+    return pc.or_(handle_key_only, pc.is_valid(pc.struct_field(source, "claim_check")))
+
+
+def _part(struct: pa.StructArray, fields: Mapping[str, pa.DataType]) -> pa.StructArray:
+    arrays = [pc.struct_field(struct, name) for name in fields]
+    return pa.StructArray.from_arrays(
+        arrays, fields=[pa.field(*field) for field in fields.items()], mask=pc.is_null(struct)
+    )
+
+
+def structured(changes: DataFrame) -> DataFrame:
+    """A frame of changes from what `towpath.spark.decode(..., layout="upsert")` returns.
+
+    The columns of the table are those between `_op` and the rest of the envelope, and those that the user appended.
+    """
+    from pyspark.sql import functions as f
+
+    names = table_columns(changes)
+    after = changes.columns[_schema_end(changes) :]
+    kinds = {field.name: field.dataType for field in struct_type(change_schema(pa.struct([])))}
+
+    def own(name: str, kind: str) -> Column:
+        return f.col(column(name)) if name in after else f.lit(None).cast(kinds[kind])
+
+    def kafka(name: str, kind: str) -> Column:
+        found = next((kept for kept in (f"_{name}", name) if kept in after), None)
+        return (f.col(column(found)) if found else f.lit(None)).cast(kinds[kind])
+
+    def part(struct: str, fields: Mapping[str, pa.DataType]) -> Column:
+        of_struct = struct_type(pa.schema(list(fields.items())))
+        known = changes.select(f"{struct}.*").columns if struct in after else []
+        parts = (
+            (f.col(column(struct, field.name)) if field.name in known else f.lit(None))
+            .cast(field.dataType)
+            .alias(field.name)
+            for field in of_struct
+        )
+        return f.struct(*parts)
+
+    lacks = f.coalesce(f.size(own("_missing_columns", "missing")) > 0, f.lit(False))
+    key_only = f.expr("coalesce(_source.handle_key_only OR _source.claim_check IS NOT NULL, false)")
+    columns = {
+        "op": f.col("_op"),
+        COLUMNS: f.struct(*(f.col(column(name)).alias(name) for name in names)),
+        "missing": own("_missing_columns", "missing"),
+        "partial": lacks & (f.col("_op") == "update"),
+        "key_only": key_only if "_source" in after else f.lit(False),
+        "event_time": own("_event_time", "event_time"),
+        "produced_time": own("_produced_time", "produced_time"),
+        "source": part("_source", SOURCE),
+        "row": own("_row", "row"),
+        "step": f.col("_sequence.row"),
+        "error": f.when(f.col("_error").isNotNull(), part("_error", ERROR)),
+        "message": f.coalesce(f.col("_corrupt_record"), kafka("value", "message")),
+        "message_key": kafka("key", "message_key"),
+        **{name: kafka(name, name) for name in PLACE},
+    }
+    declared = [f.col("_primary_key").alias("primary_key")] if "_primary_key" in after else []
+    return changes.select(*(value.alias(name) for name, value in columns.items()), *declared)
+
+
+def has_offsets(changes: DataFrame) -> bool:
+    """Whether a frame that `structured` accepts has Kafka's offsets."""
+    after = changes.columns[_schema_end(changes) :]
+    return "offset" in after or "_offset" in after
+
+
+def table_columns(changes: DataFrame) -> list[str]:
+    """The columns to write to the table: those of the decoder's schema, and those that the user appended."""
+    end = _schema_end(changes)
+    of_schema = [name for name in changes.columns[:end] if name != "_op"]
+    return of_schema + [name for name in changes.columns[end:] if name not in _NOT_OF_TABLE]
+
+
+def _schema_end(changes: DataFrame) -> int:
+    """Index after the columns of the schema: layout "upsert" has `_op`, the schema, and the rest of the envelope."""
+    return min(at for at, name in enumerate(changes.columns) if name in ENVELOPE and name != "_op")

@@ -1,0 +1,267 @@
+"""Reads only the envelopes of messages: which tables a message changes, and events that change no row.
+
+This is the first of the two passes over a topic. It counts, too, so that no other pass has to.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath.lakehouse.changes import ERROR, INDEX, MESSAGE, SOURCE, by_name, with_index
+from towpath.spark.metrics import count_and_observe
+from towpath.spark.requirements import map_in_arrow
+from towpath.spark.types import struct_type
+from towpath.workers import begin_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from towpath.decoder import Decoder
+    from towpath.literals import Dialect, Field
+
+ROW_CHANGES = ("insert", "update", "delete", "snapshot", "truncate")
+"""The ops that change a table's rows."""
+
+CHANGE, DDL, WATERMARK, DEAD = "change", "ddl", "watermark", "dead"
+"""The kinds of events. Other messages, such as heartbeats, have no event."""
+
+_TSO_BITS = 18
+"""TiDB's times are milliseconds since 1970, shifted by these bits."""
+
+_FUTURE_MS = 24 * 60 * 60 * 1000
+"""How far a watermark may be after the time of its Kafka record, and so how much the clocks may differ."""
+
+_FIELDS: tuple[Field, ...] = (
+    "op",
+    "database",
+    "table",
+    "primary_key",
+    "event_time",
+    "produced_time",
+    "sql",
+    "table_changes",
+    "column_types",
+    "source",
+    "row",
+    "error",
+)
+_SOURCE = {**SOURCE, "operation": pa.string(), "watermark_ts": pa.int64()}
+
+EVENT = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("database", pa.string()),
+        ("table", pa.string()),
+        ("op", pa.string()),
+        ("rows", pa.int64()),
+        ("commit_ts", pa.int64()),
+        ("in_log", pa.bool_()),
+        ("declared", pa.int64()),
+        ("declaration", pa.string()),
+        ("event_time", pa.timestamp("us", "UTC")),
+        ("produced_time", pa.timestamp("us", "UTC")),
+        ("sql", pa.string()),
+        ("table_changes", pa.string()),
+        ("source", pa.struct(list(_SOURCE.items()))),
+        ("row", pa.int32()),
+        ("error", pa.struct(list(ERROR.items()))),
+        *MESSAGE.items(),
+    ]
+)
+"""The columns of an event. One of kind `change` is for all row changes of a table in a message.
+
+`declaration` is JSON text of the table's key and types, at the first event of a record batch that declares them;
+`declared` is its hash, at each event.
+"""
+
+
+def read_envelopes(messages: DataFrame, dialect: Dialect, metrics: str | None, **options: Any) -> DataFrame:
+    """Each message once for each table that it changes, and once for each event that changes no row.
+
+    Args:
+        messages: A DataFrame with the columns of Kafka's source.
+        dialect: As for `towpath.Decoder`.
+        metrics: Name of an observation, or None.
+        **options: As for `towpath.Decoder`.
+
+    Returns:
+        A DataFrame of `EVENT`.
+
+    Raises:
+        ValueError: A column is missing, or `towpath.Decoder` rejects an argument.
+    """
+    from pyspark.sql import functions as f
+
+    from towpath.decoder import Decoder
+
+    decoder = Decoder(dialect, fields=_FIELDS, keep={INDEX: pa.int64()}, key="key", **options)
+    missing = [name for name in MESSAGE if name not in (*messages.columns, "key", "timestamp")]
+    if missing:
+        raise ValueError(f"the DataFrame lacks Kafka's columns {', '.join(missing)}")
+    kafka = struct_type(pa.schema(list(MESSAGE.items())))
+    needed = messages.select(
+        *(
+            (f.col(one.name) if one.name in messages.columns else f.lit(None)).cast(one.dataType).alias(one.name)
+            for one in kafka
+        )
+    )
+    envelopes = EnvelopeDecoder(decoder)
+    output = struct_type(EVENT)
+    if metrics is None:
+        return map_in_arrow(needed, envelopes, output)
+    return count_and_observe(needed, envelopes, output, metrics)
+
+
+class EnvelopeDecoder:
+    """Decodes envelopes; a function for `mapInArrow`."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `DataFrame.mapInArrow` calls on a worker."""
+        begin_task()
+        for batch in batches:
+            yield from self.decode_batches(batch)
+
+    @property
+    def columns(self) -> list[str]:
+        """As `towpath.Decoder.columns`: none."""
+        return self._decoder.columns
+
+    @property
+    def metrics(self) -> Any:
+        """As `towpath.Decoder.metrics`."""
+        return self._decoder.metrics
+
+    def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """One row for each table that a message changes, and for each of its events that changes no row."""
+        for decoded in self._decoder.decode_batches(with_index(messages)):
+            yield _events(decoded, messages)
+
+
+def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch:
+    kinds = _kinds(decoded, future := _is_from_the_future(decoded, messages))
+    firsts, lasts, rows = _first_and_last_rows(decoded, kinds)
+    # The table's declaration may change within a message; the last one is valid for what follows.
+    types = decoded.column("column_types").take(lasts)
+    events = decoded.take(firsts)
+    kinds = kinds.take(firsts)
+    is_change = pc.equal(kinds, CHANGE)
+    source = events.column("source")
+    kept = messages.take(events.column(INDEX))
+    declared, declarations = _declarations(events, types, is_change)
+    columns = {
+        **by_name(events),
+        **by_name(kept),
+        "kind": kinds,
+        "rows": rows,
+        "commit_ts": pc.struct_field(source, "commit_ts"),
+        "in_log": pc.is_valid(pc.struct_field(source, "position")),
+        "declared": declared,
+        "declaration": declarations,
+        "sql": events.column("sql"),
+        "source": _part(source, _SOURCE, is_change),
+        "error": _errors(events.column("error"), future.take(firsts)),
+    }
+    return pa.record_batch([columns[field.name].cast(field.type) for field in EVENT], EVENT)
+
+
+def _part(struct: pa.StructArray, fields: dict[str, pa.DataType], nulls: pa.Array) -> pa.StructArray:
+    arrays = [pc.struct_field(struct, name) for name in fields]
+    return pa.StructArray.from_arrays(arrays, fields=[pa.field(*field) for field in fields.items()], mask=nulls)
+
+
+def _errors(errors: pa.StructArray, future: pa.BooleanArray) -> pa.StructArray:
+    found = _part(errors, ERROR, pc.is_null(errors))
+    return pc.if_else(pc.and_(future, pc.is_null(errors)), _FUTURE, found)
+
+
+_FUTURE = pa.scalar(
+    {"kind": "range", "message": "watermarkTs: more than a day after the time of its Kafka record"},
+    pa.struct(list(ERROR.items())),
+)
+
+
+def _is_from_the_future(events: pa.RecordBatch, messages: pa.RecordBatch) -> pa.BooleanArray:
+    """Whether an event is a watermark whose time no producer can have reached: all later changes would be skipped."""
+    watermarks = pc.struct_field(events.column("source"), "watermark_ts")
+    if watermarks.null_count == len(watermarks):
+        return pa.repeat(False, len(watermarks))
+    arrived = messages.column("timestamp").take(events.column(INDEX)).cast(pa.timestamp("ms", "UTC"), safe=False)
+    latest = pc.add(arrived.cast(pa.int64()).fill_null(int(1000 * time.time())), _FUTURE_MS)
+    return pc.greater(pc.shift_right(watermarks, _TSO_BITS), latest).fill_null(False)
+
+
+def _kinds(events: pa.RecordBatch, future: pa.BooleanArray) -> pa.Array:
+    """How each event is handled; null for those that are ignored."""
+    op, failed = events.column("op"), pc.is_valid(events.column("error"))
+    change = pc.is_in(op, pa.array(ROW_CHANGES))
+    return pc.case_when(
+        pc.make_struct(
+            pc.or_(pc.or_(failed, future), pc.and_(change, pc.is_null(events.column("table")))),
+            change,
+            pc.is_in(op, pa.array(["ddl", "query"])),
+            pc.equal(op, "watermark"),
+        ),
+        DEAD,
+        CHANGE,
+        DDL,
+        WATERMARK,
+    )
+
+
+def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Indices of the first and last row change of each message and table, and their number; and all other events."""
+    changes = pc.equal(kinds, CHANGE).fill_null(False)
+    indices = pa.array(range(len(events)), pa.int64())
+    keys = ["message", "database", "table"]
+    rows = pa.table([events.column(name) for name in (INDEX, "database", "table")] + [indices], [*keys, "row"])
+    groups = rows.filter(changes).group_by(keys, use_threads=False).aggregate([("row", "min_max"), ("row", "count")])
+    others = indices.filter(pc.and_(pc.invert(changes), pc.is_valid(kinds)))
+    bounds = groups["row_min_max"].combine_chunks()
+    firsts, lasts = (pa.concat_arrays([bounds.field(bound), others]) for bound in ("min", "max"))
+    counts = pa.concat_arrays([groups["row_count"].combine_chunks(), pa.repeat(pa.scalar(0, pa.int64()), len(others))])
+    order = pc.sort_indices(firsts)
+    return firsts.take(order), lasts.take(order), counts.take(order)
+
+
+def _declarations(events: pa.RecordBatch, types: pa.MapArray, is_change: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The hash of each event's declaration, and for the first event of each declaration its JSON text."""
+    key = events.column("primary_key")
+    pairs = pc.binary_join_element_wise(types.keys, types.items, "\0", null_handling="replace", null_replacement="")
+    said = pc.binary_join_element_wise(
+        events.column("database"),
+        events.column("table"),
+        pc.binary_join(key, "\1"),
+        pc.binary_join(pa.ListArray.from_arrays(types.offsets, pairs), "\1"),
+        "\2",
+        null_handling="replace",
+        null_replacement="\3",
+    )
+    encoded = pc.if_else(is_change, said, pa.scalar(None, pa.string())).dictionary_encode()
+    firsts = pc.index_in(pa.array(range(len(encoded.dictionary)), pa.int32()), encoded.indices).to_pylist()
+    texts: list[str | None] = [None] * len(events)
+    hashes = []
+    for at in firsts:
+        text = _declaration(key[at].as_py(), types[at].as_py())
+        texts[at] = text
+        hashes.append(_hash(events.column("database")[at].as_py(), events.column("table")[at].as_py(), text))
+    return pa.array(hashes, pa.int64()).take(encoded.indices), pa.array(texts, pa.string())
+
+
+def _hash(*parts: str | None) -> int:
+    """An integer that is the same in each process."""
+    return int.from_bytes(blake2b(json.dumps(parts).encode(), digest_size=8).digest(), "big", signed=True)
+
+
+def _declaration(key: list[str] | None, types: list[tuple[str, str]] | None) -> str:
+    # Sorted, since some producers write the columns in varying order.
+    return json.dumps({"key": key, "types": sorted(types) if types else None}, ensure_ascii=False)

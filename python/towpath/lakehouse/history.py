@@ -1,0 +1,275 @@
+"""The history of a table: every change is a row, once. `versions` derives the versions of each row from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.aside import Aside, Origin, write_dead_letters
+from towpath.lakehouse.changes import COLUMNS
+from towpath.lakehouse.merge import KEY_ONLY
+from towpath.lakehouse.messages import computed
+from towpath.lakehouse.order import is_newer, not_before, with_order
+from towpath.lakehouse.ordered_statements import Place
+from towpath.lakehouse.rows import REJECTED, ROW, Applied, is_rejected
+from towpath.lakehouse.sql import Sql, column, comma_separated, expressions, sql, string, table
+from towpath.lakehouse.tables import (
+    TableSettings,
+    append,
+    create_or_evolve,
+    create_with,
+    free_prefix,
+    optimize_in_turn,
+    order_column,
+    rename_column,
+    schema_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_PLACE = ("topic", "partition", "offset", "timestamp", "step")
+_OWN = {"_op": "op", "_event_time": "event_time", "_missing_columns": "IF(partial, missing, NULL)"}
+"""Columns of a history beside the table's own and the order value, with their values in a frame of changes."""
+
+
+def append_changes(
+    changes: DataFrame,
+    keys: Sequence[str],
+    target: str,
+    settings: TableSettings,
+    batch_id: int,
+) -> Applied:
+    """Append changes to a history, which is created if needed.
+
+    Changes that the history already contains are skipped, so a replay adds nothing. Rejected changes are skipped too,
+    since they become dead letters.
+    """
+    from pyspark.sql import functions as f
+
+    began = time.monotonic()
+    ordered = with_order(changes).withColumn("rejected", f.expr(is_rejected(keys)))
+    counted = ordered.groupBy("rejected").agg(
+        f.count("*").alias("count"), f.min("offset").alias("first"), f.max("offset").alias("last")
+    )
+    found = {row["rejected"]: row for row in counted.collect()}
+    counts = {outcome: found[key]["count"] for outcome, key in ((ROW, False), (REJECTED, True)) if key in found}
+    if False in found:
+        _append(ordered.filter("NOT rejected"), target, settings, found[False]["first"], found[False]["last"])
+        optimize_in_turn(changes.sparkSession, target, batch_id, settings.optimize_every)
+    return Applied(counts, seconds=time.monotonic() - began)
+
+
+def append_keyless(
+    changes: DataFrame,
+    target: str,
+    dead_letters: Aside | None,
+    origin: Origin,
+    settings: TableSettings,
+    batch_id: int,
+) -> Applied:
+    """Append the changes of a table without a primary key to its target, which is a history."""
+    applied = append_changes(changes, [], target, settings, batch_id)
+    if count := applied.counts.get(REJECTED):
+        problem = f"{target}: {count} rows cannot be applied"
+        write_dead_letters(changes.filter(is_rejected([])), dead_letters, origin, KEY_ONLY, problem)
+    return applied
+
+
+def append_truncate(spark: SparkSession, target: str, place: Place) -> int:
+    """Append a truncate that a DDL statement implies. The history exists. Returns 0: no row of a history is deleted."""
+    names = _Names.of(schema_of(spark, target))
+    if names is None:
+        return 0
+    order = place.literal()
+    row = {"_op": Sql("'truncate'"), "_event_time": sql("{order}.event_time", order=order)}
+    values = [sql("{value} AS {name}", value=value, name=column(names.own[name])) for name, value in row.items()]
+    append(spark, target, spark.range(1).selectExpr(*values, sql("{o} AS {n}", o=order, n=column(names.order))))
+    return 0
+
+
+def versions(
+    history: DataFrame,
+    keys: Sequence[str],
+    *,
+    valid_from: str = "valid_from",
+    valid_to: str = "valid_to",
+) -> DataFrame:
+    """The versions of each row: a slowly changing dimension of type 2.
+
+    The versions are those that the target of `replicate` had, if it had been read after each change: a change that came
+    late and is older than its row's last one is no version.
+
+    Args:
+        history: A table that `replicate(..., history=...)` maintains, as a batch DataFrame.
+        keys: The columns of the primary key.
+        valid_from: Name of the column with the time from which a version is valid, inclusive: the event time of its
+            change, a timestamp in UTC.
+        valid_to: Name of the column with the time at which its validity ends, exclusive. Null: it is the current one.
+
+    Returns:
+        The table's columns, `valid_from` and `valid_to`; a row for each version.
+
+    Raises:
+        ValueError: `history` is no history, a column of the key is not in it, or it has a column `valid_from` or
+            `valid_to` itself.
+
+    Example:
+        >>> history = spark.read.format("delta").load("/lake/history/shop/orders")  # doctest: +SKIP
+        >>> towpath.spark.versions(history, ["id"]).createOrReplaceTempView("orders_scd2")  # doctest: +SKIP
+    """
+    from pyspark.sql import functions as f
+
+    names = _Names.of(history.schema)
+    if names is None:
+        raise ValueError("history: expected a table that replicate(..., history=...) maintains")
+    of_table = [name for name in history.columns if name not in (*names.own.values(), names.order)]
+    _check_columns(of_table, keys, (valid_from, valid_to))
+    expr = expressions(history.sparkSession)
+    changes = _changes(history, names, of_table)
+    arrived = expr(f"struct(`order`.timestamp, `order`.offset, `order`.step, struct({', '.join(_CHANGE)}) AS change)")
+    by_key = changes.filter("op <> 'truncate'").groupBy(*(column(COLUMNS, key) for key in keys))
+    truncates = changes.filter("op = 'truncate'").agg(f.collect_list(arrived).alias("truncates"))
+    joined = by_key.agg(f.collect_list(arrived).alias("arrived")).crossJoin(f.broadcast(truncates))
+    found = joined.select(expr("array_sort(concat(arrived, truncates))").alias("arrived"))
+    found = found.select(expr(_folded(changes)).alias("versions")).select(f.inline(expr(_WITH_VALIDITY)))
+    return found.filter("op NOT IN ('delete', 'truncate')").select(
+        f"{COLUMNS}.*", f.col("since").alias(valid_from), f.col("until").alias(valid_to)
+    )
+
+
+_CHANGE = ("op", COLUMNS, "missing", "partial", "inherits", "`order`")
+_WITH_VALIDITY = (
+    f"transform(versions, (x, i) -> struct(x.op, x.{COLUMNS}, x.`order`.event_time AS since, "
+    "get(versions, i + 1).`order`.event_time AS until))"
+)
+
+
+def _changes(history: DataFrame, names: _Names, of_table: Sequence[str]) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    own = {name: f.col(column(used)) for name, used in names.own.items()}
+    return history.select(
+        own["_op"].alias("op"),
+        f.struct(*(f.col(column(name)).alias(name) for name in of_table)).alias(COLUMNS),
+        own["_missing_columns"].alias("missing"),
+        own["_missing_columns"].isNotNull().alias("partial"),
+        f.lit(True).alias("inherits"),
+        f.col(column(names.order)).alias("order"),
+    )
+
+
+def _folded(changes: DataFrame) -> Sql:
+    """The changes of a row that were applied, in this order. The last one is `newest`."""
+    return sql(
+        "aggregate(slice(arrived, 2, size(arrived)), array(arrived[0].change), (versions, x) -> "
+        "transform(array(element_at(versions, -1)), newest -> "
+        "IF({newer}, concat(versions, array({replaced})), versions))[0])",
+        newer=is_newer(Sql("x.change.`order`"), Sql("newest.`order`")),
+        replaced=_replaced(changes),
+    )
+
+
+def _check_columns(of_table: Sequence[str], keys: Sequence[str], added: Sequence[str]) -> None:
+    known = {name.lower() for name in of_table}
+    missing = [name for name in keys if name.lower() not in known]
+    if missing or not keys:
+        raise ValueError(f"keys: the key's columns {missing or '[]'} are not among the columns {of_table}")
+    taken = [name for name in added if name.lower() in known]
+    if taken:
+        raise ValueError(f"the table has a column {taken[0]} itself; choose another name with {taken[0]}=")
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The names of a history's own columns, which no column of its table has."""
+
+    order: str
+    own: Mapping[str, str]
+
+    @classmethod
+    def of(cls, schema: StructType | None) -> _Names | None:
+        """Those of a history that exists."""
+        order = order_column(schema) if schema is not None else None
+        if schema is None or order is None:
+            return None
+        prefixed = {name: f"{order}{name}" for name in _OWN}
+        own = {name: other if other in schema.names else name for name, other in prefixed.items()}
+        return cls(order, own) if all(name in schema.names for name in own.values()) else None
+
+    @classmethod
+    def beside(cls, columns: StructType) -> _Names:
+        """Those of a history that is created."""
+        order, taken = free_prefix(columns), {name.lower() for name in columns.names}
+        return cls(order, {name: f"{order}{name}" if name in taken else name for name in _OWN})
+
+
+def _append(changes: DataFrame, target: str, settings: TableSettings, first: int | None, last: int | None) -> None:
+    spark = changes.sparkSession
+    columns = changes.select(f"{COLUMNS}.*").schema
+    existing = _Names.of(schema_of(spark, target))
+    names = _kept_free(spark, target, existing, columns) if existing else _Names.beside(columns)
+    rows = changes.select(f"{COLUMNS}.*", *_values(spark, names))
+    if existing is None and create_with(spark, target, rows, settings):
+        return
+    create_or_evolve(spark, target, rows.schema, settings=settings)
+    known = spark.read.table(table(target))
+    offset = column(names.order, "offset")
+    if first is not None and last is not None:  # statistics then say which files to read
+        known = known.filter(sql("{offset} BETWEEN {first} AND {last}", offset=offset, **_numbers(first, last)))
+    same = (sql("t.{name} <=> s.{name}", name=column(names.order, name)) for name in _PLACE)
+    new = rows.alias("s").join(known.alias("t"), expressions(spark)(" AND ".join(same)), "left_anti")
+    with ExitStack() as held:  # without reading the table that is written, so that OPTIMIZE is no conflict
+        append(spark, target, computed(new, held, in_driver=False))
+
+
+def _numbers(first: int, last: int) -> dict[str, Sql]:
+    return {"first": Sql(str(first)), "last": Sql(str(last))}
+
+
+def _values(spark: SparkSession, names: _Names) -> list[Column]:
+    expr = expressions(spark)
+    return [*(expr(value).alias(names.own[name]) for name, value in _OWN.items()), expr("`order`").alias(names.order)]
+
+
+def _kept_free(spark: SparkSession, target: str, names: _Names, columns: StructType) -> _Names:
+    """Rename the history's own columns whose names the table's columns have now."""
+    taken = {name.lower() for name in columns.names}
+    order = free_prefix(columns, names.order)
+    own = {name: f"{order}{name}" if used in taken or used != name else used for name, used in names.own.items()}
+    for used, new in ((names.order, order), *((names.own[name], own[name]) for name in _OWN)):
+        if used != new:
+            rename_column(spark, target, used, new)
+    return _Names(order, own)
+
+
+def _replaced(changes: DataFrame) -> Sql:
+    """The change `x.change` in place of `newest`."""
+    values = {name: column("x", "change", name) for name in changes.columns}
+    values["order"] = not_before(values["order"], Sql("newest.`order`"))
+    values.update(_inherited(changes.select(f"{COLUMNS}.*").columns))
+    fields = comma_separated(sql("{name}, {value}", name=string(name), value=value) for name, value in values.items())
+    return sql("named_struct({fields})", fields=fields)
+
+
+def _inherited(names: Sequence[str]) -> dict[str, Sql]:
+    """The values that an update has from an earlier change. An insert or a delete begins another row."""
+    fields = comma_separated(sql("{name}, {value}", name=string(name), value=_value(name)) for name in names)
+    inherited = {
+        COLUMNS: sql("named_struct({fields})", fields=fields),
+        "missing": Sql("array_intersect(x.change.missing, newest.missing)"),
+        "partial": Sql("x.change.partial AND newest.partial"),
+        "inherits": Sql("newest.inherits"),
+    }
+    template = "IF(x.change.op = 'update', {inherited}, {own})"
+    return {name: sql(template, inherited=value, own=column("x", "change", name)) for name, value in inherited.items()}
+
+
+def _value(name: str) -> Sql:
+    template = "IF(coalesce(array_contains(x.change.missing, {name}), false), {earlier}, {own})"
+    earlier, own = (column(*path, COLUMNS, name) for path in (("newest",), ("x", "change")))
+    return sql(template, name=string(name), earlier=earlier, own=own)

@@ -1,0 +1,146 @@
+"""Validates everything that a job needs before it runs: options, packages, brokers, topics, and where it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from towpath.lakehouse.formats import DELTA, format_of
+from towpath.lakehouse.job.file import Job, Snapshot
+from towpath.lakehouse.job.run import messages, snapshot
+from towpath.lakehouse.replicate import replicate
+from towpath.lakehouse.targets import catalog_parts, is_path
+from towpath.versions import combination_with
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+_SOON = {"kafka.default.api.timeout.ms": "10000", "kafka.request.timeout.ms": "5000"}
+"""A broker that does not answer is found out soon."""
+
+_MOST_TEXT = 500
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    found: str
+    """What it is, or what is wrong with it."""
+    is_ok: bool = True
+
+
+def check(job: Job, spark: SparkSession) -> Iterator[Check]:
+    """Look at all that a job needs, and change nothing. A file is created and deleted where the job writes."""
+    yield _checked("arguments", lambda: _arguments(job, spark))
+    yield _checked("source", lambda: _source(job, spark))
+    target = job.replicate["target"]
+    targets = {"target": target} if isinstance(target, str) else {f"target of {k}": v for k, v in target.items()}
+    for name, place in {**targets, **job.own_tables}.items():
+        yield _checked(name, partial(_table, spark, place))
+    for name, one in job.snapshots.items():
+        yield _checked(f"snapshot of {name}", partial(_snapshot, one, spark))
+    yield _checked("checkpoint", lambda: _writable(spark, job.replicate["checkpoint"]))
+    if "dead_letters" not in job.replicate:
+        yield Check("dead_letters", "none: the first message that cannot be read ends the job")
+    if "status" not in job.replicate:
+        yield Check("status", "none: only the lines that are printed have the states of the tables")
+
+
+def _checked(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, look())
+    except Exception as error:  # each thing is looked at, whatever is wrong with another one
+        return Check(name, " ".join(str(error).split())[:_MOST_TEXT], is_ok=False)
+
+
+def _arguments(job: Job, spark: SparkSession) -> str:
+    """Apply no messages with the job's arguments: each is validated by the function that gets it."""
+    columns = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
+    nothing = spark.createDataFrame([], columns)
+    unused = {*job.own_tables, "checkpoint", "trigger", "query_name", "writer_options"}
+    replicate(nothing, **{name: one for name, one in job.replicate.items() if name not in unused})
+    return f"dialect {job.replicate.get('dialect', 'auto')}"
+
+
+def _source(job: Job, spark: SparkSession) -> str:
+    """Ask the brokers for the newest offsets of the topics."""
+    topics = job.source_options.get("subscribe") or job.source_options.get("subscribePattern") or ""
+    newest = {"startingOffsets": "earliest", "endingOffsets": "latest"}
+    soon = _SOON if job.source == "kafka" else {}
+    found = messages(job, spark, stream=False, **newest, **soon)
+    try:
+        partitions = found.rdd.getNumPartitions()
+    except Exception as error:
+        brokers = job.source_options.get("kafka.bootstrap.servers")
+        raise ValueError(f"topics {topics} at {brokers}: {_cause(error)}") from None
+    return f"{job.source}: {topics}: {partitions} partitions"
+
+
+def _snapshot(found: Snapshot, spark: SparkSession) -> str:
+    """Ask for the columns of a snapshot."""
+    try:
+        columns = snapshot(found, spark).schema
+    except Exception as error:
+        raise ValueError(_cause(error)) from None
+    return f"{found.format}: {columns.simpleString()}"
+
+
+def _table(spark: SparkSession, target: str) -> str:
+    known = format_of(spark, target)
+    if known is DELTA:
+        _check_delta(spark)
+    if is_path(target):
+        return _writable(spark, target)
+    *parents, _ = catalog_parts(target)
+    catalog = parents[0] if len(parents) > 1 else "spark_catalog"
+    spark.sql(f"SHOW NAMESPACES IN `{catalog.replace('`', '``')}`").collect()
+    return f"{known.name} tables in the catalog {catalog}"
+
+
+def _check_delta(spark: SparkSession) -> None:
+    """Refuse a session that cannot write Delta tables, before Spark does with pages of Java."""
+    jvm: Any = spark._jvm
+    try:
+        jvm.java.lang.Class.forName(_DELTA, False, jvm.Thread.currentThread().getContextClassLoader())
+    except Exception:
+        tested = combination_with(spark.version)
+        jar = tested.jars.get("delta") if tested else None
+        cure = f"set spark.jars.packages to {jar}" if jar else "set spark.jars.packages to the Delta of this Spark"
+        raise ValueError(f"the session has no Delta: {cure}, or spark.jars to its jars") from None
+    settings = {"spark.sql.extensions": _DELTA, "spark.sql.catalog.spark_catalog": "DeltaCatalog"}
+    for name, wanted in settings.items():
+        if wanted not in (spark.conf.get(name, "") or ""):
+            full = wanted if wanted == _DELTA else "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+            raise ValueError(f"the session's setting {name} has to have {full}")
+
+
+def _writable(spark: SparkSession, place: str) -> str:
+    """Create and delete a file in the folder above the first placeholder, or above that which exists."""
+    jvm: Any = spark._jvm
+    folder = jvm.org.apache.hadoop.fs.Path(place.partition("{")[0].rpartition("/")[0] or "/")
+    system = folder.getFileSystem(spark._jsc.hadoopConfiguration())
+    while not system.exists(folder):
+        folder = folder.getParent()
+    probe = jvm.org.apache.hadoop.fs.Path(folder, f".towpath-{uuid4().hex}")
+    try:
+        system.create(probe, False).close()
+    except Exception as error:
+        raise ValueError(f"cannot write in {folder}: {_cause(error)}") from None
+    system.delete(probe, False)
+    return f"{place}: writable"
+
+
+def _cause(error: Exception) -> str:
+    """The first cause of an error of Java, without the way that it took."""
+    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if cause is None:
+        return str(error)
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return str(cause.toString())

@@ -1,0 +1,187 @@
+"""Runs a job: starts its query, prints a line for each batch and table, and ends after a batch when it is asked to."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from towpath.lakehouse.job.exporter import Exporter
+from towpath.lakehouse.job.file import Job, Snapshot
+from towpath.lakehouse.replicate import replicate
+from towpath.lakehouse.status import TableStatus
+from towpath.printable import printable
+from towpath.spark.requirements import require_pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_EVERY = 0.2
+"""Seconds between two looks at a query."""
+
+
+def session(job: Job) -> SparkSession:
+    """The session of a job: the running one, or a new one, with the job's settings. Its workers run this Python."""
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(job.replicate.get("query_name", "towpath replicate"))
+    for name, value in {"spark.log.level": "ERROR", **job.spark}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def messages(job: Job, spark: SparkSession, *, stream: bool = True, **more: str) -> DataFrame:
+    """The messages of a job's source.
+
+    Args:
+        job: The job.
+        spark: Its session.
+        stream: Whether as a stream, or what is there now.
+        **more: More options of the source.
+    """
+    reader: Any = (spark.readStream if stream else spark.read).format(job.source)
+    layout = {"layout": "messages"} if job.source == "towpath" else {}
+    frame: DataFrame = reader.options(**{**layout, **job.source_options, **more}).load()
+    return frame
+
+
+def snapshots(job: Job, spark: SparkSession) -> dict[str, Callable[[], DataFrame]]:
+    """What reads the rows of the tables that have a snapshot: only a first start needs them."""
+    return {name: partial(snapshot, one, spark) for name, one in job.snapshots.items()}
+
+
+def snapshot(found: Snapshot, spark: SparkSession) -> DataFrame:
+    """The rows of one table."""
+    return spark.read.format(found.format).options(**found.options).load()
+
+
+Say = Callable[[str, Mapping[str, Any]], None]
+"""Prints what happened: a line, or the same for programs."""
+
+
+def run(job: Job, say: Say, *, once: bool = False) -> None:
+    """Run a job until it is asked to end by SIGTERM or SIGINT, which it does after its batch.
+
+    Args:
+        job: The job.
+        say: Called with each thing that happens.
+        once: Whether it ends when it has applied what is there now.
+
+    Raises:
+        pyspark.errors.StreamingQueryException: The query failed.
+    """
+    exporter = Exporter(*job.metrics) if job.metrics else None
+    if exporter:
+        say(f"metrics: port {exporter.port}", {"metrics": exporter.port})
+    spark = session(job)
+
+    def report(found: Sequence[TableStatus]) -> None:
+        for one in found:
+            say(table_line(one), {"table": asdict(one)})
+        if exporter:
+            exporter.count_tables(found)
+
+    arguments = {**job.replicate, "snapshots": snapshots(job, spark), "report": report}
+    if once:
+        arguments["trigger"] = {"availableNow": True}
+    query = replicate(messages(job, spark), **arguments)
+    assert query is not None  # a stream's
+    try:
+        _follow(query, _asked_to_end(), exporter, say)
+    finally:
+        spark.stop()
+    say("ended", {"state": "ended"})
+
+
+def _asked_to_end() -> threading.Event:
+    """An event that signals set."""
+    asked = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: asked.set())
+    return asked
+
+
+def _follow(query: StreamingQuery, asked: threading.Event, exporter: Exporter | None, say: Say) -> None:
+    """Report each batch until the query ends, or was asked to."""
+    said = -1
+    say("started", {"state": "started"})
+    while True:
+        is_active = query.isActive
+        for progress in query.recentProgress:
+            if progress.batchId > said and progress.numInputRows:
+                said = progress.batchId
+                seconds, lag = progress.batchDuration / 1000, lag_of(progress.sources)
+                counts = {
+                    "batch": said,
+                    "records": progress.numInputRows,
+                    "seconds": seconds,
+                    "behind": sum(lag.values()),
+                }
+                say(batch_line(said, progress.numInputRows, seconds, lag), counts)
+                if exporter:
+                    exporter.count_batch(progress, seconds, lag)
+        if not is_active:
+            query.awaitTermination()  # raises the error of a query that failed
+            return
+        if asked.is_set():
+            _end_after_the_batch(query)
+        asked.wait(_EVERY)
+
+
+def _end_after_the_batch(query: StreamingQuery) -> None:
+    """Stop a query when its batch is done. A batch that has just begun is read again at the next start."""
+    before = _last_batch(query)
+    while query.isActive and query.status["isTriggerActive"] and _last_batch(query) == before:
+        time.sleep(_EVERY)
+    query.stop()
+
+
+def _last_batch(query: StreamingQuery) -> int:
+    return query.lastProgress.batchId if query.lastProgress else -1
+
+
+def batch_line(number: int, records: int, seconds: float, lag: Mapping[tuple[str, str], int]) -> str:
+    """What is printed of a batch."""
+    left = f", {sum(lag.values())} messages behind" if lag else ""
+    return f"batch {number}: {records} messages in {seconds:.1f} s{left}"
+
+
+def table_line(one: TableStatus) -> str:
+    """What is printed of a table in a batch."""
+    name = f"{one.database}.{one.table}" if one.database else one.table
+    counts = f"{one.applied} applied, {one.deleted} of them deletes, {one.ignored_as_old} old"
+    dead = f", {one.dead_letters} dead letters" if one.dead_letters else ""
+    seconds = f" in {one.merge_seconds:.1f} s" if one.merge_seconds is not None else ""
+    reason = f": {one.reason}" if one.reason else ""
+    return printable(f"{name}: {one.state}: {counts}{dead}{seconds}{reason}")
+
+
+def lag_of(sources: Sequence[Any]) -> dict[tuple[str, str], int]:
+    """How many messages of each partition are left, by topic and partition, where Spark says it."""
+    return {key: left for one in sources for key, left in _lag(one.endOffset, one.latestOffset)}
+
+
+def _lag(end: str | None, latest: str | None) -> Iterator[tuple[tuple[str, str], int]]:
+    reached, newest = (_offsets(one) for one in (end, latest))
+    if not isinstance(reached, dict) or not isinstance(newest, dict):  # a source in Python has no latest offset
+        return
+    for topic, partitions in newest.items():
+        for partition, offset in partitions.items():
+            yield (topic, partition), offset - reached.get(topic, {}).get(partition, 0)
+
+
+def _offsets(text: str | None) -> Any:
+    try:
+        return json.loads(text or "null")
+    except ValueError:  # a source of another kind
+        return None

@@ -1,0 +1,143 @@
+"""The messages of a batch: a small batch is decoded in the driver, any other on the workers.
+
+A job on the workers costs about as much as decoding ten thousand messages does, and a batch has one for each table.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath.lakehouse.changes import MESSAGE, ChangeDecoder
+from towpath.lakehouse.envelopes import CHANGE
+from towpath.lakehouse.fold import Fold
+from towpath.spark.requirements import map_in_arrow
+from towpath.spark.types import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_MOST_MESSAGES, _MOST_BYTES = 20_000, 32 << 20
+"""The largest batch that is decoded in the driver."""
+
+_TASKS_PER_CORE = 4
+
+
+class Messages(Protocol):
+    """The messages of a batch by the tables that they change."""
+
+    def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
+        """The decoded changes of a table."""
+
+    def newest(self, database: str | None, table: str, decoder: ChangeDecoder, fold: Fold) -> DataFrame:
+        """The newest changes of a table, which are decoded and folded in one task."""
+
+
+class MessagesOnWorkers:
+    """Messages in a DataFrame of events."""
+
+    def __init__(self, events: DataFrame) -> None:
+        self._events = events
+
+    def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
+        """As `Messages.changes`."""
+        messages = self._events.filter(of_table(database, table)).select(*MESSAGE)
+        return map_in_arrow(messages.coalesce(tasks), decoder, struct_type(decoder.schema))
+
+    def newest(self, database: str | None, table: str, decoder: ChangeDecoder, fold: Fold) -> DataFrame:
+        """As `Messages.newest`."""
+        fold = replace(fold, decoder=decoder)
+        messages = self._events.filter(of_table(database, table)).select(*MESSAGE)
+        return map_in_arrow(messages.coalesce(1), fold, struct_type(fold.schema))
+
+
+class MessagesInDriver:
+    """Messages in the memory of the driver."""
+
+    def __init__(self, events: DataFrame) -> None:
+        self._spark = events.sparkSession
+        found = events.filter(f"kind = '{CHANGE}'").select("database", "table", *MESSAGE).toArrow()
+        self._messages = found.combine_chunks()
+        self._decoded: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
+
+    def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
+        """As `Messages.changes`."""
+        decoded = self._changes_of(database, table, decoder)
+        return local_frame(self._spark, pa.Table.from_batches(decoded, decoder.schema), struct_type(decoder.schema))
+
+    def newest(self, database: str | None, table: str, decoder: ChangeDecoder, fold: Fold) -> DataFrame:
+        """As `Messages.newest`."""
+        schema = replace(fold, decoder=decoder).schema
+        found = list(fold.newest(self._changes_of(database, table, decoder)))
+        return local_frame(self._spark, pa.Table.from_batches(found, schema), struct_type(schema))
+
+    def _changes_of(self, database: str | None, table: str, decoder: ChangeDecoder) -> list[pa.RecordBatch]:
+        """The changes of a table, which are decoded once."""
+        if (database, table) not in self._decoded:
+            column = self._messages.column("database")
+            of_database = pc.is_null(column) if database is None else pc.equal(column, database)
+            mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), table))
+            messages = self._messages.filter(mask).select(list(MESSAGE)).cast(pa.schema(list(MESSAGE.items())))
+            batches = messages.combine_chunks().to_batches()
+            self._decoded[database, table] = [part for batch in batches for part in decoder.decode_batches(batch)]
+        return self._decoded[database, table]
+
+
+def in_few_tasks(messages: DataFrame) -> DataFrame:
+    """Messages in at most some tasks for each core that Spark has now, since Python costs each task some 0.1 s of CPU.
+
+    Kafka's source has a task for each partition of the topics, however few messages the batch has.
+    """
+    context = getattr(messages.sparkSession, "sparkContext", None)  # a client of Connect has none
+    return messages.coalesce(_TASKS_PER_CORE * context.defaultParallelism) if context is not None else messages
+
+
+def messages_of(events: DataFrame, messages: int, size: int) -> Messages:
+    """The messages of a batch of events.
+
+    Args:
+        events: The events.
+        messages: How many there are.
+        size: Their bytes.
+    """
+    is_small = messages <= _MOST_MESSAGES and size <= _MOST_BYTES
+    # Spark 3.5 makes no DataFrame from Arrow.
+    return MessagesInDriver(events) if is_small and hasattr(events, "toArrow") else MessagesOnWorkers(events)
+
+
+def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame:
+    """The rows of a DataFrame, which are computed once and held in the memory of the driver or of the workers.
+
+    Not by `persist`: Spark discards what is cached, and computes it again, when a table is written that its plan reads.
+
+    Args:
+        frame: The DataFrame.
+        held: Its end frees the memory of the workers.
+        in_driver: Whether the driver holds the rows.
+    """
+    # Spark 3.5 makes no DataFrame from Arrow.
+    if in_driver and hasattr(frame, "toArrow"):
+        return local_frame(frame.sparkSession, frame.toArrow(), frame.schema)
+    rows = frame.localCheckpoint(eager=False)
+    plan = getattr(rows, "_jdf", None)
+    if plan is not None:  # On Connect the server frees the memory when the client has forgotten the DataFrame.
+        held.callback(plan.queryExecution().analyzed().rdd().unpersist, False)
+    return rows
+
+
+def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """A DataFrame of one partition with rows of the driver."""
+    return spark.createDataFrame(rows, schema).coalesce(1)
+
+
+def of_table(database: str | None, table: str) -> Column:
+    """True for the events of a table's changes."""
+    from pyspark.sql import functions as f
+
+    of_database = f.col("database").eqNullSafe(f.lit(database))
+    return (f.col("kind") == CHANGE) & of_database & (f.col("table") == table)

@@ -1,0 +1,248 @@
+"""The DDL statements of a batch in their order, and that order as a value that can be stored and compared."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from towpath._towpath import is_newer
+from towpath.lakehouse.envelopes import DDL
+from towpath.lakehouse.order import ORDER_FIELDS, is_after, is_before, with_order
+from towpath.lakehouse.order_arrays import ORDER
+from towpath.lakehouse.sql import Sql, comma_separated, expressions, sql, string
+from towpath.lakehouse.statements import (
+    Action,
+    DropDatabase,
+    DropTable,
+    NotFollowed,
+    RenameTable,
+    TableName,
+    read_statements,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_TIMES = ("event_time", "produced_time", "timestamp")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The order value of a statement. Timestamps are microseconds since 1970."""
+
+    fields: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, text: str | None) -> Place | None:
+        """From the text of a table's property."""
+        return cls(json.loads(text)) if text else None
+
+    @classmethod
+    def parse_all(cls, text: str | None) -> list[Place]:
+        """From the text of a table's property with one or several places."""
+        found = json.loads(text) if text else []
+        return [cls(fields) for fields in (found if isinstance(found, list) else [found])]
+
+    def repeats(self, other: Place) -> bool:
+        """Whether a statement here is not newer than one that is known, by more than their times."""
+        one, two = self.fields, other.fields
+        in_tidb = None not in (one["commit_ts"], two["commit_ts"])
+        in_log = one["log"] is not None and one["log"] == two["log"]
+        return (in_tidb or in_log or self.is_beside(other)) and not self.is_newer(other)
+
+    def is_beside(self, other: Place) -> bool:
+        """Whether both are in one partition, or nothing says in which they are."""
+        return _partition(self.fields) == _partition(other.fields)
+
+    def __str__(self) -> str:
+        return json.dumps(dict(self.fields))
+
+    def is_newer(self, other: Place | None) -> bool:
+        """Whether a statement here is newer than another one, by the rules of `rust/order`."""
+        return other is None or bool(is_newer(self._array(), other._array())[0].as_py())
+
+    def _array(self) -> pa.StructArray:
+        return pa.array([dict(self.fields)], ORDER)
+
+    def literal(self) -> Sql:
+        """The value as SQL."""
+        fields = (sql("{name}, {value}", name=string(name), value=self._value(name)) for name in ORDER_FIELDS)
+        return sql("named_struct({fields})", fields=comma_separated(fields))
+
+    def _value(self, name: str) -> Sql:
+        value, kind = self.fields[name], ORDER_FIELDS[name]
+        if value is None:
+            return Sql(f"CAST(NULL AS {kind})")
+        if name in _TIMES:
+            return Sql(f"timestamp_micros({int(value)})")
+        return string(value) if isinstance(value, str) else Sql(f"CAST({str(value).lower()} AS {kind})")
+
+
+def _sortable(fields: Mapping[str, Any], *names: str) -> tuple[tuple[bool, Any], ...]:
+    """Nulls are the least, as in Spark."""
+    return tuple((fields[name] is not None, fields[name] if fields[name] is not None else 0) for name in names)
+
+
+def _partition(fields: Mapping[str, Any]) -> tuple[str, int]:
+    return fields["topic"], fields["partition"]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A text of statements in a message."""
+
+    place: Place
+    text: str
+    database: str | None
+    table: str | None
+    actions: tuple[Action, ...]
+
+    @property
+    def tables(self) -> set[tuple[str, str]]:
+        """The tables that it changes."""
+        return {name for action in self.actions for name in self.tables_of(action)}
+
+    def tables_of(self, action: Action) -> list[tuple[str, str]]:
+        """The tables that one of its actions changes, or that of the message."""
+        named = [self.full_name(name) for name in _names_of(action)]
+        of_message = [(self.database or "", self.table)] if self.table else []
+        return named or of_message
+
+    @property
+    def gone(self) -> set[tuple[str, str]]:
+        """The names that no table has after it, since it renames theirs."""
+        pairs = [pair for action in self.actions if isinstance(action, RenameTable) for pair in action.pairs]
+        names: dict[tuple[str, str], bool] = {}
+        for old, new in pairs:
+            names |= {self.full_name(old): True, self.full_name(new): False}
+        return {name for name, is_gone in names.items() if is_gone}
+
+    def full_name(self, name: TableName) -> tuple[str, str]:
+        """The database and the name of a table in the statement."""
+        return name.database or self.database or "", name.table
+
+
+def _names_of(action: Action) -> list[TableName]:
+    if isinstance(action, RenameTable):
+        return [name for pair in action.pairs for name in pair]
+    if isinstance(action, NotFollowed):
+        return list(action.tables)
+    return [] if isinstance(action, DropDatabase) else [action.table]
+
+
+def without_databases(statement: Statement, tables: Collection[tuple[str, str]]) -> Statement:
+    """The statement with DROP TABLE of these tables in place of DROP DATABASE, which names no table."""
+    actions: list[Action] = []
+    for action in statement.actions:
+        if isinstance(action, DropDatabase):
+            of_database = (name for name in sorted(tables) if name[0] == action.database)
+            actions += [DropTable(TableName(*name)) for name in of_database]
+        else:
+            actions.append(action)
+    return replace(statement, actions=tuple(actions))
+
+
+def with_event_order(events: DataFrame) -> DataFrame:
+    """The events with the order value of their first change."""
+    return with_order(events.withColumn("step", events["row"].cast("bigint") * 2))
+
+
+def sliced(events: DataFrame, statements: Sequence[Statement], tables: Collection[tuple[str, str]]) -> DataFrame:
+    """Add the column `slice`: after how many of the statements about its table an event is applied.
+
+    It is applied after a statement unless it is known to be older. A change of a table that the statement renames is
+    applied before it unless it is known to be newer, since no table has that name afterwards.
+
+    Args:
+        events: The events.
+        statements: The statements in their order.
+        tables: The tables that the events are of.
+    """
+    from pyspark.sql.functions import lit
+
+    slices: dict[tuple[str, str], int] = {}
+    places = []
+    for statement in statements:
+        for name in sorted(statement.tables & set(tables)):
+            slices[name] = slices.get(name, 0) + 1
+            places.append(_slice(name, slices[name], statement.place, is_gone=name in statement.gone))
+    if not places:
+        return with_event_order(events).withColumn("slice", lit(0))
+    last = sql(
+        "coalesce(array_max(transform(array({places}), s -> "
+        "IF(s.d = coalesce(database, '') AND s.t = `table` AND IF(s.gone, {after}, NOT {before}), s.n, 0))), 0)",
+        places=comma_separated(places),
+        before=is_before(Sql("`order`"), Sql("s.p")),
+        after=is_after(Sql("`order`"), Sql("s.p")),
+    )
+    return with_event_order(events).withColumn("slice", expressions(events.sparkSession)(last))
+
+
+def _slice(name: tuple[str, str], number: int, place: Place, *, is_gone: bool) -> Sql:
+    database, table = map(string, name)
+    template = "struct({database} AS d, {table} AS t, {number} AS n, {place} AS p, {gone} AS gone)"
+    values = {"number": Sql(str(number)), "place": place.literal(), "gone": Sql(str(is_gone).lower())}
+    return sql(template, database=database, table=table, **values)
+
+
+def read_ddl(events: DataFrame) -> list[Statement]:
+    """The statements of a batch of events, oldest first."""
+    rows = _with_place(events.filter(f"kind = '{DDL}' AND sql IS NOT NULL"), "sql", "database", "table").collect()
+    statements = [
+        Statement(
+            Place(row["place"].asDict()),
+            row["sql"],
+            row["database"],
+            row["table"],
+            tuple(read_statements(row["sql"], row["database"])),
+        )
+        for row in rows
+    ]
+    return in_order(statements)
+
+
+def places_of(events: DataFrame) -> list[Place]:
+    """The places of events."""
+    return [Place(row["place"].asDict()) for row in _with_place(events).collect()]
+
+
+def _with_place(events: DataFrame, *columns: str) -> DataFrame:
+    """The fields of the order value as `Place` has them, and columns of the events."""
+    from pyspark.sql import functions as f
+
+    fields = {name: f.col(f"`order`.{name}") for name in ORDER_FIELDS}
+    values = {name: f.unix_micros(field) if name in _TIMES else field for name, field in fields.items()}
+    place = f.struct(*(value.alias(name) for name, value in values.items()))
+    return with_event_order(events).select(place.alias("place"), *columns)
+
+
+def in_order(statements: Iterable[Statement]) -> list[Statement]:
+    """Statements in an order that depends on their places only.
+
+    Those of a partition stay in the order of their offsets. Between partitions the next one is that with the least
+    commit time, place in the binlog or time, whichever all statements have.
+    """
+    partitions: dict[Any, list[Statement]] = {}
+    for one in sorted(statements, key=lambda one: _sortable(one.place.fields, "offset", "step")):
+        partitions.setdefault(_partition(one.place.fields), []).append(one)
+    rank = _ranked([one.place for of_partition in partitions.values() for one in of_partition])
+    waiting = [deque(of_partition) for of_partition in partitions.values()]
+    ordered = []
+    while waiting := [queue for queue in waiting if queue]:
+        ordered.append(min(waiting, key=lambda queue: rank(queue[0].place)).popleft())
+    return ordered
+
+
+def _ranked(places: Sequence[Place]) -> Callable[[Place], Any]:
+    """A total order of places: their fields, those first that decide if all places have them."""
+    first: tuple[str, ...] = ()
+    if all(place.fields["commit_ts"] is not None for place in places):
+        first = ("commit_ts",)
+    elif len({place.fields["log"] for place in places} | {None}) == 2 and all(place.fields["log"] for place in places):
+        first = ("file", "at")
+    return lambda place: _sortable(place.fields, *first, *ORDER_FIELDS)

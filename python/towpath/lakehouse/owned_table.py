@@ -1,0 +1,436 @@
+"""Merges the changes of a table in one task of Spark, which owns the table for that time, with delta-rs.
+
+The task reads the keys and order values of the target and its tombstones, decides the outcome of each change with the
+rules of `rust/order`, appends tombstones, and merges. Its commit has to be the next version after the one that it read.
+If another writer was faster, it reads again. So two attempts of a task (a retry, speculative execution) and other
+writers cannot apply a change twice, and none of them loses a commit.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath._towpath import KeySet, change_outcomes, newest_changes
+from towpath.lakehouse.changes import COLUMNS, ChangeDecoder
+from towpath.lakehouse.fold import is_rejected, key_values
+from towpath.lakehouse.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
+from towpath.workers import begin_task
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+RESULT = pa.schema(
+    [
+        ("database", pa.string()),
+        ("table", pa.string()),
+        ("refused", pa.string()),
+        ("is_lasting", pa.bool_()),
+        ("row", pa.int64()),
+        ("delete", pa.int64()),
+        ("old", pa.int64()),
+        ("rejected", pa.int64()),
+        ("unordered", pa.int64()),
+        ("event_time", pa.timestamp("us", "UTC")),
+        ("place", pa.string()),
+        ("seconds", pa.float64()),
+        ("rejected_changes", pa.binary()),
+        ("properties", pa.map_(pa.string(), pa.string())),
+        ("files", pa.int64()),
+    ]
+)
+"""What a task says of a table.
+
+`refused` is the reason if nothing was merged, and `is_lasting` whether later batches are refused for it too;
+`rejected_changes` is an Arrow stream, `properties` and `files` (their number) are the target's.
+"""
+
+_FEATURES = frozenset(["appendOnly", "invariants", "timestampNtz", "columnMapping", "deletionVectors"])
+"""Those features of Delta with which merges of delta-rs were compared with Spark's."""
+
+_OFF = ("delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.enableInCommitTimestamps")
+"""Properties of a table for which a writer has to do more."""
+
+_FORGOTTEN = "recorded_at < arrow_cast('{time:%Y-%m-%dT%H:%M:%SZ}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+_ATTEMPTS = 12
+_MOST_TOMBSTONE_FILES = 20
+_MOST_REJECTED = 16 << 20
+
+
+class RefusedError(Exception):
+    """The table has to be merged by Spark, for the reason that is the text."""
+
+    is_lasting = True
+
+
+class BatchRefusedError(RefusedError):
+    """This batch of the table has to be merged by Spark."""
+
+    is_lasting = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest target that a task merges: its memory grows with the rows, by some 200 bytes for each."""
+
+    rows: int = 4_000_000
+    size: int = 256 << 20
+    """Bytes of the files."""
+
+
+@dataclass(frozen=True)
+class OwnedTable:
+    """What a task needs to know of a table."""
+
+    decoder: ChangeDecoder
+    keys: tuple[str, ...]
+    target: str
+    """The folder of the table, which exists."""
+    tombstones: str
+    """The folder of its tombstones, which need not exist."""
+    order: str
+    """The target's column with order values."""
+    limits: Limits
+    forget_before: datetime | None
+    """Tombstones of before this time are deleted."""
+    has_dead_letters: bool = True
+    """Whether there is a table for rows that cannot be applied."""
+    added: tuple[str, ...] = ()
+    """The columns in which older rows get a value, in lower case."""
+
+
+class TableTasks:
+    """Merges the changes of tables, each of which is in one task; a function for `mapInArrow`."""
+
+    def __init__(self, tables: Mapping[tuple[str | None, str], OwnedTable]) -> None:
+        self._tables = tables
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What Spark calls on a worker, with messages behind the names of their database and table."""
+        begin_task()
+        messages: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
+        for batch in batches:
+            for name, part in _by_table(batch):
+                if name in self._tables:
+                    messages.setdefault(name, []).append(part)
+        for name, parts in messages.items():
+            yield _result(name, self._tables[name], parts)
+
+
+def _by_table(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str | None, str], pa.RecordBatch]]:
+    names = ["database", "table"]
+    rows = pa.table({**{name: batch.column(name) for name in names}, "row": pa.array(range(len(batch)), pa.int64())})
+    groups = rows.group_by(names, use_threads=False).aggregate([("row", "list")])
+    messages = batch.drop_columns(names)
+    for database, table, indices in zip(*(groups[name] for name in [*names, "row_list"]), strict=True):
+        yield (database.as_py(), table.as_py()), messages.take(indices.values)
+
+
+def _result(name: tuple[str | None, str], table: OwnedTable, messages: list[pa.RecordBatch]) -> pa.RecordBatch:
+    began = time.monotonic()
+    try:
+        values = apply(table, messages)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of delta-rs is no Exception
+        reason = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
+        values = {"refused": reason[:2000], "is_lasting": getattr(error, "is_lasting", True)}
+    values |= {"database": name[0], "table": name[1], "seconds": time.monotonic() - began}
+    return pa.RecordBatch.from_pylist([values], RESULT)
+
+
+def apply(table: OwnedTable, messages: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """Decode the messages of a table, and merge the newest change of each key. Returns the columns of `RESULT`.
+
+    Raises:
+        RefusedError: Spark has to merge these changes.
+    """
+    decoded = [changes for part in messages for changes in table.decoder.decode_batches(part)]
+    changes = pa.Table.from_batches(decoded, table.decoder.schema).combine_chunks().to_batches()
+    if not changes:
+        return {"row": 0}
+    [batch] = changes
+    _check(batch, table.added)
+    orders = order_values(batch)
+    rejected = is_rejected(batch, table.keys)
+    if pc.any(rejected).as_py() and not table.has_dead_letters:
+        raise BatchRefusedError("rows cannot be applied, and there is no table for dead letters")
+    accepted = pc.invert(rejected)
+    newest = _newest(batch.filter(accepted), orders.filter(accepted), table.keys)
+    applied = _retried(lambda: _merge(table, newest))
+    found = batch.filter(rejected)
+    last = _last_place(batch)
+    return {
+        **applied,
+        "rejected": len(found),
+        "rejected_changes": _stream(found) if len(found) else None,
+        "event_time": pc.max(batch.column("event_time")).as_py(),
+        "place": last,
+    }
+
+
+def _check(changes: pa.RecordBatch, added: Sequence[str]) -> None:
+    """Refuse changes that only Spark's merge applies.
+
+    Args:
+        changes: The changes.
+        added: The columns in which older rows get a value.
+    """
+    if pc.any(changes.column("partial")).as_py():
+        raise RefusedError("there are updates with only the changed columns (binlog_row_image is not FULL)")
+    if pc.any(pc.equal(changes.column("op"), "truncate")).as_py():
+        raise BatchRefusedError("there is a TRUNCATE")
+    lacks = pc.greater(pc.list_value_length(changes.column("missing")), 0).fill_null(False)
+    if pc.any(pc.and_(lacks, pc.equal(changes.column("op"), "update"))).as_py():
+        raise BatchRefusedError("there are updates of before a column was added")
+    missing = changes.filter(pc.not_equal(changes.column("op"), "delete")).column("missing").flatten()
+    if pc.any(pc.is_in(pc.utf8_lower(missing), pa.array(added, missing.type))).as_py():
+        raise BatchRefusedError("there are rows of before a column was added with a value")
+
+
+@dataclass(frozen=True)
+class _Newest:
+    """The newest change of each key."""
+
+    keys: pa.StructArray
+    """With columns k0, k1, ..."""
+    orders: pa.StructArray
+    columns: pa.StructArray
+    is_delete: pa.BooleanArray
+
+
+def _newest(changes: pa.RecordBatch, orders: pa.StructArray, names: Sequence[str]) -> _Newest:
+    keys = key_values(changes, names)
+    if any(array.null_count for array in keys.flatten()):
+        raise RefusedError("a column of the key is null")
+    found = newest_changes(keys, orders)
+    is_newest = found.column("is_newest")
+    return _Newest(
+        keys.filter(is_newest),
+        with_event_times(orders, found.column("event_time")).filter(is_newest),
+        changes.column(COLUMNS).filter(is_newest),
+        pc.equal(changes.column("op"), "delete").filter(is_newest),
+    )
+
+
+def _retried(attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Try again, from reading the target on, while other writers commit."""
+    for number in range(_ATTEMPTS):
+        try:
+            return attempt()
+        except Exception as error:
+            if not _is_conflict(error):
+                raise
+            time.sleep(random.uniform(0, 0.02 * 2 ** min(number, 6)))
+    raise BatchRefusedError(f"other writers were faster {_ATTEMPTS} times")
+
+
+def _is_conflict(error: Exception) -> bool:
+    """Whether another writer has made the version that this one was about to make."""
+    return type(error).__name__ == "CommitFailedError" and "Failed to commit transaction" in str(error)
+
+
+def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
+    target = _open_if_exists(table.target)
+    if target is None:
+        raise BatchRefusedError("the target was removed")
+    _check_target(target, table.limits)
+    keys = {f"k{at}": _quoted(name) for at, name in enumerate(_names(target, table.keys))}
+    rows = _Known.of(target, {**keys, "known": _quoted(table.order), "truncated": "false"}, newest)
+    tombstones = _open_if_exists(table.tombstones)
+    gone = _Known.nothing(newest)
+    if tombstones is not None:
+        _tidy(tombstones, table.forget_before)
+        gone = _Known.of(
+            tombstones, {**dict(zip(keys, keys, strict=True)), "known": '"order"', "truncated": "truncated"}, newest
+        )
+    found = change_outcomes(
+        (newest.keys, newest.orders, newest.is_delete),
+        (rows.keys, rows.orders),
+        (gone.keys, gone.orders),
+        gone.truncates,
+    )
+    is_applied = found.column("is_applied")
+    orders = with_event_times(newest.orders, found.column("event_time"))
+    is_gone = pc.and_(is_applied, newest.is_delete)
+    deletes = pc.sum(is_gone).as_py() or 0
+    if deletes:
+        _remember(table, newest.keys.filter(is_gone), orders.filter(is_gone), tombstones)
+    is_written = pc.and_(is_applied, pc.or_(pc.invert(newest.is_delete), found.column("is_known")))
+    if pc.any(is_written).as_py():
+        _write(target, table, newest, orders, is_written)
+    return {
+        "row": (pc.sum(is_applied).as_py() or 0) - deletes,
+        "delete": deletes,
+        "old": pc.sum(pc.invert(is_applied)).as_py() or 0,
+        "unordered": pc.sum(found.column("is_unordered")).as_py() or 0,
+        "properties": list(target.metadata().configuration.items()),
+        "files": len(target.file_uris()),
+    }
+
+
+def _open(path: str) -> DeltaTable:
+    # delta-rs starts as many threads as there are cores, in each of Spark's workers.
+    os.environ.setdefault("TOKIO_WORKER_THREADS", "2")
+    try:
+        from deltalake import DeltaTable
+    except ImportError as error:
+        raise RefusedError(f"the Python of the workers has no deltalake ({error})") from error
+    return DeltaTable(path)
+
+
+def _check_target(target: DeltaTable, limits: Limits) -> None:
+    """Refuse a table that delta-rs might not write as Spark does, or that is too large for a task."""
+    protocol, settings = target.protocol(), target.metadata().configuration
+    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    if unknown := sorted(features - _FEATURES):
+        raise RefusedError(f"the table has the features {', '.join(unknown)} of Delta")
+    if not features and protocol.min_writer_version > 2:
+        raise RefusedError(f"the table has version {protocol.min_writer_version} of Delta's protocol")
+    if on := [name for name in _OFF if settings.get(name, "false").lower() == "true"]:
+        raise RefusedError(f"the table has the properties {', '.join(on)}")
+    files = pa.table(target.get_add_actions(flatten=True))
+    size, rows = (pc.sum(files[name]).as_py() or 0 for name in ("size_bytes", "num_records"))
+    if size > limits.size or rows > limits.rows:
+        raise RefusedError(f"the table has {rows:,} rows in {size:,} bytes, more than a task merges")
+
+
+def _names(target: DeltaTable, wanted: Iterable[str]) -> list[str]:
+    """The names of columns as the target has them."""
+    known = {one.name.lower(): one.name for one in target.schema().fields}
+    return [known[name.lower()] for name in wanted]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _select(table: DeltaTable, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in parts: expressions under names."""
+    from deltalake import QueryBuilder
+
+    listed = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+    yield from pa.RecordBatchReader.from_stream(QueryBuilder().register("t", table).execute(f"SELECT {listed} FROM t"))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a table has of the keys of a batch, and the truncates in it."""
+
+    keys: pa.StructArray
+    orders: pa.StructArray
+    truncates: pa.StructArray
+
+    @classmethod
+    def nothing(cls, newest: _Newest) -> _Known:
+        """Of a table that does not exist."""
+        return cls(newest.keys[:0], newest.orders[:0], newest.orders[:0])
+
+    @classmethod
+    def of(cls, table: DeltaTable, columns: Mapping[str, str], newest: _Newest) -> _Known:
+        """Read a table part by part, so that memory does not grow with it.
+
+        Args:
+            table: The table.
+            columns: Its expressions for the key's columns k0, k1 and so on, `known` and `truncated`.
+            newest: The changes of the batch.
+        """
+        wanted, found = KeySet(newest.keys), [cls.nothing(newest)]
+        for part in _select(table, columns):
+            keys = pa.StructArray.from_arrays(
+                [cast(part.column(one.name), one.type) for one in newest.keys.type], fields=list(newest.keys.type)
+            )
+            is_truncate = part.column("truncated").fill_null(False)
+            is_row = pc.and_(wanted.contains(keys), pc.invert(is_truncate))
+            if pc.any(pc.or_(is_row, is_truncate)).as_py():
+                orders = cast_struct(part.column("known"), ORDER)
+                found.append(cls(keys.filter(is_row), orders.filter(is_row), orders.filter(is_truncate)))
+        return cls(
+            *(pa.concat_arrays([getattr(one, name) for one in found]) for name in ("keys", "orders", "truncates"))
+        )
+
+
+def _open_if_exists(path: str) -> DeltaTable | None:
+    try:
+        return _open(path)
+    except Exception as error:
+        if type(error).__name__ == "TableNotFoundError":
+            return None
+        raise
+
+
+def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
+    """Forget old tombstones, and compact their files. Another writer of them may be faster, and does the same."""
+    try:
+        if forget_before is not None:
+            tombstones.delete(_FORGOTTEN.format(time=forget_before))
+        # delta-rs cannot compact tables with column mapping, which Spark creates.
+        is_mapped = tombstones.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
+        if len(tombstones.file_uris()) > _MOST_TOMBSTONE_FILES and not is_mapped:
+            tombstones.optimize.compact()
+    except Exception as error:
+        if not _is_conflict(error):
+            raise
+    tombstones.update_incremental()
+
+
+def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, known: DeltaTable | None) -> None:
+    """Append tombstones."""
+    from deltalake import DeltaTable, write_deltalake
+
+    now = pa.repeat(pa.scalar(datetime.now(timezone.utc), pa.timestamp("us", "UTC")), len(keys))
+    columns = {one.name: keys.field(at) for at, one in enumerate(keys.type)}
+    rows = pa.table(columns | {"order": orders, "truncated": pa.repeat(False, len(keys)), "recorded_at": now})
+    if known is None:
+        # Two attempts that create it with rows would both have them.
+        DeltaTable.create(table.tombstones, rows.schema, mode="ignore")
+        known = _open(table.tombstones)
+    write_deltalake(known, rows, mode="append")
+
+
+def _write(
+    target: DeltaTable, table: OwnedTable, newest: _Newest, orders: pa.StructArray, is_written: pa.BooleanArray
+) -> None:
+    """Merge rows and deletes. Columns of the source have names of ours, so they cannot be taken for the target's."""
+    from deltalake import CommitProperties
+
+    names = _names(target, [one.name for one in newest.columns.type])
+    values = {f"c{at}": pc.struct_field(newest.columns, [at]) for at, _ in enumerate(names)}
+    source = pa.table(values | {"place": orders, "gone": newest.is_delete}).filter(is_written)
+    assigned = {_quoted(name): f"s.c{at}" for at, name in enumerate(names)} | {_quoted(table.order): "s.place"}
+    of_key = {name.lower(): f"s.c{at}" for at, name in enumerate(names)}
+    same = " AND ".join(f"t.{_quoted(name)} = {of_key[name.lower()]}" for name in _names(target, table.keys))
+    merge = target.merge(
+        source,
+        predicate=same,
+        source_alias="s",
+        target_alias="t",
+        commit_properties=CommitProperties(max_commit_retries=0),
+    )
+    merge = merge.when_matched_delete("s.gone").when_matched_update(assigned)
+    merge.when_not_matched_insert(assigned, "NOT s.gone").execute()
+
+
+def _last_place(changes: pa.RecordBatch) -> str | None:
+    """Topic, partition and offset of the change that came to Kafka last."""
+    names = ["timestamp", "topic", "partition", "offset"]
+    places = pa.table({name: changes.column(name) for name in names})
+    last = pc.sort_indices(places, [(name, "descending") for name in names])[0].as_py()
+    return "/".join(str(changes.column(name)[last].as_py()) for name in names[1:])
+
+
+def _stream(changes: pa.RecordBatch) -> bytes:
+    if changes.nbytes > _MOST_REJECTED:
+        raise BatchRefusedError("there are more rows for dead_letters than a task returns")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, changes.schema) as writer:
+        writer.write_batch(changes)
+    return bytes(sink.getvalue())

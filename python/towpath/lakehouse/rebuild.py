@@ -1,0 +1,184 @@
+"""Rebuilds a target whose rows are no longer those of its source table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from towpath.lakehouse import arguments
+from towpath.lakehouse.aside import Aside
+from towpath.lakehouse.batches import Replicator
+from towpath.lakehouse.columns import ColumnRules
+from towpath.lakehouse.envelopes import read_envelopes
+from towpath.lakehouse.follow import MODIFIED, stored_source
+from towpath.lakehouse.protection import RULES, RuleState
+from towpath.lakehouse.snapshots import as_oldest
+from towpath.lakehouse.sql import table
+from towpath.lakehouse.status import QUARANTINED, STALE, TableStatus, read_stale, set_ok, write_status
+from towpath.lakehouse.tables import (
+    TableSettings,
+    append,
+    create_with,
+    drop,
+    replace_with,
+    schema_of,
+    settings_of,
+    table_properties,
+)
+from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+    from typing_extensions import Unpack
+
+    from towpath.arguments import ValueOptions
+    from towpath.lakehouse.arguments import Place
+    from towpath.literals import Dialect
+
+
+def rebuild(
+    messages: DataFrame,
+    source_table: str | tuple[str, str],
+    target: Target,
+    dialect: Dialect = "auto",
+    *,
+    snapshot: DataFrame | None = None,
+    status: Place | None = None,
+    dead_letters: Place | None = None,
+    keys: Sequence[str] | None = None,
+    schema: str | StructType | None = None,
+    soft_deletes: str | None = None,
+    columns: Mapping[str, Any] | None = None,
+    **options: Unpack[ValueOptions],
+) -> None:
+    """Rebuild a target from its topic, or from a snapshot and its topic, and replace it when that is done.
+
+    The query that maintains the target may continue. The new table is built next to the target and replaces it
+    in one transaction. Then the messages are read once more, for the changes that the query has applied since they were
+    read first.
+
+    Args:
+        messages: A batch DataFrame with the columns of Kafka's source. It begins where the topic begins, or before the
+            snapshot was taken, and ends where the topic ends at the time when it is read.
+        source_table: The table's name, such as "shop.orders", or a tuple of database and table.
+        target: As for `replicate`.
+        dialect: As for `replicate`.
+        snapshot: The rows of the source table, for example from a dump or from JDBC. Needed if the topic does not have
+            all rows of the table, or if changes happened that are not in the log. Its columns are cast to the types of
+            the target.
+        status: The table with the state of each target. It is `stale` meanwhile, then `ok`, or stale again if the
+            messages have a statement that cannot be followed.
+        dead_letters: As for `replicate`.
+        keys: The columns of the primary key, if the messages do not declare it.
+        schema: The columns, if the messages do not declare their types.
+        soft_deletes: As for `replicate`. Rows whose deletion is not in the messages are not in the new table.
+        columns: The rules of this table, as for `replicate`, with those of its former names. They apply to the snapshot
+            too.
+        **options: All other arguments of `towpath.Decoder`.
+
+    Raises:
+        ValueError: An argument is wrong, the messages are a stream, the table has no target, or what `replicate`
+            raises. The target is as it was then, unless the error is in the messages that arrived meanwhile.
+    """
+    name = _parts(source_table)
+    status, dead_letters = arguments.place("status", status), arguments.place("dead_letters", dead_letters)
+    keys, soft_deletes = arguments.columns("keys", keys), arguments.column("soft_deletes", soft_deletes)
+    columns = None if columns is None else arguments.by_name("columns", columns, '{"exclude": ["phone"]}')
+    arguments.check_decoders(dialect, options, {".".join(name): schema} if schema else {}, {})
+    if arguments.frame("messages", messages).isStreaming:
+        raise ValueError("messages: rebuild reads a batch of the topic, from its beginning to its end")
+    if snapshot is not None:
+        arguments.check_snapshot("snapshot", snapshot)
+    spark = messages.sparkSession
+    targets = Targets(target, filter(None, (status, dead_letters)))
+    targets.stored = partial(stored_source, spark)
+    place = targets(*name)
+    if place is None:
+        raise ValueError(f"{'.'.join(name)}: has no target")
+    full_name = ".".join(name)
+    rules = ColumnRules.of(full_name, columns or {})
+    state = _rule_state(spark, place)
+    if state.former and columns is None:
+        raise ValueError(
+            f"{full_name}: its rules are also those of {', '.join(state.former)}; give them: columns={{...}}"
+        )
+
+    def apply(target: str, status: str | None = None) -> None:
+        replicator = Replicator(
+            targets=Targets({name: target}, ()),
+            dialect=dialect,
+            options=options,
+            keys={full_name: keys} if keys else {},
+            schemas={full_name: schema} if schema else {},
+            table_options={},
+            settings=TableSettings(optimize_every=None, soft_deletes=soft_deletes),
+            dead_letters=Aside(dead_letters) if dead_letters else None,
+            quarantine=None,
+            parallelism=1,
+            status=status,
+            columns={full_name: rules},
+            remembered={name: RuleState(former=state.former)} if state.former else {},
+        )
+        replicator(read_envelopes(messages, dialect, None, **options))
+
+    if status:
+        write_status(spark, status, [TableStatus(*name, place, state=STALE, reason="it is being rebuilt")], 0)
+    stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply)
+    apply(place)
+    if status:
+        set_ok(spark, status, [name], (STALE, QUARANTINED))
+        write_status(spark, status, [replace(one, target=place) for one in stale], 0)
+
+
+def _rule_state(spark: SparkSession, target: str) -> RuleState:
+    """What a target remembers for the rules of its table."""
+    if schema_of(spark, target) is None:
+        return RuleState()
+    return RuleState.parse(table_properties(spark, target).get(RULES))
+
+
+def _build(
+    spark: SparkSession, target: str, snapshot: DataFrame | None, apply: Callable[[str, str], None]
+) -> list[TableStatus]:
+    """Build a table beside the target, and replace the target by it. Returns why it is stale, if it is."""
+    # A table of the catalog, because SQL cannot remove one that is only a path.
+    new = sibling(target, f"towpath_rebuild_{uuid4().hex}")
+    status = companion(new, "status")
+    try:
+        if snapshot is not None:
+            create_with(spark, new, as_oldest(snapshot, schema_of(spark, target)), TableSettings())
+        apply(new, status)
+        if schema_of(spark, new) is None:
+            raise ValueError(f"{target}: the messages have no rows of its table")
+        _replace(spark, target, new)
+        return read_stale(spark, status)
+    finally:
+        for name in (new, companion(new, "tombstones"), status):
+            drop(spark, name)
+
+
+def _replace(spark: SparkSession, target: str, new: str) -> None:
+    """Replace a target by another table, in one transaction, and add the tombstones of that one to its own."""
+    former = settings_of(spark, target, target) if schema_of(spark, target) is not None else {}
+    of_user = {name: text for name, text in former.items() if not name.startswith("towpath.")}
+    # What is modified is in the snapshot, whose columns have the target's types.
+    replace_with(spark, target, new, {**former, **settings_of(spark, new, target), **of_user, MODIFIED: "{}"})
+    found, own = companion(new, "tombstones"), companion(target, "tombstones")
+    if schema_of(spark, found) is None:
+        return
+    tombstones = spark.read.table(table(found))
+    if schema_of(spark, own) is not None or not create_with(spark, own, tombstones, TableSettings()):
+        append(spark, own, tombstones)
+
+
+def _parts(name: str | tuple[str, str]) -> tuple[str, str]:
+    """The database and the name of a table."""
+    if isinstance(name, str):
+        return split_name(name)
+    if not isinstance(name, tuple) or len(name) != 2 or not all(isinstance(one, str) for one in name):
+        raise ValueError(f'source_table: expected "database.table" or a tuple of both, not {name!r}')
+    return name

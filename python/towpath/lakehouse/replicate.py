@@ -1,0 +1,257 @@
+"""Replicates whole topics to Delta or Iceberg tables: every table in the messages, their DDL, and dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, overload
+
+from towpath.lakehouse import arguments
+from towpath.lakehouse.aside import Aside
+from towpath.lakehouse.batches import Replicator, columns_of
+from towpath.lakehouse.columns import ColumnRules
+from towpath.lakehouse.envelopes import read_envelopes
+from towpath.lakehouse.merge import for_each_batch
+from towpath.lakehouse.messages import in_few_tasks
+from towpath.lakehouse.pending import Pending
+from towpath.lakehouse.snapshots import Snapshots
+from towpath.lakehouse.status import NO_BATCH, write_status
+from towpath.lakehouse.tables import TableSettings
+from towpath.lakehouse.targets import Target, Targets, suffixed
+from towpath.lakehouse.tasks import SPARK, TaskMerges, available
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+    from typing_extensions import Unpack
+
+    from towpath.arguments import ValueOptions
+    from towpath.lakehouse.argument_types import (
+        DdlPolicy,
+        Keyless,
+        Merge,
+        OfStreamsOfTopics,
+        OfTopics,
+        OnTableError,
+    )
+    from towpath.lakehouse.arguments import Place
+    from towpath.lakehouse.snapshots import Snapshot
+    from towpath.lakehouse.status import TableStatus
+    from towpath.literals import Dialect
+
+
+@overload
+def replicate(
+    messages: DataFrame,
+    target: Target,
+    dialect: Dialect = "auto",
+    *,
+    checkpoint: Place,
+    **arguments: Unpack[OfStreamsOfTopics],
+) -> StreamingQuery: ...
+
+
+@overload
+def replicate(
+    messages: DataFrame,
+    target: Target,
+    dialect: Dialect = "auto",
+    *,
+    checkpoint: None = None,
+    **arguments: Unpack[OfTopics],
+) -> None: ...
+
+
+def replicate(
+    messages: DataFrame,
+    target: Target,
+    dialect: Dialect = "auto",
+    *,
+    checkpoint: Place | None = None,
+    trigger: Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+    writer_options: Mapping[str, str] | None = None,
+    keys: Mapping[str, Sequence[str]] | None = None,
+    schemas: Mapping[str, str | StructType] | None = None,
+    table_options: Mapping[str, Mapping[str, Any]] | None = None,
+    snapshots: Mapping[str, Snapshot] | None = None,
+    ddl: Place | None = None,
+    dead_letters: Place | None = None,
+    quarantine: Place | None = None,
+    status: Place | None = None,
+    watermarks: Place | None = None,
+    on_table_error: OnTableError = "quarantine",
+    ddl_policy: DdlPolicy = "follow",
+    keyless: Keyless = "quarantine",
+    history: bool | Collection[str] = False,
+    soft_deletes: str | None = None,
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
+    evolve: bool = True,
+    forget_after: str = "7 days",
+    parallelism: int = 4,
+    merge: Merge = "auto",
+    table_properties: Mapping[str, str] | None = None,
+    cluster_by: Mapping[str, Sequence[str]] | None = None,
+    optimize_every: int | None = 50,
+    metrics: str | None = None,
+    report: Callable[[Sequence[TableStatus]], object] | None = None,
+    **options: Unpack[ValueOptions],
+) -> StreamingQuery | None:
+    """Maintain a Delta or Iceberg table for every table whose changes are in the messages.
+
+    The tables are created with the types that the messages declare, and follow them: a column that is added at the
+    source is added, a type that is widened is widened. A table that cannot go on, because a change would lose data or
+    its key is not known, is quarantined, and the others continue.
+
+    Args:
+        messages: A DataFrame with the columns of Kafka's source, batch or streaming.
+        target: The target of each table: a text or `pathlib.Path` with `{database}`, `{table}` and `{topic}`, either a
+            catalog name ("lake.{table}", an Iceberg table if the catalog is one of Iceberg) or the path of a Delta
+            table ("/lake/{database}/{table}"); or a mapping from "database.table" to the target, which skips other
+            tables; or a function of database and table that returns the target, or None to skip it.
+            A key of the mapping may be a compiled regular expression that matches the whole name: its target may have
+            the placeholders, and the expression's named groups as placeholders too.
+        dialect: As for `towpath.Decoder`.
+        checkpoint: The checkpoint folder of the stream. Only for a stream.
+        trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
+        query_name: Name of the streaming query.
+        writer_options: Options of the `DataStreamWriter`.
+        keys: `{"database.table": [columns]}` for tables whose messages do not declare their primary key.
+        schemas: `{"database.table": columns}` for tables whose messages do not declare column types, and for those
+            that should have other types.
+        table_options: `{"database.table": {option: value}}`: arguments of `towpath.Decoder` for one table, such as
+            `labels` and `column_types`.
+        snapshots: `{"database.table": rows}`: DataFrames with the rows of tables, for example from JDBC or a dump, or
+            functions that return them. Targets that do not exist are created with them before any message is read. The
+            messages have to begin before the snapshots were taken. Columns get the types in `schemas`, if they are
+            there.
+        ddl: Name or path of the table for DDL statements.
+        dead_letters: Name or path of the table for messages and rows that could not be decoded. Without it the first
+            of them is an error.
+        quarantine: Name or path of the table for the messages of tables that cannot go on. None: a table next to
+            `dead_letters`. Without both such a table is an error, which is raised when the others have been applied.
+        status: Name or path of the table with the state of each target.
+        watermarks: Name or path of the table for TiCDC's watermarks: for each partition the time up to which all
+            changes have been applied. Changes below the watermark that are sent again after it are skipped.
+        on_table_error: "quarantine", or "fail": a table that cannot go on is an error.
+        ddl_policy: "follow": DDL statements change the targets as they changed the source's tables; this needs the
+            package sqlglot. "ignore": they do not. A target that no longer equals its source is `stale` in `status`.
+        keyless: What becomes of tables without a primary key: "quarantine", or "append": their targets are histories,
+            with a row for each change, and the columns of a `history`.
+        history: Whether every change is also appended to a table next to its target, `<target>__history`: True, or the
+            names of the tables that have one, such as "shop.orders". It has the table's columns, `_op`, `_event_time`
+            and `_missing_columns` (of a row that lacks columns). `towpath.spark.versions` derives the versions of each
+            row from it.
+        soft_deletes: Name of a timestamp column that is added to the targets. Deleted rows then stay, with the event
+            time of their deletion in it; it is null in all others.
+        columns: `{"database.table": {"include": [names], "exclude": [names], "mask": {name: expression}}}`: the columns
+            that a target gets, and SQL expressions of `value` for those that are masked, such as "sha2(value, 256)".
+            `dead_letters` and `quarantine` have whole messages nevertheless.
+        evolve: Whether tables may be altered to fit the declared columns.
+        forget_after: How long deleted keys are remembered.
+        parallelism: How many tables are merged at the same time.
+        merge: "auto": a Delta table in a local folder is merged by a task of Spark that owns it, if the Python of the
+            workers has the package deltalake, the table is not too large, and nothing needs Spark's MERGE (histories,
+            soft deletes, masks). "spark": Spark's MERGE writes all targets.
+        table_properties: Properties of targets that are created, in addition to those of towpath.
+        cluster_by: `{"database.table": [columns]}` by which a Delta table that is created is clustered.
+        optimize_every: After how many batches a target's files are compacted (OPTIMIZE, or Iceberg's
+            `rewrite_data_files`), since each adds small files. None: never.
+        metrics: Name of an observation for the metrics of reading the envelopes, as for `towpath.spark.decode`.
+        report: Called on the driver at the end of each batch with the `TableStatus` of each table that it changed,
+            which has what the batch did, as one row of `status`. A batch that is repeated is reported again.
+        **options: All other arguments of `towpath.Decoder`, for all tables; not `layout`, `fields` and `mode`.
+
+    Returns:
+        The started query, for a stream. A batch has been applied on return.
+
+    Raises:
+        ValueError: An argument is wrong; a table cannot go on and may not be quarantined; or something could not be
+            decoded and there is no table for dead letters.
+    """
+    arguments.one_of("on_table_error", on_table_error, ("quarantine", "fail"))
+    arguments.one_of("ddl_policy", ddl_policy, ("follow", "ignore"))
+    arguments.one_of("keyless", keyless, ("quarantine", "append"))
+    who_merges = available(merge)
+    arguments.triggers(trigger)
+    checkpoint, ddl = arguments.place("checkpoint", checkpoint), arguments.place("ddl", ddl)
+    dead_letters = arguments.place("dead_letters", dead_letters)
+    quarantine, status = arguments.place("quarantine", quarantine), arguments.place("status", status)
+    watermarks = arguments.place("watermarks", watermarks)
+    keys = arguments.columns_by_table("keys", keys)
+    cluster_by = arguments.columns_by_table("cluster_by", cluster_by)
+    schemas = arguments.by_name("schemas", schemas, '{"shop.orders": "id bigint"}')
+    table_options = arguments.by_name("table_options", table_options, '{"shop.orders": {"zero_date": "error"}}')
+    history = arguments.names("history", history)
+    snapshots = arguments.by_name("snapshots", snapshots, '{"shop.orders": frame}')
+    for name, rows in snapshots.items():
+        if not callable(rows):
+            arguments.check_snapshot(f"snapshots: {name}", rows)
+    rules = {name: ColumnRules.of(name, one) for name, one in arguments.rules_by_table(columns).items()}
+    settings = TableSettings(
+        arguments.texts("table_properties", table_properties),
+        optimize_every=arguments.count("optimize_every", optimize_every, optional=True),
+        evolve=arguments.flag("evolve", evolve),
+        forget_after=arguments.text("forget_after", forget_after),
+        in_tasks=who_merges != SPARK,
+        soft_deletes=arguments.column("soft_deletes", soft_deletes),
+    )
+    arguments.count("parallelism", parallelism)
+    arguments.check_decoders(dialect, options, schemas, table_options)
+    arguments.frame("messages", messages)
+    query = arguments.query(messages, checkpoint, trigger, query_name, writer_options)
+    arguments.check_age(messages.sparkSession, "forget_after", forget_after)
+    # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
+    events = read_envelopes(messages, dialect, metrics, **options)
+    aside = quarantine or (dead_letters and suffixed(dead_letters, "_quarantine"))
+    pending = Pending(status)
+    own = filter(None, (ddl, dead_letters, aside, status, pending.table, watermarks, checkpoint))
+    targets = Targets(target, own)
+    if snapshots:
+        given = {name: columns_of(schema) for name, schema in schemas.items() if name in snapshots}
+        of_snapshots = Snapshots(snapshots, given, keys, cluster_by, rules, settings)
+        created = of_snapshots.create_targets(messages.sparkSession, targets, parallelism)
+        if status:
+            write_status(messages.sparkSession, status, created, NO_BATCH)
+    apply = Replicator(
+        targets=targets,
+        dialect=dialect,
+        options=options,
+        keys=keys,
+        schemas=schemas,
+        table_options=table_options,
+        cluster_by=cluster_by,
+        settings=settings,
+        in_tasks=TaskMerges(who_merges),
+        ddl=ddl,
+        dead_letters=Aside(dead_letters) if dead_letters else None,
+        quarantine=Aside(aside) if aside else None,
+        status=status,
+        pending=pending,
+        watermarks=watermarks,
+        on_table_error=on_table_error,
+        ddl_policy=ddl_policy,
+        keyless=keyless,
+        history=history,
+        columns=rules,
+        parallelism=parallelism,
+        report=report,
+    )
+    if metrics is None:
+        read = partial(read_envelopes, dialect=dialect, metrics=None, **options)
+        return for_each_batch(messages, _Reading(read, apply), query)
+    return for_each_batch(events, apply, query)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Applies a batch of messages; a function for `foreachBatch`."""
+
+    read: Callable[[DataFrame], DataFrame]
+    apply: Callable[[DataFrame, int], None]
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Read the envelopes, and apply them."""
+        self.apply(self.read(in_few_tasks(batch)), batch_id)

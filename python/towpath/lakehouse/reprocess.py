@@ -1,0 +1,160 @@
+"""Applies dead letters and quarantined messages, after their cause is removed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from towpath.lakehouse import arguments
+from towpath.lakehouse.aside import Aside
+from towpath.lakehouse.batches import Replicator
+from towpath.lakehouse.changes import MESSAGE
+from towpath.lakehouse.columns import ColumnRules
+from towpath.lakehouse.envelopes import read_envelopes
+from towpath.lakehouse.pending import Pending
+from towpath.lakehouse.sql import Sql, column, execute, sql, string, table
+from towpath.lakehouse.status import NO_BATCH, set_ok
+from towpath.lakehouse.tables import TableSettings, schema_of
+from towpath.lakehouse.targets import Target, Targets, suffixed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql.types import StructType
+    from typing_extensions import Unpack
+
+    from towpath.arguments import ValueOptions
+    from towpath.lakehouse.arguments import Place
+    from towpath.literals import Dialect
+
+
+def reprocess(
+    spark: SparkSession,
+    *,
+    dead_letters: Place | None = None,
+    quarantine: Place | None = None,
+    tables: Sequence[str] | None = None,
+    target: Target | None = None,
+    dialect: Dialect | None = None,
+    status: Place | None = None,
+    keys: Mapping[str, Sequence[str]] | None = None,
+    schemas: Mapping[str, str | StructType] | None = None,
+    table_options: Mapping[str, Mapping[str, Any]] | None = None,
+    evolve: bool = True,
+    history: bool | Collection[str] = False,
+    soft_deletes: str | None = None,
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
+    parallelism: int = 4,
+    **options: Unpack[ValueOptions],
+) -> None:
+    """Apply dead letters and quarantined messages in order, and mark them done. It may be called again at any time.
+
+    A change that is older than what its row has by now changes nothing. What cannot be applied this time either stays
+    in its table.
+
+    Args:
+        spark: The session.
+        dead_letters: The table of dead letters.
+        quarantine: The table of messages of tables that could not go on. None: the one next to `dead_letters`.
+        tables: Names such as "shop.orders". None: all tables.
+        target: As for `replicate`. None: the targets of the changes when they were stored. Messages that name no table
+            are processed only with a `target`.
+        dialect: As for `replicate`. None: the one with which they were read.
+        status: The table with the state of each target: it is `ok` again if nothing is left in quarantine. What is
+            applied is counted there.
+        keys: As for `replicate`, and so are `schemas`, `table_options`, `evolve` and `parallelism`.
+        schemas: As for `replicate`.
+        table_options: As for `replicate`.
+        evolve: As for `replicate`.
+        history: As for `replicate`, and so are `soft_deletes` and `columns`. Give what the query gives.
+        soft_deletes: As for `replicate`.
+        columns: As for `replicate`.
+        parallelism: As for `replicate`.
+        **options: All other arguments of `towpath.Decoder`, for example one that was missing.
+
+    Raises:
+        ValueError: Neither table is named, or an argument is wrong.
+    """
+    if dead_letters is None and quarantine is None:
+        raise ValueError("name the table to process: dead_letters, quarantine, or both")
+    dead_letters, status = arguments.place("dead_letters", dead_letters), arguments.place("status", status)
+    quarantine = arguments.place("quarantine", quarantine) or suffixed(dead_letters or "", "_quarantine")
+    tables = None if tables is None else arguments.columns("tables", tables)
+    keys = arguments.columns_by_table("keys", keys)
+    schemas = arguments.by_name("schemas", schemas, '{"shop.orders": "id bigint"}')
+    table_options = arguments.by_name("table_options", table_options, '{"shop.orders": {"zero_date": "error"}}')
+    rules = {name: ColumnRules.of(name, one) for name, one in arguments.rules_by_table(columns).items()}
+    settings = TableSettings(
+        evolve=arguments.flag("evolve", evolve), soft_deletes=arguments.column("soft_deletes", soft_deletes)
+    )
+    history = arguments.names("history", history)
+    arguments.count("parallelism", parallelism)
+    arguments.check_decoders(dialect or "auto", options, schemas, table_options)
+    started = execute(spark, Sql("SELECT current_timestamp()")).collect()[0][0]
+    existing = [one for one in (dead_letters, quarantine) if one and schema_of(spark, one) is not None]
+    waiting = {name: _waiting(spark, name, tables, any_table=target is not None) for name in existing}
+    origins = {origin for rows in waiting.values() for origin in _origins(rows)}
+    for found in {dialect or origin["dialect"] for origin in origins}:
+        of_dialect = [origin for origin in origins if (dialect or origin["dialect"]) == found]
+        targets = target or {(one["database"] or "", one["table"]): one["target"] for one in of_dialect if one["table"]}
+        apply = Replicator(
+            targets=Targets(targets, existing),
+            dialect=found or "auto",
+            options=options,
+            keys=keys,
+            schemas=schemas,
+            table_options=table_options,
+            settings=settings,
+            dead_letters=Aside(dead_letters, started) if dead_letters else None,
+            quarantine=Aside(quarantine, started),
+            parallelism=parallelism,
+            status=status,
+            pending=Pending(status),
+            history=history,
+            columns=rules,
+        )
+        messages = [_messages(rows, None if dialect else found) for rows in waiting.values()]
+        apply(read_envelopes(_union(messages), found or "auto", None, **options), NO_BATCH)
+    for name in existing:
+        _mark_done(spark, name, tables, started, any_table=target is not None)
+    if status is not None and schema_of(spark, status) is not None:
+        left = _origins(_waiting(spark, quarantine, None, any_table=True)) if quarantine in existing else []
+        done = {(one["database"], one["table"]) for one in origins} - {(one["database"], one["table"]) for one in left}
+        set_ok(spark, status, done)
+
+
+def _waiting(spark: SparkSession, name: str, tables: Sequence[str] | None, *, any_table: bool) -> DataFrame:
+    """What is not done yet."""
+    return spark.read.table(table(name)).filter(_is_waiting(tables, any_table=any_table))
+
+
+def _is_waiting(tables: Sequence[str] | None, *, any_table: bool) -> Sql:
+    if tables is None:
+        return Sql("done_at IS NULL") if any_table else Sql("done_at IS NULL AND `table` IS NOT NULL")
+    names = Sql(", ".join(map(string, tables)) or "NULL")
+    return sql("done_at IS NULL AND concat_ws('.', database, `table`) IN ({names})", names=names)
+
+
+def _origins(rows: DataFrame) -> list[Row]:
+    return rows.select("database", "table", "target", "dialect").distinct().collect()
+
+
+def _messages(rows: DataFrame, dialect: Dialect | None) -> DataFrame:
+    """The messages as the columns of Kafka's source."""
+    if dialect is not None:
+        rows = rows.filter(sql("dialect = {dialect}", dialect=string(dialect)))
+    value = "message" if "message" in rows.columns else "value"
+    return rows.withColumnRenamed(value, "value").select(*map(column, MESSAGE))
+
+
+def _union(frames: Iterable[DataFrame]) -> DataFrame:
+    first, *others = frames
+    for other in others:
+        first = first.unionByName(other)
+    return first.dropDuplicates(["topic", "partition", "offset", "timestamp", "value"])
+
+
+def _mark_done(spark: SparkSession, name: str, tables: Sequence[str] | None, started: Any, *, any_table: bool) -> None:
+    micros = Sql(f"timestamp_micros({round(started.timestamp() * 1_000_000)})")
+    template = "UPDATE {table} SET done_at = current_timestamp() WHERE {waiting} AND recorded_at < {started}"
+    waiting = _is_waiting(tables, any_table=any_table)
+    execute(spark, sql(template, table=table(name), waiting=waiting, started=micros))

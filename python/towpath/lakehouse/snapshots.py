@@ -1,0 +1,116 @@
+"""Creates targets with the rows of snapshots, before the first change is applied.
+
+The rows have an empty order value, so they are older than every change. A target is created in one transaction, and one
+that exists is left as it is: a start that failed can be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.arguments import check_snapshot
+from towpath.lakehouse.columns import ColumnRules
+from towpath.lakehouse.follow import KEY, SOURCE, stored_source
+from towpath.lakehouse.order import ORDER_TYPE
+from towpath.lakehouse.parallel import in_parallel
+from towpath.lakehouse.sql import Sql, column, sql
+from towpath.lakehouse.status import TableStatus
+from towpath.lakehouse.tables import TableSettings, create_with, free_name, schema_of
+from towpath.lakehouse.targets import Targets, source_name, split_name
+from towpath.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    Snapshot = DataFrame | Callable[[], DataFrame]
+    """The rows of a table, or a function that returns them; it is called only if the target does not exist."""
+
+_log = logging.getLogger("towpath.spark")
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """The rows of tables, and how their targets are created. The fields are arguments of `replicate`."""
+
+    rows: Mapping[str, Snapshot]
+    schemas: Mapping[str, StructType]
+    """The columns of tables that have an argument for them."""
+    keys: Mapping[str, Sequence[str]]
+    cluster_by: Mapping[str, Sequence[str]]
+    rules: Mapping[str, ColumnRules]
+    settings: TableSettings
+
+    def create_targets(self, spark: SparkSession, targets: Targets, parallelism: int) -> list[TableStatus]:
+        """Create the targets that do not exist.
+
+        Returns:
+            The state of each of them.
+
+        Raises:
+            ValueError: A table has no target, or its snapshot lacks a column.
+        """
+        targets.stored = partial(stored_source, spark)
+        places = {name: targets(*split_name(name)) for name in self.rows}
+        for name, place in places.items():
+            if place is None:
+                raise ValueError(f"snapshots: {name}: the table has no target")
+        wanted = [(name, place) for name, place in places.items() if place and schema_of(spark, place) is None]
+        frames = {name: self._frame(name) for name, _ in wanted}  # each is checked before the first one is written
+
+        def create(one: tuple[str, str]) -> None:
+            name, place = one
+            if create_with(spark, place, frames[name], self._settings(name)):
+                _log.info("%s: created %s with the rows of its snapshot", printable(name), printable(place))
+
+        in_parallel(spark, create, wanted, parallelism)
+        return [TableStatus(*split_name(name), place) for name, place in wanted]
+
+    def _frame(self, name: str) -> DataFrame:
+        """The rows as the target gets them."""
+        given, schema = self.rows[name], self.schemas.get(name)
+        rows = check_snapshot(f"snapshots: {name}", given() if callable(given) else given)
+        rules = self.rules.get(name, ColumnRules())
+        if schema is None:
+            return as_oldest(rules.of_table(rows), None, self.settings.soft_deletes)
+        known = {one.lower() for one in rows.columns}
+        missing = [one for one in rules.kept(schema).names if one.lower() not in known]
+        if missing:
+            raise ValueError(f"snapshots: {name}: the snapshot lacks the columns {', '.join(missing)}")
+        return as_oldest(
+            rules.of_table(rows.select(*map(column, schema.names))), rules.kept(schema), self.settings.soft_deletes
+        )
+
+    def _settings(self, name: str) -> TableSettings:
+        own = {SOURCE: source_name(*split_name(name))}
+        if name in self.keys:
+            own[KEY] = json.dumps(list(self.keys[name]), ensure_ascii=False)
+        cluster_by = tuple(self.cluster_by.get(name, ()))
+        return replace(self.settings, cluster_by=cluster_by, properties={**own, **self.settings.properties})
+
+
+def as_oldest(rows: DataFrame, wanted: StructType | None, soft_deletes: str | None = None) -> DataFrame:
+    """Rows of a table with an empty order value: they are older than every change.
+
+    Args:
+        rows: The table's columns.
+        wanted: Columns are cast to the types that they have here.
+        soft_deletes: The column for the time of deletions, which is null.
+    """
+    types = {field.name.lower(): field.dataType.simpleString() for field in wanted or ()}
+    columns = (
+        sql("CAST({name} AS {type}) AS {name}", name=column(field.name), type=Sql(types[field.name.lower()]))
+        if field.name.lower() in types
+        else column(field.name)
+        for field in rows.schema
+    )
+    order = sql("CAST(NULL AS {type}) AS {order}", type=Sql(ORDER_TYPE), order=column(free_name(rows.schema, None)))
+    deleted = [sql("CAST(NULL AS timestamp) AS {name}", name=column(soft_deletes))] if soft_deletes else []
+    return rows.selectExpr(*columns, *deleted, order)

@@ -1,0 +1,44 @@
+"""Reads MySQL's, MariaDB's and TiDB's DDL statements into the actions that a table's replica has to follow.
+
+A statement is read in full or it is `NotFollowed`: no action is guessed. Statements that change neither rows nor
+columns, such as those about indexes, views and users, have no action.
+"""
+
+from towpath.lakehouse.statements.actions import (
+    Action,
+    AddColumn,
+    ChangeColumn,
+    ChangePrimaryKey,
+    CreateTable,
+    DropColumn,
+    DropDatabase,
+    DropTable,
+    ModifyColumn,
+    NotFollowed,
+    RenameColumn,
+    RenameTable,
+    TableName,
+    TruncateTable,
+)
+from towpath.lakehouse.statements.columns import Column
+from towpath.lakehouse.statements.read import MAX_LENGTH, read_statements
+
+__all__ = [
+    "MAX_LENGTH",
+    "Action",
+    "AddColumn",
+    "ChangeColumn",
+    "ChangePrimaryKey",
+    "Column",
+    "CreateTable",
+    "DropColumn",
+    "DropDatabase",
+    "DropTable",
+    "ModifyColumn",
+    "NotFollowed",
+    "RenameColumn",
+    "RenameTable",
+    "TableName",
+    "TruncateTable",
+    "read_statements",
+]

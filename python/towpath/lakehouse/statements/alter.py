@@ -1,0 +1,303 @@
+"""ALTER TABLE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from towpath.lakehouse.statements.actions import (
+    Action,
+    AddColumn,
+    ChangeColumn,
+    ChangePrimaryKey,
+    DropColumn,
+    ModifyColumn,
+    NotFollowed,
+    RenameColumn,
+    RenameTable,
+    TableName,
+)
+from towpath.lakehouse.statements.columns import Column, read_column
+from towpath.lakehouse.statements.names import Names
+from towpath.lakehouse.statements.options import (
+    INDEXES,
+    is_index,
+    read_constraint_name,
+    read_option,
+    read_options,
+    read_primary_key,
+    skip_partitioning,
+)
+from towpath.lakehouse.statements.tokens import Cursor, NotReadError, Token, split
+
+_LOSES_ROWS = {
+    "TRUNCATE PARTITION": "rows of a partition are removed",
+    "DROP PARTITION": "rows of a partition are removed",
+    "FIRST PARTITION": "rows of a partition are removed",
+    "EXCHANGE PARTITION": "rows move between tables",
+    "CONVERT PARTITION": "rows move between tables",
+    "CONVERT TABLE": "rows move between tables",
+    "DISCARD": "the rows' files are removed",
+    "IMPORT": "the rows' files are replaced",
+}
+"""Clauses that are alone in their statement, and what no change of a row says about them."""
+
+_KEEPS_ROWS = (
+    "ADD PARTITION",
+    "COALESCE PARTITION",
+    "REORGANIZE PARTITION",
+    "ANALYZE PARTITION",
+    "CHECK PARTITION",
+    "OPTIMIZE PARTITION",
+    "REBUILD PARTITION",
+    "REPAIR PARTITION",
+    "SECONDARY_LOAD",
+    "SECONDARY_UNLOAD",
+    # TiDB
+    "LAST PARTITION",
+    "MERGE FIRST PARTITION",
+    "SPLIT",
+    "PARTITION",
+    "SET TIFLASH REPLICA",
+    "SET HYPO TIFLASH REPLICA",
+    "CACHE",
+    "NOCACHE",
+    "COMPACT",
+    "ATTRIBUTES",
+    "ADD STATS_EXTENDED",
+    "DROP STATS_EXTENDED",
+)
+"""Clauses that are alone in their statement and only move rows within the table."""
+
+_NO_EFFECT = (
+    "ALTER INDEX",
+    "ALTER KEY",
+    "ALTER CHECK",
+    "ALTER CONSTRAINT",
+    "DROP FOREIGN KEY",
+    "DROP CHECK",
+    "RENAME INDEX",
+    "RENAME KEY",
+)
+_STORAGE = (
+    "ENABLE KEYS",
+    "DISABLE KEYS",
+    "FORCE",
+    "REMOVE PARTITIONING",
+    "REMOVE TTL",
+    "WITH VALIDATION",
+    "WITHOUT VALIDATION",
+)
+_BEFORE = ("IF EXISTS", "IF NOT EXISTS")
+
+
+def read_alter_table(cursor: Cursor, names: Names, statement: str) -> list[Action]:
+    """The actions of ALTER TABLE, after these words.
+
+    Raises:
+        NotReadError: It is not in the grammar.
+    """
+    cursor.accept("IF EXISTS")
+    table = names.read(cursor)
+    wait(cursor)
+    while _modifier(cursor):
+        cursor.accept(",")
+    if phrase := cursor.accept_one(*_LOSES_ROWS):
+        _other_table(cursor.rest, names)
+        return [NotFollowed(f"{phrase}: {_LOSES_ROWS[phrase]}", statement, tuple(names.tables))]
+    if cursor.peek() is None or cursor.accept_one(*_KEEPS_ROWS):
+        return []
+    clauses = _Clauses(table, names, statement)
+    return _in_order([action for part in split(cursor.rest, ",") for action in clauses.read(Cursor(part))])
+
+
+def wait(cursor: Cursor) -> None:
+    """MariaDB's time to wait for a lock."""
+    if cursor.accept("WAIT"):
+        cursor.next()
+    cursor.accept("NOWAIT")
+
+
+def _modifier(cursor: Cursor) -> bool:
+    if not cursor.accept_one("ALGORITHM", "LOCK"):
+        return bool(cursor.accept_one("WITH VALIDATION", "WITHOUT VALIDATION"))
+    cursor.accept("=")
+    cursor.name()
+    return True
+
+
+def _other_table(tokens: Sequence[Token], names: Names) -> None:
+    """Read the other table of EXCHANGE PARTITION p WITH TABLE t, and of MariaDB's CONVERT."""
+    cursor = Cursor(tokens)
+    if cursor.word(1) == "TO" and cursor.word(2) == "PARTITION":
+        names.read(cursor)
+    while cursor.peek():
+        if cursor.accept_one("WITH TABLE", "TO TABLE"):
+            names.read(cursor)
+            return
+        cursor.next()
+
+
+class _Clauses:
+    """Reads the clauses of one statement."""
+
+    def __init__(self, table: TableName, names: Names, statement: str) -> None:
+        self.table = table
+        self.names = names
+        self.statement = statement
+
+    def read(self, cursor: Cursor) -> list[Action]:
+        """The actions of one clause."""
+        if cursor.peek() is None:
+            raise cursor.unexpected("a clause of ALTER TABLE")
+        actions = list(self._clause(cursor))
+        cursor.end()
+        return actions
+
+    def _clause(self, cursor: Cursor) -> Iterator[Action]:
+        if cursor.accept("ADD"):
+            return self._add(cursor)
+        if cursor.accept_one(*_NO_EFFECT) or cursor.word() == "ALTER":
+            return self._no_effect(cursor)
+        if cursor.accept("DROP"):
+            return self._drop(cursor)
+        if cursor.accept("RENAME"):
+            return self._rename(cursor)
+        if cursor.accept_one("MODIFY COLUMN", "MODIFY"):
+            return self._modify(cursor)
+        if cursor.accept_one("CHANGE COLUMN", "CHANGE"):
+            return self._change(cursor)
+        return self._other(cursor)
+
+    def _no_effect(self, cursor: Cursor) -> Iterator[Action]:
+        while cursor.peek():
+            cursor.next()
+        return iter(())
+
+    def _other(self, cursor: Cursor) -> Iterator[Action]:
+        if cursor.accept("CONVERT TO"):
+            # Characters that the new set lacks are lost, and texts get another type where they would not fit.
+            yield NotFollowed("CONVERT TO CHARACTER SET converts the rows", self.statement, (self.table,))
+            yield from self._no_effect(cursor)
+        elif cursor.accept("ORDER BY"):
+            cursor.name()
+            cursor.accept_one("ASC", "DESC")
+        elif not cursor.accept_one(*_STORAGE) and not _modifier(cursor):
+            if read_option(cursor) == "ENGINE BLACKHOLE":
+                yield NotFollowed("the engine BLACKHOLE keeps no rows", self.statement, (self.table,))
+            read_options(cursor)
+            skip_partitioning(cursor)
+
+    def _add(self, cursor: Cursor) -> Iterator[Action]:
+        read_constraint_name(cursor)
+        if cursor.accept("PRIMARY KEY"):
+            yield ChangePrimaryKey(self.table, read_primary_key(cursor))
+            yield from self._no_effect(cursor)
+        elif cursor.accept_one(*INDEXES):
+            yield from self._no_effect(cursor)
+        else:
+            cursor.accept("COLUMN")
+            yield from self._add_columns(cursor)
+
+    def _add_columns(self, cursor: Cursor) -> Iterator[Action]:
+        if_not_exists = cursor.accept("IF NOT EXISTS")
+        if cursor.word() != "(":
+            yield from self._add_column(cursor, if_not_exists)
+            return
+        for part in split(cursor.parenthesized(), ","):
+            one = Cursor(part)
+            if is_index(one):
+                yield from self._add(one)
+            else:
+                yield from self._add_column(one, if_not_exists)
+            one.end()
+
+    def _add_column(self, cursor: Cursor, if_not_exists: bool) -> Iterator[Action]:
+        column = _positioned(cursor)
+        yield AddColumn(self.table, column, if_not_exists)
+        yield from self._primary(column)
+
+    def _primary(self, column: Column) -> Iterator[Action]:
+        if column.primary:
+            yield ChangePrimaryKey(self.table, (column.name,))
+
+    def _modify(self, cursor: Cursor) -> Iterator[Action]:
+        cursor.accept_one(*_BEFORE)
+        column = _positioned(cursor)
+        yield ModifyColumn(self.table, column)
+        yield from self._primary(column)
+
+    def _change(self, cursor: Cursor) -> Iterator[Action]:
+        cursor.accept_one(*_BEFORE)
+        old = cursor.name()
+        column = _positioned(cursor)
+        yield ChangeColumn(self.table, old, column)
+        yield from self._primary(column)
+
+    def _drop(self, cursor: Cursor) -> Iterator[Action]:
+        if cursor.accept("PRIMARY KEY"):
+            yield ChangePrimaryKey(self.table, ())
+            return
+        is_key = cursor.accept_one("INDEX", "KEY", "CONSTRAINT")
+        if not is_key:
+            cursor.accept("COLUMN")
+        cursor.accept_one(*_BEFORE)
+        name = cursor.name()
+        cursor.accept_one("RESTRICT", "CASCADE")
+        if not is_key:
+            yield DropColumn(self.table, name)
+        elif name.upper() == "PRIMARY":
+            yield ChangePrimaryKey(self.table, ())
+
+    def _rename(self, cursor: Cursor) -> Iterator[Action]:
+        if cursor.accept("COLUMN"):
+            cursor.accept_one(*_BEFORE)
+            old = cursor.name()
+            cursor.expect("TO")
+            yield RenameColumn(self.table, old, cursor.name())
+        else:
+            cursor.accept_one("TO", "AS", "=")
+            yield RenameTable(((self.table, self.names.read(cursor)),))
+
+
+def _positioned(cursor: Cursor) -> Column:
+    """Read a column and its position."""
+    column = read_column(cursor)
+    if cursor.accept("AFTER"):
+        cursor.name()
+    else:
+        cursor.accept("FIRST")
+    return column
+
+
+_Renaming = RenameColumn | ChangeColumn
+_ORDER = (DropColumn, ModifyColumn, AddColumn, ChangePrimaryKey, NotFollowed, RenameTable)
+
+
+def _in_order(actions: list[Action]) -> list[Action]:
+    """MySQL does all clauses at once, and they name the columns from before: a name is freed before it is used."""
+    renaming = _freed_first([action for action in actions if isinstance(action, _Renaming)])
+    others = [action for kind in _ORDER for action in actions if isinstance(action, kind)]
+    before = [action for action in others if isinstance(action, DropColumn | ModifyColumn)]
+    return [*before, *renaming, *others[len(before) :]]
+
+
+def _freed_first(actions: list[_Renaming]) -> list[_Renaming]:
+    """Renames in an order in which no new name is the old name of a later one."""
+    left = {action.old.lower(): action for action in actions}
+    if len(left) < len(actions):
+        raise NotReadError("a column gets two names")
+    ordered: list[_Renaming] = []
+    while left:
+        first = name = next(iter(left))
+        chain = []
+        while name in left:
+            chain.append(left.pop(name))
+            name = _new_name(chain[-1])
+        if name == first and len(chain) > 1:
+            raise NotReadError("columns exchange their names")
+        ordered.extend(reversed(chain))
+    return ordered
+
+
+def _new_name(action: _Renaming) -> str:
+    return (action.new if isinstance(action, RenameColumn) else action.column.name).lower()

@@ -1,0 +1,227 @@
+"""Definitions of columns in MySQL's DDL: the type, and the value that ADD COLUMN gives to the rows that exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from towpath.lakehouse.statements.tokens import Cursor, Token
+from towpath.lakehouse.statements.types import ColumnType, read_charset, read_type
+from towpath.lakehouse.statements.values import given_value, implicit_value
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as a statement defines it."""
+
+    name: str
+    type: str
+    """MySQL's type with its canonical name: `int(10) unsigned`, `decimal(10,2)`, `enum('a','b')`."""
+    nullable: bool = True
+    initial: str | bytes | None = None
+    """The value of existing rows after ADD COLUMN: None is NULL, text is as MySQL prints it (digits for `bit`), and a
+    binary type has bytes. Zero dates are text too: `zero_date` decides what becomes of them, as in rows."""
+    unknown: str | None = None
+    """Why `initial` is not known, for example DEFAULT CURRENT_TIMESTAMP; None if it is."""
+    primary: bool = False
+    """Whether the column is declared as the primary key."""
+
+
+def read_column(cursor: Cursor) -> Column:
+    """Read a column's name, type and attributes; what follows them is left.
+
+    Raises:
+        NotReadError: It is no definition of a column in MySQL's grammar, or has an attribute that is not known here.
+    """
+    name = cursor.name()
+    if cursor.accept("SERIAL"):
+        return _serial(cursor, name)
+    return _Definition(name, read_type(cursor)).read(cursor)
+
+
+def _serial(cursor: Cursor, name: str) -> Column:
+    definition = _Definition(name, ColumnType("bigint", unsigned=True))
+    definition.nullable = False
+    definition.unknown = "AUTO_INCREMENT numbers the rows"
+    return definition.read(cursor)
+
+
+class _Definition:
+    """Reads the attributes behind a type."""
+
+    def __init__(self, name: str, type_: ColumnType) -> None:
+        self.name = name
+        self.type = type_
+        self.nullable: bool | None = None
+        self.primary = False
+        self.default: Token | None = None
+        self.negative = False
+        self.unknown: str | None = None
+
+    def read(self, cursor: Cursor) -> Column:
+        while cursor.peek() is not None and self._attribute(cursor):
+            pass
+        nullable = self.nullable is not False and not self.primary
+        initial, unknown = self._initial(nullable)
+        return Column(self.name, self.type.text, nullable, initial, unknown, self.primary)
+
+    def _attribute(self, cursor: Cursor) -> bool:
+        """Read one attribute; False if none is next."""
+        return self._value_attribute(cursor) or self._key_attribute(cursor) or _other_attribute(cursor)
+
+    def _value_attribute(self, cursor: Cursor) -> bool:
+        if cursor.accept("NOT NULL"):
+            self.nullable = False
+        elif cursor.accept("NULL"):
+            self.nullable = True
+        elif cursor.accept("DEFAULT"):
+            self._default(cursor)
+        elif cursor.accept("AUTO_INCREMENT"):
+            self.unknown, self.nullable = "AUTO_INCREMENT numbers the rows", False
+        elif cursor.accept("AUTO_RANDOM"):
+            self.unknown = "AUTO_RANDOM numbers the rows"
+            cursor.skip_parentheses()
+        elif cursor.accept_one("GENERATED ALWAYS AS (", "AS ("):
+            self._generated(cursor)
+        elif cursor.accept("ON UPDATE"):
+            _now(cursor)
+        else:
+            return False
+        return True
+
+    def _key_attribute(self, cursor: Cursor) -> bool:
+        if cursor.accept("UNIQUE"):
+            cursor.accept("KEY")
+        elif cursor.accept_one("PRIMARY KEY", "PRIMARY", "KEY"):
+            self.primary = True
+            cursor.accept_one("CLUSTERED", "NONCLUSTERED")
+        else:
+            return False
+        return True
+
+    def _generated(self, cursor: Cursor) -> None:
+        _close(cursor)
+        cursor.accept_one("VIRTUAL", "STORED", "PERSISTENT")
+        self.unknown = "the column is generated"
+
+    def _default(self, cursor: Cursor) -> None:
+        inner = Cursor(cursor.parenthesized()) if cursor.word() == "(" else cursor
+        self.negative = _sign(inner)
+        self.default = _literal(inner)
+        if inner is cursor and self.default is None:
+            _function(cursor)
+        if self.default is None or (inner is not cursor and inner.peek() is not None):
+            self.unknown, self.default = "DEFAULT is an expression", None
+
+    def _initial(self, nullable: bool) -> tuple[str | bytes | None, str | None]:
+        if self.unknown:
+            return None, self.unknown
+        if self.default is None and self.type.name == "timestamp" and self.nullable is not True:
+            return None, "explicit_defaults_for_timestamp decides the value of a TIMESTAMP without NULL and DEFAULT"
+        if self.default is None or self.default.raw.upper() == "NULL":
+            return (None, None) if nullable else implicit_value(self.type)
+        value = given_value(self.type, self.default, self.negative)
+        return (value, None) if value is not None else (None, f"DEFAULT {self.default.raw[:40]} is converted by MySQL")
+
+
+def _close(cursor: Cursor) -> None:
+    """Read to the closing parenthesis of one that has been read."""
+    depth = 1
+    while depth:
+        token = cursor.next()
+        if token.kind == "symbol":
+            depth += (token.text == "(") - (token.text == ")")
+
+
+def _sign(cursor: Cursor) -> bool:
+    if cursor.word() not in ("+", "-"):
+        return False
+    after = cursor.peek(1)
+    if after is None or after.kind != "number":
+        raise cursor.unexpected("a literal")
+    return cursor.next().text == "-"
+
+
+def _literal(cursor: Cursor) -> Token | None:
+    """Read a literal; None if another expression is next."""
+    after = cursor.peek(1)
+    if cursor.word() in ("NULL", "TRUE", "FALSE"):
+        return cursor.next()
+    if (
+        after
+        and after.kind == "string"
+        and cursor.accept_one("DATE", "TIME", "TIMESTAMP", "_UTF8MB4", "_UTF8", "_UTF8MB3")
+    ):
+        return cursor.next()
+    return cursor.accept_kind("string", "number", "bits", "bytes")
+
+
+_NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIMESTAMP", "LOCALTIME")
+
+
+def _now(cursor: Cursor) -> None:
+    if not cursor.accept_one(*_NOW):
+        raise cursor.unexpected("CURRENT_TIMESTAMP")
+    cursor.skip_parentheses()
+
+
+def _function(cursor: Cursor) -> None:
+    """MariaDB's DEFAULT may be a function's call without parentheses around it."""
+    if cursor.accept_one(*_NOW, "CURRENT_DATE", "CURRENT_TIME", "CURRENT_USER", "CURDATE", "CURTIME"):
+        cursor.skip_parentheses()
+        return
+    cursor.name()
+    cursor.parenthesized()
+
+
+_SETTINGS = ("COLUMN_FORMAT", "STORAGE", "SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE")
+
+
+def _other_attribute(cursor: Cursor) -> bool:
+    """Attributes that change no values."""
+    if cursor.accept("COMMENT"):
+        _expect_kind(cursor, "string")
+    elif cursor.accept_one("COLLATE", "CHARACTER SET", "CHARSET"):
+        read_charset(cursor)
+    elif cursor.accept_one(*_SETTINGS):
+        cursor.accept("=")
+        _expect_kind(cursor, "word", "string", "number")
+    elif cursor.word() in ("CONSTRAINT", "CHECK"):
+        _check(cursor)
+    elif cursor.accept("REFERENCES"):
+        _references(cursor)
+    elif cursor.accept("COMPRESSED"):
+        _ = cursor.accept("=") and cursor.next()
+    else:
+        return bool(
+            cursor.accept_one(
+                "VISIBLE", "INVISIBLE", "WITHOUT SYSTEM VERSIONING", "WITH SYSTEM VERSIONING", "NOT SECONDARY"
+            )
+        )
+    return True
+
+
+def _expect_kind(cursor: Cursor, *kinds: str) -> None:
+    if cursor.accept_kind(*kinds) is None:
+        raise cursor.unexpected(" or ".join(kinds))
+
+
+def _check(cursor: Cursor) -> None:
+    if cursor.accept("CONSTRAINT") and cursor.word() != "CHECK":
+        cursor.name()
+    cursor.expect("CHECK")
+    cursor.parenthesized()
+    cursor.accept_one("NOT ENFORCED", "ENFORCED")
+
+
+def _references(cursor: Cursor) -> None:
+    cursor.name()
+    if cursor.accept("."):
+        cursor.name()
+    cursor.skip_parentheses()
+    cursor.accept_one("MATCH FULL", "MATCH PARTIAL", "MATCH SIMPLE")
+    while cursor.accept_one(*_REFERENCE_EVENTS):
+        if not cursor.accept_one("RESTRICT", "CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION"):
+            raise cursor.unexpected("what a foreign key does")
+
+
+_REFERENCE_EVENTS = ("ON DELETE", "ON UPDATE")

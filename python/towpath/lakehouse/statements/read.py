@@ -1,0 +1,275 @@
+"""Reads the statements of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from towpath.lakehouse.statements.actions import (
+    Action,
+    ChangePrimaryKey,
+    DropDatabase,
+    DropTable,
+    NotFollowed,
+    RenameTable,
+    TableName,
+    TruncateTable,
+)
+from towpath.lakehouse.statements.alter import read_alter_table, wait
+from towpath.lakehouse.statements.create import read_create_table
+from towpath.lakehouse.statements.names import Names
+from towpath.lakehouse.statements.tokens import Cursor, NotReadError, Token, split, tokenize
+
+MAX_LENGTH = 256 * 1024
+"""Characters of a text that is read; a longer one is `NotFollowed`. The time to read a text is linear in its length."""
+
+_BODIES = ("PROCEDURE", "FUNCTION", "AGGREGATE FUNCTION", "TRIGGER", "EVENT", "PACKAGE")
+"""Objects whose definition may have semicolons in it: it is the rest of the text."""
+
+_OBJECTS = (
+    *_BODIES,
+    *("VIEW", "USER", "ROLE", "SERVER", "TABLESPACE", "UNDO TABLESPACE", "LOGFILE GROUP", "RESOURCE GROUP", "SEQUENCE"),
+    *(
+        "SPATIAL REFERENCE SYSTEM",
+        "INSTANCE",
+        "LIBRARY",
+        "MASKING POLICY",
+        "PLACEMENT POLICY",
+        "BINDING",
+        "GLOBAL BINDING",
+    ),
+    *("SESSION BINDING", "PREPARE", "STATISTICS", "RESOURCE", "RANGE", "TEMPORARY"),
+)
+"""What CREATE, ALTER and DROP have besides tables, indexes and databases. TEMPORARY tables are not replicated."""
+
+_HARMLESS = (
+    *(
+        "GRANT",
+        "REVOKE",
+        "SET",
+        "FLUSH",
+        "RESET",
+        "ANALYZE TABLE",
+        "ANALYZE LOCAL TABLE",
+        "ANALYZE NO_WRITE_TO_BINLOG TABLE",
+    ),
+    *(
+        "OPTIMIZE",
+        "CHECK TABLE",
+        "CHECKSUM",
+        "REPAIR",
+        "BEGIN",
+        "START TRANSACTION",
+        "COMMIT",
+        "ROLLBACK",
+        "SAVEPOINT",
+        "RELEASE",
+    ),
+    *("XA", "LOCK", "UNLOCK", "RENAME USER", "INSTALL", "UNINSTALL", "KILL", "SHOW", "DESCRIBE", "DESC", "CACHE INDEX"),
+    *("SPLIT TABLE", "SPLIT REGION", "SPLIT PARTITION", "ADMIN", "REFRESH", "DROP STATS", "LOAD STATS", "LOCK STATS"),
+)
+_ROWS = ("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "IMPORT", "CALL", "WITH", "EXECUTE", "DO", "SELECT")
+_RESTORES = ("RECOVER TABLE", "FLASHBACK TABLE")
+_EXISTENCE = ("IF EXISTS", "IF NOT EXISTS")
+
+
+def read_statements(text: str, database: str | None = None) -> list[Action]:
+    """The actions of the statements in a text, in the order in which they have to be done.
+
+    Args:
+        text: One statement, or several with semicolons between them.
+        database: The default database, that of tables which are named without one.
+
+    Returns:
+        The actions; none for statements that change neither rows nor columns. A statement that cannot be read in full
+        has `NotFollowed` as its only action.
+
+    Raises:
+        ImportError: sqlglot is not installed. Nothing in the text raises an error.
+    """
+    if len(text) > MAX_LENGTH:
+        return [NotFollowed(f"the text is longer than {MAX_LENGTH} characters", text)]
+    try:
+        tokens = tokenize(text)
+    except NotReadError as error:
+        return [NotFollowed(f"the statement could not be read: {error}", text)]
+    found = _actions(tokens, text, database)
+    unconditional = [token for token in tokens if not token.conditional]
+    if len(unconditional) < len(tokens) and _actions(unconditional, text, database) != found:
+        return [NotFollowed("a comment that only some servers execute changes what the statement does", text)]
+    return found
+
+
+def _actions(tokens: Sequence[Token], text: str, database: str | None) -> list[Action]:
+    actions: list[Action] = []
+    names = Names(database)
+    for tokens_of_one in filter(None, split(tokens, ";")):
+        cursor = Cursor(tokens_of_one)
+        names = Names(names.database)
+        try:
+            if _is_body(cursor):
+                break
+            actions.extend(_statement(cursor, names, text))
+        except NotReadError as error:
+            actions.append(NotFollowed(f"the statement could not be read: {error}", text, tuple(names.tables)))
+    return actions
+
+
+def _statement(cursor: Cursor, names: Names, text: str) -> list[Action]:
+    if cursor.accept_one("SET STATEMENT", "BEGIN NOT"):
+        raise NotReadError("MariaDB's SET STATEMENT and BEGIN NOT ATOMIC have other statements in them")
+    if cursor.accept_one(*_HARMLESS):
+        return []
+    verb = cursor.accept_one("ALTER", "CREATE", "DROP", "TRUNCATE", "RENAME", "USE", *_RESTORES, *_ROWS)
+    if verb == "ALTER":
+        return _alter(cursor, names, text)
+    if verb == "CREATE":
+        return _create(cursor, names)
+    if verb == "DROP":
+        return _drop(cursor, names)
+    if verb == "TRUNCATE":
+        return _truncate(cursor, names)
+    if verb == "RENAME":
+        return _rename(cursor, names)
+    if verb == "USE":
+        names.database = cursor.name()
+        return []
+    if verb in _RESTORES:
+        return _restored(cursor, names, text)
+    if verb in _ROWS:
+        return [NotFollowed(f"{verb} changes rows by a statement", text, _changed_table(verb, cursor, names))]
+    raise cursor.unexpected("a statement of MySQL")
+
+
+def _alter(cursor: Cursor, names: Names, text: str) -> list[Action]:
+    cursor.accept_one("ONLINE", "OFFLINE")
+    if cursor.accept("IGNORE TABLE"):
+        raise NotReadError("ALTER IGNORE TABLE may remove rows")
+    if cursor.accept("TABLE"):
+        return read_alter_table(cursor, names, text)
+    _definer(cursor)
+    if not cursor.accept_one("DATABASE", "SCHEMA", *_OBJECTS):
+        raise cursor.unexpected("what is altered")
+    return []
+
+
+def _create(cursor: Cursor, names: Names) -> list[Action]:
+    replaced = cursor.accept("OR REPLACE")
+    if cursor.accept("TABLE"):
+        return read_create_table(cursor, names, replaced)
+    if cursor.accept_one("DATABASE", "SCHEMA"):
+        exists = cursor.accept_one(*_EXISTENCE)
+        return [DropDatabase(cursor.name())] if replaced and not exists else []
+    _definer(cursor)
+    cursor.accept_one("ONLINE", "OFFLINE")
+    cursor.accept_one("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR")
+    if not cursor.accept_one("INDEX", *_OBJECTS):
+        raise cursor.unexpected("what is created")
+    return []
+
+
+def _definer(cursor: Cursor) -> None:
+    """Read what may be between CREATE or ALTER and VIEW, PROCEDURE and others."""
+    if cursor.accept("ALGORITHM ="):
+        cursor.name()
+    if cursor.accept("DEFINER ="):
+        _user(cursor)
+    if cursor.accept("SQL SECURITY"):
+        cursor.name()
+
+
+def _user(cursor: Cursor) -> None:
+    """Read a user: 'name'@'host', CURRENT_USER or MariaDB's role."""
+    cursor.next()
+    cursor.skip_parentheses()
+    if cursor.accept("@"):
+        cursor.next()
+
+
+def _is_body(cursor: Cursor) -> bool:
+    """Whether the statement creates or alters something with a body of statements."""
+    ahead = Cursor(cursor.rest)
+    if not ahead.accept_one("CREATE OR REPLACE", "CREATE", "ALTER"):
+        return False
+    _definer(ahead)
+    return bool(ahead.accept_one(*_BODIES))
+
+
+def _drop(cursor: Cursor, names: Names) -> list[Action]:
+    if cursor.accept_one("TABLES", "TABLE"):
+        cursor.accept("IF EXISTS")
+        tables = _list(cursor, names)
+        wait(cursor)
+        cursor.accept_one("RESTRICT", "CASCADE")
+        cursor.end()
+        return [DropTable(table) for table in tables]
+    if cursor.accept_one("DATABASE", "SCHEMA"):
+        cursor.accept("IF EXISTS")
+        dropped = DropDatabase(cursor.name())
+        cursor.end()
+        return [dropped]
+    if cursor.accept_one("ONLINE INDEX", "OFFLINE INDEX", "INDEX"):
+        return _drop_index(cursor, names)
+    if not cursor.accept_one(*_OBJECTS):
+        raise cursor.unexpected("what is dropped")
+    return []
+
+
+def _drop_index(cursor: Cursor, names: Names) -> list[Action]:
+    cursor.accept("IF EXISTS")
+    index = cursor.name()
+    cursor.expect("ON")
+    table = names.read(cursor)
+    return [ChangePrimaryKey(table, ())] if index.upper() == "PRIMARY" else []
+
+
+def _list(cursor: Cursor, names: Names) -> list[TableName]:
+    tables = [names.read(cursor)]
+    while cursor.accept(","):
+        tables.append(names.read(cursor))
+    return tables
+
+
+def _truncate(cursor: Cursor, names: Names) -> list[Action]:
+    cursor.accept_one("TABLE")
+    table = names.read(cursor)
+    wait(cursor)
+    cursor.end()
+    return [TruncateTable(table)]
+
+
+def _rename(cursor: Cursor, names: Names) -> list[Action]:
+    if not cursor.accept_one("TABLES", "TABLE"):
+        raise cursor.unexpected("TABLE")
+    cursor.accept("IF EXISTS")
+    pairs = [_pair(cursor, names)]
+    while cursor.accept(","):
+        pairs.append(_pair(cursor, names))
+    cursor.end()
+    return [RenameTable(tuple(pairs))]
+
+
+def _pair(cursor: Cursor, names: Names) -> tuple[TableName, TableName]:
+    old = names.read(cursor)
+    wait(cursor)
+    cursor.expect("TO")
+    return old, names.read(cursor)
+
+
+def _restored(cursor: Cursor, names: Names, text: str) -> list[Action]:
+    tables = _list(cursor, names) if cursor.word() != "BY" else []
+    if cursor.accept("TO"):
+        tables.append(names.read(cursor))
+    return [NotFollowed("rows are restored", text, tuple(tables))]
+
+
+def _changed_table(verb: str, cursor: Cursor, names: Names) -> tuple[TableName, ...]:
+    """The table whose rows a statement changes, where it names one only."""
+    while cursor.accept_one("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "QUICK", "IGNORE", "INTO", "FROM"):
+        pass
+    if verb not in ("INSERT", "REPLACE", "UPDATE", "DELETE"):
+        return ()
+    table = names.read(cursor)
+    one_table = (
+        verb in ("INSERT", "REPLACE") or cursor.peek() is None or cursor.word() in ("SET", "WHERE", "ORDER", "LIMIT")
+    )
+    return (table,) if one_table else ()

@@ -1,0 +1,238 @@
+"""The state of each target: whether it equals its source table as of what was read, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.jobs import SMALL, session_settings, settings_for
+from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, UNKNOWN, Applied
+from towpath.lakehouse.sql import Sql, comma_separated, execute, merge, sql, string, table
+from towpath.lakehouse.tables import create_or_evolve, schema_of, temporary_view
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+OK, DROPPED, RENAMED, QUARANTINED, STALE = STATES = "ok", "dropped", "renamed", "quarantined", "stale"
+"""The states of a target, the worst one last. The rows of a table that was dropped or renamed stay in its target."""
+
+NO_BATCH = -1
+"""The number in place of a query's batch, if there is none."""
+
+_UNSOUND = (QUARANTINED, STALE)
+"""The states of targets that do not equal their tables."""
+
+_COLUMNS = (
+    "database string, `table` string, target string, state string, since timestamp, reason string, statement string, "
+    "applied bigint, ignored_as_old bigint, deleted bigint, dead_letters bigint, last_event_time timestamp, "
+    "last_place string, last_batch bigint, merge_seconds double, updated_at timestamp"
+)
+_COUNTS = ("applied", "ignored_as_old", "deleted", "dead_letters")
+# A target stays stale or quarantined until it is rebuilt or reprocessed, dropped or renamed until it is created again.
+_KEPT = "s.state = 'ok' OR array_position({states}, s.state) < array_position({states}, t.state)"
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """What a batch did to a target."""
+
+    database: str | None
+    table: str
+    target: str | None
+    state: str = OK
+    reason: str | None = None
+    statement: str | None = None
+    applied: int = 0
+    ignored_as_old: int = 0
+    deleted: int = 0
+    dead_letters: int = 0
+    last_event_time: datetime | None = None
+    last_place: str | None = None
+    merge_seconds: float | None = None
+    ends: Sequence[str] = ()
+    """The states that do not hold any more, since the table was created again, or another one got its name."""
+
+    @classmethod
+    def of(cls, database: str | None, table: str, target: str, applied: Applied) -> TableStatus:
+        """The status of a table whose changes were applied."""
+        counts = applied.counts
+        reason = unordered(applied.unordered) if applied.unordered else _unconverted(applied.unconverted)
+        return cls(
+            database,
+            table,
+            target,
+            state=STALE if reason else OK,
+            reason=reason,
+            applied=counts.get(ROW, 0) + counts.get(DELETE, 0),
+            ignored_as_old=counts.get(OLD, 0),
+            deleted=counts.get(DELETE, 0),
+            dead_letters=counts.get(REJECTED, 0) + counts.get(UNKNOWN, 0),
+            last_event_time=applied.event_time,
+            last_place=applied.place,
+            merge_seconds=applied.seconds,
+        )
+
+
+def unordered(rows: int) -> str:
+    """Why a target is stale that keeps rows which a statement may have deleted."""
+    return (
+        f"{rows} rows may be older or newer than the statement that emptied the table: they are in other partitions, "
+        "at the same time"
+    )
+
+
+def _unconverted(columns: Sequence[str]) -> str | None:
+    """Why a target is stale that has rows from before a statement changed the types of columns."""
+    if not columns:
+        return None
+    return (
+        f"rows from before the columns {', '.join(columns)} got another type were read after the statement: the source "
+        "may have changed their values without a message"
+    )
+
+
+def by_table(found: Iterable[TableStatus]) -> list[TableStatus]:
+    """One status for each table: a batch applies a table several times if there are statements between its changes."""
+    combined: dict[tuple[str | None, str], TableStatus] = {}
+    for one in found:
+        key = one.database, one.table
+        combined[key] = _combined(combined[key], one) if key in combined else one
+    return list(combined.values())
+
+
+def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
+    """Both counts, the worse state, and the rest of the second."""
+    worse = max(first, second, key=lambda one: STATES.index(one.state))
+    worse = second if first.state in second.ends else worse
+    times = [time for time in (first.last_event_time, second.last_event_time) if time is not None]
+    seconds = [time for time in (first.merge_seconds, second.merge_seconds) if time is not None]
+    return replace(
+        worse,
+        **{name: getattr(first, name) + getattr(second, name) for name in _COUNTS},
+        target=second.target or first.target,
+        last_event_time=max(times, default=None),
+        last_place=second.last_place or first.last_place,
+        merge_seconds=sum(seconds) if seconds else None,
+        ends=(*first.ends, *second.ends),
+    )
+
+
+def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus], batch_id: int) -> None:
+    """Merge what a batch did into the table of states."""
+    if not found:
+        return
+    now = datetime.now(timezone.utc)
+    rows = [
+        (
+            one.database,
+            one.table,
+            one.target,
+            one.state,
+            now,
+            one.reason,
+            one.statement,
+            one.applied,
+            one.ignored_as_old,
+            one.deleted,
+            one.dead_letters,
+            one.last_event_time,
+            one.last_place,
+            batch_id,
+            one.merge_seconds,
+            now,
+        )
+        for one in by_table(found)
+    ]
+    frame = spark.createDataFrame(rows, _COLUMNS)
+    create_or_evolve(spark, target, frame.schema)
+    kept = _KEPT.format(states=f"array({', '.join(map(repr, STATES))})")
+    state = (f"t.{name} = IF({kept}, t.{name}, s.{name})" for name in ("state", "since", "reason", "statement"))
+    counts = (f"t.{name} = t.{name} + s.{name}" for name in _COUNTS)
+    latest = (f"t.{name} = coalesce(s.{name}, t.{name})" for name in ("target", "last_event_time", "last_place"))
+    newest = (f"t.{name} = s.{name}" for name in ("merge_seconds", "updated_at"))
+    batch = f"t.last_batch = IF(s.last_batch = {NO_BATCH}, t.last_batch, s.last_batch)"
+    with session_settings(spark, settings_for(spark, SMALL)), temporary_view(frame) as view:
+        merge(
+            spark,
+            target,
+            view,
+            Sql("t.database <=> s.database AND t.`table` = s.`table`"),
+            Sql("WHEN MATCHED THEN UPDATE SET " + ", ".join([*state, *counts, *latest, *newest, batch])),
+            Sql("WHEN NOT MATCHED THEN INSERT *"),
+        )
+
+
+def read_tables(spark: SparkSession, target: str) -> set[tuple[str, str]]:
+    """The database and the name of each table that has a state."""
+    if schema_of(spark, target) is None:
+        return set()
+    rows = spark.read.table(table(target)).select("database", "table").collect()
+    return {(row["database"] or "", row["table"]) for row in rows}
+
+
+class Unsound:
+    """Which targets do not equal their tables, and why: by what a batch has found so far, or an earlier one."""
+
+    def __init__(self, spark: SparkSession, status: str | None) -> None:
+        """`status`: the table of states, if there is one."""
+        self._spark, self._status = spark, status
+        self._found: dict[tuple[str, str], str] = {}
+        self._stored: dict[tuple[str, str], str] | None = None
+
+    def add(self, found: Iterable[TableStatus]) -> None:
+        """Add what a batch found."""
+        unsound = (one for one in found if one.state in _UNSOUND)
+        self._found |= {(one.database or "", one.table): one.reason or one.state for one in unsound}
+
+    def reason(self, name: tuple[str, str]) -> str | None:
+        """Why the target of a table does not equal it."""
+        if self._stored is None:
+            self._stored = _read_unsound(self._spark, self._status) if self._status else {}
+        return self._found.get(name) or self._stored.get(name)
+
+    def end(self, name: tuple[str, str], states: Sequence[str]) -> None:
+        """States of a table do not hold any more."""
+        if STALE in states and self.reason(name) is not None:
+            self._found.pop(name, None)
+            if self._stored:
+                self._stored.pop(name, None)
+        if self._status and schema_of(self._spark, self._status) is not None:
+            set_ok(self._spark, self._status, [name, (None, name[1])][: 1 if name[0] else 2], states)
+
+
+def _read_unsound(spark: SparkSession, status: str) -> dict[tuple[str, str], str]:
+    if schema_of(spark, status) is None:
+        return {}
+    rows = spark.read.table(table(status)).filter(f"state IN {_UNSOUND}").collect()
+    return {(row["database"] or "", row["table"]): row["reason"] or row["state"] for row in rows}
+
+
+def read_stale(spark: SparkSession, target: str) -> list[TableStatus]:
+    """The tables that are stale."""
+    if schema_of(spark, target) is None:
+        return []
+    rows = spark.read.table(table(target)).filter(f"state = '{STALE}'").collect()
+    return [
+        TableStatus(row["database"], row["table"], None, STALE, reason=row["reason"], statement=row["statement"])
+        for row in rows
+    ]
+
+
+def set_ok(
+    spark: SparkSession,
+    target: str,
+    tables: Iterable[tuple[str | None, str]],
+    states: Sequence[str] = (QUARANTINED,),
+) -> None:
+    """Say that tables are right again that were in one of the states."""
+    template = (
+        "UPDATE {status} SET state = 'ok', since = current_timestamp(), reason = NULL, statement = NULL "
+        "WHERE state IN ({states}) AND database <=> {database} AND `table` = {name}"
+    )
+    for database, name in tables:
+        of_database = string(database) if database is not None else Sql("NULL")
+        values = {"states": comma_separated(map(string, states)), "database": of_database, "name": string(name)}
+        execute(spark, sql(template, status=table(target), **values))
