@@ -59,7 +59,7 @@ _FEATURES = frozenset(["appendOnly", "invariants", "timestampNtz", "columnMappin
 _OFF = ("delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.enableInCommitTimestamps")
 """Properties of a table for which a writer has to do more."""
 
-_FORGOTTEN = "recorded_at < arrow_cast('{time:%Y-%m-%dT%H:%M:%SZ}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+_FORGOTTEN = "recorded_at < arrow_cast('{time:%Y-%m-%dT%H:%M:%S.%fZ}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
 _ATTEMPTS = 12
 _MOST_TOMBSTONE_FILES = 20
 _MOST_REJECTED = 16 << 20
