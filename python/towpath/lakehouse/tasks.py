@@ -159,7 +159,9 @@ def merge_in_tasks(
     names = ["database", "table"]
     messages = events.filter(f"kind = '{CHANGE}'").select(*names, *MESSAGE)
     count = min(len(tables), _TABLES_PER_CORE * spark.sparkContext.defaultParallelism)
-    results = map_in_arrow(messages.repartition(count, *names), TableTasks(tables), struct_type(RESULT))
+    # One task needs no shuffle: it reads the cached messages.
+    parts = messages.repartition(count, *names) if count > 1 else messages.coalesce(1)
+    results = map_in_arrow(parts, TableTasks(tables), struct_type(RESULT))
     return {(row["database"], row["table"]): _result(row.asDict()) for row in results.collect()}
 
 
