@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from kafka_broker import KafkaBroker
-from lake_session import lake_session
+from lake_session import LASTING, lake_session
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +32,6 @@ def topic(request: pytest.FixtureRequest) -> str:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A classic session with the formats `kafka` and `delta`."""
     assert SparkContext._active_spark_context is None, "pytest tests/lakehouse has to be a run of its own"
-    session = lake_session(tmp_path_factory.mktemp("warehouse"))
+    session = lake_session(tmp_path_factory.mktemp("warehouse"), LASTING)
     yield session
     session.stop()

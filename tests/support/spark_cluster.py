@@ -16,9 +16,11 @@ HOME = Path(pyspark.__file__).parent
 DEPLOY = "org.apache.spark.deploy"
 WORKERS = 2
 
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-"""For the JVMs of tests, which end before what they run is worth compiling well. Without the second one there is little
-room for what is compiled, and a JVM that has none left interprets the rest."""
+CODE_CACHE = "-XX:ReservedCodeCacheSize=240m"
+"""Without it there may be little room for what is compiled, and a JVM that has none left interprets the rest."""
+
+QUICK_START = f"-XX:TieredStopAtLevel=1 {CODE_CACHE}"
+"""For JVMs that end before what they run is worth compiling well."""
 
 
 class SparkCluster:
