@@ -96,3 +96,12 @@ def test_schemas_without_declared_types_and_the_default_one_of_sql_server(topic)
     topic.replicate(*sent, dialect="debezium-json", schemas=given)
     assert content(topic, "t") == {1: "dbo"}
     assert content(topic, "public.t") == {1: "public"}
+
+
+def test_a_mask_holds_in_each_schema(topic):
+    """Rules with the schema are added to those without it."""
+    rules = {"shop.t": {"mask": {"a": "'***'"}}, "shop.sales.t": {"exclude": ["b"]}}
+    sent = [record(at, "c", row_of(1, "secret"), schema=schema) for at, schema in enumerate(["public", "sales", "hr"])]
+    topic.replicate(*sent, dialect="debezium-json", columns=rules)
+    assert topic.rows("t") == topic.rows("hr.t") == [{"id": 1, "a": "***", "b": None}]
+    assert topic.rows("sales.t") == [{"id": 1, "a": "***"}]

@@ -41,7 +41,11 @@ def table_names(
     return pa.array([None if row[0] is None else table_name(*row) for row in rows], pa.string())
 
 
+def without_schema(name: str) -> list[str]:
+    """The name of a table in its schema, if the name may have one; a table of MySQL may have dots in its name too."""
+    return catalog_parts(name)[1:] if "." in name else []
+
+
 def name_pattern(name: str) -> str:
     """A regular expression that matches the name of a table in messages, with its schema or without it."""
-    parts = catalog_parts(name) if "." in name else []
-    return "|".join(map(re.escape, dict.fromkeys([name, *parts[1:]])))
+    return "|".join(map(re.escape, dict.fromkeys([name, *without_schema(name)])))
