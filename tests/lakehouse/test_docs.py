@@ -52,7 +52,7 @@ def test_the_readmes_ten_lines(spark, kafka, filled, tmp_path):
     names["query"].stop()
     assert rows(spark, f"{tmp_path}/shop/orders") == [{"id": "1", "total": "12.50"}]
     assert rows(spark, f"{tmp_path}/shop/customers") == [{"id": "2", "total": "None"}]
-    assert spark.read.load(f"{tmp_path}/dead_letters", "delta").count() == 1
+    assert spark.read.load(f"{tmp_path}/own/dead_letters", "delta").count() == 1
 
 
 def test_the_page_on_lakehouses(spark, kafka, filled, tmp_path):

@@ -1,5 +1,6 @@
 """`towpath replicate job.yml` with a real broker: checked, killed, started again, ended by SIGTERM."""
 
+import contextlib
 import json
 import os
 import random
@@ -8,14 +9,19 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import pytest
 
+import towpath.replicate
+from documents import ROOT
 from exactly_once import Lake, compare, fill
 from lake_session import QUICK, lake_settings
 from lake_topic import canal, row
 from server_process import ServerProcess
 from simulated_source import moved_keys
+from towpath.lakehouse.job.check import check
+from towpath.lakehouse.job.file import read_job
 
 COMMAND = [sys.executable, "-m", "towpath.replicate"]
 
@@ -107,6 +113,32 @@ def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path):
     assert {row["table"]: row["state"] for row in states} == dict.fromkeys(tables, "ok")
 
 
+def test_spark_submit_runs_the_example(spark, kafka, tmp_path):
+    """Relative paths are in the working directory; jars have to be there when Java starts."""
+    topic = kafka.create_topic(f"{tmp_path.name}-submitted", 1)
+    kafka.produce(topic, [(None, canal(0, "INSERT", "a", row(1, "x"))["value"], 0), (None, b"none", 0)])
+    text = (ROOT / "examples" / "job.yml").read_text().replace("subscribe: binlog", f"subscribe: {topic}")
+    (tmp_path / "job.yml").write_text(text.replace("port: 9464", "port: 0"))
+    given = [word for name, one in QUICK.items() for word in ("--conf", f"{name}={one}")]
+    submit = [Path(sys.executable).with_name("spark-submit"), *given]
+    arguments = [towpath.replicate.__file__, "job.yml", "--once"]
+    variables = {**os.environ, "KAFKA": kafka.bootstrap, "SPARK_LOCAL_IP": "127.0.0.1"}
+    end = {"env": variables, "cwd": tmp_path, "capture_output": True, "text": True, "timeout": 300, "check": False}
+    late = subprocess.run([*submit, *arguments], **end)
+    assert late.returncode == 2
+    assert "towpath: spark.jars.packages comes too late, Java runs already: spark-submit --packages org" in late.stdout
+    assert not (tmp_path / "lake").exists()
+    jars = ["--jars", lake_settings(tmp_path)["spark.jars"]]
+    ran = subprocess.run([*submit, *jars, *arguments], **end)
+    assert ran.returncode == 0, ran.stderr
+    assert re.search(r"^shop\.a: ok: 1 applied", ran.stdout, re.MULTILINE), ran.stdout
+    assert ran.stdout.endswith("ended\n")
+    found = spark.read.format("delta").load(f"{tmp_path}/lake/shop/a").collect()
+    assert {one.id: one.name for one in found} == {1: "x"}
+    assert spark.read.format("delta").load(f"{tmp_path}/lake/own/dead_letters").count() == 1
+    assert spark.read.format("delta").load(f"{tmp_path}/lake/own/status").count() == 1
+
+
 def database(spark, folder, **tables):
     """A database in a folder, that the JVM of another process can open, with tables of ids and names."""
     manager = spark._jvm.java.sql.DriverManager
@@ -174,6 +206,57 @@ def test_what_a_check_finds(kafka, tmp_path):
     assert re.search(r"dead_letters +ok +none: the first message that cannot be read ends the job", bad.stdout)
     assert re.search(r"status +problem +.*no_such_catalog", bad.stdout)
     assert max(map(len, bad.stdout.splitlines())) < 700
+
+
+def options(**more):
+    return {"source": {"options": {"kafka.bootstrap.servers": "${TEST_BROKER}", "subscribe": "topic", **more}}}
+
+
+MISTAKES = {
+    "a pattern": (options(subscribe=None, subscribePattern="nothing.*"), "source", "no topic matches nothing.*"),
+    "no topics": (options(subscribe=None), "source", "options must be specified .* subscribe"),
+    "offsets": (options(startingOffsets="first"), "source", "startingOffsets: expected earliest, latest or JSON"),
+    "most": (options(maxOffsetsPerTrigger="many"), "source", "maxOffsetsPerTrigger: expected a number .* not many"),
+    "trigger": ({"trigger": {"processingTime": "soon"}}, "source", "trigger: processingTime: .*soon"),
+    "towpath": ({"source": {"format": "towpath", "options": {"pth": "x"}}}, "source", "unknown option 'pth'"),
+    "s3": ({"target": "s3a://b/{database}/{table}"}, "target", "S3AFileSystem not found: its package belongs"),
+    "catalog": ({"target": "lake.{database}.{table}"}, "target", "there is no catalog lake"),
+    "mask": ({"columns": {"a.b": {"mask": {"c": "sha2(value"}}}}, "arguments", "a.b: mask: c: .*Syntax error"),
+    "age": ({"forget_after": "7 dayz"}, "arguments", "forget_after: expected an interval"),
+    "one place": ({"dead_letters": "/tmp/x/y", "status": "/tmp/x/y/"}, "status", "/tmp/x/y/ is dead_letters too"),
+    "driver": (
+        {"snapshots": {"options": {"url": "jdbc:x:y"}, "tables": {"a.b": None}}},
+        "snapshot of a.b",
+        "driver to",
+    ),
+}
+
+
+@pytest.mark.parametrize(("more", "name", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_that_a_check_finds(spark, kafka, tmp_path, monkeypatch, capfd, more, name, said):
+    monkeypatch.setenv("TEST_BROKER", kafka.bootstrap)
+    if "source" in more:
+        given = more["source"]["options"]
+        more = {"source": {**more["source"], "options": {key: one for key, one in given.items() if one is not None}}}
+    with contextlib.suppress(Exception):
+        kafka.create_topic("topic")
+    found = list(check(read_job(job(tmp_path, kafka, ["topic"], **more)), spark))
+    [problem] = [one for one in found if not one.is_ok]
+    assert problem.name == name
+    assert re.search(said, problem.found), problem.found
+    assert "\n" not in problem.found
+    assert "Traceback" not in problem.found
+
+
+def test_a_check_of_a_port_and_of_names(spark, kafka, tmp_path, monkeypatch):
+    monkeypatch.setenv("TEST_BROKER", kafka.bootstrap)
+    with contextlib.suppress(Exception):
+        kafka.create_topic("topic")
+    port = int(kafka.bootstrap.rpartition(":")[2])
+    file = job(tmp_path, kafka, ["topic"], metrics={"port": port, "address": "127.0.0.1"}, keys={"orders": ["id"]})
+    found = {one.name: one for one in check(read_job(file), spark)}
+    assert found["metrics"].found == f"cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert found["names"].found.startswith("orders: expected database.table")
 
 
 def test_a_check_without_delta_and_broker(kafka, tmp_path):

@@ -16,8 +16,8 @@ def topic(spark, tmp_path):
     return Topic(spark, tmp_path)
 
 
-def record(at, op, row, *, declared=True):
-    source = {"connector": "postgresql", "db": "shop", "schema": "public", "table": "t", "lsn": at}
+def record(at, op, row, *, declared=True, schema="public", connector="postgresql"):
+    source = {"connector": connector, "db": "shop", "schema": schema, "table": "t", "lsn": at}
     image = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
     message = {**image, "source": source, "op": op, "ts_ms": 1_700_000_000_000 + at}
     if declared:
@@ -48,3 +48,60 @@ def test_a_value_that_is_not_logged_stays(topic, declared):
     topic.replicate(sent(5, "u", 1, "newer", "z"), sent(6, "u", 1, TOAST, None), **more)
     assert topic.rows("t") == [{"id": 1, "a": "newer", "b": None}, {"id": 2, "a": "new", "b": "z"}]
     assert topic.states()["t"]["state"] == "ok"
+
+
+def row_of(key, text):
+    return {"id": key, "a": text, "b": None}
+
+
+def content(topic, table):
+    return {one["id"]: one["a"] for one in topic.rows(table)}
+
+
+@pytest.mark.parametrize("merge", ["auto", "spark"])
+def test_tables_of_two_schemas_do_not_mix(topic, merge):
+    """In one batch, in batches of their own, and with the same keys."""
+    sent = [
+        record(0, "c", row_of(1, "public")),
+        record(1, "c", row_of(1, "sales"), schema="sales"),
+        record(2, "c", row_of(2, "sales"), schema="sales"),
+        record(3, "c", row_of(2, "public")),
+        record(4, "d", row_of(2, None)),
+    ]
+    topic.replicate(*sent, dialect="debezium-json", merge=merge)
+    assert content(topic, "t") == {1: "public"}
+    assert content(topic, "sales.t") == {1: "sales", 2: "sales"}
+    topic.replicate(record(5, "u", row_of(1, "new"), schema="sales"), dialect="debezium-json", merge=merge)
+    topic.replicate(record(6, "d", row_of(1, None)), dialect="debezium-json", merge=merge)
+    assert content(topic, "t") == {}
+    assert content(topic, "sales.t") == {1: "new", 2: "sales"}
+    states = topic.states()
+    assert {name: one["state"] for name, one in states.items()} == {"t": "ok", "sales.t": "ok"}
+
+
+def test_one_message_with_tables_of_two_schemas(topic):
+    both = [record(0, "c", row_of(1, "public")), record(1, "c", row_of(1, "sales"), schema="sales")]
+    joined = {**both[0], "value": b"[" + b",".join(one["value"] for one in both) + b"]"}
+    topic.replicate(joined, dialect="debezium-json", keys={"shop.t": ["id"], "shop.sales.t": ["id"]})
+    assert content(topic, "t") == {1: "public"}
+    assert content(topic, "sales.t") == {1: "sales"}
+
+
+def test_schemas_without_declared_types_and_the_default_one_of_sql_server(topic):
+    given = {"shop.t": "id int, a string, b string", "shop.public.t": "id int, a string, b string"}
+    sent = [
+        record(at, "c", row_of(1, schema), declared=False, schema=schema, connector="sqlserver")
+        for at, schema in enumerate(["dbo", "public"])
+    ]
+    topic.replicate(*sent, dialect="debezium-json", schemas=given)
+    assert content(topic, "t") == {1: "dbo"}
+    assert content(topic, "public.t") == {1: "public"}
+
+
+def test_a_mask_holds_in_each_schema(topic):
+    """Rules with the schema are added to those without it."""
+    rules = {"shop.t": {"mask": {"a": "'***'"}}, "shop.sales.t": {"exclude": ["b"]}}
+    sent = [record(at, "c", row_of(1, "secret"), schema=schema) for at, schema in enumerate(["public", "sales", "hr"])]
+    topic.replicate(*sent, dialect="debezium-json", columns=rules)
+    assert topic.rows("t") == topic.rows("hr.t") == [{"id": 1, "a": "***", "b": None}]
+    assert topic.rows("sales.t") == [{"id": 1, "a": "***"}]

@@ -138,3 +138,18 @@ def test_no_page_names_the_file_of_a_wheel():
     """It has the version, and the glibc of the machine that built it."""
     for page in DOCUMENTS:
         assert not re.search(r"towpath-\d", page.read_text()), page.name
+
+
+def test_pictures_are_readable_in_dark_colours():
+    """Each has a background of its own, or gets one from the stylesheet."""
+    given = re.findall(r'\[data-md-color-scheme="slate"\] img\[src\$="([^"]+)"\] \{[^}]*background: #fff', css())
+    drawn = [
+        path
+        for path in (ROOT / "docs" / "images").glob("*.svg")
+        if not re.search(r'<rect fill="#\w+"', path.read_text())
+    ]
+    assert sorted(given) == sorted(path.name for path in drawn)
+
+
+def css():
+    return (ROOT / "docs" / "style.css").read_text()

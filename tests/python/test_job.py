@@ -44,7 +44,7 @@ def test_a_file_becomes_arguments(tmp_path, monkeypatch):
 dialect: debezium-json
 options: {{zero_date: error, labels: {{kind: [a, b]}}}}
 keys: {{shop.orders: [id, "2"]}}
-spark: {{spark.sql.shuffle.partitions: 2, x: "${{PASSWORD}}"}}
+spark: {{spark.sql.shuffle.partitions: 2, spark.x: "${{PASSWORD}}"}}
 metrics: {{port: 0}}
 optimize_every: null
 table_properties: {{delta.enableChangeDataFeed: true}}
@@ -53,7 +53,7 @@ table_properties: {{delta.enableChangeDataFeed: true}}
     assert job.source == "kafka"
     assert job.source_options["maxOffsetsPerTrigger"] == "100"
     assert job.source_options["includeHeaders"] == "true"
-    assert job.spark == {"spark.sql.shuffle.partitions": "2", "x": "a'b\n: {"}
+    assert job.spark == {"spark.sql.shuffle.partitions": "2", "spark.x": "a'b\n: {"}
     assert job.metrics == ("0.0.0.0", 0)
     assert job.replicate == {
         "target": "/lake/{database}/{table}",
@@ -107,6 +107,9 @@ MISTAKES = {
     SMALL + "snapshots: {tabels: {a.b: }, tables: {a.b: }}": "did you mean tables?",
     SMALL + "options: {keys: {}}": "options: keys: these are keys of the job",
     SMALL + 'dialect: "${NO_SUCH_VARIABLE}"': "the environment variable NO_SUCH_VARIABLE is not set",
+    SMALL + "spark: {master: yarn}": "spark: master: expected a setting of Spark, such as spark.master",
+    SMALL.replace("maxOffsetsPerTrigger", "startingOffset"): "did you mean startingOffsets?",
+    SMALL.replace("kafka.boot", "boot"): "did you mean kafka.bootstrap.servers?",
     "source: {format: file, options: {}}\ntarget: x\ncheckpoint: x": "source.format: 'file' is not one of",
 }
 
@@ -127,9 +130,10 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_documents_have_jobs(tmp_path, monkeypatch):
     monkeypatch.setenv("KAFKA", "broker:9092")
-    page = (ROOT / "docs" / "job.md").read_text()
-    [printed] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    for text in (printed, (ROOT / "examples" / "job.yml").read_text()):
+    pages = "".join((ROOT / name).read_text() for name in ("README.md", "docs/job.md"))
+    printed = re.findall(r"```yaml\n(.*?)```", pages, re.DOTALL)
+    assert len(printed) == 2
+    for text in (*printed, (ROOT / "examples" / "job.yml").read_text()):
         assert read(tmp_path, text).source_options["subscribe"] == "binlog"
 
 

@@ -2,9 +2,11 @@
 
 import re
 import shutil
+import zipfile
 
 import pytest
 
+from documents import ROOT
 from third_party import FILE, crates, heading
 
 
@@ -16,3 +18,14 @@ def test_the_licences_are_those_of_the_crates_in_the_wheel():
     named = {name for names in re.findall(r"^=+\n(.*)\n=+$", text, re.MULTILINE) for name in names.split(", ")}
     only_apache = {heading(one) for one in crates() if one["license"] == "Apache-2.0"}
     assert set(listed) - named <= only_apache
+
+
+WHEELS = sorted((ROOT / "dist").glob("*.whl"))
+
+
+@pytest.mark.skipif(not WHEELS, reason="there is no wheel in dist/: `make wheel` builds it")
+def test_the_wheel_has_the_texts():
+    with zipfile.ZipFile(WHEELS[-1]) as wheel:
+        [name] = [name for name in wheel.namelist() if name.endswith(f".dist-info/licenses/{FILE.name}")]
+        assert wheel.read(name) == FILE.read_bytes()
+        assert [name for name in wheel.namelist() if name.endswith(".dist-info/licenses/LICENSE")]

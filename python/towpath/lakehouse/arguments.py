@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from towpath.decoder import Decoder
 from towpath.lakehouse.changes import REQUIRED, has_offsets, table_columns
 from towpath.lakehouse.sql import execute, sql, string
+from towpath.lakehouse.targets import absolute
 from towpath.names import did_you_mean
 from towpath.spark.types import is_data_frame
 
@@ -40,7 +41,7 @@ def target(value: Any) -> str:
     Raises:
         ValueError: It is neither a path nor the name of a table.
     """
-    found = place("target", value)
+    found = table("target", value)
     if not found:
         raise ValueError(f"target: expected a path or the name of a table, not {value!r}")
     return found
@@ -57,6 +58,16 @@ def place(name: str, value: Any) -> str | None:
     if isinstance(value, os.PathLike):
         return str(os.fspath(value))
     raise ValueError(f"{name}: expected a path or the name of a table, not {value!r}")
+
+
+def table(name: str, value: Any) -> str | None:
+    """As `place`. A relative path is in the working directory: Delta's SQL takes it for the name of a table.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    found = place(name, value)
+    return absolute(found) if found else found
 
 
 def by_name(name: str, value: Any, example: str) -> dict[str, Any]:

@@ -54,6 +54,7 @@ from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, RuleState, rule_of
 from towpath.lakehouse.rows import OLD, Applied
+from towpath.lakehouse.schemas import name_pattern
 from towpath.lakehouse.sql import Sql, comma_separated, expressions, sql
 from towpath.lakehouse.statements import DropDatabase
 from towpath.lakehouse.status import (
@@ -610,7 +611,7 @@ class Replicator:
         return Changes(frame, table.tasks)
 
     def _decoder(self, table: SourceTable, schema: StructType) -> ChangeDecoder:
-        return ChangeDecoder(self.dialect, schema, self._decoder_options(table))
+        return ChangeDecoder(self.dialect, schema, self._decoder_options(table), (table.database, table.name))
 
     def _has_key(self, spark: SparkSession, table: SourceTable, target: str | None) -> bool:
         if self._given(self.keys, table) or any(one.key for one in table.declarations):
@@ -768,7 +769,7 @@ class SourceTable:
     def filter_options(self) -> dict[str, str]:
         """Options of a decoder that filters for this table."""
         database = {"database": re.escape(self.database)} if self.database else {}
-        return {"table": re.escape(self.name), **database}
+        return {"table": name_pattern(self.name), **database}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.lakehouse.schemas import table_names
 from towpath.lakehouse.sql import column
 from towpath.spark.types import struct_type
 from towpath.workers import begin_task
@@ -91,6 +92,7 @@ _FIELDS: tuple[Field, ...] = (
     "_row",
     "_missing_columns",
     "_error",
+    "_schema",
 )
 
 
@@ -118,12 +120,19 @@ def change_schema(columns: pa.DataType) -> pa.Schema:
 class ChangeDecoder:
     """Decodes the messages of one table to a frame of changes; a function for `mapInArrow`."""
 
-    def __init__(self, dialect: Dialect, schema: Any, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, dialect: Dialect, schema: Any, options: Mapping[str, Any], table: tuple[str | None, str] | None = None
+    ) -> None:
+        """As `towpath.Decoder`. `table` is the database and the name of the only table, as `table_name` has it."""
         from towpath.decoder import Decoder
+
+        self._table = table
 
         # MySQL compares the names of columns without case.
         settings = {"case_sensitive": False, **options, "layout": "upsert", "keep": {INDEX: pa.int64()}, "key": "key"}
-        self._decoder = Decoder(dialect, schema, row_column=COLUMNS, fields=_FIELDS, **settings)
+        # Without a dot in its name, the options have filtered for it.
+        fields: Sequence[Field] = (*_FIELDS, "_table") if table and "." in table[1] else _FIELDS
+        self._decoder = Decoder(dialect, schema, row_column=COLUMNS, fields=fields, **settings)
         self._declarations = Decoder(
             dialect, schema, row_column=COLUMNS, fields=["_missing_columns", "_column_types"], **settings
         )
@@ -139,7 +148,18 @@ class ChangeDecoder:
         """The changes in messages, which have the columns of `MESSAGE`, in batches of bounded size."""
         indexed = with_index(messages)
         for rows in self._decoder.decode_batches(indexed):
-            yield self._changes(indexed, by_name(rows))
+            columns = by_name(rows)
+            yield self._of_table(self._changes(indexed, columns), columns)
+
+    def _of_table(self, changes: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.RecordBatch:
+        """Without the changes of a table of the same name in another schema, which a message may have too."""
+        schemas = rows["_schema"]
+        if self._table is None or ("_table" not in rows and schemas.null_count == len(schemas)):
+            return changes
+        database, name = self._table
+        tables = rows.get("_table", pa.repeat(name, len(schemas)))
+        names = table_names(tables, schemas, pa.repeat(pa.scalar(database, pa.string()), len(schemas)), rows["_source"])
+        return changes.filter(pc.equal(names, name))
 
     def _changes(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.RecordBatch:
         index = rows[INDEX]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath.lakehouse.changes import ERROR, INDEX, MESSAGE, SOURCE, by_name, with_index
+from towpath.lakehouse.schemas import table_names
 from towpath.spark.metrics import count_and_observe
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
@@ -41,6 +42,7 @@ _FUTURE_MS = 24 * 60 * 60 * 1000
 _FIELDS: tuple[Field, ...] = (
     "op",
     "database",
+    "schema",
     "table",
     "primary_key",
     "event_time",
@@ -144,7 +146,14 @@ class EnvelopeDecoder:
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """One row for each table that a message changes, and for each of its events that changes no row."""
         for decoded in self._decoder.decode_batches(with_index(messages)):
-            yield _events(decoded, messages)
+            yield _events(_with_schemas(decoded), messages)
+
+
+def _with_schemas(decoded: pa.RecordBatch) -> pa.RecordBatch:
+    """Tables of other schemas than the default one have it in their names."""
+    columns = by_name(decoded)
+    names = table_names(*(columns[name] for name in ("table", "schema", "database", "source")))
+    return decoded.set_column(decoded.schema.get_field_index("table"), "table", names)
 
 
 def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch:

@@ -217,7 +217,7 @@ def applier(
         arguments.text("forget_after", forget_after),
         soft_deletes=arguments.column("soft_deletes", soft_deletes),
     )
-    dead_letters, status = arguments.place("dead_letters", dead_letters), arguments.place("status", status)
+    dead_letters, status = arguments.table("dead_letters", dead_letters), arguments.table("status", status)
     aside = Aside(dead_letters) if dead_letters else None
     return Applier(arguments.target(target), arguments.columns("keys", keys), aside, settings, status)
 

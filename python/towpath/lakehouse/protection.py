@@ -15,6 +15,7 @@ from functools import lru_cache, reduce
 from typing import TypeVar
 
 from towpath.lakehouse.columns import ColumnRules
+from towpath.lakehouse.schemas import without_schema
 from towpath.lakehouse.statements import Action, ChangeColumn, CreateTable, DropColumn, RenameColumn
 from towpath.lakehouse.targets import split_name
 
@@ -58,11 +59,21 @@ _Rule = TypeVar("_Rule")
 
 
 def rule_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> _Rule | None:
-    """What an argument such as `keys` says about a table: of its name, or else of the table that it is a copy of."""
+    """What an argument such as `keys` says about a table: of its name, or else of the table that it is a copy of.
+
+    Or else of its name without a schema.
+    """
     name = f"{database or None}.{table}"
     if name in rules:
         return rules[name]
-    return next((rules[key] for key in _of_original(tuple(rules), database, table)), None)
+    return next((rules[key] for key in _of_other_names(tuple(rules), database, table)), None)
+
+
+@lru_cache(4096)
+def _of_other_names(keys: tuple[str, ...], database: str | None, table: str) -> list[str]:
+    """The keys that are names of originals, and of the table without its schema: a mask holds in each schema."""
+    plain = (f"{database or None}.{name}" for name in without_schema(table))
+    return [*_of_original(keys, database, table), *(key for key in plain if key in keys)]
 
 
 @lru_cache(4096)
@@ -146,7 +157,7 @@ class Protection:
 
     def _of_name(self, database: str, table: str) -> Iterator[ColumnRules]:
         exact = f"{database or None}.{table}"
-        keys = ([exact] if exact in self.columns else []) + _of_original(tuple(self.columns), database, table)
+        keys = ([exact] if exact in self.columns else []) + _of_other_names(tuple(self.columns), database, table)
         return (self.columns[key] for key in keys)
 
     def state(self, database: str | None, table: str) -> RuleState:

@@ -85,7 +85,7 @@ def rebuild(
             raises. The target is as it was then, unless the error is in the messages that arrived meanwhile.
     """
     name = _parts(source_table)
-    status, dead_letters = arguments.place("status", status), arguments.place("dead_letters", dead_letters)
+    status, dead_letters = arguments.table("status", status), arguments.table("dead_letters", dead_letters)
     keys, soft_deletes = arguments.columns("keys", keys), arguments.column("soft_deletes", soft_deletes)
     columns = None if columns is None else arguments.by_name("columns", columns, '{"exclude": ["phone"]}')
     arguments.check_decoders(dialect, options, {".".join(name): schema} if schema else {}, {})

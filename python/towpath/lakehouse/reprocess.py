@@ -76,8 +76,8 @@ def reprocess(
     """
     if dead_letters is None and quarantine is None:
         raise ValueError("name the table to process: dead_letters, quarantine, or both")
-    dead_letters, status = arguments.place("dead_letters", dead_letters), arguments.place("status", status)
-    quarantine = arguments.place("quarantine", quarantine) or suffixed(dead_letters or "", "_quarantine")
+    dead_letters, status = arguments.table("dead_letters", dead_letters), arguments.table("status", status)
+    quarantine = arguments.table("quarantine", quarantine) or suffixed(dead_letters or "", "_quarantine")
     tables = None if tables is None else arguments.columns("tables", tables)
     keys = arguments.columns_by_table("keys", keys)
     schemas = arguments.by_name("schemas", schemas, '{"shop.orders": "id bigint"}')

@@ -99,7 +99,7 @@ class Targets:
         self._is_template = isinstance(target, str)
         self._is_shareable = isinstance(target, str) and not _separates(target)
         self._needs_database = self._is_template and "{database}" in str(target)
-        self._own = [_comparable(_absolute(path)) for path in own]
+        self._own = [_comparable(absolute(path)) for path in own]
         self._sources: dict[str, str] = {}
 
     def __call__(self, database: str | None, table: str, topic: str = "") -> str | None:
@@ -197,7 +197,7 @@ def _template(template: str, known: Iterable[str]) -> _Template:
 
 
 def _path_template(template: str) -> _Template:
-    path = _absolute(template)
+    path = absolute(template)
     segments = path.split("/")
 
     def find(names: Mapping[str, str]) -> str:
@@ -298,10 +298,10 @@ class _Pattern:
 
 
 def _given(target: str | None) -> str | None:
-    return _absolute(target) if target is not None and is_path(target) else target
+    return absolute(target) if target is not None and is_path(target) else target
 
 
-def _absolute(target: str) -> str:
+def absolute(target: str) -> str:
     """A path that is absolute, as Delta needs it in SQL; a relative one is in the working directory."""
     if not is_path(target):
         return target

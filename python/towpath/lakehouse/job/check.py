@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +15,7 @@ from towpath.lakehouse.formats import DELTA, format_of
 from towpath.lakehouse.job.file import Job, Snapshot
 from towpath.lakehouse.job.run import messages, snapshot
 from towpath.lakehouse.replicate import replicate
-from towpath.lakehouse.targets import catalog_parts, is_path
+from towpath.lakehouse.targets import absolute, catalog_parts, is_path
 from towpath.versions import combination_with
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ _SOON = {"kafka.default.api.timeout.ms": "10000", "kafka.request.timeout.ms": "5
 """A broker that does not answer is found out soon."""
 
 _MOST_TEXT = 500
+_OF_PYTHON = re.compile(r"^\w*(?:Error|Exception): (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -43,20 +47,54 @@ def check(job: Job, spark: SparkSession) -> Iterator[Check]:
     targets = {"target": target} if isinstance(target, str) else {f"target of {k}": v for k, v in target.items()}
     for name, place in {**targets, **job.own_tables}.items():
         yield _checked(name, partial(_table, spark, place))
+    yield from _shared_places(job)
     for name, one in job.snapshots.items():
         yield _checked(f"snapshot of {name}", partial(_snapshot, one, spark))
     yield _checked("checkpoint", lambda: _writable(spark, job.replicate["checkpoint"]))
+    if job.metrics:
+        yield _checked("metrics", partial(_free, *job.metrics))
+    if names := sorted(_without_database(job)):
+        yield Check("names", f"{', '.join(names)}: expected database.table; this is a table without a database")
     if "dead_letters" not in job.replicate:
         yield Check("dead_letters", "none: the first message that cannot be read ends the job")
     if "status" not in job.replicate:
         yield Check("status", "none: only the lines that are printed have the states of the tables")
 
 
+def _shared_places(job: Job) -> Iterator[Check]:
+    """Tables of different kinds in one place."""
+    seen: dict[str, str] = {}
+    for name, place in {**job.own_tables, "checkpoint": job.replicate["checkpoint"]}.items():
+        if (other := seen.setdefault(place.rstrip("/"), name)) != name:
+            yield Check(name, f"{place} is {other} too", is_ok=False)
+
+
+def _without_database(job: Job) -> set[str]:
+    """The tables that are named without a database, as only a few dialects have them."""
+    by_table = ("keys", "schemas", "table_options", "columns", "cluster_by", "history")
+    named = [job.replicate.get(name) for name in by_table]
+    return {
+        table for one in (*named, job.snapshots) if isinstance(one, dict | list) for table in one if "." not in table
+    }
+
+
+def _free(address: str, port: int) -> str:
+    """Listen on a port, and give it back."""
+    family, kind, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+    with closing(socket.socket(family, kind)) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(place)
+        except OSError as error:
+            raise ValueError(f"cannot listen on {address}:{port}: {error.strerror}") from None
+    return f"{address}:{port}"
+
+
 def _checked(name: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, look())
     except Exception as error:  # each thing is looked at, whatever is wrong with another one
-        return Check(name, " ".join(str(error).split())[:_MOST_TEXT], is_ok=False)
+        return Check(name, " ".join(_without_stack(error).split())[:_MOST_TEXT], is_ok=False)
 
 
 def _arguments(job: Job, spark: SparkSession) -> str:
@@ -65,21 +103,54 @@ def _arguments(job: Job, spark: SparkSession) -> str:
     nothing = spark.createDataFrame([], columns)
     unused = {*job.own_tables, "checkpoint", "trigger", "query_name", "writer_options"}
     replicate(nothing, **{name: one for name, one in job.replicate.items() if name not in unused})
+    _check_masks(job, spark)
     return f"dialect {job.replicate.get('dialect', 'auto')}"
+
+
+def _check_masks(job: Job, spark: SparkSession) -> None:
+    """Let Spark parse the expressions; the types of their columns are not known yet."""
+    session: Any = spark._jsparkSession
+    for table, rules in job.replicate.get("columns", {}).items():
+        for column, expression in rules.get("mask", {}).items():
+            try:
+                session.sessionState().sqlParser().parseExpression(expression)
+            except Exception as error:
+                reason = str(error).strip().splitlines()[0]
+                raise ValueError(f"columns: {table}: mask: {column}: {expression}: {reason}") from None
 
 
 def _source(job: Job, spark: SparkSession) -> str:
     """Ask the brokers for the newest offsets of the topics."""
-    topics = job.source_options.get("subscribe") or job.source_options.get("subscribePattern") or ""
+    options = {name.lower(): one for name, one in job.source_options.items()}
+    topics = options.get("subscribe") or options.get("subscribepattern") or options.get("assign") or ""
+    _check_starts(job, spark, options)
     newest = {"startingOffsets": "earliest", "endingOffsets": "latest"}
     soon = _SOON if job.source == "kafka" else {}
     found = messages(job, spark, stream=False, **newest, **soon)
     try:
         partitions = found.rdd.getNumPartitions()
     except Exception as error:
-        brokers = job.source_options.get("kafka.bootstrap.servers")
-        raise ValueError(f"topics {topics} at {brokers}: {_cause(error)}") from None
+        cause = _cause(error)
+        reason = "no broker answers: " if "TimeoutException" in cause else ""
+        raise ValueError(f"topics {topics} at {options.get('kafka.bootstrap.servers')}: {reason}{cause}") from None
+    if not partitions:
+        raise ValueError(f"no topic matches {topics}")
     return f"{job.source}: {topics}: {partitions} partitions"
+
+
+def _check_starts(job: Job, spark: SparkSession, options: Mapping[str, str]) -> None:
+    """What Spark looks at only when the query starts."""
+    starts = options.get("startingoffsets", "latest")
+    if starts.lower() not in ("earliest", "latest") and not starts.lstrip().startswith("{"):
+        raise ValueError(f"startingOffsets: expected earliest, latest or JSON, not {starts}")
+    most = options.get("maxoffsetspertrigger", "1")
+    if not (most.isdecimal() and int(most)):
+        raise ValueError(f"maxOffsetsPerTrigger: expected a number from 1 on, not {most}")
+    if text := job.replicate.get("trigger", {}).get("processingTime"):
+        try:
+            messages(job, spark).writeStream.trigger(processingTime=text)
+        except Exception as error:
+            raise ValueError(f"trigger: processingTime: {error}") from None
 
 
 def _snapshot(found: Snapshot, spark: SparkSession) -> str:
@@ -87,7 +158,9 @@ def _snapshot(found: Snapshot, spark: SparkSession) -> str:
     try:
         columns = snapshot(found, spark).schema
     except Exception as error:
-        raise ValueError(_cause(error)) from None
+        cause = _cause(error)
+        cure = ": add the package of its driver to spark.jars.packages" if "No suitable driver" in cause else ""
+        raise ValueError(f"{cause}{cure}") from None
     return f"{found.format}: {columns.simpleString()}"
 
 
@@ -99,6 +172,8 @@ def _table(spark: SparkSession, target: str) -> str:
         return _writable(spark, target)
     *parents, _ = catalog_parts(target)
     catalog = parents[0] if len(parents) > 1 else "spark_catalog"
+    if spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None and catalog != "spark_catalog":
+        raise ValueError(f"there is no catalog {catalog}: the session has no setting spark.sql.catalog.{catalog}")
     spark.sql(f"SHOW NAMESPACES IN `{catalog.replace('`', '``')}`").collect()
     return f"{known.name} tables in the catalog {catalog}"
 
@@ -123,8 +198,12 @@ def _check_delta(spark: SparkSession) -> None:
 def _writable(spark: SparkSession, place: str) -> str:
     """Create and delete a file in the folder above the first placeholder, or above that which exists."""
     jvm: Any = spark._jvm
+    place = absolute(place)
     folder = jvm.org.apache.hadoop.fs.Path(place.partition("{")[0].rpartition("/")[0] or "/")
-    system = folder.getFileSystem(spark._jsc.hadoopConfiguration())
+    try:
+        system = folder.getFileSystem(spark._jsc.hadoopConfiguration())
+    except Exception as error:
+        raise ValueError(f"{place}: {_cause(error)}: its package belongs into spark.jars.packages") from None
     while not system.exists(folder):
         folder = folder.getParent()
     probe = jvm.org.apache.hadoop.fs.Path(folder, f".towpath-{uuid4().hex}")
@@ -134,6 +213,13 @@ def _writable(spark: SparkSession, place: str) -> str:
         raise ValueError(f"cannot write in {folder}: {_cause(error)}") from None
     system.delete(probe, False)
     return f"{place}: writable"
+
+
+def _without_stack(error: Exception) -> str:
+    """An error's text; of one that Spark got from Python, that of Python."""
+    text = str(error)
+    found = _OF_PYTHON.findall(text) if "Traceback (most recent call last)" in text else []
+    return found[-1] if found else text
 
 
 def _cause(error: Exception) -> str:

@@ -17,6 +17,32 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_KAFKA_OPTIONS = [
+    "kafka.bootstrap.servers",
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "failOnDataLoss",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "groupIdPrefix",
+    "includeHeaders",
+]
+"""Those of Spark's source, which ignores others, such as `startingOffset`. Their case does not matter."""
+
 _NEEDS = 'towpath replicate needs more packages ({missing}): pip install "towpath[job]"'
 
 
@@ -78,7 +104,10 @@ def read_job(path: str | Path) -> Job:
     problems = [text for error in validator.iter_errors(found) for text in _problems(error)]
     if problems:
         raise ValueError(f"{path}: {'; '.join(problems)}")
-    return _job(_expanded(found))
+    try:
+        return _job(_expanded(found))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _problems(error: ValidationError) -> Iterator[str]:
@@ -90,6 +119,8 @@ def _problems(error: ValidationError) -> Iterator[str]:
         known = schema["properties"]
         for name in sorted(map(str, error.instance.keys() - known.keys())):
             yield f"{at}{_unknown(name, known)}"
+    elif error.validator == "pattern" and "spark" in error.absolute_path:
+        yield f"{at}{error.instance}: expected a setting of Spark, such as spark.master"
     elif error.validator == "type" and not place:
         yield "expected keys and values, such as target: /lake/{database}/{table}"
     elif error.validator == "required":
@@ -128,14 +159,26 @@ def _job(found: dict[str, Any]) -> Job:
             found[name] = _texts(found[name])
     if misplaced := sorted(options.keys() & job_schema()["properties"].keys()):
         raise ValueError(f"options: {', '.join(misplaced)}: these are keys of the job, not arguments of the decoder")
+    form = source.get("format", "kafka")
+    if form == "kafka":
+        _check_kafka_options(source["options"])
     return Job(
-        source.get("format", "kafka"),
+        form,
         _texts(source["options"]),
         {**found, **options},
         _snapshots(snapshots),
         _texts(spark),
         (metrics.get("address", "0.0.0.0"), metrics["port"]) if metrics else None,
     )
+
+
+def _check_kafka_options(options: Iterable[str]) -> None:
+    """Refuse a name that resembles an option. Others are left to Spark, a later version of which may know them."""
+    known = {name.lower() for name in _KAFKA_OPTIONS}
+    for name in options:
+        is_known = name.lower().startswith("kafka.") or name.lower() in known
+        if not is_known and (probable := nearest(name, _KAFKA_OPTIONS)):
+            raise ValueError(f"source.options: {name} is no option of Spark's Kafka source; did you mean {probable}?")
 
 
 def _snapshots(found: Mapping[str, Any] | None) -> dict[str, Snapshot]:

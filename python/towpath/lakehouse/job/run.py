@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -33,11 +34,39 @@ def session(job: Job) -> SparkSession:
     require_pyspark()
     from pyspark.sql import SparkSession
 
+    _check_submitted(job)
+    _one_line_for_an_error()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(job.replicate.get("query_name", "towpath replicate"))
     for name, value in {"spark.log.level": "ERROR", **job.spark}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _check_submitted(job: Job) -> None:
+    """Refuse jars that come too late: Java loads them when it starts, which `spark-submit` has done.
+
+    Raises:
+        ValueError: The job names jars, and `spark-submit` was given none.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    options = {"spark.jars.packages": "--packages", "spark.jars": "--jars"}
+    for name, option in options.items():
+        if name in job.spark and not SparkConf().contains("spark.jars"):
+            raise ValueError(f"{name} comes too late, Java runs already: spark-submit {option} {job.spark[name]}")
+
+
+def _one_line_for_an_error() -> None:
+    """Spark 4 also logs the stack of an error of SQL as JSON."""
+    with suppress(ImportError):
+        from pyspark.logger import PySparkLogger
+
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).disabled = True
 
 
 def messages(job: Job, spark: SparkSession, *, stream: bool = True, **more: str) -> DataFrame:

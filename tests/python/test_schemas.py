@@ -1,0 +1,38 @@
+"""The names of tables of databases that have schemas."""
+
+import re
+from itertools import product
+
+import pytest
+
+from towpath.lakehouse.schemas import name_pattern, table_name
+
+
+@pytest.mark.parametrize(
+    ("table", "schema", "connector", "name"),
+    [
+        ("orders", None, None, "orders"),
+        ("a.b", None, "mysql", "a.b"),
+        ("orders", "public", "postgresql", "orders"),
+        ("orders", "public", None, "orders"),
+        ("orders", "sales", "postgresql", "sales.orders"),
+        ("orders", "dbo", "SqlServer", "orders"),
+        ("orders", "dbo", None, "dbo.orders"),
+        ("orders", "public", "sqlserver", "public.orders"),
+        ("orders", "shop", None, "orders"),
+        ("sales.orders", "public", "postgresql", "public.`sales.orders`"),
+        ("c", "a.b", "postgresql", "`a.b`.c"),
+    ],
+)
+def test_names(table, schema, connector, name):
+    found = table_name(table, schema, "shop", connector)
+    assert found == name
+    assert re.fullmatch(name_pattern(found), table)
+
+
+@pytest.mark.parametrize("connector", ["postgresql", "sqlserver", None])
+def test_no_two_tables_have_one_name(connector):
+    """Whatever dots and backticks are in them."""
+    parts = ["a", "b", "a.b", "a`", "`a`", "`a.b`", "public", "public.a", "dbo"]
+    names = {table_name(table, schema, "shop", connector) for table, schema in product(parts, [*parts, "public"])}
+    assert len(names) == len(parts) ** 2
