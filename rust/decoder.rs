@@ -307,7 +307,7 @@ impl Decoder {
         let schemas = SchemaSnapshot::default();
         self.each_chunk(&self.input(values, &schemas)?, |events| {
             for row in &events.rows {
-                let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope)).filter(|envelope| self.selects(envelope));
+                let envelope = events.envelope_of(row).filter(|envelope| self.selects(envelope));
                 if let Some(location) = envelope.and_then(|envelope| envelope.claim_check.as_deref()) {
                     found.push((row.message, location.to_owned()));
                 }
@@ -432,7 +432,7 @@ impl Decoder {
         self.each_chunk(&self.input(values, &schemas)?, |events| {
             let mut image_by_name = ImageByName::default();
             for row in &events.rows {
-                let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
+                let Some(envelope) = events.envelope_of(row) else { continue };
                 let block = envelope.types.filter(|_| self.selects(envelope)).and_then(|block| events.types.block(block));
                 row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| image_by_name.load(image, events));
                 for (key, id) in block.map_or(&[][..], |block| &block.entries) {

@@ -228,7 +228,7 @@ impl Envelope<'_> {
 /// The cells of one row image, within [`Events::cells`].
 pub(crate) type Cells = Range<usize>;
 
-/// A row image: its own cells, merged onto those of a base image.
+/// A row image: its own cells, merged onto those of a base image. Of a duplicate name, the later cell counts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Image {
     pub base: Cells,
@@ -245,11 +245,6 @@ impl Image {
     /// before; a column that `old` lacks did not change.
     pub fn merged(data: Cells, old: Cells) -> Self {
         Image { base: data, own: old }
-    }
-
-    /// Its cells; of a duplicate name, the later one counts.
-    pub fn cells(&self) -> impl Iterator<Item = usize> {
-        self.base.clone().chain(self.own.clone())
     }
 }
 
@@ -400,6 +395,28 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         }
         let hint = self.last_key();
         self.types.read(cursor, self.keys, hint).map(Some)
+    }
+
+    /// The cells of one part of a row image.
+    #[inline]
+    #[allow(clippy::indexing_slicing, reason = "cells are only appended while the events exist, so their ranges stay valid")]
+    pub fn cells_of(&self, cells: &Cells) -> &[(NameId, Value<'a>)] {
+        debug_assert!(cells.end <= self.cells.len());
+        &self.cells[cells.clone()]
+    }
+
+    /// The envelope of a row; none if its message could not be read.
+    #[inline]
+    #[allow(clippy::indexing_slicing, reason = "rows are made with the index that `Events::envelope` returned")]
+    pub fn envelope_of(&self, row: &Row) -> Option<&Envelope<'a>> {
+        debug_assert!(row.envelope.is_none_or(|envelope| envelope < self.envelopes.len()));
+        row.envelope.map(|envelope| &self.envelopes[envelope])
+    }
+
+    /// The names of an envelope's primary key.
+    #[allow(clippy::indexing_slicing, reason = "names are only appended while the events exist, so their ranges stay valid")]
+    pub fn primary_key_of(&self, envelope: &Envelope<'_>) -> Option<&[NameId]> {
+        envelope.primary_key.clone().map(|names| &self.names[names])
     }
 
     /// The record's last column name: rows of a table end with the same one.

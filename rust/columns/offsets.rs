@@ -59,9 +59,10 @@ impl Offsets {
     }
 
     /// The elements of some rows.
+    #[allow(clippy::indexing_slicing, reason = "the rows have been appended")]
     pub fn elements(&self, rows: Range<usize>) -> Range<usize> {
-        let offset = |at: usize| self.offsets.get(at).map_or(0, |end| *end as usize);
-        offset(rows.start)..offset(rows.end)
+        debug_assert!(rows.end < self.offsets.len());
+        self.offsets[rows.start] as usize..self.offsets[rows.end] as usize
     }
 
     /// Truncates to the first `rows` rows. Returns the number of their elements.

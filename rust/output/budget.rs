@@ -10,7 +10,6 @@ use crate::columns::fixed_bytes;
 use crate::error::{Fault, Kind};
 use crate::event::{Events, Row};
 use crate::output::envelope::{Content, EnvelopeField, EnvelopeRow, SOURCE, TextGetter};
-use crate::output::plan::Plan;
 use crate::output::row::OutputRow;
 
 /// Bytes that every message may take, however short it is.
@@ -77,11 +76,11 @@ impl Budget {
         self.bytes(message) / (self.row_bytes + labels)
     }
 
-    /// The bytes that an output row takes.
-    pub fn of_row(&self, plan: &Plan, row: &EnvelopeRow<'_, '_>, events: &Events<'_, '_, '_>) -> usize {
+    /// The bytes that an output row with these envelope columns takes.
+    pub fn of_row(&self, fields: &[EnvelopeField], row: &EnvelopeRow<'_, '_>, events: &Events<'_, '_, '_>) -> usize {
         let types = row.envelope.and_then(|envelope| envelope.types);
-        let labels = types.filter(|_| plan.wants.images).map_or(0, |block| events.types.label_bytes(block));
-        let envelope: usize = plan.fields.iter().filter_map(|field| field.content()).map(|content| text_bytes(content, row, events)).sum();
+        let labels = types.filter(|_| events.wants.images).map_or(0, |block| events.types.label_bytes(block));
+        let envelope: usize = fields.iter().filter_map(|field| field.content()).map(|content| text_bytes(content, row, events)).sum();
         self.row_bytes + labels + envelope
     }
 

@@ -51,7 +51,7 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         };
         for (at, row) in rows.iter().enumerate() {
             match runs.last_mut() {
-                Some((first, count)) if rows.get(*first).is_some_and(|first| is_same(first, row)) => *count += 1,
+                Some((first, count)) if is_same(&rows[*first], row) => *count += 1,
                 _ => runs.push((at, 1)),
             }
         }
@@ -60,8 +60,9 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
     }
 
     /// Iterates over runs of consecutive rows with the same envelope: the first row and the count.
+    #[allow(clippy::indexing_slicing, reason = "runs are of these rows")]
     fn runs(&self) -> impl Iterator<Item = (&EnvelopeRow<'e, 'a>, usize)> {
-        self.runs.iter().filter_map(|(first, count)| Some((self.rows.get(*first)?, *count)))
+        self.runs.iter().map(|(first, count)| (&self.rows[*first], *count))
     }
 
     fn len(&self) -> usize {

@@ -36,6 +36,11 @@ impl<'a> Text<'a> {
         unescaped(self.raw).map(Cow::Owned)
     }
 
+    /// The text that a name is compared with. Wrong escapes are kept, and equal no name.
+    pub fn unescaped(self) -> Cow<'a, str> {
+        self.decode().unwrap_or(Cow::Borrowed(self.raw))
+    }
+
     /// As a value of a row image.
     #[inline]
     pub fn value(self) -> Value<'a> {

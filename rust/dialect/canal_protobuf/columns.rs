@@ -137,7 +137,7 @@ fn row_images(op: Op, before: Option<Cells>, after: Option<Cells>, events: &Even
 }
 
 fn have_same_keys(one: &Cells, other: &Cells, events: &Events<'_, '_, '_>) -> bool {
-    let keys = |cells: &Cells| events.cells.get(cells.clone()).unwrap_or_default().iter().map(|(key, _)| *key);
+    let keys = |cells: &Cells| events.cells_of(cells).iter().map(|(key, _)| *key);
     keys(one).eq(keys(other))
 }
 

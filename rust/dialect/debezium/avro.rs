@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use super::avro_plan::{Action, EnvelopePlan, FlatPlan, Member, MessagePlan, RowField, RowPlan, Side, Step, WriterSchema};
 use super::avro_values::{ValueContext, declared_type};
 use super::writer_schemas::SchemaSnapshot;
-use super::{Message, Shape, finest, key_names, ticdc_avro};
+use super::{Message, Shape, finest, key_names, ticdc_rows};
 use crate::dialect::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire, is_known_json};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Events, Quirks, ValueFormat};
@@ -236,7 +236,7 @@ fn read_datum<'a>(
     })?;
     let bound = caches.debezium_avro.bind(id, events)?;
     let is_tidb = bound.schema.is_tidb();
-    if reading.quirks.dialect == ticdc_avro::NAME && !is_tidb {
+    if reading.quirks.dialect == ticdc_rows::NAME && !is_tidb {
         let what = format!("schema id {id} is none of TiCDC's: no field has a tidb_type");
         return Err(Fault::new(Kind::Envelope, what).at(1));
     }
@@ -255,7 +255,7 @@ fn read_datum<'a>(
     let mut message = datum.message;
     message.envelope.types = bound.types;
     if is_tidb {
-        message.envelope.quirks = &ticdc_avro::QUIRKS;
+        message.envelope.quirks = &ticdc_rows::QUIRKS;
     }
     if !reader.is_at_end() {
         let what = format!("{} bytes are left after the datum: they were written with another schema than id {id}", reader.rest().len());

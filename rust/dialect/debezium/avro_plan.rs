@@ -2,7 +2,7 @@
 
 use super::avro_values::{ValueReader, connect_branch, connect_schema};
 use super::connect_schema::Schema as ConnectSchema;
-use super::{ROUTED_FROM, added, ticdc_avro};
+use super::{ROUTED_FROM, added, ticdc_rows};
 use crate::error::Result;
 use crate::wire::avro_schema::{Choice, Field, Schema, Schemas};
 
@@ -176,8 +176,8 @@ impl MessagePlan {
         let name = name_of(schemas, root);
         let is_tidb = fields.iter().any(|field| connect_schema(schemas, field).tidb_type().is_some());
         if is_tidb || is_flat(schemas, fields, name) {
-            let row = RowPlan::compile(schemas, fields, Some(if is_tidb { ticdc_avro::added } else { |name, _| added(name) }))?;
-            let (database, table) = if is_tidb { ticdc_avro::names_of(name) } else { names_of(name, VALUE) };
+            let row = RowPlan::compile(schemas, fields, Some(if is_tidb { ticdc_rows::added } else { |name, _| added(name) }))?;
+            let (database, table) = if is_tidb { ticdc_rows::names_of(name) } else { names_of(name, VALUE) };
             return Ok(MessagePlan::Flat(FlatPlan { row, is_tidb, database, table }));
         }
         let steps = steps(schemas, fields, "")?;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::{NAME, ROUTED_FROM, added, ticdc_avro};
+use super::{NAME, ROUTED_FROM, added};
 use crate::error::{Fault, Kind, Result};
 use crate::event::Events;
 use crate::mysql::types::{DeclaredType, Encoding, RowName, TypeFamily};
@@ -133,7 +133,7 @@ impl Schema {
     /// Returns the text of the declared type: MySQL's if the connector propagates it, else Connect's.
     pub fn spelling(&self) -> String {
         if let Some(tidb_type) = self.tidb_type() {
-            return ticdc_avro::spelling(&tidb_type, self);
+            return tidb_spelling(&tidb_type, self);
         }
         let (length, scale) = (self.parameter("__debezium.source.column.length"), self.parameter("__debezium.source.column.scale"));
         match (self.source_type(), length, scale) {
@@ -253,4 +253,19 @@ fn labels(allowed: &str) -> Vec<String> {
         }
     }
     labels
+}
+
+/// Returns the text of MySQL's type, by TiDB's and the parameters that TiCDC adds.
+fn tidb_spelling(tidb_type: &str, column: &Schema) -> String {
+    let quoted = |label: &String| format!("'{}'", label.replace("\\,", ",").replace('\'', "''"));
+    match (tidb_type, column.number::<u32>("connect.decimal.precision"), column.number::<u32>("scale")) {
+        ("DECIMAL", Some(precision), Some(scale)) => format!("decimal({precision},{scale})"),
+        ("BIT", ..) => format!("bit({})", column.number("length").unwrap_or(1)),
+        ("ENUM" | "SET", ..) => {
+            let labels: Vec<_> = column.labels().iter().map(quoted).collect();
+            format!("{}({})", tidb_type.to_lowercase(), labels.join(","))
+        }
+        ("TiDBVECTORFloat32", ..) => "text".to_owned(),
+        _ => tidb_type.to_lowercase(),
+    }
 }

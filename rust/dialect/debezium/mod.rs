@@ -18,9 +18,9 @@ mod avro_plan;
 mod avro_values;
 mod cloud_events;
 mod connect_schema;
-pub(crate) mod connect_values;
 mod printed_avro;
 pub(crate) mod ticdc_avro;
+pub(crate) mod ticdc_rows;
 pub(crate) mod writer_schemas;
 
 use std::borrow::Cow;
@@ -31,7 +31,6 @@ use memchr::memmem;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::detect::decoded;
 use super::json_members::{Names, nested, row_image, text};
 use super::operations::{any_case, unknown_word};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Wire, without_schema_id};
@@ -387,7 +386,7 @@ fn member<'a>(object: &Cursor<'a>, mut is_it: impl FnMut(&str, Option<u8>) -> bo
     let mut cursor = object.clone();
     let mut members = cursor.object().ok()?;
     while let Some(name) = cursor.next_key(&mut members).ok()? {
-        if is_it(&decoded(name), cursor.peek()) {
+        if is_it(&name.unescaped(), cursor.peek()) {
             return Some(cursor);
         }
         cursor.skip().ok()?;
@@ -559,7 +558,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
     /// Whether a row has one of the table's columns, if any is requested.
     fn has_columns(&self, row: &Message<'a>) -> bool {
         let has_schema = self.events.wants.images && !self.reading.options.has_objects.is_empty();
-        let cells = row.after.clone().and_then(|cells| self.events.cells.get(cells)).unwrap_or_default();
+        let cells = row.after.as_ref().map_or(&[][..], |cells| self.events.cells_of(cells));
         !has_schema || cells.iter().any(|(key, _)| self.events.keys.column(*key).is_some())
     }
 
@@ -567,7 +566,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
     fn check_objects(&self, message: &Message<'a>, text: &str) -> Result<()> {
         let images = [("before", &message.before), ("after", &message.after)];
         images.into_iter().try_for_each(|(name, cells)| {
-            let cells = cells.clone().and_then(|cells| self.events.cells.get(cells)).unwrap_or_default();
+            let cells = cells.as_ref().map_or(&[][..], |cells| self.events.cells_of(cells));
             cells.iter().try_for_each(|cell| self.check_object(cell, text)).map_err(|fault| fault.within(name))
         })
     }
@@ -588,10 +587,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
 
     /// Whether a row image may be a union's value in Avro's JSON: it has no requested column, or only one, which is an object.
     fn may_be_printed(&self, members: &Members<'a>) -> bool {
-        let is_suspect = |cells: &Cells| match self.events.cells.get(cells.clone()) {
-            Some([] | [(_, Value::Nested(_))]) | None => true,
-            Some(_) => false,
-        };
+        let is_suspect = |cells: &Cells| matches!(self.events.cells_of(cells), [] | [(_, Value::Nested(_))]);
         [&members.before.0, &members.after.0].into_iter().flatten().any(is_suspect)
     }
 
@@ -652,7 +648,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         let mut attributes = Vec::new();
         let mut members = cursor.object()?;
         while let Some(name) = cursor.next_key(&mut members)? {
-            let name = decoded(name);
+            let name = name.unescaped();
             match cloud_events::attribute(&name) {
                 _ if name == "data" => self.read_payload(cursor).map_err(|fault| fault.within("data"))?,
                 Some((field, of_source)) => attributes.push((field, of_source, cursor.value()?)),
@@ -900,14 +896,14 @@ fn is_unavailable(value: &Value<'_>) -> bool {
 }
 
 /// Takes the cells out of an image whose values are not in the message.
+#[allow(clippy::indexing_slicing, reason = "the image is a range of these cells")]
 fn drop_unavailable(image: &mut Cells, events: &mut Events<'_, '_, '_>) {
     let mut end = image.start;
     for at in image.clone() {
-        let Some(cell) = events.cells.get(at).copied().filter(|(_, value)| !is_unavailable(value)) else { continue };
-        if let Some(place) = events.cells.get_mut(end) {
-            *place = cell;
+        if !is_unavailable(&events.cells[at].1) {
+            events.cells[end] = events.cells[at];
+            end += 1;
         }
-        end += 1;
     }
     image.end = end;
 }

@@ -151,8 +151,9 @@ impl TableSchema {
     }
 
     /// Makes negative numbers of bits and sets positive: the Avro encoding writes their 64 bits as a signed integer.
+    #[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
     pub fn restore_masks(&self, cells: Cells, events: &mut Events<'_, '_, '_>) {
-        for (key, value) in events.cells.get_mut(cells).unwrap_or_default() {
+        for (key, value) in &mut events.cells[cells] {
             let Value::Number(digits) = *value else { continue };
             if !digits.starts_with('-') || !self.masks.iter().any(|name| name == events.keys.name(*key)) {
                 continue;
