@@ -58,11 +58,11 @@ impl Offsets {
         self.offsets.resize(self.offsets.len() + count, self.offsets.last().copied().unwrap_or(0));
     }
 
-    /// The elements of some rows.
-    #[allow(clippy::indexing_slicing, reason = "the rows have been appended")]
+    /// The elements of some rows. The last rows of a table are not appended while they are null: they have none.
+    #[allow(clippy::indexing_slicing, reason = "there is an offset more than rows")]
     pub fn elements(&self, rows: Range<usize>) -> Range<usize> {
-        debug_assert!(rows.end < self.offsets.len());
-        self.offsets[rows.start] as usize..self.offsets[rows.end] as usize
+        let offset = |row: usize| self.offsets[row.min(self.len())] as usize;
+        offset(rows.start)..offset(rows.end)
     }
 
     /// Truncates to the first `rows` rows. Returns the number of their elements.
