@@ -32,7 +32,7 @@ named_enum! {
         Truncate = "truncate",
         /// The schema changed.
         Ddl = "ddl",
-        /// A statement that is no DDL.
+        /// A statement other than DDL.
         Query = "query",
         /// A transaction begins.
         Begin = "begin",
@@ -248,7 +248,7 @@ impl Image {
     }
 }
 
-/// One change, or one message that is no row change.
+/// One change, or one message that is not a row change.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub op: Op,
@@ -268,7 +268,7 @@ pub(crate) struct Row {
 
 /// What the decoder needs, so that dialects skip the rest.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wants {
+pub(crate) struct Needs {
     /// Cells of columns outside the schema.
     pub every_cell: bool,
     /// Cells of the schema's columns.
@@ -298,7 +298,7 @@ pub(crate) struct Events<'a, 's, 'k> {
     /// Members of the envelopes that were read before.
     pub members: &'k mut MemberNames,
     pub types: &'k mut DeclaredTypes,
-    pub wants: Wants,
+    pub needs: Needs,
     /// The current message's dialect: the requested one until it is detected.
     dialect: &'static str,
     requested: &'static str,
@@ -344,13 +344,13 @@ pub(crate) struct Interned<'s, 'k> {
 }
 
 impl<'a, 's, 'k> Events<'a, 's, 'k> {
-    pub fn new(known: Interned<'s, 'k>, arena: &'a Bump, wants: Wants, dialect: &'static str, expected: Capacity) -> Self {
+    pub fn new(known: Interned<'s, 'k>, arena: &'a Bump, needs: Needs, dialect: &'static str, expected: Capacity) -> Self {
         let Interned { keys, members, types } = known;
         Events {
             keys,
             members,
             types,
-            wants,
+            needs,
             dialect,
             requested: dialect,
             cells: Vec::with_capacity(expected.cells),
@@ -390,7 +390,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
 
     /// Declared types: an object of names and types, or null.
     pub fn read_types(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<usize>> {
-        if !self.wants.types || cursor.peek() != Some(b'{') {
+        if !self.needs.types || cursor.peek() != Some(b'{') {
             return self.read_repeated(cursor).map(|_| None);
         }
         let hint = self.last_key();
@@ -566,7 +566,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     /// Whether cells of this name are needed.
     #[inline]
     pub fn wants_cell(&self, key: NameId) -> bool {
-        self.wants.every_cell || self.wants.images && self.keys.column(key).is_some()
+        self.needs.every_cell || self.needs.images && self.keys.column(key).is_some()
     }
 
     /// Reads the JSON object of a row image; cells that are not needed are skipped.

@@ -157,7 +157,7 @@ impl<'a> Message<'a> {
         let op = self.payload.op().map_err(|fault| fault.within("payload"))?;
         let cells = [self.payload.before(), self.payload.after()];
         let columns = self.schema.as_ref().and_then(|schema| schema.columns.as_deref());
-        let types = columns.filter(|_| events.wants.types || events.wants.images).map(|columns| declare(columns, events));
+        let types = columns.filter(|_| events.needs.types || events.needs.images).map(|columns| declare(columns, events));
         if let Some(types) = types {
             cells.iter().flatten().for_each(|cells| read_dates(cells.clone(), types, events));
         }

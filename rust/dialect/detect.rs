@@ -67,7 +67,7 @@ impl Mark {
 
 /// Whether the text at the cursor is one of these, which have their quotes.
 fn is_one_of(texts: &[&str], cursor: &mut Cursor<'_>) -> bool {
-    if texts.iter().any(|text| cursor.stands(text)) {
+    if texts.iter().any(|text| cursor.is_at(text)) {
         return true;
     }
     let Some(found) = cursor.clone().text().ok().filter(|found| found.escaped) else { return false };

@@ -32,7 +32,7 @@ pub(crate) use debezium::{DIALECT as DEBEZIUM_JSON, read_deleted};
 pub(crate) use detect::{Mark, detect, is_known_json, is_mark_of_other, undetected};
 use dts_avro::SchemaPlan;
 pub(crate) use foreign::explained;
-pub(crate) use river_json::Was;
+pub(crate) use river_json::OldValue;
 use spec::TemplateSpec;
 use ticdc_simple::TableSchemas;
 

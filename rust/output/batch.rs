@@ -209,7 +209,7 @@ impl<'p> Batch<'p> {
             end += rows.len();
             let [OutputRow { message, .. }, _, ..] = rows else { continue };
             let (length, input) = (payloads.length(*message), payloads.input);
-            if input.kept.is_empty() && budget.is_ample_for(rows.len(), length.max(input.received(*message))) {
+            if input.kept.is_empty() && budget.rows_always_fit(rows.len(), length.max(input.received(*message))) {
                 continue;
             }
             let corrupt = if self.plan.has_field(EnvelopeField::CorruptRecord) { input.received(*message) } else { 0 };
@@ -297,7 +297,7 @@ impl<'p> Batch<'p> {
 
     /// Whether the columns missing from a row's images are counted.
     pub fn wants_missing(&self) -> bool {
-        self.plan.wants.images && self.plan.table.is_some()
+        self.plan.needs.images && self.plan.table.is_some()
     }
 
     /// Counts a row's missing columns, which are recorded from `start` on, and keeps them if they are requested.

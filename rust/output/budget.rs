@@ -61,13 +61,13 @@ impl Budget {
 
     /// Whether no message of this size can exceed the bound: each row has a byte at least, and repeats all of them at most.
     #[inline]
-    pub fn is_ample(&self, message: usize) -> bool {
+    pub fn always_fits(&self, message: usize) -> bool {
         message.saturating_mul(self.row_bytes.saturating_add(message)) <= ALLOWANCE
     }
 
     /// Whether a message of this size with this number of rows cannot exceed the bound, whatever its rows repeat.
     #[inline]
-    pub fn is_ample_for(&self, rows: usize, message: usize) -> bool {
+    pub fn rows_always_fit(&self, rows: usize, message: usize) -> bool {
         rows.saturating_mul(self.row_bytes.saturating_add(message.saturating_mul(REPEATS))) <= self.bytes(message)
     }
 
@@ -79,7 +79,7 @@ impl Budget {
     /// The bytes that an output row with these envelope columns takes.
     pub fn of_row(&self, fields: &[EnvelopeField], row: &EnvelopeRow<'_, '_>, events: &Events<'_, '_, '_>) -> usize {
         let types = row.envelope.and_then(|envelope| envelope.types);
-        let labels = types.filter(|_| events.wants.images).map_or(0, |block| events.types.label_bytes(block));
+        let labels = types.filter(|_| events.needs.images).map_or(0, |block| events.types.label_bytes(block));
         let envelope: usize = fields.iter().filter_map(|field| field.content()).map(|content| text_bytes(content, row, events)).sum();
         self.row_bytes + labels + envelope
     }

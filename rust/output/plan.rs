@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field, FieldRef, Fields};
 
 use crate::columns::ValueOptions;
 use crate::connect;
-use crate::event::Wants;
+use crate::event::Needs;
 use crate::mysql::types::{DeclaredType, TypeFamily};
 use crate::options::{Filter, Layout, Mode, Options, TableSchema, named};
 use crate::output::budget::Budget;
@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     pub fields: Vec<EnvelopeField>,
     /// Bit set of `fields`.
     field_bits: u32,
-    pub wants: Wants,
+    pub needs: Needs,
     pub filter: Filter,
     pub missing_is_error: bool,
     /// By column of the table.
@@ -55,7 +55,7 @@ impl Plan {
             mode: options.mode,
             value_options,
             connect,
-            wants: Wants { every_cell: false, images: false, types: false, jdbc_types: false, encodings: false, source: false },
+            needs: Needs { every_cell: false, images: false, types: false, jdbc_types: false, encodings: false, source: false },
             filter: Filter::new(options)?,
             field_bits: fields.iter().fold(0, |bits, field| bits | 1 << *field as u32),
             missing_is_error: options.missing_is_error,
@@ -63,18 +63,18 @@ impl Plan {
             table,
             fields,
         };
-        plan.wants = plan.wants();
+        plan.needs = plan.needs();
         plan.images()?;
         Ok(plan)
     }
 
-    fn wants(&self) -> Wants {
+    fn needs(&self) -> Needs {
         use EnvelopeField as F;
         let any = |fields: &[F]| self.fields.iter().any(|field| fields.contains(field));
         let images = self.layout != Layout::Change || self.missing_is_error || any(&[F::Before, F::After, F::MissingColumns]);
         let maps = self.table.is_none() && any(&[F::Before, F::After]);
         let typed = self.table.iter().flatten().any(|field| depends_on_declared(field.data_type()));
-        Wants {
+        Needs {
             every_cell: maps || any(&[F::Changed]) || self.layout == Layout::Upsert,
             images,
             types: any(&[F::ColumnTypes]) || images && typed,

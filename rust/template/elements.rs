@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::row::{Cell, Env, Exact, KeyLiteral, RowPlan, Span, WalkResult, push_value, record_span};
 use super::scalar::plain_string;
-use crate::dialect::Was;
+use crate::dialect::OldValue;
 use crate::dialect::spec::MayBeEmpty;
 use crate::event::Events;
 use crate::output::images::Images;
@@ -192,10 +192,10 @@ impl ElementValues {
     #[inline]
     fn before(&self, text: &[u8], may_be_empty: bool) -> Option<ValueRange> {
         let is_empty = self.origin.map(|(start, end)| end - start == 2 && text.get(start) == Some(&b'"'));
-        match Was::of(is_empty, self.updated, || may_be_empty) {
-            Was::Null => None,
-            Was::AsNow => self.after(),
-            Was::Origin => self.origin,
+        match OldValue::of(is_empty, self.updated, || may_be_empty) {
+            OldValue::Null => None,
+            OldValue::Unchanged => self.after(),
+            OldValue::Origin => self.origin,
         }
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn learn(
     events: &mut Events<'_, '_, '_>,
 ) -> Option<Template> {
     let spec = dialect.template?;
-    let compares_types = events.wants.types;
+    let compares_types = events.needs.types;
     let (segments, types) = (Vec::new(), ("", Vec::new()));
     let mut builder = TemplateBuilder {
         text,

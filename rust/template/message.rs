@@ -232,7 +232,7 @@ impl Template {
     /// The number of rows that a message may have, apart from the texts that each of them repeats.
     #[inline]
     fn max_rows(&self, message: &Incoming<'_>, plan: &Plan, types: &DeclaredTypes) -> usize {
-        if plan.budget.is_ample(message.text.len()) {
+        if plan.budget.always_fits(message.text.len()) {
             return usize::MAX;
         }
         let labels = self.envelope.envelope.types.map_or(0, |block| types.label_bytes(block));
@@ -538,7 +538,7 @@ impl MatchedMessage<'_, '_> {
             return true;
         }
         let rows = count * output_rows(self.op, plan.layout, self.buffers.before.count > 0).count();
-        if kept.is_empty() && plan.budget.is_ample_for(rows, length) {
+        if kept.is_empty() && plan.budget.rows_always_fit(rows, length) {
             return true;
         }
         let shared = &self.template.envelope;

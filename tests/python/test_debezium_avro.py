@@ -333,7 +333,7 @@ def test_a_key_may_be_of_another_converter(registry, orders, key):
     assert row["primary_key"] == ["order_id", "line"]
 
 
-# Debezium's ByLogicalTableRouter adds a field to the key, which is no column.
+# Debezium's ByLogicalTableRouter adds a field to the key, which is not a column.
 def test_the_field_that_topic_routing_adds_to_the_key_is_no_key_column(registry, orders):
     names = ["__dbz__physicalTableIdentifier", "id"]
     text = json.dumps({"type": "record", "name": "Key", "fields": [{"name": name, "type": "string"} for name in names]})
@@ -344,9 +344,9 @@ def test_the_field_that_topic_routing_adds_to_the_key_is_no_key_column(registry,
 
 
 BAD_SCHEMAS = {
-    "": "the schema registry's answer is no schema: its text is no JSON",
+    "": "the schema registry's answer is not a schema: its text is not JSON",
     '{"type":"record"}': "name is missing",
-    '"string"': "is no record",
+    '"string"': "is not a record",
     '{"type":"record","name":"R","fields":[{"name":"a","type":"Nobody"}]}': 'unknown type "Nobody"',
     '{"type":"record","name":"R","fields":[{"name":"before","type":["null",{"type":"record","name":"A","fields":[]},'
     '{"type":"record","name":"B","fields":[]}]}]}': "several kinds of rows",

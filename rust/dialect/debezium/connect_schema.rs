@@ -25,10 +25,10 @@ pub(super) fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '
     if let Some(block) = events.types.schemas.find(text) {
         return Ok(block);
     }
-    let is_needed = events.wants.types || events.wants.encodings;
+    let is_needed = events.needs.types || events.needs.encodings;
     let parsed = serde_json::from_str::<Schema>(text);
     if let (Err(_), true) = (&parsed, is_needed) {
-        return Err(Fault::new(Kind::Envelope, "is no schema of Kafka Connect").at(start));
+        return Err(Fault::new(Kind::Envelope, "is not a schema of Kafka Connect").at(start));
     }
     let block = parsed.as_ref().ok().filter(|_| is_needed).and_then(|schema| schema.declare(events));
     events.types.schemas.add(text, block, parsed.ok().and_then(|schema| schema.row_name()));

@@ -176,9 +176,9 @@ fn file<'a>(source: &mut Source<'a>, file: &'a str) -> bool {
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Members<'a> {
     #[serde(default)]
-    before: RowImage,
+    before: ImageMember,
     #[serde(default)]
-    after: RowImage,
+    after: ImageMember,
     source: Option<SourceMembers<'a>>,
     /// `c` or `i` (CloudCanal), `u`, `d`, `r`, `t`, `m`; `a` (CloudCanal) is a DDL.
     op: Option<CowStr<'a>>,
@@ -254,7 +254,7 @@ struct TransactionPart(bool);
 
 /// `before` or `after`: an object, or null. CloudCanal writes an empty object where there is no image.
 #[derive(Default)]
-struct RowImage(Option<Cells>);
+struct ImageMember(Option<Cells>);
 
 /// The block of types that `schema` declares.
 #[derive(Default)]
@@ -269,7 +269,7 @@ const SCHEMA: &str = "$schema";
 const PAYLOAD: &str = "$payload";
 const TRANSACTION: &str = "$transaction";
 
-deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
+deserialize_part!(ImageMember, ROW_IMAGE, |part| ImageMember(part.range()));
 deserialize_part!(SchemaPart, SCHEMA, |part| SchemaPart(part.index()));
 deserialize_part!(Payload, PAYLOAD, |_| Payload);
 deserialize_part!(TransactionPart, TRANSACTION, |part| TransactionPart(part.index().is_some()));
@@ -298,7 +298,7 @@ fn no_envelope(quirks: &Quirks) -> Fault {
 /// The fault of an object that would be a row of nulls.
 #[cold]
 fn no_columns(object: &Cursor<'_>) -> Fault {
-    let what = "the object has none of the schema's columns, so it is no row of the table, whatever unwrapped says";
+    let what = "the object has none of the schema's columns, so it is not a row of the table, whatever unwrapped says";
     Fault::new(Kind::Envelope, what).at(object.at())
 }
 
@@ -439,7 +439,7 @@ struct Reader<'r, 'a, 's, 'k> {
     /// The payload, behind a wrapper's member.
     payload: Option<Message<'a>>,
     transaction_id: Option<Cow<'a, str>>,
-    /// The row that the schema part describes, if that is no envelope.
+    /// The row that the schema part describes, if that is not an envelope.
     row: Option<RowName>,
     /// The object whose members are read.
     wrapper: Option<Cursor<'a>>,
@@ -495,7 +495,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
 
     fn read_checked(&mut self, cursor: &mut Cursor<'a>, text: &str) -> Result<Message<'a>> {
         let message = self.read(cursor)?;
-        if !self.has_schema && self.events.wants.images {
+        if !self.has_schema && self.events.needs.images {
             self.check_objects(&message, text)?;
         }
         Ok(message)
@@ -557,7 +557,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
 
     /// Whether a row has one of the table's columns, if any is requested.
     fn has_columns(&self, row: &Message<'a>) -> bool {
-        let has_schema = self.events.wants.images && !self.reading.options.has_objects.is_empty();
+        let has_schema = self.events.needs.images && !self.reading.options.has_objects.is_empty();
         let cells = row.after.as_ref().map_or(&[][..], |cells| self.events.cells_of(cells));
         !has_schema || cells.iter().any(|(key, _)| self.events.keys.column(*key).is_some())
     }
@@ -637,7 +637,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
                 Ok(Part::Index(0))
             }
             Some(b'n') => cursor.null().map(|()| Part::None),
-            _ if self.events.wants.source => Err(cursor.wrong_type("an object or null")),
+            _ if self.events.needs.source => Err(cursor.wrong_type("an object or null")),
             _ => cursor.skip().map(|()| Part::None),
         }
     }
@@ -934,10 +934,10 @@ fn finest(time: &mut Option<i64>, number: i64, unit: i64) {
     }
 }
 
-/// `ByLogicalTableRouter` adds it to the key, with the topic before the routing. It is no column.
+/// `ByLogicalTableRouter` adds it to the key, with the topic before the routing. It is not a column.
 const ROUTED_FROM: &str = "__dbz__physicalTableIdentifier";
 
-/// The names in the message's key, with or without its own schema part. A key that is no such object names nothing.
+/// The names in the message's key, with or without its own schema part. A key that is not such a object names nothing.
 fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<Range<usize>> {
     let mut cursor = Cursor::new(std::str::from_utf8(without_schema_id(key)).ok()?, true);
     if is_wrapper(&cursor) {

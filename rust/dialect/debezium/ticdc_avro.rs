@@ -66,7 +66,7 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
 
 fn read_statement(json: &[u8], reading: &ReadContext<'_, '_>, events: &mut Events<'_, '_, '_>) -> Result<()> {
     let statement: Statement =
-        serde_json::from_slice(json).map_err(|error| Fault::new(Kind::Envelope, format!("is no DDL event of TiCDC: {error}")).at(1))?;
+        serde_json::from_slice(json).map_err(|error| Fault::new(Kind::Envelope, format!("is not a DDL event of TiCDC: {error}")).at(1))?;
     let named = |name: Option<String>| name.filter(|name| !name.is_empty()).map(Cow::Owned);
     let op = Op::of_statement(&statement.query);
     let mut envelope = Envelope {

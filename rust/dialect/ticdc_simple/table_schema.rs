@@ -118,7 +118,7 @@ pub(crate) struct TableSchema {
 
 impl TableSchema {
     pub fn parse(json: &str) -> Result<Self> {
-        let invalid = |error: serde_json::Error| Fault::new(Kind::Envelope, format!("is no table schema of TiCDC: {error}"));
+        let invalid = |error: serde_json::Error| Fault::new(Kind::Envelope, format!("is not a table schema of TiCDC: {error}"));
         let Description { database, table, version, columns, indexes, .. } = serde_json::from_str(json).map_err(invalid)?;
         let columns = columns.unwrap_or_default();
         let types = columns.iter().map(|column| format!("{}:{}", quoted(&column.name), quoted(&column.data_type.spelling())));
@@ -137,7 +137,7 @@ impl TableSchema {
 
     /// Declares the types and the primary key of a message's columns.
     pub fn declare(&self, envelope: &mut Envelope<'_>, events: &mut Events<'_, '_, '_>) {
-        if events.wants.types {
+        if events.needs.types {
             let mut cursor = Cursor::new(&self.types, true);
             // The version correlates with the block, and the text was written here.
             envelope.types = events.types.read(&mut cursor, events.keys, self.version as usize).ok();
