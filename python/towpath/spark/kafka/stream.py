@@ -117,7 +117,7 @@ class KafkaStreamReader(DataSourceStreamReader):
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
         """The tasks of a micro-batch: exactly its offsets, whenever it is run.
 
-        An end before the start has no messages: a topic that was created again, or a first micro-batch that is run again.
+        An end before the start has no messages: a topic that was created again, or a first micro-batch that is rerun.
         """
         until = from_json(end)
         self._last = until
