@@ -242,7 +242,7 @@ impl Decoder {
         dialect.map_or(Ok(()), |dialect| dialect::check_effects(dialect, &options))?;
         let plan = Plan::new(&options)?;
         let names = plan.table.iter().flat_map(|table| table.iter()).map(|field| field.name().as_str());
-        let columns = ColumnNames::new(names, options.case_sensitive).map_err(|name| format!("schema: column {name:?} stands twice"))?;
+        let columns = ColumnNames::new(names, options.case_sensitive).map_err(|name| format!("schema: column {name:?} is a duplicate"))?;
         check_no_nul(plan.table.as_ref())?;
         check_column_options(&options, &columns)?;
         let fields = output_fields(&plan);
@@ -307,7 +307,7 @@ impl Decoder {
         let schemas = SchemaSnapshot::default();
         self.each_chunk(&self.input(values, &schemas)?, |events| {
             for row in &events.rows {
-                let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope)).filter(|envelope| self.selects(envelope));
+                let envelope = events.envelope_of(row).filter(|envelope| self.selects(envelope));
                 if let Some(location) = envelope.and_then(|envelope| envelope.claim_check.as_deref()) {
                     found.push((row.message, location.to_owned()));
                 }
@@ -410,7 +410,7 @@ impl Decoder {
             members.trim();
             let interned = Interned { keys: &mut keys, members: &mut members, types: &mut types };
             let arena = Bump::new();
-            let mut events = Events::new(interned, &arena, self.plan.wants, self.dialect_name(), capacity);
+            let mut events = Events::new(interned, &arena, self.plan.needs, self.dialect_name(), capacity);
             let texts: Vec<&[u8]> = payloads.iter().map(Payload::bytes).collect();
             reader.read(&payloads, input, &mut events, &Payloads { first: at, texts: &texts, input })?;
             capacity = events.capacity();
@@ -432,7 +432,7 @@ impl Decoder {
         self.each_chunk(&self.input(values, &schemas)?, |events| {
             let mut image_by_name = ImageByName::default();
             for row in &events.rows {
-                let Some(envelope) = row.envelope.and_then(|envelope| events.envelopes.get(envelope)) else { continue };
+                let Some(envelope) = events.envelope_of(row) else { continue };
                 let block = envelope.types.filter(|_| self.selects(envelope)).and_then(|block| events.types.block(block));
                 row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| image_by_name.load(image, events));
                 for (key, id) in block.map_or(&[][..], |block| &block.entries) {
@@ -668,7 +668,7 @@ fn check_column_options(options: &Options, columns: &ColumnNames) -> Result<(), 
     let labelled = options.labels.iter().map(|(name, _)| ("labels", name));
     let typed = options.column_types.iter().map(|(name, _)| ("column_types", name));
     match labelled.chain(typed).find(|(_, name)| columns.find(name).is_none()) {
-        Some((argument, name)) => Err(format!("{argument}: {name:?} is no column of the schema")),
+        Some((argument, name)) => Err(format!("{argument}: {name:?} is not a column of the schema")),
         None => Ok(()),
     }
 }

@@ -32,7 +32,7 @@ named_enum! {
         Truncate = "truncate",
         /// The schema changed.
         Ddl = "ddl",
-        /// A statement that is no DDL.
+        /// A statement other than DDL.
         Query = "query",
         /// A transaction begins.
         Begin = "begin",
@@ -228,7 +228,7 @@ impl Envelope<'_> {
 /// The cells of one row image, within [`Events::cells`].
 pub(crate) type Cells = Range<usize>;
 
-/// A row image: its own cells, merged onto those of a base image.
+/// A row image: its own cells, merged onto those of a base image. Of a duplicate name, the later cell counts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Image {
     pub base: Cells,
@@ -246,14 +246,9 @@ impl Image {
     pub fn merged(data: Cells, old: Cells) -> Self {
         Image { base: data, own: old }
     }
-
-    /// Its cells; of a duplicate name, the later one counts.
-    pub fn cells(&self) -> impl Iterator<Item = usize> {
-        self.base.clone().chain(self.own.clone())
-    }
 }
 
-/// One change, or one message that is no row change.
+/// One change, or one message that is not a row change.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub op: Op,
@@ -273,7 +268,7 @@ pub(crate) struct Row {
 
 /// What the decoder needs, so that dialects skip the rest.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wants {
+pub(crate) struct Needs {
     /// Cells of columns outside the schema.
     pub every_cell: bool,
     /// Cells of the schema's columns.
@@ -303,7 +298,7 @@ pub(crate) struct Events<'a, 's, 'k> {
     /// Members of the envelopes that were read before.
     pub members: &'k mut MemberNames,
     pub types: &'k mut DeclaredTypes,
-    pub wants: Wants,
+    pub needs: Needs,
     /// The current message's dialect: the requested one until it is detected.
     dialect: &'static str,
     requested: &'static str,
@@ -349,13 +344,13 @@ pub(crate) struct Interned<'s, 'k> {
 }
 
 impl<'a, 's, 'k> Events<'a, 's, 'k> {
-    pub fn new(known: Interned<'s, 'k>, arena: &'a Bump, wants: Wants, dialect: &'static str, expected: Capacity) -> Self {
+    pub fn new(known: Interned<'s, 'k>, arena: &'a Bump, needs: Needs, dialect: &'static str, expected: Capacity) -> Self {
         let Interned { keys, members, types } = known;
         Events {
             keys,
             members,
             types,
-            wants,
+            needs,
             dialect,
             requested: dialect,
             cells: Vec::with_capacity(expected.cells),
@@ -395,11 +390,33 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
 
     /// Declared types: an object of names and types, or null.
     pub fn read_types(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<usize>> {
-        if !self.wants.types || cursor.peek() != Some(b'{') {
+        if !self.needs.types || cursor.peek() != Some(b'{') {
             return self.read_repeated(cursor).map(|_| None);
         }
         let hint = self.last_key();
         self.types.read(cursor, self.keys, hint).map(Some)
+    }
+
+    /// The cells of one part of a row image.
+    #[inline]
+    #[allow(clippy::indexing_slicing, reason = "cells are only appended while the events exist, so their ranges stay valid")]
+    pub fn cells_of(&self, cells: &Cells) -> &[(NameId, Value<'a>)] {
+        debug_assert!(cells.end <= self.cells.len());
+        &self.cells[cells.clone()]
+    }
+
+    /// The envelope of a row; none if its message could not be read.
+    #[inline]
+    #[allow(clippy::indexing_slicing, reason = "rows are made with the index that `Events::envelope` returned")]
+    pub fn envelope_of(&self, row: &Row) -> Option<&Envelope<'a>> {
+        debug_assert!(row.envelope.is_none_or(|envelope| envelope < self.envelopes.len()));
+        row.envelope.map(|envelope| &self.envelopes[envelope])
+    }
+
+    /// The names of an envelope's primary key.
+    #[allow(clippy::indexing_slicing, reason = "names are only appended while the events exist, so their ranges stay valid")]
+    pub fn primary_key_of(&self, envelope: &Envelope<'_>) -> Option<&[NameId]> {
+        envelope.primary_key.clone().map(|names| &self.names[names])
     }
 
     /// The record's last column name: rows of a table end with the same one.
@@ -549,7 +566,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     /// Whether cells of this name are needed.
     #[inline]
     pub fn wants_cell(&self, key: NameId) -> bool {
-        self.wants.every_cell || self.wants.images && self.keys.column(key).is_some()
+        self.needs.every_cell || self.needs.images && self.keys.column(key).is_some()
     }
 
     /// Reads the JSON object of a row image; cells that are not needed are skipped.

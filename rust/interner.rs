@@ -211,7 +211,7 @@ impl<'s> Interner<'s> {
         self.by_name.clear();
         self.keys.clear();
         self.near = [NameId::START; NEAR];
-        // `NameId::START`, which is no name.
+        // `NameId::START`, which is not a name.
         self.keys.push(Key::new(None, "".into(), None));
     }
 
@@ -244,7 +244,7 @@ impl<'s> Interner<'s> {
         }
     }
 
-    /// Reads a key of an object that is no row: its order does not update the predicted successors.
+    /// Reads a key of an object that is not a row: its order does not update the predicted successors.
     pub fn read_unordered(&mut self, cursor: &mut Cursor<'_>, previous: NameId) -> Result<NameId> {
         match self.eat_next(cursor, previous) {
             Some(id) => Ok(id),

@@ -7,6 +7,7 @@
 //! - [`template`]: the fast path, which compares a message with an earlier one of its table instead of parsing it.
 //! - [`event`]: the change event, which all dialects produce, and [`value`], a value of its row images.
 //! - [`mysql`]: declared types, and how MySQL's text becomes a number, a date or bytes.
+//! - [`connect`]: Kafka Connect's encodings of MySQL's values.
 //! - [`columns`]: values to Arrow arrays, one file for each family of types.
 //! - [`output`]: row images and envelope columns to a record batch.
 //! - [`decoder`]: options in, record batches out.
@@ -50,6 +51,8 @@ mod event;
 mod interner;
 
 mod mysql;
+
+mod connect;
 
 mod columns;
 

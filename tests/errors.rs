@@ -86,7 +86,7 @@ fn values_that_cannot_be_converted() {
         ("at", r#""yesterday""#, Kind::Type, r#""yesterday" is not a timestamp_ntz"#),
         ("at", r#""2021-02-30 00:00:00""#, Kind::Range, r#""2021-02-30 00:00:00" does not fit into a timestamp_ntz"#),
         ("at", "{}", Kind::Type, "{} is not a timestamp_ntz"),
-        ("raw", r#""a中""#, Kind::Encoding, r#""a中" has the character '中', which is no byte (U+0000 to U+00FF)"#),
+        ("raw", r#""a中""#, Kind::Encoding, r#""a中" has the character '中', which is not a byte (U+0000 to U+00FF)"#),
         ("tags", r#""{}""#, Kind::Type, r#""{}" is not a JSON array"#),
         ("tags", r#"[1,"x"]"#, Kind::Type, r#""x" is not an int"#),
     ];

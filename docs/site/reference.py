@@ -82,7 +82,7 @@ OPERATIONS = {
     "snapshot": "A row that the producer read in a full copy of the table",
     "truncate": "All rows of a table were removed",
     "ddl": "A statement changed the schema",
-    "query": "A statement that is no DDL",
+    "query": "A statement other than DDL",
     "begin": "A transaction begins",
     "commit": "A transaction is committed",
     "rollback": "A transaction is rolled back",

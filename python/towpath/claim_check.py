@@ -43,7 +43,7 @@ def stored_messages(
         return
     known, folder = filesystem(location)
     if isinstance(known, LocalFileSystem) and not Path(folder).is_dir():
-        raise FileNotFoundError(f"claim_check: {location!r} is no folder")
+        raise FileNotFoundError(f"claim_check: {location!r} is not a folder")
     files: dict[str, bytes | str] = {}
     stored: dict[int, bytes | str] = {}
     read = 0
@@ -71,7 +71,7 @@ def _content(known: FileSystem, folder: str, name: str, limit: int) -> bytes | s
 
 def _path(known: FileSystem, folder: str, name: str) -> str:
     if name in ("", ".", "..") or "\0" in name or len(name.encode()) > _NAME_BYTES:
-        raise ValueError("is no name of a file")
+        raise ValueError("is not a name of a file")
     if not isinstance(known, LocalFileSystem):
         return f"{folder}/{name}"
     base = os.path.realpath(folder)
@@ -87,7 +87,7 @@ def _read(known: FileSystem, path: str, limit: int) -> bytes:
     if info.type is FileType.NotFound:
         raise FileNotFoundError("does not exist")
     if info.type is not FileType.File:
-        raise ValueError("is no regular file")
+        raise ValueError("is not a regular file")
     # Not every file system knows the size beforehand.
     size = limit if info.size is None else info.size
     content = b"" if size > limit else _first_bytes(known, path, size + 1)

@@ -262,7 +262,7 @@ class _Failures:
 
 
 class _UnusableError(Exception):
-    """An answer that is no schema of Avro."""
+    """An answer that is not a schema of Avro."""
 
 
 def _is_of_the_id(error: Exception) -> bool:
@@ -395,7 +395,7 @@ def _text(schema: Schema) -> str:
         raise _UnusableError(f"it is a schema of type {schema.schema_type} in the registry, not AVRO")
     text = schema.schema_str
     if not isinstance(text, str) or not _is_json(text):
-        raise _UnusableError("the schema registry's answer is no schema: its text is no JSON")
+        raise _UnusableError("the schema registry's answer is not a schema: its text is not JSON")
     return text
 
 
@@ -472,8 +472,8 @@ def given_schemas(schemas: Mapping[Any, Any]) -> list[tuple[int, str, list[str]]
         schemas: `{id: text}`, or `{id: [text, [texts of the schemas that it refers to]]}`. JSON has ids as text.
 
     Raises:
-        TypeError: It is no such mapping.
-        ValueError: An id is no number.
+        TypeError: It is not such a mapping.
+        ValueError: An id is not a number.
     """
     if not isinstance(schemas, Mapping):
         raise TypeError(f"writer_schemas: expected a mapping from ids to schemas, not {type(schemas)}")

@@ -147,7 +147,7 @@ fn latin1(text: &str, out: &mut Vec<u8>) -> Result<()> {
     out.reserve(text.len());
     for c in text.chars() {
         let byte = u8::try_from(u32::from(c)).map_err(|_| {
-            Fault::new(Kind::Encoding, format!("{} has the character {c:?}, which is no byte (U+0000 to U+00FF)", excerpt(text)))
+            Fault::new(Kind::Encoding, format!("{} has the character {c:?}, which is not a byte (U+0000 to U+00FF)", excerpt(text)))
         })?;
         out.push(byte);
     }

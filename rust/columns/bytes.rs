@@ -185,15 +185,16 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         for (row, start) in overlay.own_rows.iter().zip(&self.offsets) {
             offsets.resize(*row as usize + 1, *start);
         }
-        offsets.resize(overlay.len() + 1, self.offsets.last().copied().unwrap_or_default());
+        offsets.resize(overlay.len() + 1, O::usize_as(self.bytes.len()));
         self.offsets = offsets;
     }
 
     /// Appends a value of an array, by its offsets.
     #[inline(always)]
+    #[allow(clippy::indexing_slicing, reason = "rows of an overlay are rows of its arrays")]
     fn push_part(&mut self, bytes: &[u8], offsets: &[O], at: usize) {
-        let (Some(start), Some(end)) = (offsets.get(at), offsets.get(at + 1)) else { return self.pad(1) };
-        let (start, end) = (start.as_usize(), end.as_usize());
+        debug_assert!(at + 1 < offsets.len());
+        let (start, end) = (offsets[at].as_usize(), offsets[at + 1].as_usize());
         match bytes.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
             // As in `read`.
             Some(block) if end - start <= block.len() && self.has_capacity(block.len()) => {
@@ -202,7 +203,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
                 self.bytes.truncate(length);
             }
             _ => {
-                let part = bytes.get(start..end).unwrap_or_default();
+                let part = &bytes[start..end];
                 if !self.has_capacity(part.len()) {
                     self.overflow();
                     return self.pad(1);

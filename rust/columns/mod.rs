@@ -80,8 +80,8 @@ pub(crate) struct Context<'c> {
 
 impl<'c> Context<'c> {
     /// Context of a column whose rows share one declaration.
-    pub fn of_column(types: &'c DeclaredTypes, row: RowDeclaration, column: usize, options: Option<&'c ValueOptions>) -> Self {
-        Context { types, row, column: Some(column), options }
+    pub fn of_column(types: &'c DeclaredTypes, row: RowDeclaration, column: usize, options: &'c ValueOptions) -> Self {
+        Context { types, row, column: Some(column), options: Some(options) }
     }
 
     /// The type of the value's column: by the user, else by the message.

@@ -35,7 +35,7 @@ impl Nulls {
     /// Whether a row is null.
     pub fn contains(&self, row: usize) -> bool {
         let later = self.runs.partition_point(|run| run.start <= row);
-        later.checked_sub(1).and_then(|at| self.runs.get(at)).is_some_and(|run| row < run.end)
+        self.runs.split_at(later).0.last().is_some_and(|run| row < run.end)
     }
 
     /// How many rows are null.

@@ -58,9 +58,10 @@ impl Offsets {
         self.offsets.resize(self.offsets.len() + count, self.offsets.last().copied().unwrap_or(0));
     }
 
-    /// The elements of some rows.
+    /// The elements of some rows. The last rows of a table are not appended while they are null: they have none.
+    #[allow(clippy::indexing_slicing, reason = "there is an offset more than rows")]
     pub fn elements(&self, rows: Range<usize>) -> Range<usize> {
-        let offset = |at: usize| self.offsets.get(at).map_or(0, |end| *end as usize);
+        let offset = |row: usize| self.offsets[row.min(self.len())] as usize;
         offset(rows.start)..offset(rows.end)
     }
 

@@ -63,6 +63,7 @@ impl Overlay<'_> {
     }
 
     /// Takes each row from the base or from the values of its own.
+    #[allow(clippy::indexing_slicing, reason = "own and valid rows are rows of the base")]
     pub fn interleave(&self, own: ArrayRef) -> Result<ArrayRef, ArrowError> {
         let mut sources = vec![(NULL, 0); self.len()];
         for (row, origin) in self.origins() {
@@ -70,22 +71,25 @@ impl Overlay<'_> {
                 Origin::Base(at) => (BASE, at),
                 Origin::Own(at) => (OWN, at),
             };
-            sources.get_mut(row).into_iter().for_each(|slot| *slot = source);
+            sources[row] = source;
         }
         let null = new_null_array(own.data_type(), 1);
         interleave_arrays(&[self.base.as_ref(), own.as_ref(), null.as_ref()], &sources)
     }
 
     /// Replaces the base's values by those of the rows' own.
+    #[allow(clippy::indexing_slicing, reason = "own rows are rows of the base")]
     pub fn scatter<T: Copy>(&self, base: &[T], own: &[T]) -> Vec<T> {
+        debug_assert_eq!(own.len(), self.own_rows.len());
         let mut values = base.to_vec();
         for (row, value) in self.own_rows.iter().zip(own) {
-            values.get_mut(*row as usize).into_iter().for_each(|slot| *slot = *value);
+            values[*row as usize] = *value;
         }
         values
     }
 
     /// Returns the nulls, given those of the rows' own values.
+    #[allow(clippy::indexing_slicing, reason = "each value has its row")]
     pub fn nulls(&self, own: &Nulls) -> Option<NullBuffer> {
         let base = self.base.nulls().filter(|_| !self.is_complete());
         if base.is_none() && own.count() == 0 {
@@ -99,8 +103,8 @@ impl Overlay<'_> {
             }
             None => valid.append_n(self.len(), true),
         }
-        for row in own.rows().filter_map(|at| self.own_rows.get(at)) {
-            valid.set_bit(*row as usize, false);
+        for at in own.rows() {
+            valid.set_bit(self.own_rows[at] as usize, false);
         }
         NullBuffer::union(Some(&NullBuffer::new(valid.finish())), self.parent)
     }

@@ -156,7 +156,7 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
     /// Rows that are null as a whole keep the base's values, which nobody sees.
     fn finish_over(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
         let values = std::mem::take(&mut self.values);
-        let base = overlay.base.as_primitive_opt::<T>().map(|base| base.values().as_ref()).unwrap_or_default();
+        let base = overlay.base.as_primitive::<T>().values();
         self.array(overlay.scatter(base, &values), overlay.nulls(&self.nulls))
     }
 }

@@ -133,7 +133,7 @@ impl Timestamps {
     fn named_zone(&self, value: &Value<'_>) -> Result<Option<Zone>> {
         match value {
             Value::Zoned(zoned) if self.is_instant => match Zone::parse(zoned.zone) {
-                None => Err(Fault::new(Kind::Type, format!("{} is no known time zone", excerpt(zoned.zone)))),
+                None => Err(Fault::new(Kind::Type, format!("{} is not a known time zone", excerpt(zoned.zone)))),
                 zone => Ok(zone),
             },
             _ => Ok(None),

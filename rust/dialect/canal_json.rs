@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::json_members::{Images, Names, Repeated, Types, nested, read_record, text};
+use super::json_members::{ImageList, Names, Repeated, Types, nested, read_record, text};
 use super::operations::{any_case, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
@@ -123,7 +123,7 @@ fn row_op(word: &str) -> Option<Op> {
 struct Message<'a> {
     /// Rows after the change; of a DELETE, the rows that are gone.
     #[serde(default)]
-    data: Images,
+    data: ImageList,
     /// May be quoted with backticks in a DDL.
     database: Option<CowStr<'a>>,
     /// When the source executed the change: milliseconds; the Tencent platform's DDL writes seconds.
@@ -137,7 +137,7 @@ struct Message<'a> {
     mysql_type: Types,
     /// Rows before the change: whole, or only the columns that changed.
     #[serde(default)]
-    old: Images,
+    old: ImageList,
     /// Key columns, with repeats where a message has several rows.
     #[serde(default)]
     pk_names: Names,

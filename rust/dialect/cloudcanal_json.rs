@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::json_members::{Images, Names, Repeated, Types, nested, read_record, text};
+use super::json_members::{ImageList, Names, Repeated, Types, nested, read_record, text};
 use super::operations::{any_case, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
@@ -101,12 +101,12 @@ struct Message<'a> {
     action: Option<CowStr<'a>>,
     /// Rows before an update, whole.
     #[serde(default)]
-    before: Images,
+    before: ImageList,
     /// CloudCanal's batch.
     bid: Option<i64>,
     /// Rows after the change; of a DELETE, the rows that are gone.
     #[serde(default)]
-    data: Images,
+    data: ImageList,
     db: Option<CowStr<'a>>,
     /// Declared type of each column.
     #[serde(default)]

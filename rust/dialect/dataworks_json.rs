@@ -157,7 +157,7 @@ impl<'a> Message<'a> {
         let op = self.payload.op().map_err(|fault| fault.within("payload"))?;
         let cells = [self.payload.before(), self.payload.after()];
         let columns = self.schema.as_ref().and_then(|schema| schema.columns.as_deref());
-        let types = columns.filter(|_| events.wants.types || events.wants.images).map(|columns| declare(columns, events));
+        let types = columns.filter(|_| events.needs.types || events.needs.images).map(|columns| declare(columns, events));
         if let Some(types) = types {
             cells.iter().flatten().for_each(|cells| read_dates(cells.clone(), types, events));
         }
@@ -257,8 +257,9 @@ fn declared(spelling: &str) -> DeclaredType {
 }
 
 /// Replaces the milliseconds of requested DATE columns by their instant.
+#[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
 fn read_dates(cells: Cells, types: usize, events: &mut Events<'_, '_, '_>) {
-    for (key, value) in events.cells.get_mut(cells).unwrap_or_default() {
+    for (key, value) in &mut events.cells[cells] {
         let Value::Number(digits) = *value else { continue };
         let declared = events.keys.column(*key).and_then(|column| events.types.of_column(types, column));
         if declared.is_some_and(|declared| declared.family == TypeFamily::Timestamp)

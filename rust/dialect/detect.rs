@@ -67,11 +67,11 @@ impl Mark {
 
 /// Whether the text at the cursor is one of these, which have their quotes.
 fn is_one_of(texts: &[&str], cursor: &mut Cursor<'_>) -> bool {
-    if texts.iter().any(|text| cursor.stands(text)) {
+    if texts.iter().any(|text| cursor.is_at(text)) {
         return true;
     }
     let Some(found) = cursor.clone().text().ok().filter(|found| found.escaped) else { return false };
-    texts.iter().any(|text| text.trim_matches('"') == decoded(found))
+    texts.iter().any(|text| text.trim_matches('"') == found.unescaped())
 }
 
 /// The names of the members of the object at the cursor.
@@ -82,13 +82,8 @@ fn names(mut cursor: Cursor<'_>) -> impl Iterator<Item = Cow<'_, str>> {
         if !std::mem::take(&mut is_first) {
             cursor.skip_unchecked().ok()?;
         }
-        cursor.next_key(members.as_mut()?).ok()?.map(decoded)
+        cursor.next_key(members.as_mut()?).ok()?.map(Text::unescaped)
     })
-}
-
-/// The name of a member. One whose escapes are wrong is none that is looked for.
-pub(crate) fn decoded(name: Text<'_>) -> Cow<'_, str> {
-    name.decode().unwrap_or(Cow::Borrowed(name.raw))
 }
 
 /// Marks of all dialects, by the member's name.
@@ -166,7 +161,7 @@ fn by_marks(mut cursor: Cursor<'_>) -> Option<&'static Dialect> {
     // A word is weak: a later member may be one that only another dialect has.
     let mut by_word = None;
     while let Ok(Some(name)) = cursor.next_key(&mut members) {
-        let name = decoded(name);
+        let name = name.unescaped();
         let marks = MARKS.get(&*name).map_or(&[][..], Vec::as_slice);
         match marks.iter().find(|(mark, _)| mark.matches(&mut cursor, &previous)) {
             Some((Mark::Texts(..), dialect)) => by_word = by_word.or(Some(*dialect)),

@@ -197,7 +197,7 @@ fn micros(time: Option<CowStr<'_>>) -> Result<Option<i64>> {
         Ok(seconds * 1_000_000 + i64::from(parsed.nanos / 1000))
     };
     let parsed = DateTimeText::parse(&text).and_then(micros);
-    parsed.map(Some).map_err(|_| Fault::new(Kind::Envelope, format!("{text:?} is no time")))
+    parsed.map(Some).map_err(|_| Fault::new(Kind::Envelope, format!("{text:?} is not a time")))
 }
 
 /// A control record's description of a table.
@@ -252,10 +252,10 @@ struct ColumnDefinition {
 
 /// Declares the types and the primary key of a control record.
 fn declare(control: &str, envelope: &mut Envelope<'_>, events: &mut Events<'_, '_, '_>) -> Result<()> {
-    let invalid = |error: serde_json::Error| Fault::new(Kind::Envelope, format!("is no description of a table: {error}"));
+    let invalid = |error: serde_json::Error| Fault::new(Kind::Envelope, format!("is not a description of a table: {error}"));
     let Control { table } = serde_json::from_str(control).map_err(invalid)?;
     let Some(table) = table else { return Ok(()) };
-    if let (true, Some(Columns(columns))) = (events.wants.types, table.columns) {
+    if let (true, Some(Columns(columns))) = (events.needs.types, table.columns) {
         events.types.start();
         let mut last = 0;
         for (name, definition) in columns {

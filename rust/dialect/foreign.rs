@@ -1,6 +1,5 @@
 //! JSON of other products, which no dialect reads: recognised to say so where a message cannot be read.
 
-use super::detect::decoded;
 use super::without_schema_id;
 use crate::error::{Fault, Kind};
 use crate::wire::json::Cursor;
@@ -43,7 +42,7 @@ fn product(message: &[u8]) -> Option<&'static str> {
     let mut names = Vec::new();
     let mut members = cursor.object().ok()?;
     while let Some(name) = cursor.next_key(&mut members).ok()? {
-        names.push(decoded(name));
+        names.push(name.unescaped());
         cursor.skip().ok()?;
     }
     FORMS.iter().find(|(_, members)| members.iter().all(|member| names.iter().any(|name| name == member))).map(|(product, _)| *product)

@@ -20,7 +20,7 @@ pub(super) fn read_record<'a, T: Deserialize<'a>>(cursor: &mut Cursor<'a>, event
 
 /// Row images as a range of [`Events::images`]: an array of objects, one object, or null, which is an empty range.
 #[derive(Clone, Default)]
-pub(super) struct Images(pub Range<usize>);
+pub(super) struct ImageList(pub Range<usize>);
 
 /// One row image: an object, or null.
 #[derive(Clone, Default)]
@@ -44,7 +44,7 @@ const TYPES: &str = "$types";
 const REPEATED: &str = "$repeated";
 const NAMES: &str = "$names";
 
-deserialize_part!(Images, IMAGES, |part| Images(part.range().unwrap_or_default()));
+deserialize_part!(ImageList, IMAGES, |part| ImageList(part.range().unwrap_or_default()));
 deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
 deserialize_part!(Types, TYPES, |part| Types(part.index()));
 deserialize_part!(Names, NAMES, |part| Names(part.range()));

@@ -103,7 +103,7 @@ fn place<'a>(source: &mut Source<'a>, text: &'a str) -> bool {
     true
 }
 
-/// `file:offset`; what is not of that form (a GTID set) is no place.
+/// `file:offset`; what is not of that form (a GTID set) is not a place.
 fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
     let (file, offset) = text.split_at_checked(memchr::memrchr(b':', text.as_bytes())?)?;
     let offset = offset.get(1..)?;

@@ -25,14 +25,14 @@ use crate::wire::binary_text::BinaryText;
 use crate::wire::json::BYTE_ORDER_MARK;
 
 pub(crate) use debezium::avro::{NAME as DEBEZIUM_AVRO, is_known, is_tidb, read_deleted_row, schema_id};
-pub(crate) use debezium::connect_values;
-pub(crate) use debezium::ticdc_avro::{NAME as TICDC_AVRO, read_key};
+pub(crate) use debezium::ticdc_avro::read_key;
+pub(crate) use debezium::ticdc_rows::NAME as TICDC_AVRO;
 pub(crate) use debezium::writer_schemas::{SchemaSnapshot, WriterSchemas};
 pub(crate) use debezium::{DIALECT as DEBEZIUM_JSON, read_deleted};
 pub(crate) use detect::{Mark, detect, is_known_json, is_mark_of_other, undetected};
 use dts_avro::SchemaPlan;
 pub(crate) use foreign::explained;
-pub(crate) use river_json::Was;
+pub(crate) use river_json::OldValue;
 use spec::TemplateSpec;
 use ticdc_simple::TableSchemas;
 

@@ -76,7 +76,7 @@ fn row_op(word: &str) -> Option<Op> {
     any_case(word, &[("i", Op::Insert), ("u", Op::Update), ("d", Op::Delete)])
 }
 
-/// `offset@file`; what is not of that form is no place.
+/// `offset@file`; what is not of that form is not a place.
 fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
     text.split_once('@').map(|(offset, file)| (file, offset.parse().ok()))
 }
@@ -175,7 +175,7 @@ impl<'a> Message<'a> {
             key = events.keys.plain(&column.name.0, key);
             keys.push(key);
         }
-        let types = if events.wants.types { Some(self.declare(&keys, events)) } else { None };
+        let types = if events.needs.types { Some(self.declare(&keys, events)) } else { None };
         let start = events.cells.len();
         self.push(&keys, events, Column::after);
         let middle = events.cells.len();
@@ -215,33 +215,33 @@ impl<'a> Column<'a> {
         let RawValue(origin) = self.origin;
         let is_empty = (!origin.is_null()).then(|| origin == Value::Text(""));
         let declared = || self.declared.as_ref().map(|declared| &*declared.0);
-        match Was::of(is_empty, self.updated.unwrap_or(false), || may_be_empty(declared())) {
-            Was::AsNow => self.after(),
-            Was::Origin => origin,
-            Was::Null => Value::Null,
+        match OldValue::of(is_empty, self.updated.unwrap_or(false), || may_be_empty(declared())) {
+            OldValue::Unchanged => self.after(),
+            OldValue::Origin => origin,
+            OldValue::Null => Value::Null,
         }
     }
 }
 
 /// What a column's value was before an update.
 #[derive(Clone, Copy)]
-pub(crate) enum Was {
+pub(crate) enum OldValue {
     /// The value that is there now: the update did not change it, and says so.
-    AsNow,
+    Unchanged,
     Null,
     /// What `origin_val` says.
     Origin,
 }
 
-impl Was {
+impl OldValue {
     /// `is_empty` says whether `origin_val` is empty text, if there is one.
     #[inline]
     pub fn of(is_empty: Option<bool>, updated: bool, may_be_empty: impl FnOnce() -> bool) -> Self {
         match is_empty {
-            Some(false) => Was::Origin,
-            _ if !updated => Was::AsNow,
-            Some(true) if may_be_empty() => Was::Origin,
-            _ => Was::Null,
+            Some(false) => OldValue::Origin,
+            _ if !updated => OldValue::Unchanged,
+            Some(true) if may_be_empty() => OldValue::Origin,
+            _ => OldValue::Null,
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct TemplateSpec {
     /// Reads the primary key from the Kafka key, if it is defined there.
     pub key_names: Option<KeyNames>,
     /// Classifies the members of flat messages, whose members are the row's columns, if the dialect has them. A message is flat if at
-    /// least one of its members is no column, and none is unclear.
+    /// least one of its members is not a column, and none is unclear.
     pub flat: Option<fn(&str) -> FlatMember>,
     /// Whether a message of this connector has a text in place of a value that it lacks: the ordinary reader reads it.
     pub lacks_values: Option<fn(Option<&str>, &str) -> bool>,

@@ -91,11 +91,11 @@ struct Head<'a> {
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Payload<'a> {
     #[serde(default, rename = "u")]
-    update: RowImage,
+    update: OpenImage,
     #[serde(default, rename = "p")]
-    previous: RowImage,
+    previous: OpenImage,
     #[serde(default, rename = "d")]
-    delete: RowImage,
+    delete: OpenImage,
     #[serde(rename = "q")]
     sql: Option<CowStr<'a>>,
 }
@@ -115,11 +115,11 @@ struct Column<'a> {
 
 /// An object of columns, or null.
 #[derive(Default)]
-struct RowImage(Option<Cells>);
+struct OpenImage(Option<Cells>);
 
 const ROW_IMAGE: &str = "$columns";
 
-deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
+deserialize_part!(OpenImage, ROW_IMAGE, |part| OpenImage(part.range()));
 
 /// Reads one change. Row images declare the types of their columns, and which of them are the key.
 struct Reader<'r, 'a, 's, 'k> {
@@ -248,7 +248,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
             key = self.events.keys.read(cursor, key)?;
             self.column(key, cursor).map_err(|fault| fault.within(self.events.keys.name(key)))?;
         }
-        if self.events.wants.types && columns >= self.columns {
+        if self.events.needs.types && columns >= self.columns {
             (self.types, self.columns) = (Some(self.events.types.finish(&[], key.index())), columns);
         }
         Ok(Some(start..self.events.cells.len()))
@@ -260,7 +260,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         if column.flags() & IS_PRIMARY_KEY != 0 && !self.primary_key.contains(&key) {
             self.primary_key.push(key);
         }
-        if events.wants.types {
+        if events.needs.types {
             let spelling = column.number().to_string();
             let distinct = format!("{spelling} {}", column.flags() & (IS_BINARY | IS_UNSIGNED));
             events.types.declare_as((key, events.keys.column(key)), NAME, &distinct, || column.declared(&spelling));

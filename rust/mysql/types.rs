@@ -347,7 +347,7 @@ impl SchemaCache {
         self.follow(self.parts.len() - 1);
     }
 
-    /// The row that the last part describes, if that is no envelope.
+    /// The row that the last part describes, if that is not an envelope.
     pub fn row(&self) -> Option<&RowName> {
         self.parts.get(self.last)?.row.as_ref()
     }
@@ -561,7 +561,7 @@ impl DeclaredTypes {
     }
 }
 
-/// Reads a type's name; null is no type.
+/// Reads a type's name; null is not a type.
 fn read_type<'a>(cursor: &mut Cursor<'a>) -> Result<Text<'a>> {
     if cursor.peek() == Some(b'n') {
         return cursor.null().map(|()| Text { raw: "", escaped: false });

@@ -9,25 +9,18 @@ use arrow_schema::ArrowError;
 
 use crate::columns::{Forecast, RowDeclaration, interleave_arrays};
 use crate::error::{Error, Fault, Kind};
-use crate::event::{Envelope, Events, Image, Op, Quirks, ValueFormat};
+use crate::event::{Envelope, Events, Image, Op, Quirks, Row, ValueFormat};
 use crate::interner::{NameId, Quoting};
 use crate::options::{Layout, Mode};
 use crate::output::budget::kept_bytes;
 use crate::output::builders::{Builder, Rows};
 use crate::output::changes::{self, KeyMoves, RowImages};
 use crate::output::envelope::{EnvelopeField, EnvelopeRow};
-use crate::output::images::{ImageByName, Images, RowContext, cells_in_order, fill_row};
+use crate::output::images::{DISCARDED, ImageByName, Images, OUT_AFTER, OUT_BEFORE, RowContext, cells_in_order, fill_row};
 use crate::output::metrics::Metrics;
-use crate::output::plan::{CellFault, Plan};
+use crate::output::plan::Plan;
 use crate::output::row::{EnvelopeRef, Input, OutputRow, Payloads, TableEnvelope};
 use crate::value::Value;
-
-/// Images before the changes.
-pub(crate) const OUT_BEFORE: usize = 0;
-/// Images after the changes; in the `upsert` layout also deleted rows.
-pub(crate) const OUT_AFTER: usize = 1;
-/// Rows that are not requested.
-pub(crate) const DISCARDED: usize = 2;
 
 /// Builder of a record batch.
 pub(crate) struct Batch<'p> {
@@ -78,7 +71,7 @@ impl Scratch<'_> {
             _ if row.quirks.format != ValueFormat::Connect => true,
             Some((known, is_plain)) if known == row => is_plain,
             _ => {
-                let is_plain = plan.has_plain_values(row, events);
+                let is_plain = plan.connect.are_plain(events.types, row.types);
                 self.is_plain = Some((row, is_plain));
                 is_plain
             }
@@ -93,6 +86,13 @@ struct Excess {
     messages: Vec<(Range<usize>, Fault)>,
     /// Whether others would exceed it if all their rows were bad, because bad rows repeat the message.
     is_close: bool,
+}
+
+/// A value that could not be converted; its cell is null.
+pub(crate) struct CellFault {
+    /// `None` for a map, whose columns have only names.
+    pub column: Option<usize>,
+    pub fault: Fault,
 }
 
 /// How much has been appended to a batch.
@@ -160,7 +160,7 @@ impl<'p> Batch<'p> {
                 self.append_images(first, &selected, events, scratch, payloads);
             }
         }
-        let rows = self.rows.get_mut(first..).unwrap_or_default();
+        let (_, rows) = self.rows.split_at_mut(first);
         if self.plan.mode == Mode::FailFast
             && let Some(error) = rows.iter_mut().find_map(|row| row.error.take())
         {
@@ -179,12 +179,11 @@ impl<'p> Batch<'p> {
     }
 
     /// Selects the output rows; rows of other tables are filtered out.
+    #[allow(clippy::indexing_slicing, reason = "the selected rows are the events'")]
     fn select_rows<'a>(&mut self, events: &mut Events<'a, '_, '_>, scratch: &mut Scratch<'a>) -> SelectedRows {
         let mut selected = Vec::new();
-        for index in self.appended..events.rows.len() {
-            let Some(row) = events.rows.get(index) else { break };
-            let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
-            if envelope.is_none_or(|envelope| self.passes(row.op, envelope)) {
+        for (index, row) in events.rows.iter().enumerate().skip(self.appended) {
+            if events.envelope_of(row).is_none_or(|envelope| self.passes(row.op, envelope)) {
                 changes::rows(self.plan.layout, row, events, &mut scratch.moves, &mut |op_name, images| {
                     selected.push((index, op_name, images))
                 });
@@ -193,7 +192,7 @@ impl<'p> Batch<'p> {
             }
         }
         for (index, op_name, _) in &selected {
-            let Some(row) = events.rows.get_mut(*index) else { continue };
+            let row = &mut events.rows[*index];
             // An event that could not be read becomes exactly one output row.
             let error = row.fault.take().map(|fault| Box::new(fault.into_error(row.dialect, None, row.message)));
             let envelope = row.envelope.map_or(EnvelopeRef::None, EnvelopeRef::Event);
@@ -206,11 +205,11 @@ impl<'p> Batch<'p> {
     fn excess(&self, first: usize, events: &Events<'_, '_, '_>, payloads: &Payloads<'_>) -> Excess {
         let (budget, mut end) = (&self.plan.budget, 0);
         let mut excess = Excess::default();
-        for rows in self.rows.get(first..).unwrap_or_default().chunk_by(|one, other| one.message == other.message) {
+        for rows in self.rows.split_at(first).1.chunk_by(|one, other| one.message == other.message) {
             end += rows.len();
             let [OutputRow { message, .. }, _, ..] = rows else { continue };
             let (length, input) = (payloads.length(*message), payloads.input);
-            if input.kept.is_empty() && budget.is_ample_for(rows.len(), length.max(input.received(*message))) {
+            if input.kept.is_empty() && budget.rows_always_fit(rows.len(), length.max(input.received(*message))) {
                 continue;
             }
             let corrupt = if self.plan.has_field(EnvelopeField::CorruptRecord) { input.received(*message) } else { 0 };
@@ -228,21 +227,30 @@ impl<'p> Batch<'p> {
 
     /// Returns the bytes that some rows of events take. Consecutive rows usually share an envelope.
     fn bytes_of(&self, rows: &[OutputRow], events: &Events<'_, '_, '_>, input: &Input<'_>) -> usize {
-        let of_row = |row| self.plan.budget.of_row(self.plan, &envelope_row(row, events, &|_| None, input), events);
+        let of_row = |row| self.plan.budget.of_row(&self.plan.fields, &envelope_row(row, events, &|_| None, input), events);
         let runs = rows.chunk_by(|one, other| one.envelope == other.envelope);
         runs.map(|run| run.first().map_or(0, of_row) * run.len()).sum()
     }
 
     /// Replaces the rows of each message that exceeds the budget by one error row.
+    #[allow(clippy::indexing_slicing, reason = "the ranges and the selected rows are those of the events' last rows")]
     fn reject(&mut self, first: usize, excess: Vec<(Range<usize>, Fault)>, selected: &mut SelectedRows, events: &Events<'_, '_, '_>) {
         for (rows, fault) in excess.into_iter().rev() {
-            let Some((index, ..)) = selected.get(rows.start) else { continue };
-            let (index, Some(row)) = (*index, events.rows.get(*index)) else { continue };
+            debug_assert!(rows.end <= selected.len() && first + selected.len() == self.rows.len());
+            let index = selected[rows.start].0;
+            let row = &events.rows[index];
             let error = Some(Box::new(fault.into_error(row.dialect, None, row.message)));
             let row = OutputRow { error, ..OutputRow::new(row.message, Op::Error, Op::Error.name(), EnvelopeRef::None) };
             selected.splice(rows.clone(), [(index, row.op_name, [None, None])]);
             self.rows.splice(first + rows.start..first + rows.end, [row]);
         }
+    }
+
+    /// The images in a place of [`Plan::images`].
+    #[allow(clippy::indexing_slicing, reason = "there are three places")]
+    pub fn image(&mut self, place: usize) -> &mut Images {
+        debug_assert!(place <= DISCARDED);
+        &mut self.images[place]
     }
 
     /// Returns how much has been appended.
@@ -289,13 +297,14 @@ impl<'p> Batch<'p> {
 
     /// Whether the columns missing from a row's images are counted.
     pub fn wants_missing(&self) -> bool {
-        self.plan.wants.images && self.plan.table.is_some()
+        self.plan.needs.images && self.plan.table.is_some()
     }
 
     /// Counts a row's missing columns, which are recorded from `start` on, and keeps them if they are requested.
+    #[allow(clippy::indexing_slicing, reason = "missing columns are the table's, and each has a count")]
     pub fn end_missing(&mut self, start: usize) -> Range<usize> {
-        for column in self.missing.get(start..).unwrap_or_default() {
-            self.missing_counts.get_mut(*column).into_iter().for_each(|count| *count += 1);
+        for column in &self.missing[start..] {
+            self.missing_counts[*column] += 1;
         }
         if !self.plan.has_field(EnvelopeField::MissingColumns) {
             self.missing.truncate(start);
@@ -304,6 +313,7 @@ impl<'p> Batch<'p> {
     }
 
     /// Appends both images of the rows, starting at `first`.
+    #[allow(clippy::indexing_slicing, reason = "each selected row has an output row; faults have the column of a value")]
     fn append_images<'a>(
         &mut self,
         first: usize,
@@ -314,11 +324,12 @@ impl<'p> Batch<'p> {
     ) {
         let wants_missing = self.wants_missing();
         for (at, (index, op_name, images)) in selected.iter().enumerate() {
-            let declaration = row_declaration(*index, events);
+            let event = &events.rows[*index];
+            let declaration = row_declaration(event, events);
             let start = self.missing.len();
             let mut error = None;
             let image = if images[0].is_some() { OUT_BEFORE } else { OUT_AFTER };
-            self.add_source(image, self.images.get(image).map_or(0, Images::rows));
+            self.add_source(image, self.images[image].rows());
             for (image_index, (columns, image)) in self.images.iter_mut().zip(images).enumerate() {
                 let Some(image) = image else {
                     columns.push_nulls(1);
@@ -339,22 +350,22 @@ impl<'p> Batch<'p> {
                 };
                 if let (Some(CellFault { column, fault }), None) = (fault, &error) {
                     let name = column.and_then(|column| self.plan.table.as_ref()?.get(column)).map(|field| field.name().clone());
-                    let value = column.and_then(|column| match cells {
-                        Some(cells) => cells.get(column).map(|(_, value)| value),
-                        None => scratch.raw.get(column),
+                    let value = column.map(|column| match cells {
+                        Some(cells) => &cells[column].1,
+                        None => &scratch.raw[column],
                     });
-                    error = Some(Box::new(cell_error(fault, self.plan.side(image_index, op_name), name, value, *index, events, payloads)));
+                    error = Some(Box::new(cell_error(fault, self.plan.side(image_index, op_name), name, value, event, payloads)));
                 }
             }
             let missing_column = self.missing.get(start).copied().filter(|_| self.plan.missing_is_error);
             let missing = self.end_missing(start);
             self.image_rows += u64::from(images.iter().any(Option::is_some));
-            let Some(row) = self.rows.get_mut(first + at) else { continue };
+            let row = &mut self.rows[first + at];
             row.missing = missing;
             if let (Some(field), None) = (missing_column.and_then(|column| self.plan.table.as_ref()?.get(column)), &error) {
                 let fault = Fault::new(Kind::Missing, "the message does not carry this column");
                 let side = self.plan.side(usize::from(images[1].is_some()), op_name);
-                error = Some(Box::new(cell_error(fault, side, Some(field.name().clone()), None, *index, events, payloads)));
+                error = Some(Box::new(cell_error(fault, side, Some(field.name().clone()), None, event, payloads)));
             }
             if row.error.is_none() {
                 row.error = error;
@@ -364,7 +375,7 @@ impl<'p> Batch<'p> {
 
     /// In mode `DROPMALFORMED`, marks the bad rows and the other rows of their changes as dropped.
     fn drop_malformed(&mut self, first: usize, selected: &SelectedRows) {
-        let rows = self.rows.get(first..).unwrap_or_default();
+        let (_, rows) = self.rows.split_at(first);
         let mut bad: Vec<usize> = selected.iter().zip(rows).filter(|(_, row)| row.error.is_some()).map(|((index, ..), _)| *index).collect();
         bad.dedup();
         self.metrics.dropped += bad.len() as u64;
@@ -372,10 +383,11 @@ impl<'p> Batch<'p> {
     }
 
     /// Records, for each update, the columns whose values differ between its images.
+    #[allow(clippy::indexing_slicing, reason = "the selected rows are the events'")]
     fn record_changes<'a>(&mut self, first: usize, selected: &SelectedRows, events: &Events<'a, '_, '_>, scratch: &mut Scratch<'a>) {
         let Scratch { before, after, .. } = scratch;
         for ((index, ..), out) in selected.iter().zip(self.rows.iter_mut().skip(first)) {
-            let row = events.rows.get(*index).filter(|row| row.op == Op::Update && out.op == Op::Update);
+            let row = Some(&events.rows[*index]).filter(|row| row.op == Op::Update && out.op == Op::Update);
             let Some((old, new)) = row.and_then(|row| row.before.as_ref().zip(row.after.as_ref())) else { continue };
             before.load(old, events);
             after.load(new, events);
@@ -462,6 +474,7 @@ impl<'p> Batch<'p> {
     }
 
     /// Finishes the columns in the layout's order.
+    #[allow(clippy::indexing_slicing, reason = "only images have no builder, and only layout `change` has columns of images")]
     pub fn finish(mut self, messages: usize) -> Result<Finished, ArrowError> {
         self.metrics.zero_dates = self.zero_dates();
         let mut columns = Vec::new();
@@ -479,8 +492,7 @@ impl<'p> Batch<'p> {
                 Some(builder) => builder.finish()?,
                 None => {
                     let at = if *field == EnvelopeField::After { OUT_AFTER } else { OUT_BEFORE };
-                    let Some(images) = images.get(at) else { continue };
-                    images.clone()
+                    images[at].clone()
                 }
             });
         }
@@ -516,9 +528,8 @@ fn finish_row(plan: &Plan, before: &mut Images, after: &mut Images, sources: &[(
 /// Placeholder for rows without an envelope, which have no values.
 static NO_QUIRKS: Quirks = Quirks { dialect: "", declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
 
-fn row_declaration(row: usize, events: &Events<'_, '_, '_>) -> RowDeclaration {
-    let envelope = events.rows.get(row).and_then(|row| events.envelopes.get(row.envelope?));
-    envelope.map_or(RowDeclaration { quirks: &NO_QUIRKS, types: None }, |envelope| RowDeclaration {
+fn row_declaration(row: &Row, events: &Events<'_, '_, '_>) -> RowDeclaration {
+    events.envelope_of(row).map_or(RowDeclaration { quirks: &NO_QUIRKS, types: None }, |envelope| RowDeclaration {
         quirks: envelope.quirks,
         types: envelope.types,
     })
@@ -552,46 +563,42 @@ fn append_image<'a>(
         // Errors report the offset of the raw value, so the raw values are kept.
         (None, ValueFormat::Connect) => {
             decoded.clone_from(raw);
-            let unread = plan.decode_connect_values(decoded, row, events);
+            let unread = plan.connect.decode(decoded, events.types, row.types, events.arena);
             (table.append(decoded.iter(), &context), unread)
         }
         (None, _) => (table.append(raw.iter(), &context), None),
     };
-    unread.or(refused.map(|(column, fault)| CellFault { column: Some(column), fault }))
+    unread.or(refused).map(|(column, fault)| CellFault { column: Some(column), fault })
 }
 
 /// Adds a row's missing columns to those recorded from `start` on, in the schema's order and without duplicates.
 fn record_missing(values: &[Value<'_>], start: usize, missing: &mut Vec<usize>) {
     for (column, _) in values.iter().enumerate().filter(|(_, value)| matches!(value, Value::Missing)) {
-        if let Err(at) = missing.get(start..).unwrap_or_default().binary_search(&column) {
-            missing.insert(start + at, column);
-        }
+        insert_missing(missing, start, column);
+    }
+}
+
+/// Adds a missing column to those recorded from `start` on, unless it is one of them.
+pub(crate) fn insert_missing(missing: &mut Vec<usize>, start: usize, column: usize) {
+    if let Err(at) = missing.split_at(start).1.binary_search(&column) {
+        missing.insert(start + at, column);
     }
 }
 
 /// Creates the error of one value, with its image, column and byte offset.
-fn cell_error(
-    fault: Fault,
-    side: &str,
-    column: Option<String>,
-    value: Option<&Value<'_>>,
-    row: usize,
-    events: &Events<'_, '_, '_>,
-    payloads: &Payloads<'_>,
-) -> Error {
-    let row = events.rows.get(row);
-    let message = row.map_or(0, |row| row.message);
+fn cell_error(fault: Fault, side: &str, column: Option<String>, value: Option<&Value<'_>>, row: &Row, payloads: &Payloads<'_>) -> Error {
     let fault = match &column {
         Some(name) => fault.within(name),
         None => fault,
     };
-    let byte = value.and_then(|value| payloads.byte(message, value.bytes()));
-    let mut error = fault.within(side).into_error(row.map_or("", |row| row.dialect), column, message);
+    let byte = value.and_then(|value| payloads.byte(row.message, value.bytes()));
+    let mut error = fault.within(side).into_error(row.dialect, column, row.message);
     error.byte = byte;
     error
 }
 
 /// Resolves a row's envelope: the message's own, or the one that its template shares.
+#[allow(clippy::indexing_slicing, reason = "references to envelopes and sources are made where these are appended")]
 fn envelope_row<'r, 't: 'r, 'a>(
     row: &'r OutputRow,
     events: &'r Events<'a, '_, '_>,
@@ -602,15 +609,15 @@ fn envelope_row<'r, 't: 'r, 'a>(
     match row.envelope {
         EnvelopeRef::None => EnvelopeRow { row, envelope: None, source: None, primary_key: None, corrupt },
         EnvelopeRef::Event(envelope) => {
-            let envelope = events.envelopes.get(envelope);
-            let primary_key = envelope.and_then(|envelope| events.names.get(envelope.primary_key.clone()?));
-            EnvelopeRow { row, envelope, source: envelope.map(|envelope| &envelope.source), primary_key, corrupt }
+            let envelope = &events.envelopes[envelope];
+            let primary_key = events.primary_key_of(envelope);
+            EnvelopeRow { row, envelope: Some(envelope), source: Some(&envelope.source), primary_key, corrupt }
         }
         EnvelopeRef::Table { table, source } => {
             let table = tables(table);
             let envelope = table.map(|table| &table.envelope);
             let primary_key = table.and_then(|table| table.primary_key.as_deref());
-            EnvelopeRow { row, envelope, source: events.sources.get(source), primary_key, corrupt }
+            EnvelopeRow { row, envelope, source: Some(&events.sources[source]), primary_key, corrupt }
         }
     }
 }

@@ -10,7 +10,6 @@ use crate::columns::fixed_bytes;
 use crate::error::{Fault, Kind};
 use crate::event::{Events, Row};
 use crate::output::envelope::{Content, EnvelopeField, EnvelopeRow, SOURCE, TextGetter};
-use crate::output::plan::Plan;
 use crate::output::row::OutputRow;
 
 /// Bytes that every message may take, however short it is.
@@ -62,13 +61,13 @@ impl Budget {
 
     /// Whether no message of this size can exceed the bound: each row has a byte at least, and repeats all of them at most.
     #[inline]
-    pub fn is_ample(&self, message: usize) -> bool {
+    pub fn always_fits(&self, message: usize) -> bool {
         message.saturating_mul(self.row_bytes.saturating_add(message)) <= ALLOWANCE
     }
 
     /// Whether a message of this size with this number of rows cannot exceed the bound, whatever its rows repeat.
     #[inline]
-    pub fn is_ample_for(&self, rows: usize, message: usize) -> bool {
+    pub fn rows_always_fit(&self, rows: usize, message: usize) -> bool {
         rows.saturating_mul(self.row_bytes.saturating_add(message.saturating_mul(REPEATS))) <= self.bytes(message)
     }
 
@@ -77,11 +76,11 @@ impl Budget {
         self.bytes(message) / (self.row_bytes + labels)
     }
 
-    /// The bytes that an output row takes.
-    pub fn of_row(&self, plan: &Plan, row: &EnvelopeRow<'_, '_>, events: &Events<'_, '_, '_>) -> usize {
+    /// The bytes that an output row with these envelope columns takes.
+    pub fn of_row(&self, fields: &[EnvelopeField], row: &EnvelopeRow<'_, '_>, events: &Events<'_, '_, '_>) -> usize {
         let types = row.envelope.and_then(|envelope| envelope.types);
-        let labels = types.filter(|_| plan.wants.images).map_or(0, |block| events.types.label_bytes(block));
-        let envelope: usize = plan.fields.iter().filter_map(|field| field.content()).map(|content| text_bytes(content, row, events)).sum();
+        let labels = types.filter(|_| events.needs.images).map_or(0, |block| events.types.label_bytes(block));
+        let envelope: usize = fields.iter().filter_map(|field| field.content()).map(|content| text_bytes(content, row, events)).sum();
         self.row_bytes + labels + envelope
     }
 

@@ -44,14 +44,15 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         input: &'e Input<'e>,
     ) -> Self {
         let mut runs: Vec<(usize, usize)> = Vec::new();
+        let mut last = None;
         let is_same = |one: &EnvelopeRow<'_, '_>, other: &EnvelopeRow<'_, '_>| match (one.envelope, other.envelope) {
             (Some(first), Some(second)) => std::ptr::eq(first, second) && one.row.types.is_empty() && other.row.types.is_empty(),
             (None, None) => true,
             _ => false,
         };
         for (at, row) in rows.iter().enumerate() {
-            match runs.last_mut() {
-                Some((first, count)) if rows.get(*first).is_some_and(|first| is_same(first, row)) => *count += 1,
+            match (runs.last_mut(), last.replace(row)) {
+                (Some((_, count)), Some(last)) if is_same(last, row) => *count += 1,
                 _ => runs.push((at, 1)),
             }
         }
@@ -60,8 +61,9 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
     }
 
     /// Iterates over runs of consecutive rows with the same envelope: the first row and the count.
+    #[allow(clippy::indexing_slicing, reason = "runs are of these rows")]
     fn runs(&self) -> impl Iterator<Item = (&EnvelopeRow<'e, 'a>, usize)> {
-        self.runs.iter().filter_map(|(first, count)| Some((self.rows.get(*first)?, *count)))
+        self.runs.iter().map(|(first, count)| (&self.rows[*first], *count))
     }
 
     fn len(&self) -> usize {

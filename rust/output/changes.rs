@@ -79,8 +79,7 @@ impl<'a> KeyMoves<'a> {
         if row.envelope.is_some() && self.key.0 == row.envelope {
             return;
         }
-        let envelope = row.envelope.and_then(|envelope| events.envelopes.get(envelope));
-        let names = envelope.and_then(|envelope| events.names.get(envelope.primary_key.clone()?)).unwrap_or_default();
+        let names = events.envelope_of(row).and_then(|envelope| events.primary_key_of(envelope)).unwrap_or_default();
         self.key.0 = row.envelope;
         self.key.1.clear();
         self.key.1.extend(names);

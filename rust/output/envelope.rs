@@ -194,7 +194,7 @@ impl EnvelopeField {
         };
         let mut fields: Vec<EnvelopeField> = COLUMNS.iter().filter(is_allowed).map(|spec| spec.field).collect();
         if layout != Layout::Change {
-            // There it is no part of a change: it comes behind the row's number.
+            // There it is not part of a change: it comes behind the row's number.
             let place = |field: &EnvelopeField| match field {
                 EnvelopeField::MissingColumns => (EnvelopeField::Row as u8, true),
                 field => (*field as u8, false),

@@ -16,6 +16,13 @@ use crate::mysql::types::DeclaredTypes;
 use crate::output::fields::{map_entries, map_fields};
 use crate::value::Value;
 
+/// Images before the changes.
+pub(crate) const OUT_BEFORE: usize = 0;
+/// Images after the changes; in the `upsert` layout also deleted rows.
+pub(crate) const OUT_AFTER: usize = 1;
+/// Rows that are not requested.
+pub(crate) const DISCARDED: usize = 2;
+
 /// Builder of one image column.
 pub(crate) enum Images {
     /// The image is not requested.
@@ -114,8 +121,9 @@ pub(crate) struct RowContext<'c> {
 }
 
 impl<'c> RowContext<'c> {
+    #[allow(clippy::indexing_slicing, reason = "each column has options")]
     fn of_column(&self, column: usize) -> Context<'c> {
-        Context::of_column(self.types, self.row, column, self.options.get(column))
+        Context::of_column(self.types, self.row, column, &self.options[column])
     }
 }
 
@@ -144,15 +152,15 @@ struct OwnRows {
 
 impl OwnRows {
     /// Returns the rows of a column, in order.
+    #[allow(clippy::indexing_slicing, reason = "each column has a list")]
     fn of_column(&self, column: usize) -> Cow<'_, [u32]> {
-        match self.changed.get(column) {
-            Some(changed) if !changed.is_empty() => {
-                let mut rows = [self.full.as_slice(), changed.as_slice()].concat();
-                rows.sort();
-                rows.into()
-            }
-            _ => self.full.as_slice().into(),
+        let changed = self.changed[column].as_slice();
+        if changed.is_empty() {
+            return self.full.as_slice().into();
         }
+        let mut rows = [self.full.as_slice(), changed].concat();
+        rows.sort();
+        rows.into()
     }
 
     /// Truncates to the rows before `end`. Returns how many values each column has left.
@@ -247,8 +255,9 @@ impl Table {
         self.columns.iter().enumerate().map(|(at, column)| column.zero_dates(0..self.rows) as u64 + copied(at)).collect()
     }
 
+    #[allow(clippy::indexing_slicing, reason = "both images have the table's columns")]
     fn copied_zero_dates(&self, column: usize, base: &Table) -> u64 {
-        let base = base.columns.get(column).filter(|base| base.zero_dates(0..self.rows) > 0);
+        let base = Some(&base.columns[column]).filter(|base| base.zero_dates(0..self.rows) > 0);
         let (Some(base), Some(own_rows)) = (base, &self.own_rows) else { return 0 };
         let own_rows = own_rows.of_column(column);
         let is_copied = |row: &usize| !self.nulls.contains(*row) && own_rows.binary_search(&(*row as u32)).is_err();
@@ -333,7 +342,7 @@ fn append_any(column: &mut dyn ColumnBuilder, value: &Value<'_>, context: &Conte
 
 /// Returns the cells of an image that has exactly one for each column, in the columns' order, as most images do.
 pub(crate) fn cells_in_order<'e, 'a>(image: &Image, width: usize, events: &'e Events<'a, '_, '_>) -> Option<&'e [(NameId, Value<'a>)]> {
-    let cells = events.cells.get(image.base.clone()).filter(|cells| cells.len() == width && image.own.is_empty())?;
+    let cells = Some(events.cells_of(&image.base)).filter(|cells| cells.len() == width && image.own.is_empty())?;
     let is_in_place = |(column, (key, value)): (usize, &(NameId, Value<'_>))| {
         events.keys.column(*key) == Some(column) && !matches!(value, Value::Missing)
     };
@@ -341,13 +350,15 @@ pub(crate) fn cells_in_order<'e, 'a>(image: &Image, width: usize, events: &'e Ev
 }
 
 /// Arranges the cells of an image by column. Absent columns are missing; of a duplicate name, the later cell counts.
+#[allow(clippy::indexing_slicing, reason = "names know the columns of the table that has this width")]
 pub(crate) fn fill_row<'a>(row: &mut Vec<Value<'a>>, width: usize, image: &Image, events: &Events<'a, '_, '_>) {
     row.clear();
     row.resize(width, Value::Missing);
     for cells in [&image.base, &image.own] {
-        for (key, value) in events.cells.get(cells.clone()).unwrap_or_default() {
-            if let Some(slot) = events.keys.column(*key).and_then(|column| row.get_mut(column)) {
-                *slot = *value;
+        for (key, value) in events.cells_of(cells) {
+            if let Some(column) = events.keys.column(*key) {
+                debug_assert!(column < width);
+                row[column] = *value;
             }
         }
     }
@@ -441,19 +452,19 @@ pub(crate) struct ImageByName<'a> {
 
 impl<'a> ImageByName<'a> {
     /// Replaces the previous image.
+    #[allow(clippy::indexing_slicing, reason = "there is a value for each name")]
     pub fn load(&mut self, image: &Image, events: &Events<'a, '_, '_>) {
         if self.values.len() < events.keys.len() {
             self.values.resize(events.keys.len(), (0, Value::Missing));
         }
         self.image += 1;
         self.order.clear();
-        for (key, value) in image.cells().filter_map(|cell| events.cells.get(cell)) {
-            if let Some(slot) = self.values.get_mut(key.index()) {
-                if slot.0 != self.image {
-                    self.order.push(*key);
-                }
-                *slot = (self.image, *value);
+        for (key, value) in [&image.base, &image.own].into_iter().flat_map(|cells| events.cells_of(cells)) {
+            let slot = &mut self.values[key.index()];
+            if slot.0 != self.image {
+                self.order.push(*key);
             }
+            *slot = (self.image, *value);
         }
     }
 

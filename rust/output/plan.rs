@@ -4,19 +4,16 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
-use crate::columns::{RowDeclaration, ValueOptions};
-use crate::dialect::connect_values::{self, ConnectColumn, Modes};
-use crate::error::Fault;
-use crate::event::{Events, Wants};
+use crate::columns::ValueOptions;
+use crate::connect;
+use crate::event::Needs;
 use crate::mysql::types::{DeclaredType, TypeFamily};
 use crate::options::{Filter, Layout, Mode, Options, TableSchema, named};
-use crate::output::batch::OUT_BEFORE;
 use crate::output::budget::Budget;
 use crate::output::envelope::EnvelopeField;
 use crate::output::fields::map_type;
-use crate::output::images::{Images, Map, Table};
+use crate::output::images::{Images, Map, OUT_BEFORE, Table};
 use crate::schema::ddl::{self, MAX_DEPTH};
-use crate::value::Value;
 
 /// The output plan, compiled once from the options.
 pub(crate) struct Plan {
@@ -29,13 +26,13 @@ pub(crate) struct Plan {
     pub fields: Vec<EnvelopeField>,
     /// Bit set of `fields`.
     field_bits: u32,
-    pub wants: Wants,
+    pub needs: Needs,
     pub filter: Filter,
     pub missing_is_error: bool,
     /// By column of the table.
     pub value_options: Vec<ValueOptions>,
-    /// Settings of the connector that wrote values in Kafka Connect's encodings.
-    pub modes: Modes,
+    /// The table's columns, as Kafka Connect encodes their values.
+    pub connect: connect::Columns,
     /// Bound of the memory that a message's rows take.
     pub budget: Budget,
 }
@@ -48,6 +45,8 @@ impl Plan {
             return Err("row_column: layout change has the table's columns in before and after already".into());
         }
         let value_options = value_options(options, table.as_ref())?;
+        let declared = value_options.iter().map(|options| options.declared.clone()).collect();
+        let connect = connect::Columns::new(table.clone().unwrap_or_default(), declared, options)?;
         let labels = value_options.iter().map(|options| label_bytes(&options.labels)).sum();
         let images = images_per_row(options.layout, &fields);
         let mut plan = Plan {
@@ -55,8 +54,8 @@ impl Plan {
             row_column: options.row_column.clone(),
             mode: options.mode,
             value_options,
-            modes: Modes::new(options)?,
-            wants: Wants { every_cell: false, images: false, types: false, jdbc_types: false, encodings: false, source: false },
+            connect,
+            needs: Needs { every_cell: false, images: false, types: false, jdbc_types: false, encodings: false, source: false },
             filter: Filter::new(options)?,
             field_bits: fields.iter().fold(0, |bits, field| bits | 1 << *field as u32),
             missing_is_error: options.missing_is_error,
@@ -64,18 +63,18 @@ impl Plan {
             table,
             fields,
         };
-        plan.wants = plan.wants();
+        plan.needs = plan.needs();
         plan.images()?;
         Ok(plan)
     }
 
-    fn wants(&self) -> Wants {
+    fn needs(&self) -> Needs {
         use EnvelopeField as F;
         let any = |fields: &[F]| self.fields.iter().any(|field| fields.contains(field));
         let images = self.layout != Layout::Change || self.missing_is_error || any(&[F::Before, F::After, F::MissingColumns]);
         let maps = self.table.is_none() && any(&[F::Before, F::After]);
         let typed = self.table.iter().flatten().any(|field| depends_on_declared(field.data_type()));
-        Wants {
+        Needs {
             every_cell: maps || any(&[F::Changed]) || self.layout == Layout::Upsert,
             images,
             types: any(&[F::ColumnTypes]) || images && typed,
@@ -122,39 +121,6 @@ impl Plan {
         self.layout == Layout::Change && self.table.is_some() && before && !after
     }
 
-    /// Decodes a row's values from Kafka Connect's encodings to MySQL's. A value that cannot be decoded becomes null; returns the
-    /// first of them.
-    pub fn decode_connect_values<'a>(
-        &self,
-        values: &mut [Value<'a>],
-        row: RowDeclaration,
-        events: &Events<'a, '_, '_>,
-    ) -> Option<CellFault> {
-        let mut first = None;
-        for (at, (value, column)) in values.iter_mut().zip(self.connect_columns(row, events)).enumerate() {
-            *value = connect_values::decode(*value, &column, events.arena).unwrap_or_else(|fault| {
-                first.get_or_insert(CellFault { column: Some(at), fault });
-                Value::Null
-            });
-        }
-        first
-    }
-
-    /// Whether no value of such a row needs decoding from Kafka Connect's encodings.
-    pub fn has_plain_values(&self, row: RowDeclaration, events: &Events<'_, '_, '_>) -> bool {
-        self.connect_columns(row, events).all(|column| column.is_plain())
-    }
-
-    fn connect_columns<'c>(&'c self, row: RowDeclaration, events: &'c Events<'_, '_, '_>) -> impl Iterator<Item = ConnectColumn<'c>> {
-        let table = self.table.as_deref().unwrap_or_default();
-        table.iter().zip(&self.value_options).enumerate().map(move |(at, (field, options))| ConnectColumn {
-            declared: row.types.and_then(|block| events.types.of_column(block, at)),
-            configured: options.declared.as_deref(),
-            requested: field.data_type(),
-            modes: self.modes,
-        })
-    }
-
     /// Returns of each column whether its values may be JSON objects, by the requested type or the user's declaration.
     pub fn has_objects(&self) -> Vec<bool> {
         let is_json = |options: &ValueOptions| options.declared.as_ref().is_some_and(|declared| declared.family == TypeFamily::Json);
@@ -177,13 +143,6 @@ impl Plan {
     pub fn has_field(&self, field: EnvelopeField) -> bool {
         self.field_bits & 1 << field as u32 != 0
     }
-}
-
-/// A value that could not be converted; its cell is null.
-pub(crate) struct CellFault {
-    /// `None` for a map, whose columns have only names.
-    pub column: Option<usize>,
-    pub fault: Fault,
 }
 
 /// Number of labels that MySQL's SET has at most.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
-use super::infer::type_for;
+use super::arrow_types::type_for;
 use crate::mysql::types::{DeclaredType, TypeFamily};
 
 /// Parses the columns of a DDL text in Spark's syntax. Where Spark has no such type, MySQL's becomes what `infer_schema` returns for it.

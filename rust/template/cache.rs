@@ -67,6 +67,7 @@ const MAX_FAILURES: u8 = 4;
 /// Maximum number of templates.
 const MAX_TEMPLATES: usize = 1 << 14;
 
+#[allow(clippy::indexing_slicing, reason = "slots come from `slot` and hold the numbers of these templates")]
 impl Templates {
     pub fn new() -> Self {
         Templates { credit: INITIAL_CREDIT, slots: vec![Slot::default(); SLOT_COUNT], ..Templates::default() }
@@ -94,7 +95,7 @@ impl Templates {
         }
         let known = || self.prefixes.iter().find(|(known, _)| prefix(message.text) == Some(*known)).map(|(_, dialect)| *dialect);
         let slot = self.slot(message.text, dialect.or_else(known)?);
-        self.slots.get(slot).is_some_and(|slot| slot.templates != [0; Slot::CAPACITY]).then_some(slot)
+        (self.slots[slot].templates != [0; Slot::CAPACITY]).then_some(slot)
     }
 
     /// Reads a message by a matching template of its slot. If none matches, nothing has changed.
@@ -106,10 +107,9 @@ impl Templates {
         events: &mut Events<'a, '_, '_>,
         payloads: &Payloads<'_>,
     ) -> bool {
-        let Some(templates) = self.slots.get(slot).map(|slot| slot.templates) else { return false };
-        for (at, number) in templates.iter().enumerate() {
-            let Some(number) = usize::from(*number).checked_sub(1) else { continue };
-            let Some(template) = self.templates.get_mut(number) else { continue };
+        for (at, number) in self.slots[slot].templates.into_iter().enumerate() {
+            let Some(number) = usize::from(number).checked_sub(1) else { continue };
+            let template = &mut self.templates[number];
             if template.read(number, message, batch, events, payloads, &mut self.buffers).is_some() {
                 let is_first_match = !std::mem::replace(&mut template.has_matched, true);
                 self.record_match(slot, at, is_first_match);
@@ -119,7 +119,7 @@ impl Templates {
             template.failures = template.failures.saturating_add(1);
             // The learned message was the only one of its form.
             if !template.has_matched && template.failures >= MAX_FAILURES {
-                self.slots.get_mut(slot).and_then(|slot| slot.templates.get_mut(at)).into_iter().for_each(|number| *number = 0);
+                self.slots[slot].templates[at] = 0;
             }
         }
         self.misses += 1;
@@ -132,10 +132,11 @@ impl Templates {
     fn record_match(&mut self, slot: usize, at: usize, is_first_match: bool) {
         self.misses = self.misses.saturating_sub(1);
         self.credit += MATCH_CREDIT;
-        if let Some(slot) = self.slots.get_mut(slot) {
-            slot.unmatched = slot.unmatched.saturating_sub(u8::from(is_first_match));
-            // The next message is most likely of the same form.
-            slot.templates.get_mut(..=at).filter(|_| at > 0).into_iter().for_each(|recent| recent.rotate_right(1));
+        let slot = &mut self.slots[slot];
+        slot.unmatched = slot.unmatched.saturating_sub(u8::from(is_first_match));
+        // The next message is most likely of the same form.
+        if at > 0 {
+            slot.templates[..=at].rotate_right(1);
         }
     }
 
@@ -147,7 +148,7 @@ impl Templates {
         self.credit += 1;
         let slot = self.slot(message.text, dialect);
         let is_first = self.templates.is_empty();
-        let Some(entry) = self.slots.get_mut(slot) else { return };
+        let entry = &mut self.slots[slot];
         let is_seen = std::mem::replace(&mut entry.is_seen, true);
         let may_learn = (is_first || is_seen) && entry.unmatched < Slot::MAX_UNMATCHED;
         if !may_learn || self.credit < TEMPLATE_COST || self.templates.len() >= MAX_TEMPLATES {
@@ -156,7 +157,7 @@ impl Templates {
         entry.unmatched += 1;
         self.credit -= TEMPLATE_COST;
         let Some(row) = events.rows.last().filter(|row| row.fault.is_none() && row.op.is_row_change()) else { return };
-        let (op, Some(envelope)) = (row.op, row.envelope.and_then(|envelope| events.envelopes.get(envelope)).cloned()) else { return };
+        let (op, Some(envelope)) = (row.op, events.envelope_of(row).cloned()) else { return };
         let count = row.index + 1;
         let passes = batch.passes(op, &envelope);
         let Some(mut template) = learn(message.text, dialect, op, &envelope, batch.plan, &batch.images, events) else { return };
@@ -169,10 +170,9 @@ impl Templates {
         }
         template.passes = passes;
         self.templates.push(template);
-        if let (Some(slot), Ok(number)) = (self.slots.get_mut(slot), u16::try_from(self.templates.len())) {
-            slot.templates.rotate_right(1);
-            slot.templates[0] = number;
-        }
+        let slot = &mut self.slots[slot];
+        slot.templates.rotate_right(1);
+        slot.templates[0] = self.templates.len() as u16;
         if let Some(prefix) = prefix(message.text).filter(|prefix| self.prefixes.iter().all(|(known, _)| known != prefix)) {
             self.prefixes.push((prefix, dialect));
         }

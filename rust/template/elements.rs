@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::row::{Cell, Env, Exact, KeyLiteral, RowPlan, Span, WalkResult, push_value, record_span};
 use super::scalar::plain_string;
-use crate::dialect::Was;
+use crate::dialect::OldValue;
 use crate::dialect::spec::MayBeEmpty;
 use crate::event::Events;
 use crate::output::images::Images;
@@ -192,10 +192,10 @@ impl ElementValues {
     #[inline]
     fn before(&self, text: &[u8], may_be_empty: bool) -> Option<ValueRange> {
         let is_empty = self.origin.map(|(start, end)| end - start == 2 && text.get(start) == Some(&b'"'));
-        match Was::of(is_empty, self.updated, || may_be_empty) {
-            Was::Null => None,
-            Was::AsNow => self.after(),
-            Was::Origin => self.origin,
+        match OldValue::of(is_empty, self.updated, || may_be_empty) {
+            OldValue::Null => None,
+            OldValue::Unchanged => self.after(),
+            OldValue::Origin => self.origin,
         }
     }
 }
@@ -244,6 +244,7 @@ impl ImageWriter<'_> {
 
     /// Appends a value of the row, or null.
     #[inline]
+    #[allow(clippy::indexing_slicing, reason = "cells know the columns of the table")]
     pub fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), value: Option<ValueRange>, env: &Env<'_, '_>) -> Option<()> {
         let (start, end) = value.unwrap_or_default();
         record_span(&mut self.spans, index, start, end);
@@ -252,7 +253,7 @@ impl ImageWriter<'_> {
             (_, Some(_)) if plan.has_unread_object(start, env) => return None,
             (Images::None, _) => {}
             (Images::Table(table), Some(_)) => drop(plan.cell(cell, start, &mut table.columns, env)?),
-            (Images::Table(table), None) => table.columns.get_mut(cell.column?)?.push_nulls(1),
+            (Images::Table(table), None) => table.columns[cell.column?].push_nulls(1),
             (Images::Map(map), Some(_)) => drop(push_value(start, map, env)?),
             (Images::Map(map), None) => map.values.push_nulls(1),
         }
@@ -260,12 +261,13 @@ impl ImageWriter<'_> {
     }
 
     /// Ends a row that has each name of the plan.
+    #[allow(clippy::indexing_slicing, reason = "absent columns are the table's")]
     pub fn end_row(&mut self, plan: &RowPlan) -> Option<()> {
         match self.images {
             Images::None => {}
             Images::Table(table) => {
                 for column in &plan.absent {
-                    table.columns.get_mut(*column)?.push_nulls(1);
+                    table.columns[*column].push_nulls(1);
                 }
                 table.end_row();
             }

@@ -47,7 +47,7 @@ pub(super) fn learn(
     events: &mut Events<'_, '_, '_>,
 ) -> Option<Template> {
     let spec = dialect.template?;
-    let compares_types = events.wants.types;
+    let compares_types = events.needs.types;
     let (segments, types) = (Vec::new(), ("", Vec::new()));
     let mut builder = TemplateBuilder {
         text,
@@ -77,7 +77,7 @@ pub(super) fn learn(
     let row = row_plan(cells, envelope, plan, images, events)?;
     let are_updates = builder.are_updates(op);
     let (exact, types) = builder.types;
-    let names = envelope.primary_key.clone().and_then(|names| events.names.get(names));
+    let names = events.primary_key_of(envelope);
     Some(Template {
         spec,
         segments: builder.segments,
@@ -295,6 +295,7 @@ fn cells(row: &str, events: &mut Events<'_, '_, '_>) -> Option<Vec<(KeyLiteral, 
 }
 
 /// Plan of a row with these cells.
+#[allow(clippy::indexing_slicing, reason = "cells know the columns of the plan's table")]
 fn row_plan(
     cells: Vec<(KeyLiteral, Cell)>,
     envelope: &Envelope<'_>,
@@ -306,7 +307,7 @@ fn row_plan(
     let mut ids = HashSet::new();
     for (_, cell) in &cells {
         ids.insert(cell.id);
-        cell.column.and_then(|column| columns.get_mut(column)).into_iter().for_each(|count| *count += 1);
+        cell.column.into_iter().for_each(|column| columns[column] += 1);
     }
     // Two names for one column, or two spellings of one name, are left to the ordinary reader.
     if cells.is_empty() || ids.len() < cells.len() || columns.iter().any(|count| *count > 1) {

@@ -11,11 +11,11 @@ use crate::event::{Events, Op, Source};
 use crate::interner::NameId;
 use crate::mysql::types::DeclaredTypes;
 use crate::options::Layout;
-use crate::output::batch::{Batch, DISCARDED, OUT_AFTER, OUT_BEFORE};
+use crate::output::batch::{Batch, insert_missing};
 use crate::output::budget::kept_bytes;
 use crate::output::changes::{POSTIMAGE, PREIMAGE};
 use crate::output::envelope::{EnvelopeField, EnvelopeRow};
-use crate::output::images::Images;
+use crate::output::images::{DISCARDED, Images, OUT_AFTER, OUT_BEFORE};
 use crate::output::plan::Plan;
 use crate::output::row::{EnvelopeRef, OutputRow, Payloads};
 use crate::wire::json::same_values;
@@ -89,9 +89,14 @@ impl<T> PerRow<T> {
         self.ends.push(self.values.len());
     }
 
+    /// The values of a row; none if the values of no row are recorded.
+    #[allow(clippy::indexing_slicing, reason = "the values of all rows are recorded, or of none")]
     fn row(&self, row: usize) -> &[T] {
-        let start = row.checked_sub(1).map_or(Some(&0), |before| self.ends.get(before));
-        start.zip(self.ends.get(row)).and_then(|(start, end)| self.values.get(*start..*end)).unwrap_or_default()
+        if self.ends.is_empty() {
+            return &[];
+        }
+        debug_assert!(row < self.ends.len());
+        &self.values[row.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[row]]
     }
 }
 
@@ -113,7 +118,7 @@ impl ImageRows {
             if !walked.is_complete || !plan.absent.is_empty() {
                 let start = self.missing.values.len();
                 self.missing.values.extend(plan.missing_columns(walked, &self.seen));
-                self.missing.values.get_mut(start..).unwrap_or_default().sort_unstable();
+                self.missing.values.split_at_mut(start).1.sort_unstable();
             }
             self.missing.end_row();
         }
@@ -227,7 +232,7 @@ impl Template {
     /// The number of rows that a message may have, apart from the texts that each of them repeats.
     #[inline]
     fn max_rows(&self, message: &Incoming<'_>, plan: &Plan, types: &DeclaredTypes) -> usize {
-        if plan.budget.is_ample(message.text.len()) {
+        if plan.budget.always_fits(message.text.len()) {
             return usize::MAX;
         }
         let labels = self.envelope.envelope.types.map_or(0, |block| types.label_bytes(block));
@@ -386,7 +391,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
         let MessageReader { template, batch, buffers, env, requested, .. } = self;
         let rows = if is_data { &mut buffers.data } else { &mut buffers.before };
         let spans = requested.spans.then_some(&mut rows.spans.values);
-        let walked = match batch.images.get_mut(target)? {
+        let walked = match batch.image(target) {
             Images::Table(table) => template.row.read(at, table, &mut rows.seen, env, spans),
             Images::Map(map) => template.row.read_map(at, map, &mut rows.seen, env, spans),
             Images::None => template.row.skip(at, &mut rows.seen, env, spans),
@@ -397,7 +402,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
 
     /// Reads changes that come before the rows that they are merged onto. Full rows need no merge, as usual; others are deferred.
     fn early_changes(&mut self, at: usize, target: usize) -> Option<usize> {
-        let first = self.batch.images.get(target)?.rows();
+        let first = self.batch.image(target).rows();
         let end = self.each_row(at, |reader, at| reader.full_row(at, target, false));
         let rows = &mut self.buffers.before;
         // Entries of maps are in the order of the after image.
@@ -405,7 +410,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
             return end;
         }
         rows.clear();
-        self.batch.images.get_mut(target)?.truncate(first);
+        self.batch.image(target).truncate(first);
         self.deferred = Some(at);
         self.env.skip(at)
     }
@@ -426,7 +431,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
             return None;
         }
         let spans = &mut before.spans.values;
-        let walked = match batch.images.get_mut(target)? {
+        let walked = match batch.image(target) {
             Images::Table(table) => template.row.merge(at, table, seen, env, requested.spans.then_some(spans)),
             Images::Map(map) => template.row.merge_map(at, map, after.spans.row(before.count), (seen, spans), env),
             Images::None => template.row.skip(at, seen, env, Some(spans)),
@@ -453,7 +458,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
         let (before, after) = self.targets();
         let MessageReader { template, batch, buffers: Buffers { data, before: old, values, .. }, env, requested, .. } = self;
         let (target, rows) = if op == Op::Delete { (before, old) } else { (after, data) };
-        let mut writer = ImageWriter { images: batch.images.get_mut(target)?, spans: requested.spans.then_some(&mut rows.spans.values) };
+        let mut writer = ImageWriter { images: batch.image(target), spans: requested.spans.then_some(&mut rows.spans.values) };
         writer.begin_row();
         for (cell, value) in template.row.cells.iter().enumerate().zip(&*values) {
             writer.push(&template.row, cell, *value, env)?;
@@ -470,12 +475,12 @@ impl<'a> MessageReader<'_, '_, 'a> {
         let MessageReader { template, batch, buffers, env, requested, .. } = self;
         let Buffers { data, before: old, .. } = buffers;
         let (images, rows, before_row) = match op {
-            Op::Delete => (batch.images.get_mut(before)?, old, None),
+            Op::Delete => (batch.image(before), old, None),
             Op::Update if before != after => {
                 let [before_images, after_images] = batch.images.get_disjoint_mut([before, after]).ok()?;
                 (after_images, data, Some((before_images, old)))
             }
-            _ => (batch.images.get_mut(after)?, data, None),
+            _ => (batch.image(after), data, None),
         };
         let mut after_writer = ImageWriter { images, spans: requested.spans.then_some(&mut rows.spans.values) };
         let walked = match before_row {
@@ -533,7 +538,7 @@ impl MatchedMessage<'_, '_> {
             return true;
         }
         let rows = count * output_rows(self.op, plan.layout, self.buffers.before.count > 0).count();
-        if kept.is_empty() && plan.budget.is_ample_for(rows, length) {
+        if kept.is_empty() && plan.budget.rows_always_fit(rows, length) {
             return true;
         }
         let shared = &self.template.envelope;
@@ -545,7 +550,7 @@ impl MatchedMessage<'_, '_> {
             primary_key: shared.primary_key.as_deref(),
             corrupt: None,
         };
-        let bytes = rows * plan.budget.of_row(plan, &row, events) + (rows - 1) * kept_bytes(kept, self.message.index);
+        let bytes = rows * plan.budget.of_row(&plan.fields, &row, events) + (rows - 1) * kept_bytes(kept, self.message.index);
         bytes <= plan.budget.bytes(length)
     }
 
@@ -625,9 +630,7 @@ impl MatchedMessage<'_, '_> {
         }
         if with_after || self.op == Op::Delete {
             for column in of_data.row(row) {
-                if let Err(at) = missing.get(start..).unwrap_or_default().binary_search(column) {
-                    missing.insert(start + at, *column);
-                }
+                insert_missing(missing, start, *column);
             }
         }
         batch.end_missing(start)
@@ -644,11 +647,12 @@ impl MatchedMessage<'_, '_> {
         let after = self.buffers.data.spans.row(row).iter();
         after
             .filter(move |after| before.get(after.cell).is_some_and(|before| self.differs(before, **after)))
-            .filter_map(|span| Some(self.template.row.cells.get(span.cell)?.id))
+            .map(|span| self.template.row.cells.item(span.cell).id)
     }
 
+    #[allow(clippy::string_slice, reason = "spans are of values in the message's text")]
     fn differs(&self, before: Span, after: Span) -> bool {
-        let value = |span: Span| self.message.text.get(span.start..span.end).unwrap_or_default();
+        let value = |span: Span| &self.message.text[span.start..span.end];
         !same_values(value(before), value(after))
     }
 

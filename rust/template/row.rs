@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use super::scalar::{hash, integer, plain_string, plain_text};
 use crate::columns::{ColumnBuilder, Context, RowDeclaration};
-use crate::dialect::connect_values;
+use crate::connect;
 use crate::event::{Events, Quirks, ValueFormat};
 use crate::interner::NameId;
 use crate::mysql::number::count_digits;
@@ -71,8 +71,9 @@ impl KeyLiteral {
     }
 
     /// The raw name, with its escapes.
+    #[allow(clippy::indexing_slicing, reason = "the name is between separator, quotes and colon")]
     fn raw(&self) -> &[u8] {
-        self.exact.bytes.get(2..2 + self.name_length).unwrap_or_default()
+        &self.exact.bytes[2..2 + self.name_length]
     }
 }
 
@@ -124,8 +125,11 @@ impl<T> ExpectedKeys<T> {
         self.entries.iter_mut().map(|entry| &mut entry.item)
     }
 
-    pub fn get(&self, index: usize) -> Option<&T> {
-        self.entries.get(index).map(|entry| &entry.item)
+    /// The item of a key.
+    #[allow(clippy::indexing_slicing, reason = "indices are those that a visitor of these keys got")]
+    pub fn item(&self, index: usize) -> &T {
+        debug_assert!(index < self.entries.len());
+        &self.entries[index].item
     }
 
     /// Finds the key at `at`. Returns its index, its item and the start of its value.
@@ -251,10 +255,13 @@ impl Target for &mut [Box<dyn ColumnBuilder>] {
 /// Columns of a partial row.
 impl Target for Changes<'_> {
     #[inline(always)]
+    #[allow(clippy::indexing_slicing, reason = "cells know the columns of the table")]
     fn push(&mut self, plan: &RowPlan, (_, cell): (usize, &Cell), at: usize, env: &Env<'_, '_>) -> Option<usize> {
         let (columns, changed, row) = self;
         let end = plan.cell(cell, at, columns, env)?;
-        cell.column.and_then(|column| changed.get_mut(column)).into_iter().for_each(|rows| rows.push(*row));
+        if let Some(column) = cell.column {
+            changed[column].push(*row);
+        }
         Some(end)
     }
 }
@@ -448,18 +455,21 @@ impl RowPlan {
     }
 
     /// The conversion context of a column.
+    #[allow(clippy::indexing_slicing, reason = "each column has options")]
     fn context<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Context<'c> {
         let row = RowDeclaration { quirks: self.quirks, types: self.types };
-        Context::of_column(env.types, row, column, env.plan.value_options.get(column))
+        Context::of_column(env.types, row, column, &env.plan.value_options[column])
     }
 
     /// Determines which columns can use their fast path.
+    #[allow(clippy::indexing_slicing, reason = "cells know the columns of the table")]
     pub fn detect_fast_paths(&mut self, plan: &Plan, images: &[Images], events: &Events<'_, '_, '_>) {
         let tables = images.iter().find_map(|images| if let Images::Table(table) = images { Some(table) } else { None });
         let Some(table) = tables else { return };
         let env = Env { text: "", lenient: false, plan, types: events.types, arena: events.arena };
         let encoding = |cell: &Cell| {
-            let (index, column) = cell.column.and_then(|index| Some((index, table.columns.get(index)?)))?;
+            let index = cell.column?;
+            let column = &table.columns[index];
             let has_fast_path = column.has_fast_path(&self.context(index, &env));
             let connect = self.connect_column(index, &env);
             let (connect_numbers, connect_scale) =
@@ -478,19 +488,15 @@ impl RowPlan {
     }
 
     /// The column as Kafka Connect encodes it, if the dialect does.
-    fn connect_column<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Option<connect_values::ConnectColumn<'c>> {
-        if self.quirks.format != ValueFormat::Connect {
-            return None;
-        }
-        let options = env.plan.value_options.get(column)?;
-        let declared = self.types.and_then(|block| env.types.of_column(block, column));
-        let asked = env.plan.table.as_ref()?.get(column)?.data_type();
-        Some(connect_values::ConnectColumn { declared, configured: options.declared.as_deref(), requested: asked, modes: env.plan.modes })
+    fn connect_column<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Option<connect::Column<'c>> {
+        (self.quirks.format == ValueFormat::Connect).then(|| env.plan.connect.get(column, env.types, self.types))
     }
 
     /// Appends the value at `at` to its column, or skips it if the column is not requested. Returns its end.
     #[inline(always)]
     pub fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn ColumnBuilder>], env: &Env<'_, '_>) -> Option<usize> {
+        // An index out of range would cost an instruction for each value. A column that lacks a value fails when the batch is finished.
+        debug_assert!(cell.column.is_none_or(|column| column < columns.len()));
         let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
         let text = env.text.as_bytes();
         let fast_path = cell.encoding.fast_path;
@@ -510,7 +516,7 @@ impl RowPlan {
         let mut cursor = Cursor::starting(env.text, at, env.lenient);
         let value = cursor.value().ok()?;
         let value = match self.connect_column(index, env) {
-            Some(connect) => connect_values::decode(value, &connect, env.arena).ok()?,
+            Some(connect) => connect::decode(value, &connect, env.arena).ok()?,
             None => value,
         };
         column.append(&value, &self.context(index, env)).ok()?;
@@ -531,11 +537,12 @@ impl RowPlan {
     }
 
     /// Appends a row to the table. Missing columns are null.
+    #[allow(clippy::indexing_slicing, reason = "missing columns are the table's")]
     pub fn read(&self, at: usize, table: &mut Table, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Spans<'_>) -> Option<WalkResult> {
         table.begin_row();
         let (walked, columns) = self.walk(at, seen, env, spans, table.columns.as_mut_slice())?;
         for column in self.missing_columns(walked, seen) {
-            columns.get_mut(column)?.push_nulls(1);
+            columns[column].push_nulls(1);
         }
         table.end_row();
         Some(walked)
@@ -574,7 +581,7 @@ impl RowPlan {
         if after.iter().enumerate().all(|(at, span)| span.cell == at) {
             self.push_names(after.len(), map)?;
         } else {
-            after.iter().try_for_each(|span| map.keys.push(self.cells.get(span.cell)?.name.as_bytes()).ok())?;
+            after.iter().try_for_each(|span| map.keys.push(self.cells.item(span.cell).name.as_bytes()).ok())?;
         }
         map.end_row();
         Some(walked)
@@ -605,12 +612,12 @@ fn connect_value<'a>(cell: &Cell, column: usize, at: usize, env: &Env<'_, 'a>) -
         let scale = cell.encoding.connect_scale?;
         let (base64, end) = plain_text(env.text, at)?;
         let asked = env.plan.table.as_ref()?.get(column)?.data_type();
-        return Some((Value::Unscaled(connect_values::short_decimal(base64, scale, asked)?), end));
+        return Some((Value::Unscaled(connect::short_decimal(base64, scale, asked)?), end));
     }
     let encoding = cell.encoding.connect_numbers?;
     let (number, end) = integer(text, at)?;
     let is_whole = matches!(text.get(end), Some(b',' | b'}' | b']'));
-    Some((connect_values::of_integer(encoding, number).filter(|_| is_whole)?, end))
+    Some((connect::of_integer(encoding, number).filter(|_| is_whole)?, end))
 }
 
 #[inline(always)]

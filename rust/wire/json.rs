@@ -36,6 +36,11 @@ impl<'a> Text<'a> {
         unescaped(self.raw).map(Cow::Owned)
     }
 
+    /// The text that a name is compared with. Wrong escapes are kept, and equal no name.
+    pub fn unescaped(self) -> Cow<'a, str> {
+        self.decode().unwrap_or(Cow::Borrowed(self.raw))
+    }
+
     /// As a value of a row image.
     #[inline]
     pub fn value(self) -> Value<'a> {
@@ -75,7 +80,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// The next byte that is no white space, left in place.
+    /// The next byte that is not white space, left in place.
     #[inline(always)]
     pub fn peek(&mut self) -> Option<u8> {
         match self.text.as_bytes().get(self.at) {
@@ -109,7 +114,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whether the text goes on with `expected`, behind white space.
-    pub fn stands(&mut self, expected: &str) -> bool {
+    pub fn is_at(&mut self, expected: &str) -> bool {
         self.peek().is_some() && self.rest().starts_with(expected.as_bytes())
     }
 
@@ -477,7 +482,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An error of the envelope here: a value of another type than expected. What is no value at all is a syntax error.
+    /// An error of the envelope here: a value of another type than expected. What is not a value at all is a syntax error.
     #[cold]
     pub fn wrong_type(&mut self, expected: &str) -> Fault {
         let at = self.at;

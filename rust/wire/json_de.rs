@@ -227,7 +227,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(cursor: &mut Cursor<'a>, context: &mu
     T::deserialize(JsonValue { cursor, context, or_null: false })
 }
 
-/// The names of a struct's members, in its order. Empty for what is no struct.
+/// The names of a struct's members, in its order. Empty for what is not a struct.
 pub(crate) fn member_names<'a, T: Deserialize<'a>>() -> &'static [&'static str] {
     let mut names: &[&str] = &[];
     // Ends in an error, because there is no value.

@@ -282,9 +282,13 @@ fn values_that_are_none() {
         (253, character("utf32", "\0\0\0a"), r#"text in "utf32" cannot be decoded"#),
         (7, timestamp(1, 1_000_000), "1 seconds and 1000000 microseconds do not fit into a timestamp"),
         (7, timestamp(i64::MAX, 0), "9223372036854775807 seconds and 0 microseconds do not fit into a timestamp"),
-        (12, date_time([NO; 7]), "a DateTime of  is no date, time or year"),
-        (12, date_time([2024, 1, NO, NO, NO, NO, NO]), "a DateTime of year 2024, month 1 is no date, time or year"),
-        (12, date_time([2024, 1, 1, 1, NO, 1, NO]), "a DateTime of year 2024, month 1, day 1, hour 1, second 1 is no date, time or year"),
+        (12, date_time([NO; 7]), "a DateTime of  is not a date, time or year"),
+        (12, date_time([2024, 1, NO, NO, NO, NO, NO]), "a DateTime of year 2024, month 1 is not a date, time or year"),
+        (
+            12,
+            date_time([2024, 1, 1, 1, NO, 1, NO]),
+            "a DateTime of year 2024, month 1, day 1, hour 1, second 1 is not a date, time or year",
+        ),
         (
             12,
             date_time([2024, 1, -1, 1, 1, 1, 0]),
@@ -304,7 +308,7 @@ fn values_that_are_none() {
         ),
         (13, date_time([-1, NO, NO, NO, NO, NO, NO]), "-1 does not fit into a year"),
         (17, zoned([2024, 6, 1, 12, 0, 0, 0], "Mars/Olympus"), r#"unknown time zone "Mars/Olympus""#),
-        (17, zoned([2024, 6, 1, NO, NO, NO, NO], "UTC"), "a TimestampWithTimeZone of year 2024, month 6, day 1 is no moment"),
+        (17, zoned([2024, 6, 1, NO, NO, NO, NO], "UTC"), "a TimestampWithTimeZone of year 2024, month 6, day 1 is not a moment"),
         (
             17,
             zoned([2021, 3, 14, 2, 30, 0, NO], "America/New_York"),

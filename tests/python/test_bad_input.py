@@ -871,7 +871,7 @@ def strict_documents(value):
 
 
 def refuse(constant):
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 # Numbers stay text: Python limits their length, JSON does not.

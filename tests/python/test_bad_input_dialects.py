@@ -199,7 +199,7 @@ def strict_json(value):
 
 
 def refuse(constant):
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 TEXT = [1, 1.5, True, [], {}]

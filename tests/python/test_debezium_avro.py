@@ -74,11 +74,15 @@ def schema_of(columns):
     return pa.schema([field.with_name(scrubbed(field.name)) for field in server_truth.schema(columns)])
 
 
+COMPARED = ["op", "database", "table", "primary_key", "before", "after", "missing_columns", "error"]
+
+
 def decoder_of(capture, table, columns, **options):
     if capture.settings["binary_handling_mode"] == "hex":
         options["binary_handling_mode"] = "hex"  # the schema calls such a column a string
     database, name = map(re.escape, table)
-    return towpath.Decoder("debezium-avro", schema_of(columns), database=database, table=name, key="key", **options)
+    filters = {"database": database, "table": name, "fields": COMPARED}
+    return towpath.Decoder("debezium-avro", schema_of(columns), key="key", **filters, **options)
 
 
 def wanted(score, capture, columns, event, image):
@@ -216,19 +220,14 @@ def test_envelopes_are_those_of_json(server, flavour, file, registry, written, s
 
 @pytest.mark.parametrize(("server", "flavour"), FLAVOURS)
 def test_inferred_types_hold_every_value(server, flavour, registry, written):
+    """Each table with one of the two ways to get schemas: that both get the same is tested elsewhere."""
     batch = kafka_records.batch(written(f"{server}-{flavour}", "mixed"))
-    for table, columns in debezium_truth.load(server).versions.items():
-        of_table = dict(zip(("database", "table"), map(re.escape, table), strict=True))
-        if table not in debezium_truth.load(server).events:
-            continue
-        schema = towpath.infer_schema(batch, "debezium-avro", **of_table, schema_registry=registry.url)
-        given = towpath.infer_schema(batch, "debezium-avro", **of_table, writer_schemas=writer_schemas(registry))
-        assert schema == given
-        decoder = towpath.Decoder(
-            "debezium-avro", schema, mode="FAILFAST", **of_table, writer_schemas=writer_schemas(registry)
-        )
+    for number, (database, table) in enumerate(sorted(debezium_truth.load(server).events)):
+        options = {"database": re.escape(database), "table": re.escape(table)}
+        options |= schemas_from(registry, "given" if number % 2 else "registry")
+        schema = towpath.infer_schema(batch, "debezium-avro", **options)
+        decoder = towpath.Decoder("debezium-avro", schema, mode="FAILFAST", fields=["op", "after"], **options)
         assert len(row_changes(decoder.decode(batch))) > 0
-        assert columns
 
 
 def test_decimals_dates_and_bits_are_inferred_by_their_attributes(registry, written):
@@ -334,7 +333,7 @@ def test_a_key_may_be_of_another_converter(registry, orders, key):
     assert row["primary_key"] == ["order_id", "line"]
 
 
-# Debezium's ByLogicalTableRouter adds a field to the key, which is no column.
+# Debezium's ByLogicalTableRouter adds a field to the key, which is not a column.
 def test_the_field_that_topic_routing_adds_to_the_key_is_no_key_column(registry, orders):
     names = ["__dbz__physicalTableIdentifier", "id"]
     text = json.dumps({"type": "record", "name": "Key", "fields": [{"name": name, "type": "string"} for name in names]})
@@ -345,9 +344,9 @@ def test_the_field_that_topic_routing_adds_to_the_key_is_no_key_column(registry,
 
 
 BAD_SCHEMAS = {
-    "": "the schema registry's answer is no schema: its text is no JSON",
+    "": "the schema registry's answer is not a schema: its text is not JSON",
     '{"type":"record"}': "name is missing",
-    '"string"': "is no record",
+    '"string"': "is not a record",
     '{"type":"record","name":"R","fields":[{"name":"a","type":"Nobody"}]}': 'unknown type "Nobody"',
     '{"type":"record","name":"R","fields":[{"name":"before","type":["null",{"type":"record","name":"A","fields":[]},'
     '{"type":"record","name":"B","fields":[]}]}]}': "several kinds of rows",
@@ -847,7 +846,7 @@ def test_what_is_kept_of_answers_is_bounded(monkeypatch):
 @pytest.mark.parametrize("seed", range(3))
 def test_credentials_are_never_shown(seed):
     random_ = random.Random(seed)
-    for _ in range(100):
+    for _ in range(30):
         password = "SEC" + "".join(random_.choices("@/:?#% &=,'", k=3)) + "RET" + random_.choice("@/:x")
         config = {"url": f"http://me:{password}@127.0.0.1:1", "timeout": 1, "max.retries": 0}
         decoder = towpath.Decoder("debezium-avro", schema_registry=config)

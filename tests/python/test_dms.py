@@ -119,9 +119,10 @@ def test_words_without_case_and_of_older_versions():
     (message("upsert", data={"id": 1}), 'metadata.operation: rows under the unknown operation "upsert"'),
     (message("insert"), "data: insert without a row"),
     (message("delete", data=None), "data: delete without a row"),
-    (message(metadata={"commit-timestamp": "yesterday"}, data={}), 'metadata.commit-timestamp: "yesterday" is no time'),
+    (message(metadata={"commit-timestamp": "yesterday"}, data={}),
+     'metadata.commit-timestamp: "yesterday" is not a time'),
     (message("create-table", "control", control={"table-def": {"columns": []}}),
-     "control: is no description of a table: "
+     "control: is not a description of a table: "
      "invalid type: sequence, expected an object of columns at line 1 column 26"),
 ])  # fmt: skip
 def test_messages_that_are_errors(value, what):

@@ -4,6 +4,7 @@ They are too large for the repository, so they run where `../shared/captures` li
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,10 +78,13 @@ ENCODED = {
 }
 
 
+events_of = cache(objects)  # several producers encoded the same events
+
+
 @pytest.mark.parametrize("producer", ENCODED)
 def test_every_line_equals_the_event_that_was_encoded(producer, score):
     encoded = ENCODED[producer]
-    head, *events = objects(SHARED / encoded.truth)
+    head, *events = events_of(SHARED / encoded.truth)
     columns = described(head)
     labels = {name: members(declared) for name, declared in columns if declared.startswith("enum")}
     decoder = towpath.Decoder(

@@ -102,7 +102,7 @@ def json_text(value):
 
 
 def time_of(number):
-    """13 digits are milliseconds; 10 are seconds, which the Tencent platform's DDL has; 0 is no time."""
+    """13 digits are milliseconds; 10 are seconds, which the Tencent platform's DDL has; 0 is not a time."""
     millis = number * 1000 if number < 10**10 else number
     return EPOCH + timedelta(milliseconds=millis) if number else None
 

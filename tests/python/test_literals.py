@@ -1,12 +1,10 @@
-"""The types of arguments are what the native decoder accepts, and a type checker rejects a typo."""
+"""The types of arguments are what the native decoder accepts."""
 
 from typing import get_args
 
 import pytest
-from mypy import api
 
 import towpath
-from documents import ROOT
 from towpath import literals
 
 NAMES = {
@@ -38,33 +36,3 @@ def test_fields_of_every_layout():
     layouts = get_args(literals.Layout)
     fields = [field for layout in layouts for field in allowed(schema="id int", layout=layout, fields=["x"])]
     assert set(get_args(literals.Field)) == set(fields)
-
-
-PROGRAM = """
-import towpath
-import towpath.spark
-from pyspark.sql import DataFrame
-
-def use(df: DataFrame) -> None:
-    towpath.Decoder("canal-json", layout="upsert", mode="FAILFAST", fields=["_op"], zero_date="text", missing="error")
-    towpath.spark.decode(df, "ticdc-open", fields=["op"])
-    towpath.infer_schema([b""], "auto")
-    towpath.Decoder("canel-json")
-    towpath.Decoder(layout="flat")
-    towpath.Decoder(mode="failfast")
-    towpath.Decoder(fields=["opp"])
-    towpath.Decoder(zero_date="nul")
-    towpath.Decoder(compression="lzo")
-    towpath.Decoder(missing="no")
-    towpath.spark.decode(df, "canel-json")
-    towpath.infer_schema([b""], "canel-json")
-"""
-
-
-def test_a_typo_fails_mypy(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    found, _, status = api.run([str(path), "--config-file", str(ROOT / "pyproject.toml")])
-    wrong = [number for number, line in enumerate(PROGRAM.splitlines(), 1) if number > 9 and line.strip()]
-    lines = [int(line.split(":")[1]) for line in found.splitlines() if "program.py" in line and ": error: " in line]
-    assert (status, lines) == (1, wrong), found

@@ -422,7 +422,7 @@ def test_values_that_are_not_known(definition: str) -> None:
 
 
 def test_the_decoder_knows_the_types() -> None:
-    """The types are those that messages declare: `infer_schema` gives one that is no text for all but texts."""
+    """The types are those that messages declare: `infer_schema` gives one that is not text for all but texts."""
     for definition, type_, _ in VALUES:
         message = {"type": "INSERT", "database": "d", "table": "a", "data": [{"x": None}], "mysqlType": {"x": type_}}
         batch = pa.record_batch({"value": [json.dumps(message).encode()]})

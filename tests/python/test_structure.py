@@ -62,6 +62,55 @@ def test_no_circle_of_imports():
     assert circle(found) == []
 
 
+RUST = {
+    path.relative_to(ROOT / "rust").with_suffix("").as_posix().removesuffix("/mod"): path
+    for path in (ROOT / "rust").rglob("*.rs")
+}
+
+
+def rust_imports(program: str, module: str, files: set[str]) -> Iterator[str]:
+    """The files of a module's `crate::` and `super::` paths outside of tests, by the longest path that is one."""
+    code = re.sub(r"//.*", "", program.partition("#[cfg(test)]\nmod tests")[0])
+    for start, path, last in re.findall(r"\b(crate::|(?:super::)+)((?:\w+::)*)(\{[^}]*\}|\w+)", code):
+        parents = module.split("/")[: -start.count("super")] if "super" in start else []
+        for name in re.findall(r"\w+", last):
+            names = [*parents, *path.split("::")[:-1], name]
+            prefixes = ("/".join(names[:length]) for length in range(len(names), 0, -1))
+            yield from [prefix for prefix in prefixes if prefix in files][:1]
+
+
+def imports_of_rust() -> Imports:
+    """The imports of every file. A folder's `mod.rs` lists its files, which is no import."""
+    return {name: set(rust_imports(path.read_text(), name, set(RUST))) - {name} for name, path in RUST.items()}
+
+
+def test_imports_of_rust_are_found():
+    program = "use super::row::{Cell, Env};\nuse crate::wire::json;\n// crate::value\nfn f(x: crate::event::Op) {}\n"
+    files = {"template", "template/row", "wire", "wire/json", "event", "value"}
+    assert set(rust_imports(program, "template/message", files)) == {"template/row", "wire/json", "event"}
+    assert set(rust_imports("use super::super::value::Value;", "columns/nested", {"value"})) == {"value"}
+
+
+def test_no_circle_of_imports_in_rust():
+    found = imports_of_rust()
+    assert len(found) > 80
+    assert circle(found) == []
+
+
+GENERAL = ("wire", "value", "event", "interner", "mysql", "connect", "columns", "options", "output", "schema", "order")
+
+
+def test_general_code_knows_no_vendor():
+    """A call's messages have the schemas that they refer to; nothing else there is of a dialect."""
+    vendors = {
+        (name, found)
+        for name, imported in imports_of_rust().items()
+        for found in imported
+        if name.partition("/")[0] in GENERAL and found.partition("/")[0] == "dialect"
+    }
+    assert vendors == {("output/row", "dialect")}
+
+
 def test_only_the_public_names_and_the_command_import_the_lakehouse():
     lakehouse = {name for name in FILES if name.startswith("towpath.lakehouse")}
     importing = {name for name, imported in package_imports().items() if imported & lakehouse}

@@ -206,7 +206,7 @@ def test_a_zone_that_is_not_known():
     assert after("Local") == (instant("2024-02-26 13:01:59"), None)
     value, error = after("Mars/Olympus")
     assert value is None
-    assert error["message"] == 'ticdc-simple: after.at: "Mars/Olympus" is no known time zone'
+    assert error["message"] == 'ticdc-simple: after.at: "Mars/Olympus" is not a known time zone'
 
 
 @ENCODINGS
@@ -279,7 +279,7 @@ def test_a_row_of_a_version_that_is_not_given():
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"columns":[{}]}'])
 def test_table_schemas_are_checked(text):
-    with pytest.raises(ValueError, match=r"^table_schemas\[0\] is no table schema of TiCDC: "):
+    with pytest.raises(ValueError, match=r"^table_schemas\[0\] is not a table schema of TiCDC: "):
         towpath.Decoder("ticdc-simple", table_schemas=[text])
 
 
@@ -291,7 +291,7 @@ def test_table_schemas_are_checked(text):
     ({"type": "DELETE"}, "old: delete without a row"),
     ({"checksum": {"version": 1, "corrupted": True}}, "checksum: TiCDC read another row than TiDB stored"),
     ({"tableSchema": {"columns": [{}]}},
-     "tableSchema: is no table schema of TiCDC: missing field `name` at line 1 column 15"),
+     "tableSchema: is not a table schema of TiCDC: missing field `name` at line 1 column 15"),
 ])  # fmt: skip
 def test_messages_that_are_errors(members, message):
     [row] = decode([dml(**members)])

@@ -82,3 +82,12 @@ def test_dates_in_json_and_in_upsert_are_counted():
         decoder = towpath.Decoder("canal-json", schema, layout=layout)
         decoder.decode(pa.array([value, value]))
         assert decoder.metrics["zero_dates"] == {"day": 2, "j": 4}
+
+
+def test_dates_in_lists_are_counted_before_rows_that_are_null():
+    """The batch has more than a chunk of messages, whose columns are not filled up at its end."""
+    message = {"data": [{"id": "1", "days": '["0000-00-00"]'}], "database": "s", "table": "t", "type": "INSERT"}
+    deleted = message | {"data": [{"id": "1", "days": "[]"}], "type": "DELETE"}
+    decoder = towpath.Decoder("canal-json", "id int, days array<date>")
+    decoder.decode(pa.array([json.dumps(message)] * 3_000 + [json.dumps(deleted)]))
+    assert decoder.metrics["zero_dates"] == {"days": 3_000}

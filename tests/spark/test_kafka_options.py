@@ -155,7 +155,7 @@ def at(*offsets):
         (at(0, 0), at(10, 30), 20, at(5, 15)),
         (at(5, 5), at(5, 1005), 10, at(5, 15)),
         (at(0, 0), at(1, 1_000_000), 10, at(1, 9)),  # a small partition does not wait for a large one
-        (at(8, 0), at(3, 10), 5, at(3, 5)),  # a topic that was made anew
+        (at(8, 0), at(3, 10), 5, at(3, 5)),  # a topic that was created again
     ],
 )
 def test_the_limit_is_divided_by_backlog(start, end, most, wanted):

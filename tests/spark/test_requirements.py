@@ -86,7 +86,7 @@ def test_a_worker_without_towpath(tmp_path):
 
 def test_a_worker_python_that_does_not_exist(tmp_path):
     [line] = errors_of(tmp_path / "absent")
-    assert line.startswith(f"ValueError: Spark would start its workers with {tmp_path}/absent, which is no program")
+    assert line.startswith(f"ValueError: Spark would start its workers with {tmp_path}/absent, which is not a program")
 
 
 @pytest.mark.skipif(pyspark.__version__ >= "4.1", reason="mapInArrow of Spark 4.1 and later needs no pandas")

@@ -59,15 +59,12 @@ def images(record: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any
 def schema(changes: list[dict[str, Any]]) -> pa.Schema:
     """The columns of a table: text and bytes have the same type numbers, so the values decide."""
     [fields] = {json.dumps(change["fields"]) for change in changes}
-    return pa.schema([(name, _asked(number, _values(changes, name))) for name, number in json.loads(fields)])
+    rows = [row for change in changes for row in (change["beforeImages"], change["afterImages"]) if row]
+    columns = zip(json.loads(fields), zip(*rows, strict=True), strict=True)
+    return pa.schema([(name, _asked(number, values)) for (name, number), values in columns])
 
 
-def _values(changes: list[dict[str, Any]], name: str) -> list[Any]:
-    both = [image for change in changes for image in images(change) if image]
-    return [image[name] for image in both]
-
-
-def _asked(number: int, values: list[Any]) -> pa.DataType:
+def _asked(number: int, values: tuple[Any, ...]) -> pa.DataType:
     if number == 246:
         wide = any(isinstance(value, dict) and value.get("precision", 0) > 38 for value in values)
         return pa.string() if wide else pa.decimal128(38, 4)

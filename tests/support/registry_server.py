@@ -78,6 +78,7 @@ def error(code: int, message: str) -> dict[str, Any]:
 def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one packet: the second would wait for the first one to be acknowledged
 
         def do_GET(self) -> None:
             self._answer("GET")

@@ -115,14 +115,14 @@ def _time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-22T12:00") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2026-11-22T12:00") from None
 
 
 def count(text: str) -> int:
     """How many messages or rows.
 
     Raises:
-        argparse.ArgumentTypeError: The text is no such number.
+        argparse.ArgumentTypeError: The text is not such a number.
     """
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of messages or rows: 0, 1, 2, ...")

@@ -139,7 +139,7 @@ def _pipe(place: str) -> StandardInput | None:
         return StandardInput()
     try:
         mode = os.stat(place).st_mode
-    except (OSError, ValueError):  # what is no local path is looked for elsewhere
+    except (OSError, ValueError):  # what is not a local path is looked for elsewhere
         return None
     return StandardInput(place) if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode) else None
 

@@ -87,7 +87,7 @@ def _kcat_record(line: bytes) -> Record:
 def _bytes(text: object, member: str) -> bytes | None:
     if text is None or isinstance(text, str):
         return None if text is None else text.encode()
-    raise ValueError(f'"{member}" is no text: run kcat without -s, so that it prints what the topic has')
+    raise ValueError(f'"{member}" is not text: run kcat without -s, so that it prints what the topic has')
 
 
 _PRINTED = re.compile(

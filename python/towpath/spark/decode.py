@@ -51,7 +51,7 @@ def decode(
 
     Raises:
         ValueError: A column is missing in `df` or has the wrong type, `towpath.Decoder` rejects an argument,
-            `_sequence` has nothing to order by, or PYSPARK_PYTHON of a local Spark is no program.
+            `_sequence` has nothing to order by, or PYSPARK_PYTHON of a local Spark is not a program.
         ImportError: Spark's Python needs a package that is not installed.
     """
     from pyspark.sql.types import BinaryType, StringType, StructType

@@ -43,7 +43,7 @@ def _check_worker_python(df: DataFrame) -> None:
         return
     if not shutil.which(context.pythonExec):
         raise ValueError(
-            f"Spark would start its workers with {context.pythonExec}, which is no program: set the environment "
+            f"Spark would start its workers with {context.pythonExec}, which is not a program: set the environment "
             "variable PYSPARK_PYTHON to sys.executable before the session is created"
         )
 
@@ -51,7 +51,7 @@ def _check_worker_python(df: DataFrame) -> None:
 def on_worker(function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> Any:
     """A function for `mapInArrow` that says what to do if the Python of a worker has no towpath.
 
-    Spark sends it by value, since it is no name of a module, and what it calls as bytes: so it can be loaded without
+    Spark sends it by value, since it is not a name of a module, and what it calls as bytes: so it can be loaded without
     towpath.
     """
     from pyspark import cloudpickle

@@ -6,7 +6,7 @@ use hashbrown::HashSet;
 
 use super::column_cache::{CachedColumn, ColumnId, RowMetadata};
 use super::proto::{EVENT_TYPES, UPDATE, column, enum_name, row_change, row_data};
-use super::{Context, Header, Xa, event_type};
+use super::{EntryContext, Header, Xa, event_type};
 use crate::dialect::canal_json;
 use crate::dialect::operations::unknown_word;
 use crate::error::{Fault, Kind, Result};
@@ -48,14 +48,14 @@ struct ImageEnd {
 }
 
 impl<'a> Change<'a> {
-    pub fn new(header: Header<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Self {
+    pub fn new(header: Header<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Self {
         context.columns.trim();
         let starts = context.columns.starts(header.database, header.table);
         let first_image = context.events.images.len();
         Change { header, event_type: None, is_ddl: false, sql: "", xa: Xa::default(), starts, first_image, last_row: None }
     }
 
-    pub fn read(mut self, content: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+    pub fn read(mut self, content: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
         content.fields(row_change::KNOWN, |tag, reader| {
             match tag {
                 row_change::eventType => self.event_type = event_type(reader.varint()?),
@@ -71,7 +71,7 @@ impl<'a> Change<'a> {
         self.emit(context)
     }
 
-    fn row(&mut self, row: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+    fn row(&mut self, row: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
         let mut rest = row;
         let [before, after] = self.starts;
         let before = image(&mut rest, row_data::beforeColumns, before, context).map_err(|fault| fault.within("beforeColumns"))?;
@@ -86,7 +86,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    fn emit(&self, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+    fn emit(&self, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
         let operation = enum_name(&EVENT_TYPES, self.event_type.or(self.header.event_type).unwrap_or(UPDATE));
         let op = canal_json::op_of(&operation, self.is_ddl);
         let images = self.first_image..context.events.images.len();
@@ -137,12 +137,12 @@ fn row_images(op: Op, before: Option<Cells>, after: Option<Cells>, events: &Even
 }
 
 fn have_same_keys(one: &Cells, other: &Cells, events: &Events<'_, '_, '_>) -> bool {
-    let keys = |cells: &Cells| events.cells.get(cells.clone()).unwrap_or_default().iter().map(|(key, _)| *key);
+    let keys = |cells: &Cells| events.cells_of(cells).iter().map(|(key, _)| *key);
     keys(one).eq(keys(other))
 }
 
 /// Reads the consecutive columns of an image into cells; `start` is the predecessor of the first.
-fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ColumnId, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<ImageEnd> {
+fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ColumnId, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<ImageEnd> {
     let first = context.events.cells.len();
     let mut end = ImageEnd { column: start, is_exact: true, is_present: false };
     while let Some(column) = row.repeated(image)? {
@@ -159,7 +159,7 @@ fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ColumnId, context: &mut Co
 
 /// Reads a column that equals the cached successor of `previous`, except for its value.
 #[inline(always)]
-fn read_cached<'a>(column: &'a [u8], previous: ColumnId, context: &mut Context<'_, '_, 'a, '_, '_>) -> Option<ColumnId> {
+fn read_cached<'a>(column: &'a [u8], previous: ColumnId, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Option<ColumnId> {
     let (id, cached) = context.columns.following(previous)?;
     let value = parse_varying(cached.varying_part(column)?)?;
     if cached.is_requested {
@@ -211,7 +211,7 @@ fn length_prefixed(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Reads a column field by field.
 #[inline(never)]
-fn read_uncached<'a>(column: Reader<'a>, end: &mut ImageEnd, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn read_uncached<'a>(column: Reader<'a>, end: &mut ImageEnd, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
     let column = Column::read(column)?;
     let key = context.events.keys.plain(column.name, context.columns.key(end.column));
     let is_requested = context.events.wants_cell(key);
@@ -309,7 +309,7 @@ impl VaryingSpan {
 
 impl<'a> LastRow<'a> {
     /// Returns the metadata of the row's columns, which is usually cached.
-    fn metadata(&self, images: &std::ops::Range<usize>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<RowMetadata<'a>> {
+    fn metadata(&self, images: &std::ops::Range<usize>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<RowMetadata<'a>> {
         let (before, after) =
             (context.events.image(images, images.len().wrapping_sub(2)), context.events.image(images, images.len().wrapping_sub(1)));
         let needs_both = before.zip(after).is_some_and(|(before, after)| !have_same_keys(&before, &after, context.events));
@@ -332,7 +332,7 @@ impl<'a> LastRow<'a> {
 /// Reads the primary key, declared types and JDBC types of a row's columns, without duplicate names.
 fn read_metadata<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>) -> Result<RowMetadata<'a>> {
     let (mut seen, mut key, first_name) = (HashSet::new(), NameId::START, events.names.len());
-    let (mut jdbc_types, wants_jdbc_types) = (String::from("{"), events.wants.jdbc_types);
+    let (mut jdbc_types, wants_jdbc_types) = (String::from("{"), events.needs.jdbc_types);
     events.types.start();
     row.fields(row_data::KNOWN, |tag, reader| {
         if !images.contains(&tag) {
@@ -340,7 +340,7 @@ fn read_metadata<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_
         }
         let column = Column::read(reader.bytes()?)?;
         key = events.keys.plain(column.name, key);
-        if events.wants.types {
+        if events.needs.types {
             events.types.declare(key, events.keys.column(key), column.mysql_type);
         }
         if seen.insert(key) {
@@ -357,7 +357,7 @@ fn read_metadata<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_
         Ok(())
     })?;
     jdbc_types.push('}');
-    let types = events.wants.types.then(|| events.types.finish(&[], key.index()));
+    let types = events.needs.types.then(|| events.types.finish(&[], key.index()));
     let primary_key = Some(first_name..events.names.len()).filter(|names| !names.is_empty());
     Ok(RowMetadata { types, primary_key, jdbc_types: events.arena.alloc_str(&jdbc_types) })
 }

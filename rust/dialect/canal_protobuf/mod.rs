@@ -58,7 +58,7 @@ static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: V
 const MAX_ENTRIES: usize = 1 << 18;
 
 /// Input and output of reading a message.
-struct Context<'c, 'r, 'a, 's, 'k> {
+struct EntryContext<'c, 'r, 'a, 's, 'k> {
     reading: &'c ReadContext<'r, 'a>,
     events: &'c mut Events<'a, 's, 'k>,
     columns: &'c mut ColumnCache<'a>,
@@ -69,7 +69,7 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
         return Err(Fault::new(Kind::Syntax, "the message is empty").at(0));
     }
     let message = Reader::new(bytes);
-    let context = &mut Context { reading, events, columns: &mut caches.canal_protobuf };
+    let context = &mut EntryContext { reading, events, columns: &mut caches.canal_protobuf };
     match message_type(message)? {
         MessageType::Packet => packet(message, context),
         MessageType::Messages => messages(message, context),
@@ -99,7 +99,7 @@ fn message_type(mut message: Reader<'_>) -> Result<MessageType> {
     if has_batch { Ok(MessageType::Messages) } else { Err(Fault::new(Kind::Envelope, "neither a Packet nor Messages nor an Entry").at(0)) }
 }
 
-fn packet<'a>(message: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn packet<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
     let (mut kind, mut compression, mut body) = (0, NONE, Reader::new(&[]));
     message.fields(packet::KNOWN, |tag, reader| {
         match tag {
@@ -139,7 +139,7 @@ fn ack(body: Reader<'_>) -> Fault {
     }
 }
 
-fn messages<'a>(message: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn messages<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
     let first = context.events.envelopes.len();
     let (mut batch, mut entries, mut last) = (None, 0, LastTexts::default());
     message.fields(batch::KNOWN, |tag, reader| {
@@ -170,7 +170,7 @@ fn messages<'a>(message: Reader<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) 
     Ok(())
 }
 
-fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
     let (mut header, mut kind, mut content) = (Reader::new(&[]), ROW_DATA, Reader::new(&[]));
     message.fields(entry::KNOWN, |tag, reader| {
         match tag {
@@ -195,7 +195,7 @@ fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut Contex
 }
 
 /// Reads the begin or end of a transaction.
-fn transaction<'a>(content: Reader<'a>, kind: u64, header: &Header<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn transaction<'a>(content: Reader<'a>, kind: u64, header: &Header<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
     let (mut id, mut xa) = (None, Xa::default());
     content.fields(transaction::KNOWN, |tag, reader| {
         match tag {
@@ -215,7 +215,7 @@ fn transaction<'a>(content: Reader<'a>, kind: u64, header: &Header<'a>, context:
 }
 
 /// Reads a GTIDLOG: a pair, in which canal's `LogEventConvert` may have overwritten the key of the GTID.
-fn gtid<'a>(content: Reader<'a>, mut header: Header<'a>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn gtid<'a>(content: Reader<'a>, mut header: Header<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
     if let (b"gtid", gtid) = pair(content)? {
         header.gtid = gtid.as_text()?;
     }
@@ -342,8 +342,8 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Emits the row of an entry that is no row change.
-    fn emit(&self, op: Op, kind: u64, transaction: Option<&'a str>, context: &mut Context<'_, '_, 'a, '_, '_>) -> Result<()> {
+    /// Emits the row of an entry that is not a row change.
+    fn emit(&self, op: Op, kind: u64, transaction: Option<&'a str>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
         let operation = self.event_type.map_or_else(|| enum_name(&ENTRY_TYPES, kind), |event| enum_name(&EVENT_TYPES, event));
         let mut envelope = self.envelope(operation, transaction, context.reading);
         for name in [&mut envelope.database, &mut envelope.table] {

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::avro_plan::{Action, EnvelopePlan, FlatPlan, Member, MessagePlan, RowField, RowPlan, Side, Step, WriterSchema};
+use super::avro_plan::{Action, EnvelopeMember, EnvelopePlan, FlatPlan, MessagePlan, RecordPlan, RowField, Side, Step, WriterSchema};
 use super::avro_values::{ValueContext, declared_type};
 use super::writer_schemas::SchemaSnapshot;
-use super::{Message, Shape, finest, key_names, ticdc_avro};
+use super::{Message, Shape, finest, key_names, ticdc_rows};
 use crate::dialect::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire, is_known_json};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Events, Quirks, ValueFormat};
@@ -124,9 +124,9 @@ impl BoundSchema {
             (None, Ok(MessagePlan::Envelope(plan))) => (row_of(&plan.steps, Side::Before), row_of(&plan.steps, Side::After)),
             (None, Err(what)) => return Err(no_message(id, what)),
         };
-        let mut columns = |row: Option<&RowPlan>| row.map_or_else(Vec::new, |row| bound_columns(row, events));
+        let mut columns = |row: Option<&RecordPlan>| row.map_or_else(Vec::new, |row| bound_columns(row, events));
         let (before_columns, after_columns) = (columns(before), columns(after));
-        let is_needed = events.wants.types || events.wants.encodings;
+        let is_needed = events.needs.types || events.needs.encodings;
         let declared = after.zip(Some(&after_columns)).or(before.zip(Some(&before_columns))).filter(|_| is_needed);
         let types = declared.map(|(row, columns)| declare(row, columns, events));
         Ok(BoundSchema { before: before_columns, after: after_columns, types, schema })
@@ -137,14 +137,14 @@ fn no_message(id: u32, what: &str) -> Fault {
     Fault::new(Kind::Envelope, format!("schema id {id} is none of Debezium's messages: {what}")).at(1)
 }
 
-fn row_of(steps: &[Step], side: Side) -> Option<&RowPlan> {
+fn row_of(steps: &[Step], side: Side) -> Option<&RecordPlan> {
     steps.iter().find_map(|step| match &step.action {
         Action::Image(of, image) if *of == side => image.branches().iter().flatten().next(),
         _ => None,
     })
 }
 
-fn bound_columns(row: &RowPlan, events: &mut Events<'_, '_, '_>) -> Vec<BoundColumn> {
+fn bound_columns(row: &RecordPlan, events: &mut Events<'_, '_, '_>) -> Vec<BoundColumn> {
     let column = |field: &RowField| {
         let key = events.keys.intern_plain(&field.name);
         BoundColumn { key, is_requested: field.added.is_some() || events.wants_cell(key) }
@@ -153,7 +153,7 @@ fn bound_columns(row: &RowPlan, events: &mut Events<'_, '_, '_>) -> Vec<BoundCol
 }
 
 /// Declares the types of a row's columns, and returns their block.
-fn declare(row: &RowPlan, columns: &[BoundColumn], events: &mut Events<'_, '_, '_>) -> usize {
+fn declare(row: &RecordPlan, columns: &[BoundColumn], events: &mut Events<'_, '_, '_>) -> usize {
     /// Blocks are kept with their schemas, so they need no hint.
     const HINT: usize = usize::MAX - 1;
     events.types.start();
@@ -236,7 +236,7 @@ fn read_datum<'a>(
     })?;
     let bound = caches.debezium_avro.bind(id, events)?;
     let is_tidb = bound.schema.is_tidb();
-    if reading.quirks.dialect == ticdc_avro::NAME && !is_tidb {
+    if reading.quirks.dialect == ticdc_rows::NAME && !is_tidb {
         let what = format!("schema id {id} is none of TiCDC's: no field has a tidb_type");
         return Err(Fault::new(Kind::Envelope, what).at(1));
     }
@@ -255,7 +255,7 @@ fn read_datum<'a>(
     let mut message = datum.message;
     message.envelope.types = bound.types;
     if is_tidb {
-        message.envelope.quirks = &ticdc_avro::QUIRKS;
+        message.envelope.quirks = &ticdc_rows::QUIRKS;
     }
     if !reader.is_at_end() {
         let what = format!("{} bytes are left after the datum: they were written with another schema than id {id}", reader.rest().len());
@@ -273,7 +273,7 @@ struct Datum<'d, 'a> {
 
 impl<'d, 'a> Datum<'d, 'a> {
     fn context(&self, events: &Events<'a, '_, '_>) -> ValueContext<'d, 'a> {
-        ValueContext { schemas: &self.bound.schema.schemas, arena: events.arena, is_typed: events.wants.encodings }
+        ValueContext { schemas: &self.bound.schema.schemas, arena: events.arena, is_typed: events.needs.encodings }
     }
 
     fn read_envelope(&mut self, plan: &'d EnvelopePlan, events: &mut Events<'a, '_, '_>) -> Result<()> {
@@ -291,7 +291,7 @@ impl<'d, 'a> Datum<'d, 'a> {
         let schemas = &self.bound.schema.schemas;
         match &step.action {
             Action::Skip => schemas.skip(&step.schema, self.reader),
-            Action::Member(member, _) if member.is_of_source() && !events.wants.source => schemas.skip(&step.schema, self.reader),
+            Action::Member(member, _) if member.is_of_source() && !events.needs.source => schemas.skip(&step.schema, self.reader),
             Action::Member(member, scalar) => {
                 let value = scalar.pick(self.reader)?.read(self.reader, self.context(events))?;
                 self.message.set(*member, value);
@@ -319,7 +319,7 @@ impl<'d, 'a> Datum<'d, 'a> {
 
     fn image(
         &mut self,
-        image: &'d Choice<Option<RowPlan>>,
+        image: &'d Choice<Option<RecordPlan>>,
         columns: &'d [BoundColumn],
         events: &mut Events<'a, '_, '_>,
     ) -> Result<Option<Cells>> {
@@ -366,31 +366,31 @@ impl<'d, 'a> Datum<'d, 'a> {
 
 impl<'a> Message<'a> {
     /// Sets a member; null sets nothing.
-    fn set(&mut self, member: Member, value: Value<'a>) {
+    fn set(&mut self, member: EnvelopeMember, value: Value<'a>) {
         let (envelope, number) = (&mut self.envelope, integer(value));
         let text = || if value.is_null() { None } else { value.text().ok() };
         let source = &mut envelope.source;
         match member {
-            Member::Operation => source.operation = text(),
-            Member::ProducedMillis => number.into_iter().for_each(|number| finest(&mut source.produced_time, number, 1000)),
-            Member::ProducedMicros => number.into_iter().for_each(|number| finest(&mut source.produced_time, number, 1)),
-            Member::EventMillis => number.into_iter().for_each(|number| finest(&mut source.event_time, number, 1000)),
-            Member::EventMicros => number.into_iter().for_each(|number| finest(&mut source.event_time, number, 1)),
-            Member::TransactionId => source.transaction_id = source.transaction_id.take().or_else(text),
-            Member::Status => self.status = text(),
-            Member::DatabaseName => envelope.database = envelope.database.take().or_else(text),
-            Member::SchemaName => envelope.schema = envelope.schema.take().or_else(text),
-            Member::Statement => envelope.sql = text(),
-            Member::Version => envelope.version = text(),
-            Member::Connector => envelope.connector = text(),
-            Member::Database => envelope.database = text().or_else(|| envelope.database.take()),
-            Member::Schema => envelope.schema = text().or_else(|| envelope.schema.take()),
-            Member::Table => envelope.table = text(),
-            Member::ServerId => envelope.server_id = number,
-            Member::Gtid => source.gtid = text(),
-            Member::File => source.file = text(),
-            Member::Position => source.position = number,
-            Member::CommitTime => source.commit_ts = number,
+            EnvelopeMember::Operation => source.operation = text(),
+            EnvelopeMember::ProducedMillis => number.into_iter().for_each(|number| finest(&mut source.produced_time, number, 1000)),
+            EnvelopeMember::ProducedMicros => number.into_iter().for_each(|number| finest(&mut source.produced_time, number, 1)),
+            EnvelopeMember::EventMillis => number.into_iter().for_each(|number| finest(&mut source.event_time, number, 1000)),
+            EnvelopeMember::EventMicros => number.into_iter().for_each(|number| finest(&mut source.event_time, number, 1)),
+            EnvelopeMember::TransactionId => source.transaction_id = source.transaction_id.take().or_else(text),
+            EnvelopeMember::Status => self.status = text(),
+            EnvelopeMember::DatabaseName => envelope.database = envelope.database.take().or_else(text),
+            EnvelopeMember::SchemaName => envelope.schema = envelope.schema.take().or_else(text),
+            EnvelopeMember::Statement => envelope.sql = text(),
+            EnvelopeMember::Version => envelope.version = text(),
+            EnvelopeMember::Connector => envelope.connector = text(),
+            EnvelopeMember::Database => envelope.database = text().or_else(|| envelope.database.take()),
+            EnvelopeMember::Schema => envelope.schema = text().or_else(|| envelope.schema.take()),
+            EnvelopeMember::Table => envelope.table = text(),
+            EnvelopeMember::ServerId => envelope.server_id = number,
+            EnvelopeMember::Gtid => source.gtid = text(),
+            EnvelopeMember::File => source.file = text(),
+            EnvelopeMember::Position => source.position = number,
+            EnvelopeMember::CommitTime => source.commit_ts = number,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::avro_values::{ValueReader, connect_branch, connect_schema};
 use super::connect_schema::Schema as ConnectSchema;
-use super::{ROUTED_FROM, added, ticdc_avro};
+use super::{ROUTED_FROM, added, ticdc_rows};
 use crate::error::Result;
 use crate::wire::avro_schema::{Choice, Field, Schema, Schemas};
 
@@ -37,7 +37,7 @@ pub(super) struct EnvelopePlan {
 
 #[derive(Debug)]
 pub(super) struct FlatPlan {
-    pub row: RowPlan,
+    pub row: RecordPlan,
     /// Whether TiCDC wrote it.
     pub is_tidb: bool,
     /// Database and table, from the record's name.
@@ -57,8 +57,8 @@ pub(super) struct Step {
 #[derive(Debug)]
 pub(super) enum Action {
     Skip,
-    Image(Side, Choice<Option<RowPlan>>),
-    Member(Member, Choice<ValueReader>),
+    Image(Side, Choice<Option<RecordPlan>>),
+    Member(EnvelopeMember, Choice<ValueReader>),
     /// A record of members, or null.
     Record(Choice<Option<Vec<Step>>>),
     TableChanges,
@@ -73,7 +73,7 @@ pub(super) enum Side {
 
 /// A member of the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Member {
+pub(super) enum EnvelopeMember {
     Operation,
     /// When the message was made.
     ProducedMillis,
@@ -100,36 +100,39 @@ pub(super) enum Member {
     CommitTime,
 }
 
-impl Member {
+impl EnvelopeMember {
     /// Whether only the column `source` shows it. The others also say what a message is or when it was written.
     pub fn is_of_source(self) -> bool {
-        matches!(self, Member::Version | Member::ServerId | Member::Gtid | Member::File | Member::Position)
+        matches!(
+            self,
+            EnvelopeMember::Version | EnvelopeMember::ServerId | EnvelopeMember::Gtid | EnvelopeMember::File | EnvelopeMember::Position
+        )
     }
 }
 
 /// Members by their path.
-const MEMBERS: [(&str, Member); 21] = [
-    ("op", Member::Operation),
-    ("ts_ms", Member::ProducedMillis),
-    ("ts_us", Member::ProducedMicros),
-    ("status", Member::Status),
-    ("id", Member::TransactionId),
-    ("transaction.id", Member::TransactionId),
-    ("databaseName", Member::DatabaseName),
-    ("schemaName", Member::SchemaName),
-    ("ddl", Member::Statement),
-    ("source.version", Member::Version),
-    ("source.connector", Member::Connector),
-    ("source.ts_ms", Member::EventMillis),
-    ("source.ts_us", Member::EventMicros),
-    ("source.db", Member::Database),
-    ("source.schema", Member::Schema),
-    ("source.table", Member::Table),
-    ("source.server_id", Member::ServerId),
-    ("source.gtid", Member::Gtid),
-    ("source.file", Member::File),
-    ("source.pos", Member::Position),
-    ("source.commit_ts", Member::CommitTime),
+const MEMBERS: [(&str, EnvelopeMember); 21] = [
+    ("op", EnvelopeMember::Operation),
+    ("ts_ms", EnvelopeMember::ProducedMillis),
+    ("ts_us", EnvelopeMember::ProducedMicros),
+    ("status", EnvelopeMember::Status),
+    ("id", EnvelopeMember::TransactionId),
+    ("transaction.id", EnvelopeMember::TransactionId),
+    ("databaseName", EnvelopeMember::DatabaseName),
+    ("schemaName", EnvelopeMember::SchemaName),
+    ("ddl", EnvelopeMember::Statement),
+    ("source.version", EnvelopeMember::Version),
+    ("source.connector", EnvelopeMember::Connector),
+    ("source.ts_ms", EnvelopeMember::EventMillis),
+    ("source.ts_us", EnvelopeMember::EventMicros),
+    ("source.db", EnvelopeMember::Database),
+    ("source.schema", EnvelopeMember::Schema),
+    ("source.table", EnvelopeMember::Table),
+    ("source.server_id", EnvelopeMember::ServerId),
+    ("source.gtid", EnvelopeMember::Gtid),
+    ("source.file", EnvelopeMember::File),
+    ("source.pos", EnvelopeMember::Position),
+    ("source.commit_ts", EnvelopeMember::CommitTime),
 ];
 
 /// Fields of the envelope that are not read.
@@ -137,7 +140,7 @@ const IGNORED: [&str; 1] = ["ts_ns"];
 
 /// The columns of a row.
 #[derive(Debug)]
-pub(super) struct RowPlan {
+pub(super) struct RecordPlan {
     pub fields: Vec<RowField>,
 }
 
@@ -172,12 +175,12 @@ impl WriterSchema {
 
 impl MessagePlan {
     fn compile(schemas: &Schemas, root: &Schema) -> Result<Self, String> {
-        let fields = schemas.fields(root).ok_or("is no record")?;
+        let fields = schemas.fields(root).ok_or("is not a record")?;
         let name = name_of(schemas, root);
         let is_tidb = fields.iter().any(|field| connect_schema(schemas, field).tidb_type().is_some());
         if is_tidb || is_flat(schemas, fields, name) {
-            let row = RowPlan::compile(schemas, fields, Some(if is_tidb { ticdc_avro::added } else { |name, _| added(name) }))?;
-            let (database, table) = if is_tidb { ticdc_avro::names_of(name) } else { names_of(name, VALUE) };
+            let row = RecordPlan::compile(schemas, fields, Some(if is_tidb { ticdc_rows::added } else { |name, _| added(name) }))?;
+            let (database, table) = if is_tidb { ticdc_rows::names_of(name) } else { names_of(name, VALUE) };
             return Ok(MessagePlan::Flat(FlatPlan { row, is_tidb, database, table }));
         }
         let steps = steps(schemas, fields, "")?;
@@ -206,7 +209,7 @@ impl FlatPlan {
         if !name.ends_with(KEY) || fields.is_empty() {
             return Ok(None);
         }
-        let row = RowPlan::compile(schemas, fields, Some(|name, _| (name == ROUTED_FROM).then_some(("row", false))))?;
+        let row = RecordPlan::compile(schemas, fields, Some(|name, _| (name == ROUTED_FROM).then_some(("row", false))))?;
         let (database, table) = names_of(name, KEY);
         Ok(Some(FlatPlan { row, is_tidb: false, database, table }))
     }
@@ -265,11 +268,11 @@ fn scalar(schemas: &Schemas, schema: &Schema) -> Result<ValueReader, String> {
     }
 }
 
-fn image(schemas: &Schemas, schema: &Schema) -> Result<Choice<Option<RowPlan>>, String> {
+fn image(schemas: &Schemas, schema: &Schema) -> Result<Choice<Option<RecordPlan>>, String> {
     let image = Choice::compile(schema, |branch| match (branch.plain(), schemas.fields(branch)) {
         (Schema::Null, _) => Ok(None),
-        (_, Some(fields)) => RowPlan::compile(schemas, fields, None).map(Some),
-        _ => Err("is no record".to_owned()),
+        (_, Some(fields)) => RecordPlan::compile(schemas, fields, None).map(Some),
+        _ => Err("is not a record".to_owned()),
     })?;
     if image.branches().iter().flatten().count() > 1 { Err("has several kinds of rows".into()) } else { Ok(image) }
 }
@@ -278,15 +281,15 @@ fn record(schemas: &Schemas, schema: &Schema, parent: &str) -> Result<Choice<Opt
     Choice::compile(schema, |branch| match (branch.plain(), schemas.fields(branch)) {
         (Schema::Null, _) => Ok(None),
         (_, Some(fields)) => steps(schemas, fields, parent).map(Some),
-        _ => Err("is no record".into()),
+        _ => Err("is not a record".into()),
     })
 }
 
-impl RowPlan {
+impl RecordPlan {
     /// `added` says which fields of a flat row are no columns.
     fn compile(schemas: &Schemas, fields: &[Field], added: Option<FindAdded>) -> Result<Self, String> {
         let fields = fields.iter().map(|field| RowField::compile(schemas, field, added));
-        Ok(RowPlan { fields: fields.collect::<Result<_, _>>()? })
+        Ok(RecordPlan { fields: fields.collect::<Result<_, _>>()? })
     }
 }
 

@@ -3,7 +3,7 @@
 use bumpalo::Bump;
 
 use super::connect_schema::Schema as ConnectSchema;
-use super::connect_values::{decimal_text, iso, of_integer, sign_extended, unsigned, zoned};
+use crate::connect::{decimal_text, iso, of_integer, sign_extended, unsigned, zoned};
 use crate::error::{Kind, Result};
 use crate::mysql::number::ParseError;
 use crate::mysql::types::{DeclaredType, Encoding};

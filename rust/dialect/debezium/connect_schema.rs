@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::{NAME, ROUTED_FROM, added, ticdc_avro};
+use super::{NAME, ROUTED_FROM, added};
 use crate::error::{Fault, Kind, Result};
 use crate::event::Events;
 use crate::mysql::types::{DeclaredType, Encoding, RowName, TypeFamily};
@@ -25,10 +25,10 @@ pub(super) fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '
     if let Some(block) = events.types.schemas.find(text) {
         return Ok(block);
     }
-    let is_needed = events.wants.types || events.wants.encodings;
+    let is_needed = events.needs.types || events.needs.encodings;
     let parsed = serde_json::from_str::<Schema>(text);
     if let (Err(_), true) = (&parsed, is_needed) {
-        return Err(Fault::new(Kind::Envelope, "is no schema of Kafka Connect").at(start));
+        return Err(Fault::new(Kind::Envelope, "is not a schema of Kafka Connect").at(start));
     }
     let block = parsed.as_ref().ok().filter(|_| is_needed).and_then(|schema| schema.declare(events));
     events.types.schemas.add(text, block, parsed.ok().and_then(|schema| schema.row_name()));
@@ -133,7 +133,7 @@ impl Schema {
     /// Returns the text of the declared type: MySQL's if the connector propagates it, else Connect's.
     pub fn spelling(&self) -> String {
         if let Some(tidb_type) = self.tidb_type() {
-            return ticdc_avro::spelling(&tidb_type, self);
+            return tidb_spelling(&tidb_type, self);
         }
         let (length, scale) = (self.parameter("__debezium.source.column.length"), self.parameter("__debezium.source.column.scale"));
         match (self.source_type(), length, scale) {
@@ -253,4 +253,19 @@ fn labels(allowed: &str) -> Vec<String> {
         }
     }
     labels
+}
+
+/// Returns the text of MySQL's type, by TiDB's and the parameters that TiCDC adds.
+fn tidb_spelling(tidb_type: &str, column: &Schema) -> String {
+    let quoted = |label: &String| format!("'{}'", label.replace("\\,", ",").replace('\'', "''"));
+    match (tidb_type, column.number::<u32>("connect.decimal.precision"), column.number::<u32>("scale")) {
+        ("DECIMAL", Some(precision), Some(scale)) => format!("decimal({precision},{scale})"),
+        ("BIT", ..) => format!("bit({})", column.number("length").unwrap_or(1)),
+        ("ENUM" | "SET", ..) => {
+            let labels: Vec<_> = column.labels().iter().map(quoted).collect();
+            format!("{}({})", tidb_type.to_lowercase(), labels.join(","))
+        }
+        ("TiDBVECTORFloat32", ..) => "text".to_owned(),
+        _ => tidb_type.to_lowercase(),
+    }
 }

@@ -18,9 +18,9 @@ mod avro_plan;
 mod avro_values;
 mod cloud_events;
 mod connect_schema;
-pub(crate) mod connect_values;
 mod printed_avro;
 pub(crate) mod ticdc_avro;
+pub(crate) mod ticdc_rows;
 pub(crate) mod writer_schemas;
 
 use std::borrow::Cow;
@@ -31,7 +31,6 @@ use memchr::memmem;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::detect::decoded;
 use super::json_members::{Names, nested, row_image, text};
 use super::operations::{any_case, unknown_word};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Wire, without_schema_id};
@@ -177,9 +176,9 @@ fn file<'a>(source: &mut Source<'a>, file: &'a str) -> bool {
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Members<'a> {
     #[serde(default)]
-    before: RowImage,
+    before: ImageMember,
     #[serde(default)]
-    after: RowImage,
+    after: ImageMember,
     source: Option<SourceMembers<'a>>,
     /// `c` or `i` (CloudCanal), `u`, `d`, `r`, `t`, `m`; `a` (CloudCanal) is a DDL.
     op: Option<CowStr<'a>>,
@@ -255,7 +254,7 @@ struct TransactionPart(bool);
 
 /// `before` or `after`: an object, or null. CloudCanal writes an empty object where there is no image.
 #[derive(Default)]
-struct RowImage(Option<Cells>);
+struct ImageMember(Option<Cells>);
 
 /// The block of types that `schema` declares.
 #[derive(Default)]
@@ -270,7 +269,7 @@ const SCHEMA: &str = "$schema";
 const PAYLOAD: &str = "$payload";
 const TRANSACTION: &str = "$transaction";
 
-deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
+deserialize_part!(ImageMember, ROW_IMAGE, |part| ImageMember(part.range()));
 deserialize_part!(SchemaPart, SCHEMA, |part| SchemaPart(part.index()));
 deserialize_part!(Payload, PAYLOAD, |_| Payload);
 deserialize_part!(TransactionPart, TRANSACTION, |part| TransactionPart(part.index().is_some()));
@@ -299,7 +298,7 @@ fn no_envelope(quirks: &Quirks) -> Fault {
 /// The fault of an object that would be a row of nulls.
 #[cold]
 fn no_columns(object: &Cursor<'_>) -> Fault {
-    let what = "the object has none of the schema's columns, so it is no row of the table, whatever unwrapped says";
+    let what = "the object has none of the schema's columns, so it is not a row of the table, whatever unwrapped says";
     Fault::new(Kind::Envelope, what).at(object.at())
 }
 
@@ -387,7 +386,7 @@ fn member<'a>(object: &Cursor<'a>, mut is_it: impl FnMut(&str, Option<u8>) -> bo
     let mut cursor = object.clone();
     let mut members = cursor.object().ok()?;
     while let Some(name) = cursor.next_key(&mut members).ok()? {
-        if is_it(&decoded(name), cursor.peek()) {
+        if is_it(&name.unescaped(), cursor.peek()) {
             return Some(cursor);
         }
         cursor.skip().ok()?;
@@ -440,7 +439,7 @@ struct Reader<'r, 'a, 's, 'k> {
     /// The payload, behind a wrapper's member.
     payload: Option<Message<'a>>,
     transaction_id: Option<Cow<'a, str>>,
-    /// The row that the schema part describes, if that is no envelope.
+    /// The row that the schema part describes, if that is not an envelope.
     row: Option<RowName>,
     /// The object whose members are read.
     wrapper: Option<Cursor<'a>>,
@@ -496,7 +495,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
 
     fn read_checked(&mut self, cursor: &mut Cursor<'a>, text: &str) -> Result<Message<'a>> {
         let message = self.read(cursor)?;
-        if !self.has_schema && self.events.wants.images {
+        if !self.has_schema && self.events.needs.images {
             self.check_objects(&message, text)?;
         }
         Ok(message)
@@ -558,8 +557,8 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
 
     /// Whether a row has one of the table's columns, if any is requested.
     fn has_columns(&self, row: &Message<'a>) -> bool {
-        let has_schema = self.events.wants.images && !self.reading.options.has_objects.is_empty();
-        let cells = row.after.clone().and_then(|cells| self.events.cells.get(cells)).unwrap_or_default();
+        let has_schema = self.events.needs.images && !self.reading.options.has_objects.is_empty();
+        let cells = row.after.as_ref().map_or(&[][..], |cells| self.events.cells_of(cells));
         !has_schema || cells.iter().any(|(key, _)| self.events.keys.column(*key).is_some())
     }
 
@@ -567,7 +566,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
     fn check_objects(&self, message: &Message<'a>, text: &str) -> Result<()> {
         let images = [("before", &message.before), ("after", &message.after)];
         images.into_iter().try_for_each(|(name, cells)| {
-            let cells = cells.clone().and_then(|cells| self.events.cells.get(cells)).unwrap_or_default();
+            let cells = cells.as_ref().map_or(&[][..], |cells| self.events.cells_of(cells));
             cells.iter().try_for_each(|cell| self.check_object(cell, text)).map_err(|fault| fault.within(name))
         })
     }
@@ -588,10 +587,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
 
     /// Whether a row image may be a union's value in Avro's JSON: it has no requested column, or only one, which is an object.
     fn may_be_printed(&self, members: &Members<'a>) -> bool {
-        let is_suspect = |cells: &Cells| match self.events.cells.get(cells.clone()) {
-            Some([] | [(_, Value::Nested(_))]) | None => true,
-            Some(_) => false,
-        };
+        let is_suspect = |cells: &Cells| matches!(self.events.cells_of(cells), [] | [(_, Value::Nested(_))]);
         [&members.before.0, &members.after.0].into_iter().flatten().any(is_suspect)
     }
 
@@ -641,7 +637,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
                 Ok(Part::Index(0))
             }
             Some(b'n') => cursor.null().map(|()| Part::None),
-            _ if self.events.wants.source => Err(cursor.wrong_type("an object or null")),
+            _ if self.events.needs.source => Err(cursor.wrong_type("an object or null")),
             _ => cursor.skip().map(|()| Part::None),
         }
     }
@@ -652,7 +648,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         let mut attributes = Vec::new();
         let mut members = cursor.object()?;
         while let Some(name) = cursor.next_key(&mut members)? {
-            let name = decoded(name);
+            let name = name.unescaped();
             match cloud_events::attribute(&name) {
                 _ if name == "data" => self.read_payload(cursor).map_err(|fault| fault.within("data"))?,
                 Some((field, of_source)) => attributes.push((field, of_source, cursor.value()?)),
@@ -900,14 +896,14 @@ fn is_unavailable(value: &Value<'_>) -> bool {
 }
 
 /// Takes the cells out of an image whose values are not in the message.
+#[allow(clippy::indexing_slicing, reason = "the image is a range of these cells")]
 fn drop_unavailable(image: &mut Cells, events: &mut Events<'_, '_, '_>) {
     let mut end = image.start;
     for at in image.clone() {
-        let Some(cell) = events.cells.get(at).copied().filter(|(_, value)| !is_unavailable(value)) else { continue };
-        if let Some(place) = events.cells.get_mut(end) {
-            *place = cell;
+        if !is_unavailable(&events.cells[at].1) {
+            events.cells[end] = events.cells[at];
+            end += 1;
         }
-        end += 1;
     }
     image.end = end;
 }
@@ -938,10 +934,10 @@ fn finest(time: &mut Option<i64>, number: i64, unit: i64) {
     }
 }
 
-/// `ByLogicalTableRouter` adds it to the key, with the topic before the routing. It is no column.
+/// `ByLogicalTableRouter` adds it to the key, with the topic before the routing. It is not a column.
 const ROUTED_FROM: &str = "__dbz__physicalTableIdentifier";
 
-/// The names in the message's key, with or without its own schema part. A key that is no such object names nothing.
+/// The names in the message's key, with or without its own schema part. A key that is not such a object names nothing.
 fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<Range<usize>> {
     let mut cursor = Cursor::new(std::str::from_utf8(without_schema_id(key)).ok()?, true);
     if is_wrapper(&cursor) {

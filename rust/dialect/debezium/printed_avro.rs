@@ -9,7 +9,6 @@
 //! It is refused: bytes and decimals in it are characters, which nothing tells from text.
 
 use super::{added, has_member, member};
-use crate::dialect::detect::decoded;
 use crate::error::{Fault, Kind, excerpt};
 use crate::wire::avro_json::is_union;
 use crate::wire::json::Cursor;
@@ -64,7 +63,7 @@ fn printed_member(object: &Cursor<'_>, is_one: impl Fn(&str) -> bool) -> Option<
     let mut cursor = object.clone();
     let mut members = cursor.object().ok()?;
     while let Some(name) = cursor.next_key(&mut members).ok()? {
-        let name = decoded(name);
+        let name = name.unescaped();
         cursor.peek();
         if is_one(&name) && is_printed(&name, &cursor) {
             return Some(fault().at(cursor.at()).within(&name));

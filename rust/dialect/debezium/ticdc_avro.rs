@@ -17,14 +17,11 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::avro;
-use super::connect_schema::Schema as ConnectSchema;
+use super::ticdc_rows::{NAME, QUIRKS};
 use crate::dialect::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Envelope, Events, Op, Quirks, ValueFormat};
-use crate::interner::Quoting;
+use crate::event::{Envelope, Events, Op};
 use crate::mysql::temporal::micros_of_epoch;
-
-pub(crate) const NAME: &str = "ticdc-avro";
 
 pub(crate) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -38,8 +35,6 @@ pub(crate) const DIALECT: Dialect = Dialect {
     options: &["schema_registry", "writer_schemas"],
     template: None,
 };
-
-pub(super) static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Typed, quoting: Quoting::None };
 
 /// The first byte of a DDL statement.
 const DDL: u8 = 1;
@@ -71,7 +66,7 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
 
 fn read_statement(json: &[u8], reading: &ReadContext<'_, '_>, events: &mut Events<'_, '_, '_>) -> Result<()> {
     let statement: Statement =
-        serde_json::from_slice(json).map_err(|error| Fault::new(Kind::Envelope, format!("is no DDL event of TiCDC: {error}")).at(1))?;
+        serde_json::from_slice(json).map_err(|error| Fault::new(Kind::Envelope, format!("is not a DDL event of TiCDC: {error}")).at(1))?;
     let named = |name: Option<String>| name.filter(|name| !name.is_empty()).map(Cow::Owned);
     let op = Op::of_statement(&statement.query);
     let mut envelope = Envelope {
@@ -103,46 +98,6 @@ fn push<'a>(op: Op, envelope: Envelope<'a>, events: &mut Events<'a, '_, '_>) -> 
 /// Microseconds since 1970 of TiDB's timestamp, whose upper bits are milliseconds.
 fn physical(commit_ts: i64) -> Option<i64> {
     micros_of_epoch(commit_ts >> 18)
-}
-
-/// The fields that TiCDC adds to a row, as those that Debezium's flattening adds.
-const ADDED: [(&str, (&str, bool)); 6] = [
-    ("_tidb_op", ("op", false)),
-    // Not read: deletes have none, so changes with and without one would not be ordered by their offsets.
-    ("_tidb_commit_ts", ("row", false)),
-    ("_tidb_commit_physical_time", ("ts_ms", true)),
-    // Of a row's checksum, which is not verified.
-    ("_tidb_row_level_checksum", ("row", false)),
-    ("_tidb_corrupted", ("row", false)),
-    ("_tidb_checksum_version", ("row", false)),
-];
-
-/// The added field that a record's field is. Columns have a type of TiDB, whatever they are called.
-pub(super) fn added(name: &str, declared: &ConnectSchema) -> Option<(&'static str, bool)> {
-    let found = ADDED.iter().find(|(added, _)| *added == name).map(|(_, field)| *field);
-    found.filter(|_| declared.tidb_type().is_none())
-}
-
-/// Returns the database and the table in the name of a row's schema: `namespace.database.table`.
-pub(super) fn names_of(name: &str) -> (Option<String>, Option<String>) {
-    let mut parts = name.splitn(3, '.').skip(1);
-    let (database, table) = (parts.next(), parts.next());
-    (table.and(database).map(str::to_owned), table.or(database).map(str::to_owned))
-}
-
-/// Returns the text of MySQL's type, by TiDB's and the parameters that TiCDC adds.
-pub(super) fn spelling(tidb_type: &str, column: &ConnectSchema) -> String {
-    let quoted = |label: &String| format!("'{}'", label.replace("\\,", ",").replace('\'', "''"));
-    match (tidb_type, column.number::<u32>("connect.decimal.precision"), column.number::<u32>("scale")) {
-        ("DECIMAL", Some(precision), Some(scale)) => format!("decimal({precision},{scale})"),
-        ("BIT", ..) => format!("bit({})", column.number("length").unwrap_or(1)),
-        ("ENUM" | "SET", ..) => {
-            let labels: Vec<_> = column.labels().iter().map(quoted).collect();
-            format!("{}({})", tidb_type.to_lowercase(), labels.join(","))
-        }
-        ("TiDBVECTORFloat32", ..) => "text".to_owned(),
-        _ => tidb_type.to_lowercase(),
-    }
 }
 
 /// Reads the delete that a record without a value is, if its key is TiCDC's. Returns whether it is one: where the user has not named

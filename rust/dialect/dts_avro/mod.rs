@@ -145,8 +145,8 @@ struct Record<'a, 'p, 'c> {
     /// Names of the table, and the cached columns of its last record.
     list: ColumnList<'a>,
     columns: ColumnListing<'a>,
-    before: RowImage<'a, 'p>,
-    after: RowImage<'a, 'p>,
+    before: RecordImage<'a, 'p>,
+    after: RecordImage<'a, 'p>,
 }
 
 /// Value of the field `fields`.
@@ -158,7 +158,7 @@ enum ColumnListing<'a> {
 
 /// Value of a row image's field.
 #[derive(Clone)]
-enum RowImage<'a, 'p> {
+enum RecordImage<'a, 'p> {
     None,
     Text(&'a str),
     Cells(Cells),
@@ -208,8 +208,8 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             op: Op::Error,
             list: ColumnList::default(),
             columns: ColumnListing::Null,
-            before: RowImage::None,
-            after: RowImage::None,
+            before: RecordImage::None,
+            after: RecordImage::None,
         }
     }
 
@@ -259,7 +259,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             Scalar::Timestamp => envelope.source.event_time = encoding.number(reader)?.and_then(micros),
             Scalar::Position => parse_position(text(encoding, reader)?.unwrap_or_default(), &mut envelope.source),
             // Whoever does not ask for them needs no more than that they are text.
-            Scalar::Transaction | Scalar::Version if !events.wants.source => drop(encoding.is_text(reader)?),
+            Scalar::Transaction | Scalar::Version if !events.needs.source => drop(encoding.is_text(reader)?),
             Scalar::Transaction => envelope.source.transaction_id = text(encoding, reader)?.filter(|id| !id.is_empty()).map(Cow::Borrowed),
             Scalar::Connector => envelope.connector = Some(lookup(encoding.symbol(reader)?, &[("MySQL", ())]).1),
             Scalar::Version => envelope.version = text(encoding, reader)?.map(Cow::Borrowed),
@@ -271,7 +271,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         Ok(())
     }
 
-    fn side(&mut self, side: Side) -> &mut RowImage<'a, 'p> {
+    fn side(&mut self, side: Side) -> &mut RecordImage<'a, 'p> {
         match side {
             Side::Before => &mut self.before,
             Side::After => &mut self.after,
@@ -338,7 +338,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         let start = self.reader.at();
         let columns = self.read_columns(record, events)?;
         let raw = self.reader.since(start);
-        let types = events.wants.types.then(|| types(raw, &columns, events));
+        let types = events.needs.types.then(|| types(raw, &columns, events));
         self.list = ColumnList { raw, columns: events.arena.alloc_slice_copy(&columns), types, ..self.list };
         *self.cache.list(self.list.name) = self.list;
         Ok(self.list)
@@ -357,12 +357,12 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         Ok(columns)
     }
 
-    fn image(&mut self, image: &'p Choice<ImageEncoding>, events: &mut Events<'a, '_, '_>) -> Result<RowImage<'a, 'p>> {
+    fn image(&mut self, image: &'p Choice<ImageEncoding>, events: &mut Events<'a, '_, '_>) -> Result<RecordImage<'a, 'p>> {
         match image.pick(&mut self.reader)? {
-            ImageEncoding::Null => Ok(RowImage::None),
-            ImageEncoding::Text => Ok(RowImage::Text(self.reader.text()?)),
+            ImageEncoding::Null => Ok(RecordImage::None),
+            ImageEncoding::Text => Ok(RecordImage::Text(self.reader.text()?)),
             ImageEncoding::Cells(cell, whole) => self.values(cell, whole, events),
-            ImageEncoding::Other(schema) => self.plan.schemas.skip(schema, &mut self.reader).map(|()| RowImage::Other),
+            ImageEncoding::Other(schema) => self.plan.schemas.skip(schema, &mut self.reader).map(|()| RecordImage::Other),
         }
     }
 
@@ -373,21 +373,21 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         cell: &'p Choice<CellEncoding>,
         whole: &'p crate::wire::avro_schema::Schema,
         events: &mut Events<'a, '_, '_>,
-    ) -> Result<RowImage<'a, 'p>> {
+    ) -> Result<RecordImage<'a, 'p>> {
         if let (ColumnListing::Columns(list), true) = (&self.columns, self.op.is_row_change()) {
             let memo = (self.op == Op::Update).then_some(&mut self.cache.before);
             return cells(&mut self.reader, self.plan, cell, list, memo, events);
         }
         let start = self.reader.at();
         self.plan.schemas.skip(whole, &mut self.reader)?;
-        Ok(RowImage::Deferred(start, cell))
+        Ok(RecordImage::Deferred(start, cell))
     }
 
     fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
         if self.op.is_row_change() {
             return self.emit_change(events);
         }
-        if let RowImage::Text(sql) = self.after {
+        if let RecordImage::Text(sql) = self.after {
             self.envelope.sql = Some(sql.into());
         }
         let op = if self.op == Op::Ddl { Op::of_statement(self.envelope.sql.as_deref().unwrap_or_default()) } else { self.op };
@@ -422,15 +422,15 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
 
     fn cells_of(&mut self, side: Side, list: &ColumnList<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
         let image = match self.side(side).clone() {
-            RowImage::Deferred(start, cell) => {
+            RecordImage::Deferred(start, cell) => {
                 let memo = (self.op == Op::Update).then_some(&mut self.cache.before);
                 cells(&mut self.reader.reader_at(start), self.plan, cell, list, memo, events)?
             }
             other => other,
         };
         match image {
-            RowImage::None => Ok(None),
-            RowImage::Cells(cells) => Ok(Some(cells)),
+            RecordImage::None => Ok(None),
+            RecordImage::Cells(cells) => Ok(Some(cells)),
             _ => Err(Fault::new(Kind::Envelope, "expected the columns' values, found text")),
         }
     }
@@ -446,7 +446,7 @@ fn cells<'a, 'p>(
     list: &ColumnList<'a>,
     mut memo: Option<&mut Vec<(&'a [u8], Value<'a>)>>,
     events: &mut Events<'a, '_, '_>,
-) -> Result<RowImage<'a, 'p>> {
+) -> Result<RecordImage<'a, 'p>> {
     let start = events.cells.len();
     let (mut items, mut columns) = (Items::default(), list.columns.iter());
     let is_first = memo.as_ref().is_some_and(|memo| memo.is_empty());
@@ -468,9 +468,9 @@ fn cells<'a, 'p>(
         }
     }
     match list.columns.len() - columns.len() {
-        0 if !list.columns.is_empty() => Ok(RowImage::None),
+        0 if !list.columns.is_empty() => Ok(RecordImage::None),
         read if columns.len() > 0 => Err(count_mismatch(read, list.columns.len())),
-        _ => Ok(RowImage::Cells(start..events.cells.len())),
+        _ => Ok(RecordImage::Cells(start..events.cells.len())),
     }
 }
 

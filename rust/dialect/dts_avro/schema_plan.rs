@@ -237,12 +237,16 @@ fn each(schemas: &Schemas, item: &Schema, expected: ExpectedType, whole: &Schema
 
 fn columns_field(schemas: &Schemas, schema: &Schema) -> Result<Choice<ColumnsEncoding>, String> {
     let columns = Choice::compile(schema, |branch| columns(schemas, branch))?;
-    if columns.any(|columns| matches!(columns, ColumnsEncoding::Listed(_))) { Ok(columns) } else { Err("is no array of records".into()) }
+    if columns.any(|columns| matches!(columns, ColumnsEncoding::Listed(_))) {
+        Ok(columns)
+    } else {
+        Err("is not an array of records".into())
+    }
 }
 
 fn image_field(schemas: &Schemas, schema: &Schema) -> Result<Choice<ImageEncoding>, String> {
     let images = Choice::compile(schema, |branch| image(schemas, branch))?;
-    if images.any(|image| matches!(image, ImageEncoding::Cells(..))) { Ok(images) } else { Err("is no array of values".into()) }
+    if images.any(|image| matches!(image, ImageEncoding::Cells(..))) { Ok(images) } else { Err("is not an array of values".into()) }
 }
 
 fn columns(schemas: &Schemas, schema: &Schema) -> Result<ColumnsEncoding, String> {

@@ -293,7 +293,7 @@ fn date_time<'a>(parts: &[Option<i64>; 7], arena: &'a Bump) -> Decoded<'a> {
                 .seconds()
                 .map_or_else(|_| Value::Text(arena.alloc_str(&print(&date_time, true))), |seconds| Value::DateTime(micros(seconds))))
         }
-        _ => Err(type_error(format!("a DateTime of {} is no date, time or year", format_parts(parts)))),
+        _ => Err(type_error(format!("a DateTime of {} is not a date, time or year", format_parts(parts)))),
     }
 }
 
@@ -359,7 +359,7 @@ fn zoned<'a>(parts: &[Option<i64>; 7], zone: &[u8], arena: &'a Bump) -> Decoded<
         Value::DateTime(micros) => micros,
         // A zero date is the same in every zone.
         Value::Text(text) => return Ok(Value::Text(text)),
-        _ => return Err(type_error(format!("a TimestampWithTimeZone of {} is no moment", format_parts(parts)))),
+        _ => return Err(type_error(format!("a TimestampWithTimeZone of {} is not a moment", format_parts(parts)))),
     };
     let name = String::from_utf8_lossy(zone);
     let zone = parse_zone(&name).ok_or_else(|| type_error(format!("unknown time zone {name:?}")))?;

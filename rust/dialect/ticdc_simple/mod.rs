@@ -150,8 +150,9 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
 }
 
 /// Replaces the objects of requested TIMESTAMP columns: no other value is an object.
+#[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
 fn read_timestamps(cells: Cells, events: &mut Events<'_, '_, '_>) {
-    for (key, value) in events.cells.get_mut(cells).unwrap_or_default() {
+    for (key, value) in &mut events.cells[cells] {
         if let (Value::Nested(object), Some(_)) = (*value, events.keys.column(*key))
             && let Ok(Timestamp { location, value: text }) = serde_json::from_str(object)
         {

@@ -118,7 +118,7 @@ pub(crate) struct TableSchema {
 
 impl TableSchema {
     pub fn parse(json: &str) -> Result<Self> {
-        let invalid = |error: serde_json::Error| Fault::new(Kind::Envelope, format!("is no table schema of TiCDC: {error}"));
+        let invalid = |error: serde_json::Error| Fault::new(Kind::Envelope, format!("is not a table schema of TiCDC: {error}"));
         let Description { database, table, version, columns, indexes, .. } = serde_json::from_str(json).map_err(invalid)?;
         let columns = columns.unwrap_or_default();
         let types = columns.iter().map(|column| format!("{}:{}", quoted(&column.name), quoted(&column.data_type.spelling())));
@@ -137,7 +137,7 @@ impl TableSchema {
 
     /// Declares the types and the primary key of a message's columns.
     pub fn declare(&self, envelope: &mut Envelope<'_>, events: &mut Events<'_, '_, '_>) {
-        if events.wants.types {
+        if events.needs.types {
             let mut cursor = Cursor::new(&self.types, true);
             // The version correlates with the block, and the text was written here.
             envelope.types = events.types.read(&mut cursor, events.keys, self.version as usize).ok();
@@ -151,8 +151,9 @@ impl TableSchema {
     }
 
     /// Makes negative numbers of bits and sets positive: the Avro encoding writes their 64 bits as a signed integer.
+    #[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
     pub fn restore_masks(&self, cells: Cells, events: &mut Events<'_, '_, '_>) {
-        for (key, value) in events.cells.get_mut(cells).unwrap_or_default() {
+        for (key, value) in &mut events.cells[cells] {
             let Value::Number(digits) = *value else { continue };
             if !digits.starts_with('-') || !self.masks.iter().any(|name| name == events.keys.name(*key)) {
                 continue;

@@ -217,7 +217,7 @@ fn bare(words: &str, form: &Form) -> Json {
     if is_json { raw(words) } else { form.text(words) }
 }
 
-/// The bytes whose characters these are; none where there is a character that is no byte.
+/// The bytes whose characters these are; none where there is a character that is not a byte.
 fn latin1(words: &str) -> Option<Vec<u8>> {
     words.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect()
 }

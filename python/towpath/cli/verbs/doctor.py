@@ -140,7 +140,7 @@ def _worker_python() -> Finding:
     cure = f"export PYSPARK_PYTHON={sys.executable}"
     program = shutil.which(name)
     if not program:
-        return Finding("Spark's workers", f"{name} is no program", PROBLEM, cure)
+        return Finding("Spark's workers", f"{name} is not a program", PROBLEM, cure)
     ran = subprocess.run([program, "-c", _ASK], capture_output=True, text=True, check=False)
     if ran.returncode:
         return Finding("Spark's workers", f"{program} cannot import towpath", PROBLEM, cure)

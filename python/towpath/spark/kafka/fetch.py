@@ -179,7 +179,7 @@ def report_loss(lost: Range, now: str, fail: bool) -> None:
     Raises:
         ValueError: `fail` is true.
     """
-    text = f"messages are gone, {lost} ({now}): they were deleted, or the topic was made anew"
+    text = f"messages are gone, {lost} ({now}): they were deleted, or the topic was created again"
     if fail:
         raise ValueError(f"{text}; failOnDataLoss=false goes on without them")
     _log.warning("%s", text)

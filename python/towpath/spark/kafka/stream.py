@@ -96,7 +96,7 @@ class KafkaStreamReader(DataSourceStreamReader):
         return newest
 
     def _lost(self, partition: TopicPartition, what: str) -> None:
-        text = f"{what}: messages were deleted, or the topic was made anew"
+        text = f"{what}: messages were deleted, or the topic was created again"
         if self._settings.fail_on_data_loss:
             raise ValueError(f"{text}; failOnDataLoss=false goes on without them")
         _log.warning("%s", text)
@@ -117,7 +117,7 @@ class KafkaStreamReader(DataSourceStreamReader):
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
         """The tasks of a micro-batch: exactly its offsets, whenever it is run.
 
-        An end before the start has no messages: a topic that was made anew, or a first micro-batch that is run again.
+        An end before the start has no messages: a topic that was created again, or a first micro-batch that is rerun.
         """
         until = from_json(end)
         self._last = until

@@ -1,0 +1,331 @@
+//! The encoding of a column's values: as the message declares it, or as it follows from the user's settings and the requested type.
+
+use arrow_buffer::i256;
+use arrow_schema::DataType;
+
+use super::modes::{DecimalMode, Modes, TimeMode, UnsignedMode};
+use crate::error::{Fault, Kind, Result, excerpt};
+use crate::mysql::number::decimal;
+use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
+use crate::value::Value;
+use crate::wire::binary_text::{self, BinaryText};
+use crate::wire::json::Cursor;
+
+/// Units of times, in ticks per second.
+pub(super) const MILLIS: i64 = 1000;
+pub(super) const MICROS: i64 = 1_000_000;
+pub(super) const NANOS: i64 = 1_000_000_000;
+
+/// Type information of a column in Connect's encoding.
+pub(crate) struct Column<'c> {
+    /// From the message's schema part.
+    pub declared: Option<&'c DeclaredType>,
+    /// From the option `column_types`, for messages without a schema part.
+    pub configured: Option<&'c DeclaredType>,
+    pub requested: &'c DataType,
+    pub modes: Modes,
+}
+
+impl Column<'_> {
+    /// Whether every value is written in MySQL's text format.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        match (self.declared, self.configured) {
+            (_, Some(_)) => false,
+            (Some(declared), None) => {
+                let is_text = declared.family != TypeFamily::Unknown || !self.requests_bytes();
+                declared.encoding == Encoding::Plain && is_text && !self.is_wrapped_integer(declared)
+            }
+            (None, None) => matches!(self.requested, DataType::Utf8 | DataType::LargeUtf8 | DataType::Boolean),
+        }
+    }
+
+    /// Returns the encoding of every number, if it does not depend on the value.
+    pub fn number_encoding(&self) -> Option<Encoding> {
+        self.encoding(&Value::Number("1")).ok()
+    }
+
+    /// Returns the scale of base64 decimals, if all text is one.
+    pub fn base64_decimal_scale(&self) -> Option<i32> {
+        match self.encoding(&Value::Text("1")) {
+            Ok(Encoding::Decimal(scale)) => Some(scale),
+            _ => None,
+        }
+    }
+
+    /// Whether a timestamp column reads the raw text, with its zone if present.
+    pub fn has_zoned_text(&self) -> bool {
+        let is_zoned = matches!(self.encoding(&Value::Text("")), Ok(Encoding::Zoned));
+        is_zoned && matches!(self.requested, DataType::Timestamp(..))
+    }
+
+    /// Returns the encoding of a value. What the user says outranks the schema part, except the unit or scale of the user's own type,
+    /// which only the schema part knows.
+    pub(super) fn encoding(&self, value: &Value<'_>) -> Result<Encoding> {
+        match (self.declared, self.configured) {
+            (Some(declared), Some(configured)) if declared.encoding != Encoding::Plain && is_same_kind(declared, configured) => {
+                Ok(self.in_modes(declared.encoding))
+            }
+            // A string may be bytes in the connector's mode, or characters of the charset `binary`.
+            (Some(declared), Some(configured))
+                if declared.family == TypeFamily::Unknown && configured.is_bytes() && self.requests_bytes() =>
+            {
+                self.binary_in_text(value)
+            }
+            (_, Some(configured)) => self.encoding_of_configured(configured, value),
+            (Some(declared), None) => self.encoding_of_declared(declared, value),
+            (None, None) => self.encoding_of_requested(value),
+        }
+    }
+
+    fn encoding_of_declared(&self, declared: &DeclaredType, value: &Value<'_>) -> Result<Encoding> {
+        match declared.family {
+            TypeFamily::Unknown if self.requests_bytes() => self.binary_in_text(value),
+            _ if self.is_wrapped_integer(declared) && is_number(value) => Ok(Encoding::Unsigned),
+            _ => Ok(self.in_modes(declared.encoding)),
+        }
+    }
+
+    /// Returns a declared encoding as the connector's settings change it, if the user gives them.
+    fn in_modes(&self, encoding: Encoding) -> Encoding {
+        // With text for decimals, only a `bigint unsigned` may be base64.
+        let may_be_base64 = |scale| scale == 0 && self.modes.unsigned == Some(UnsignedMode::Precise);
+        match encoding {
+            Encoding::DateTime(unit) => Encoding::DateTime(self.fixed_unit().unwrap_or(unit)),
+            Encoding::Time(unit) => Encoding::Time(self.fixed_unit().unwrap_or(unit)),
+            Encoding::Decimal(scale) if self.decimals_precise() == Some(false) && !may_be_base64(scale) => Encoding::Plain,
+            Encoding::Base64 if self.modes.binary == Some(BinaryText::Hex) => Encoding::Hex,
+            other => other,
+        }
+    }
+
+    /// Whether an `int64` of the schema part is a `bigint unsigned` by the user's setting: TiCDC's schema part does not say so.
+    fn is_wrapped_integer(&self, declared: &DeclaredType) -> bool {
+        let is_requested = matches!(self.requested, DataType::Decimal128(20, 0) | DataType::UInt64);
+        let is_integer = declared.family == TypeFamily::Bigint && declared.encoding == Encoding::Plain;
+        is_integer && is_requested && self.modes.unsigned == Some(UnsignedMode::Long)
+    }
+
+    pub(super) fn requests_bytes(&self) -> bool {
+        matches!(self.requested, DataType::Binary | DataType::LargeBinary)
+    }
+
+    pub(super) fn requests_text(&self) -> bool {
+        matches!(self.requested, DataType::Utf8 | DataType::LargeUtf8)
+    }
+
+    /// Returns the encoding of a column of the configured type.
+    fn encoding_of_configured(&self, configured: &DeclaredType, value: &Value<'_>) -> Result<Encoding> {
+        let has_micros = configured.arguments.first().is_some_and(|digits| *digits > 3);
+        match configured.family {
+            TypeFamily::Date => Ok(Encoding::Days),
+            TypeFamily::Datetime if self.modes.time.is_some() || !matches!(value, Value::Number(_)) => {
+                let adaptive = if has_micros { MICROS } else { MILLIS };
+                Ok(Encoding::DateTime(self.fixed_unit().unwrap_or(adaptive)))
+            }
+            TypeFamily::Datetime => self.date_time(value),
+            TypeFamily::Timestamp => Ok(Encoding::Zoned),
+            TypeFamily::Time if self.modes.time == Some(TimeMode::Adaptive) => Ok(Encoding::Time(if has_micros { MICROS } else { MILLIS })),
+            TypeFamily::Time => self.time(value),
+            TypeFamily::Decimal => {
+                digits_or_base64(value, configured.arguments.get(1).map_or(0, |scale| *scale as i32), self.decimals_precise())
+            }
+            TypeFamily::Bigint if configured.unsigned => match value {
+                Value::Number(_) => Ok(Encoding::Unsigned),
+                other => digits_or_base64(other, 0, self.unsigned_precise()),
+            },
+            TypeFamily::Bit => Ok(Encoding::Bits),
+            TypeFamily::Binary | TypeFamily::Blob => self.binary(value),
+            // The connector treats it as text.
+            TypeFamily::Text if self.requests_bytes() && configured.text.to_lowercase().contains("character set binary") => {
+                Ok(Encoding::Latin1)
+            }
+            TypeFamily::Geometry => Ok(Encoding::Geometry),
+            _ => Ok(Encoding::Plain),
+        }
+    }
+
+    /// Returns the encoding of a column that is only known by its requested type.
+    fn encoding_of_requested(&self, value: &Value<'_>) -> Result<Encoding> {
+        match self.requested {
+            DataType::Date32 => Ok(Encoding::Days),
+            // Text is an instant with a zone, unless the setting writes local date-times as text too.
+            DataType::Timestamp(_, zone) if !is_number(value) && (zone.is_some() || self.modes.time != Some(TimeMode::IsoString)) => {
+                Ok(Encoding::Zoned)
+            }
+            DataType::Timestamp(_, _) => self.date_time(value),
+            DataType::Duration(_) | DataType::Time64(_) => self.time(value),
+            // The types requested for a `bigint unsigned`, and hardly for anything else.
+            DataType::Decimal128(20, 0) | DataType::UInt64 if self.modes.unsigned == Some(UnsignedMode::Long) && is_number(value) => {
+                Ok(Encoding::Unsigned)
+            }
+            DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) if *scale != 0 => {
+                digits_or_base64(value, i32::from(*scale), self.decimals_precise())
+            }
+            DataType::Decimal128(..) | DataType::Decimal256(..) => digits_or_base64(value, 0, self.integers_precise()),
+            requested if requested.is_integer() => digits_or_base64(value, 0, self.integers_precise()),
+            DataType::Struct(_) if matches!(value, Value::Nested(_)) => {
+                Ok(if is_geometry(value) { Encoding::Geometry } else { Encoding::Plain })
+            }
+            DataType::Binary | DataType::LargeBinary if is_geometry(value) => Ok(Encoding::Geometry),
+            DataType::Binary | DataType::LargeBinary => match self.binary(value)? {
+                Encoding::Base64 if may_be_bits(value) => {
+                    Err(ambiguous(value, "bytes or the bits of a number", "the column in column_types, or the schema part"))
+                }
+                encoding => Ok(encoding),
+            },
+            _ => Ok(Encoding::Plain),
+        }
+    }
+
+    /// Returns the unit of all times, if the setting implies a single one.
+    fn fixed_unit(&self) -> Option<i64> {
+        match self.modes.time? {
+            TimeMode::Connect => Some(MILLIS),
+            TimeMode::Microseconds => Some(MICROS),
+            TimeMode::Nanoseconds => Some(NANOS),
+            _ => None,
+        }
+    }
+
+    fn date_time(&self, value: &Value<'_>) -> Result<Encoding> {
+        /// The last millisecond of the year 9999: greater numbers must have a finer unit.
+        const LAST_MILLI: u64 = 253_402_300_799_999;
+        let Value::Number(digits) = value else { return Ok(Encoding::Iso) };
+        let is_fine = digits.parse::<i64>().is_ok_and(|number| number.unsigned_abs() > LAST_MILLI);
+        match (self.fixed_unit(), self.modes.time) {
+            (Some(unit), _) => Ok(Encoding::DateTime(unit)),
+            (None, Some(_)) if is_fine => Ok(Encoding::DateTime(MICROS)),
+            _ => {
+                Err(ambiguous(value, "milliseconds or microseconds", "time_precision_mode, the column in column_types, or the schema part"))
+            }
+        }
+    }
+
+    fn time(&self, value: &Value<'_>) -> Result<Encoding> {
+        let Value::Number(_) = value else { return Ok(Encoding::Iso) };
+        match (self.fixed_unit(), self.modes.time) {
+            (Some(unit), _) => Ok(Encoding::Time(unit)),
+            (None, Some(TimeMode::AdaptiveTimeMicroseconds)) => Ok(Encoding::Time(MICROS)),
+            _ => {
+                Err(ambiguous(value, "milliseconds or microseconds", "time_precision_mode, the column in column_types, or the schema part"))
+            }
+        }
+    }
+
+    /// Returns whether decimals are base64, if configured.
+    fn decimals_precise(&self) -> Option<bool> {
+        self.modes.decimal.map(|mode| mode == DecimalMode::Precise)
+    }
+
+    /// Returns whether a `bigint unsigned` is base64, if configured.
+    fn unsigned_precise(&self) -> Option<bool> {
+        self.modes.unsigned.map(|mode| mode == UnsignedMode::Precise)
+    }
+
+    /// Returns whether text without a fraction is base64, if that is the same for a decimal and a `bigint unsigned`. In mode `long`
+    /// only decimals are text.
+    fn integers_precise(&self) -> Option<bool> {
+        match (self.decimals_precise(), self.unsigned_precise()) {
+            (Some(false), None | Some(true)) => None,
+            (decimals, _) => decimals,
+        }
+    }
+
+    fn binary(&self, value: &Value<'_>) -> Result<Encoding> {
+        let Value::Text(text) = value else { return Ok(Encoding::Bits) };
+        match (self.modes.binary, is_base64(text), is_hexadecimal(text)) {
+            (Some(BinaryText::Hex), ..) | (None, false, true) => Ok(Encoding::Hex),
+            (None, true, true) if !text.is_empty() => {
+                Err(ambiguous(value, "base64 or hexadecimal", "binary_handling_mode or the schema part"))
+            }
+            _ => Ok(Encoding::Base64),
+        }
+    }
+
+    /// Returns the encoding of a string by the schema part that is requested as bytes: binary in the configured mode, or a `varchar`
+    /// with charset `binary`, which the connector writes as Latin-1 text. Text that is not valid in the mode is the latter.
+    fn binary_in_text(&self, value: &Value<'_>) -> Result<Encoding> {
+        let Value::Text(text) = value else { return Ok(Encoding::Bits) };
+        match (self.modes.binary, is_base64(text), is_hexadecimal(text)) {
+            (Some(BinaryText::Hex), _, true) => Ok(Encoding::Hex),
+            (Some(BinaryText::Base64 | BinaryText::Base64UrlSafe), true, _) => Ok(Encoding::Base64),
+            (None, is_base64, is_hex) if (is_base64 || is_hex) && !text.is_empty() => {
+                Err(ambiguous(value, "text, base64 or hexadecimal", "binary_handling_mode"))
+            }
+            _ => Ok(Encoding::Plain),
+        }
+    }
+}
+
+/// Whether both types have values of the same kind.
+fn is_same_kind(a: &DeclaredType, b: &DeclaredType) -> bool {
+    let kind = |declared: &DeclaredType| match declared.family {
+        TypeFamily::Timestamp => TypeFamily::Datetime,
+        TypeFamily::Binary => TypeFamily::Blob,
+        // The connector can write a `bigint unsigned` as a decimal.
+        TypeFamily::Bigint => TypeFamily::Decimal,
+        family => family,
+    };
+    kind(a) == kind(b)
+}
+
+fn is_number(value: &Value<'_>) -> bool {
+    matches!(value, Value::Number(_) | Value::Scaled(..))
+}
+
+/// Returns the encoding of a decimal's or integer's text: digits, or base64.
+fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Result<Encoding> {
+    let Value::Text(text) = value else { return Ok(Encoding::Plain) };
+    let is_digits = || decimal::<i256>(text, 76, 38).is_ok();
+    match precise {
+        Some(true) => return Ok(Encoding::Decimal(scale)),
+        Some(false) => return Ok(Encoding::Plain),
+        None => {}
+    }
+    match (is_base64(text), is_digits()) {
+        (true, false) => Ok(Encoding::Decimal(scale)),
+        (true, true) => Err(ambiguous(
+            value,
+            "digits or base64",
+            "decimal_handling_mode, bigint_unsigned_handling_mode with column_types, or the schema part",
+        )),
+        _ => Ok(Encoding::Plain),
+    }
+}
+
+fn is_base64(text: &str) -> bool {
+    binary_text::base64(text).is_some()
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    binary_text::hexadecimal(text).is_some()
+}
+
+/// Whether base64 of bytes may also be that of a `bit(n)`, which has the reverse byte order.
+fn may_be_bits(value: &Value<'_>) -> bool {
+    let bytes = binary_text::base64(value.raw()).unwrap_or_default();
+    (2..=8).contains(&bytes.len()) && !bytes.iter().eq(bytes.iter().rev())
+}
+
+fn is_geometry(value: &Value<'_>) -> bool {
+    let Value::Nested(object) = value else { return false };
+    let mut found = false;
+    members(object, |name, _| found |= name == "wkb");
+    found
+}
+
+#[cold]
+fn ambiguous(value: &Value<'_>, candidates: &str, setting: &str) -> Fault {
+    Fault::new(Kind::Type, format!("{} may be {candidates}: only {setting} can tell", excerpt(value.raw())))
+}
+
+/// Calls `found` with the members of an object that was validated when the message was read.
+pub(super) fn members<'a>(object: &'a str, mut found: impl FnMut(&str, Value<'a>)) {
+    let mut cursor = Cursor::new(object, true);
+    let Ok(mut members) = cursor.object() else { return };
+    while let Ok(Some(name)) = cursor.next_key(&mut members) {
+        let Ok(value) = cursor.value() else { return };
+        found(&name.unescaped(), value);
+    }
+}
