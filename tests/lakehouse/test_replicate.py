@@ -257,7 +257,7 @@ def test_the_list_of_a_tables_files_is_read_in_few_tasks(spark, tmp_path, given)
     stages = [stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds]
     tasks = [info.numTasks for stage in stages if (info := tracker.getStageInfo(stage))]
     assert len(tasks) > 10
-    assert max(tasks) == int(given or 4)
+    assert max(tasks) <= int(given or 4)
     assert read(spark, tmp_path / "lake" / "a") == []
 
 
