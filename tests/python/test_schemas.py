@@ -20,6 +20,8 @@ from towpath.lakehouse.schemas import name_pattern, table_name
         ("orders", "dbo", None, "dbo.orders"),
         ("orders", "public", "sqlserver", "public.orders"),
         ("orders", "shop", None, "orders"),
+        ("orders", "shop", "mysql", "orders"),
+        ("orders", "shop", "postgresql", "shop.orders"),
         ("sales.orders", "public", "postgresql", "public.`sales.orders`"),
         ("c", "a.b", "postgresql", "`a.b`.c"),
     ],
@@ -30,9 +32,9 @@ def test_names(table, schema, connector, name):
     assert re.fullmatch(name_pattern(found), table)
 
 
-@pytest.mark.parametrize("connector", ["postgresql", "sqlserver", None])
-def test_no_two_tables_have_one_name(connector):
+@pytest.mark.parametrize(("connector", "database"), [("postgresql", "a"), ("sqlserver", "dbo"), (None, "shop")])
+def test_no_two_tables_have_one_name(connector, database):
     """Whatever dots and backticks are in them."""
     parts = ["a", "b", "a.b", "a`", "`a`", "`a.b`", "public", "public.a", "dbo"]
-    names = {table_name(table, schema, "shop", connector) for table, schema in product(parts, [*parts, "public"])}
+    names = {table_name(table, schema, database, connector) for table, schema in product(parts, [*parts, "public"])}
     assert len(names) == len(parts) ** 2

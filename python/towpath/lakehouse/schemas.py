@@ -12,6 +12,8 @@ from towpath.lakehouse.targets import catalog_parts, source_name
 
 _DEFAULTS = {"sqlserver": "dbo"}
 _DEFAULT = "public"
+_HAVE_SCHEMAS = frozenset({"postgresql", "postgres", "sqlserver", "oracle", "db2"})
+"""Connectors whose databases may have a schema of the database's own name."""
 
 
 @lru_cache(4096)
@@ -20,13 +22,14 @@ def table_name(table: str, schema: str | None, database: str | None, connector: 
 
     Args:
         table: Its name.
-        schema: Its schema, or None. Some producers repeat the database.
+        schema: Its schema, or None. Some producers of changes of MySQL repeat the database.
         database: Its database.
         connector: The source's, in any case: it says which schema is the default one.
     """
-    if not schema or schema == database:
+    kind = (connector or "").lower()
+    if not schema or (schema == database and kind not in _HAVE_SCHEMAS):
         return table
-    default = _DEFAULTS.get((connector or "").lower(), _DEFAULT)
+    default = _DEFAULTS.get(kind, _DEFAULT)
     return table if schema == default and "." not in table else source_name(schema, table)
 
 
