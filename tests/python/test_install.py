@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from all_golden import GOLDEN
-from documents import ROOT, block, blocks
+from documents import block, blocks
+from wheels import WHEELS, needs_wheel
 
-WHEELS = sorted((ROOT / "dist").glob("*.whl"))
 CAPTURE = GOLDEN / "canal-json/cloudcanal/small.jsonl"
 
-pytestmark = pytest.mark.skipif(not WHEELS, reason="there is no wheel in dist/: `make wheel` builds it")
+pytestmark = needs_wheel
 
 
 class Environment:

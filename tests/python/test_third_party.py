@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
-from documents import ROOT
 from third_party import FILE, crates, heading
+from wheels import WHEELS, needs_wheel
 
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo says which crates there are, and is not installed")
@@ -20,10 +20,7 @@ def test_the_licences_are_those_of_the_crates_in_the_wheel():
     assert set(listed) - named <= only_apache
 
 
-WHEELS = sorted((ROOT / "dist").glob("*.whl"))
-
-
-@pytest.mark.skipif(not WHEELS, reason="there is no wheel in dist/: `make wheel` builds it")
+@needs_wheel
 def test_the_wheel_has_the_texts():
     with zipfile.ZipFile(WHEELS[-1]) as wheel:
         [name] = [name for name in wheel.namelist() if name.endswith(f".dist-info/licenses/{FILE.name}")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ def is_interruption(error: BaseException) -> bool:
 def interruptible(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], None]:
     """A function for `foreachBatch` that ends with a short error if its query is stopped meanwhile."""
 
-    @wraps(function)
     def apply(batch: DataFrame, batch_id: int) -> None:
         try:
             function(batch, batch_id)

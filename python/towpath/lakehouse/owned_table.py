@@ -191,9 +191,14 @@ def _check(changes: pa.RecordBatch, added: Sequence[str]) -> None:
     lacks = pc.greater(pc.list_value_length(changes.column("missing")), 0).fill_null(False)
     if pc.any(pc.and_(lacks, pc.equal(changes.column("op"), "update"))).as_py():
         raise BatchRefusedError("there are updates of before a column was added")
-    missing = changes.filter(pc.not_equal(changes.column("op"), "delete")).column("missing").flatten()
-    if pc.any(pc.is_in(pc.utf8_lower(missing), pa.array(added, missing.type))).as_py():
+    if added and _lacks_any(changes, added):
         raise BatchRefusedError("there are rows of before a column was added with a value")
+
+
+def _lacks_any(changes: pa.RecordBatch, names: Sequence[str]) -> bool:
+    """Whether a row lacks one of some columns."""
+    missing = changes.column("missing").filter(pc.not_equal(changes.column("op"), "delete")).flatten()
+    return bool(pc.any(pc.is_in(pc.utf8_lower(missing), pa.array(names, missing.type))).as_py())
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,9 @@ def _check_kafka_options(options: Iterable[str]) -> None:
     for name in options:
         is_known = name.lower().startswith("kafka.") or name.lower() in known
         if not is_known and (probable := nearest(name, _KAFKA_OPTIONS)):
-            raise ValueError(f"source.options: {name} is no option of Spark's Kafka source; did you mean {probable}?")
+            raise ValueError(
+                f"source.options: {name} is not an option of Spark's Kafka source; did you mean {probable}?"
+            )
 
 
 def _snapshots(found: Mapping[str, Any] | None) -> dict[str, Snapshot]:
