@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from towpath.lakehouse.additions import Addition, additions_property, read_additions, with_additions
 from towpath.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
+from towpath.lakehouse.blocks import BatchEvents, KnownTable, KnownTables, are_insufficient
 from towpath.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.lakehouse.columns import ColumnRules
 from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
-from towpath.lakehouse.envelopes import CHANGE, DDL, DEAD, WATERMARK
+from towpath.lakehouse.events import BLOCK, CHANGE, DDL, DEAD, WATERMARK
 from towpath.lakehouse.follow import (
     KEY,
     MODIFIED,
@@ -102,6 +103,9 @@ _GONE = "somebody removed the target while its query ran: it has only the rows s
 _MOST_REASON = 10 * SHOWN
 """Characters of the text of an error, which may have many names of columns."""
 
+_WORTH_KNOWING = 1_000
+"""How many messages of a table in a batch are worth a decoder for it in each task that reads envelopes."""
+
 _MOST_DECLARED = 8 << 20
 """How many bytes of messages with declarations are kept from batch to batch."""
 
@@ -145,25 +149,44 @@ class Replicator:
     """What statements did to tables that have no target yet."""
     declarations: dict[int, Declaration] = field(default_factory=dict)
     """By hash: what the messages of this and of earlier batches declare, the one that was needed last at the end."""
+    known: dict[tuple[str | None, str], KnownTable] = field(default_factory=dict)
+    """The tables of the last batches that had many messages, which a task has merged."""
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of events."""
-        spark = batch.sparkSession
+        self.apply(batch.sparkSession, lambda _: batch, batch_id)
+
+    def apply(self, spark: SparkSession, read: Callable[[KnownTables], DataFrame], batch_id: int) -> None:
+        """Apply a batch of events.
+
+        Args:
+            spark: The session.
+            read: Reads the events, those of known tables as blocks. A second call reads the same batch.
+            batch_id: The number of the batch.
+        """
         self.targets.stored = partial(stored_source, spark)
-        events = batch.persist()
         try:
-            with session_settings(spark, batch_settings(spark)):
-                self._apply(events, batch_id)
+            with ExitStack() as held, session_settings(spark, batch_settings(spark)):
+                self._apply(BatchEvents(read, self._known(), held), batch_id)
         finally:
-            events.unpersist()
             self._forget_declarations()
 
-    def _apply(self, events: DataFrame, batch_id: int) -> None:
-        found = _summary(events)
+    def _known(self) -> KnownTables:
+        """The tables whose messages are decoded as soon as they are read."""
+        if self.watermarks:  # which rule out single messages
+            return {}
+        return {name: one for name, one in self.known.items() if one.declared <= self.declarations.keys()}
+
+    def _apply(self, batch: BatchEvents, batch_id: int) -> None:
+        found = _summary(batch.frame)
+        if are_insufficient(found):
+            batch = BatchEvents.of(batch.with_messages())
+            found = _summary(batch.frame)
+        events = batch.frame
         self._learn_declarations(events, found)
         self._write_dead_letters(events, found)
         self._write_ddl(events, found)
-        results = self._apply_in_order(events, found, batch_id)
+        results = self._apply_in_order(batch, found, batch_id)
         self.pending.write(events.sparkSession)
         said = [status for result in results for status in result.statuses]
         if self.status:
@@ -176,13 +199,13 @@ class Replicator:
         if self.watermarks and any(row["kind"] == WATERMARK for row in found):
             write_watermarks(events.filter(f"kind = '{WATERMARK}'"), self.watermarks)
 
-    def _apply_in_order(self, events: DataFrame, found: list[Row], batch_id: int) -> list[_Result]:
+    def _apply_in_order(self, batch: BatchEvents, found: list[Row], batch_id: int) -> list[_Result]:
         """Apply all tables. Those that statements change get what is older than a statement, then the statement."""
-        tables = _tables(found, self.declarations)
+        events, tables = batch.frame, _tables(found, self.declarations)
         statements = read_ddl(events) if any(row["kind"] == DDL for row in found) else []
         statements = self._with_tables(events.sparkSession, statements, [one.key for one in tables])
         changed = {name for one in statements for name in one.tables}
-        results = self._side_by_side(events, [one for one in tables if one.key not in changed], batch_id)
+        results = self._side_by_side(batch, [one for one in tables if one.key not in changed], batch_id)
         if not statements:
             return results
         affected = [one for one in tables if one.key in changed]
@@ -248,7 +271,9 @@ class Replicator:
         rows = [row for row in found if slices.get((row["database"] or "", row["table"])) == row["slice"]]
         tables = _tables(rows, self.declarations)
         of_slices = [one.condition() & (events["slice"] == slices[one.key]) for one in tables]
-        return self._side_by_side(events.filter(reduce(or_, of_slices)), tables, batch_id) if tables else []
+        if not tables:
+            return []
+        return self._side_by_side(BatchEvents.of(events.filter(reduce(or_, of_slices))), tables, batch_id)
 
     def _followers(self, spark: SparkSession, unsound: Unsound) -> list[Follower]:
         """For the targets, and for their histories."""
@@ -308,17 +333,18 @@ class Replicator:
     def _applier(self, target: str) -> Applier:
         return self.appliers.setdefault(target, Applier(target, [], self.dead_letters, self.settings))
 
-    def _side_by_side(self, events: DataFrame, tables: list[SourceTable], batch_id: int) -> list[_Result]:
+    def _side_by_side(self, read: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[_Result]:
         """Apply tables at the same time, those with jobs of one kind after those with another one."""
         if not tables:
             return []
-        spark = events.sparkSession
+        spark = read.frame.sparkSession
         watermarks = self._known_watermarks(spark) if any(one.has_commit for one in tables) else None
-        results = [] if watermarks else self._merge_in_tasks(events, tables, batch_id)
+        results = [] if watermarks else self._merge_in_tasks(read, tables, batch_id)
         done = {result.key for result in results}
         tables = [one for one in tables if one.key not in done]
         if not tables:
             return results
+        events = read.with_messages() if any(one.in_blocks for one in tables) else read.frame
         batch = _Batch(
             events,
             messages_of(events, sum(one.messages for one in tables), sum(one.size for one in tables)),
@@ -335,22 +361,25 @@ class Replicator:
                 results += in_parallel(spark, apply, of_kind, self.parallelism)
         return results
 
-    def _merge_in_tasks(self, events: DataFrame, tables: list[SourceTable], batch_id: int) -> list[_Result]:
+    def _merge_in_tasks(self, batch: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[_Result]:
         """Merge those tables that may be merged in tasks. What a task refuses, or cannot do, is left to Spark."""
-        spark = events.sparkSession
+        spark = batch.frame.sparkSession
         # Plans on the driver cost more than these jobs.
         with session_settings(spark, settings_for(spark, SMALL)):
-            return self._merge_owned(events, tables, batch_id)
+            return self._merge_owned(batch, tables, batch_id)
 
-    def _merge_owned(self, events: DataFrame, tables: list[SourceTable], batch_id: int) -> list[_Result]:
-        spark = events.sparkSession
+    def _merge_owned(self, batch: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[_Result]:
+        spark = batch.frame.sparkSession
         prepared = in_parallel(spark, partial(self._owned, spark), tables, self.parallelism)
-        owned = {(one.database, one.name): (one, ready) for one, ready in zip(tables, prepared, strict=True) if ready}
+        owned = {one.name_key: (one, ready) for one, ready in zip(tables, prepared, strict=True) if ready}
         if not owned:
             return []
-        others = [one for one in tables if (one.database, one.name) not in owned]
+        others = [one for one in tables if one.name_key not in owned]
+        events, in_tasks = self._decoded(batch, owned)
         of_tasks = events.filter(~_any_of(others)) if others else events
-        found = merge_in_tasks(of_tasks, {name: ready for name, (_, ready) in owned.items()})
+        found = merge_in_tasks(of_tasks, in_tasks)
+        for name in {one.name_key for one in tables}:
+            self.known.pop(name, None)
         results = []
         for name, result in found.items():
             table, _ = owned[name]
@@ -361,7 +390,20 @@ class Replicator:
                 self.written.add(target)
                 self.properties.setdefault(target, result.properties)
                 results.append(self._finished(spark, table, target, result, batch_id))
+                if table.messages >= _WORTH_KNOWING:
+                    self.known[name] = KnownTable(owned[name][1].decoder, table.declared)
         return results
+
+    def _decoded(
+        self, batch: BatchEvents, owned: Mapping[tuple[str | None, str], tuple[SourceTable, OwnedTable]]
+    ) -> tuple[DataFrame, dict[tuple[str | None, str], OwnedTable]]:
+        """The events for tasks, and what the tasks decode: blocks, unless a table has other columns by now."""
+        ready = {name: one for name, (_, one) in owned.items()}
+        in_blocks = [name for name, (table, _) in owned.items() if table.in_blocks]
+        if any(ready[name].decoder.decodes_as != self.known[name].decoder.decodes_as for name in in_blocks):
+            return batch.with_messages(), ready
+        blocks = {name: replace(ready[name], in_blocks=True) for name in in_blocks}
+        return batch.frame, ready | blocks
 
     def _finished(
         self, spark: SparkSession, table: SourceTable, target: str, result: TaskResult, batch_id: int
@@ -746,6 +788,15 @@ class SourceTable:
     has_commit: bool
     in_log: bool
     declarations: tuple[Declaration, ...]
+    declared: frozenset[int]
+    """The hashes of the declarations."""
+    in_blocks: bool
+    """Whether its events are blocks."""
+
+    @property
+    def name_key(self) -> tuple[str | None, str]:
+        """The name as events have it."""
+        return self.database, self.name
 
     @property
     def key(self) -> tuple[str, str]:
@@ -817,10 +868,8 @@ def _counted(groups: GroupedData) -> list[Row]:
 
     # Only numbers and booleans: with a text among the aggregates, Spark would sort the events.
     return groups.agg(
-        f.count("*").alias("messages"),
-        f.sum("rows").alias("rows"),
+        *(f.sum(name).alias(name) for name in ("messages", "rows", "size")),
         f.count_if(f.col("op") == "truncate").alias("truncates"),
-        f.coalesce(f.sum(f.length("value")), f.lit(0)).alias("size"),
         f.max(f.col("commit_ts").isNotNull()).alias("has_commit"),
         f.max("in_log").alias("in_log"),
     ).collect()
@@ -830,7 +879,7 @@ def _tables(found: Iterable[Row], declarations: Mapping[int, Declaration]) -> li
     """The tables whose rows change, those with the most changes first."""
     groups: dict[tuple[str | None, str], list[Row]] = {}
     for row in found:
-        if row["kind"] == CHANGE:
+        if row["kind"] in (CHANGE, BLOCK):
             groups.setdefault((row["database"], row["table"]), []).append(row)
     tables = [_table(database, name, rows, declarations) for (database, name), rows in groups.items()]
     return sorted(tables, key=lambda table: -table.rows)
@@ -850,6 +899,8 @@ def _table(database: str | None, name: str, rows: list[Row], declarations: Mappi
         declarations=tuple(
             dict.fromkeys(declarations[row["declared"]] for row in rows if row["declared"] in declarations)
         ),
+        declared=frozenset(row["declared"] for row in rows),
+        in_blocks=any(row["kind"] == BLOCK for row in rows),
     )
 
 

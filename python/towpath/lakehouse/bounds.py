@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath._towpath import KeySet, change_outcomes
+from towpath.lakehouse.changes import indices_of
 from towpath.lakehouse.order_arrays import cast_struct
 
 _Key = TypeVar("_Key")
@@ -182,7 +183,7 @@ class Bounds:
         """
         names = [*OF_GROUP, "offset", "timestamp", "event_time", "commit_ts", "file", "at"]
         values = pa.table({name: pc.struct_field(orders, name) for name in names})
-        rows = values.select(OF_GROUP).append_column("row", pa.array(range(len(orders)), pa.int64()))
+        rows = values.select(OF_GROUP).append_column("row", indices_of(orders))
         groups = rows.group_by(list(OF_GROUP), use_threads=False).aggregate([("row", "list")])
         lists = groups["row_list"].combine_chunks()
         indices = pc.list_flatten(lists)

@@ -5,7 +5,8 @@ A table may have columns of any name, because its columns are never beside ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -127,6 +128,8 @@ class ChangeDecoder:
         from towpath.decoder import Decoder
 
         self._table = table
+        self.decodes_as = repr((dialect, schema, sorted(options.items()), table))
+        """The same for decoders that decode alike."""
 
         # MySQL compares the names of columns without case.
         settings = {"case_sensitive": False, **options, "layout": "upsert", "keep": {INDEX: pa.int64()}, "key": "key"}
@@ -202,9 +205,19 @@ class ChangeDecoder:
         return pc.and_(partial, incomplete)
 
 
+def indices_of(rows: Sized) -> pa.Int64Array:
+    """0, 1 and so on: the indices of rows."""
+    return _range(len(rows))
+
+
+@lru_cache(16)  # making it takes longer than most of what is done with it, and most batches have the same length
+def _range(count: int) -> pa.Int64Array:
+    return pa.array(range(count), pa.int64())
+
+
 def with_index(messages: pa.RecordBatch) -> pa.RecordBatch:
     """Messages with the column `INDEX`."""
-    return messages.append_column(INDEX, pa.array(range(len(messages)), pa.int64()))
+    return messages.append_column(INDEX, indices_of(messages))
 
 
 def by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:

@@ -1,6 +1,7 @@
 """Reads only the envelopes of messages: which tables a message changes, and events that change no row.
 
-This is the first of the two passes over a topic. It counts, too, so that no other pass has to.
+This is the first of the two passes over a topic. It counts, too, so that no other pass has to. The messages of known
+tables are decoded in it, and have no second pass.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.changes import ERROR, INDEX, MESSAGE, SOURCE, by_name, with_index
+from towpath.lakehouse.blocks import KnownTables, with_blocks
+from towpath.lakehouse.changes import ERROR, INDEX, MESSAGE, by_name, indices_of, with_index
+from towpath.lakehouse.events import CHANGE, DDL, DEAD, EVENT, EVENT_SOURCE, WATERMARK
 from towpath.lakehouse.schemas import table_names
 from towpath.spark.metrics import count_and_observe
 from towpath.spark.requirements import map_in_arrow
@@ -29,9 +32,6 @@ if TYPE_CHECKING:
 
 ROW_CHANGES = ("insert", "update", "delete", "snapshot", "truncate")
 """The ops that change a table's rows."""
-
-CHANGE, DDL, WATERMARK, DEAD = "change", "ddl", "watermark", "dead"
-"""The kinds of events. Other messages, such as heartbeats, have no event."""
 
 _TSO_BITS = 18
 """TiDB's times are milliseconds since 1970, shifted by these bits."""
@@ -54,43 +54,18 @@ _FIELDS: tuple[Field, ...] = (
     "row",
     "error",
 )
-_SOURCE = {**SOURCE, "operation": pa.string(), "watermark_ts": pa.int64()}
-
-EVENT = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("database", pa.string()),
-        ("table", pa.string()),
-        ("op", pa.string()),
-        ("rows", pa.int64()),
-        ("commit_ts", pa.int64()),
-        ("in_log", pa.bool_()),
-        ("declared", pa.int64()),
-        ("declaration", pa.string()),
-        ("event_time", pa.timestamp("us", "UTC")),
-        ("produced_time", pa.timestamp("us", "UTC")),
-        ("sql", pa.string()),
-        ("table_changes", pa.string()),
-        ("source", pa.struct(list(_SOURCE.items()))),
-        ("row", pa.int32()),
-        ("error", pa.struct(list(ERROR.items()))),
-        *MESSAGE.items(),
-    ]
-)
-"""The columns of an event. One of kind `change` is for all row changes of a table in a message.
-
-`declaration` is JSON text of the table's key and types, at the first event of a record batch that declares them;
-`declared` is its hash, at each event.
-"""
 
 
-def read_envelopes(messages: DataFrame, dialect: Dialect, metrics: str | None, **options: Any) -> DataFrame:
+def read_envelopes(
+    messages: DataFrame, dialect: Dialect, metrics: str | None, known: KnownTables | None = None, **options: Any
+) -> DataFrame:
     """Each message once for each table that it changes, and once for each event that changes no row.
 
     Args:
         messages: A DataFrame with the columns of Kafka's source.
         dialect: As for `towpath.Decoder`.
         metrics: Name of an observation, or None.
+        known: The tables whose events are blocks. Only without metrics.
         **options: As for `towpath.Decoder`.
 
     Returns:
@@ -114,7 +89,7 @@ def read_envelopes(messages: DataFrame, dialect: Dialect, metrics: str | None, *
             for one in kafka
         )
     )
-    envelopes = EnvelopeDecoder(decoder)
+    envelopes = EnvelopeDecoder(decoder, known or {})
     output = struct_type(EVENT)
     if metrics is None:
         return map_in_arrow(needed, envelopes, output)
@@ -124,8 +99,8 @@ def read_envelopes(messages: DataFrame, dialect: Dialect, metrics: str | None, *
 class EnvelopeDecoder:
     """Decodes envelopes; a function for `mapInArrow`."""
 
-    def __init__(self, decoder: Decoder) -> None:
-        self._decoder = decoder
+    def __init__(self, decoder: Decoder, known: KnownTables) -> None:
+        self._decoder, self._known = decoder, known
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
@@ -146,7 +121,11 @@ class EnvelopeDecoder:
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """One row for each table that a message changes, and for each of its events that changes no row."""
         for decoded in self._decoder.decode_batches(with_index(messages)):
-            yield _events(_with_schemas(decoded), messages)
+            events = _events(_with_schemas(decoded), messages)
+            if self._known:
+                yield from with_blocks(events, self._known)
+            else:
+                yield events
 
 
 def _with_schemas(decoded: pa.RecordBatch) -> pa.RecordBatch:
@@ -160,24 +139,26 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
     kinds = _kinds(decoded, future := _is_from_the_future(decoded, messages))
     firsts, lasts, rows = _first_and_last_rows(decoded, kinds)
     # The table's declaration may change within a message; the last one is valid for what follows.
-    types = decoded.column("column_types").take(lasts)
-    events = decoded.take(firsts)
+    types = _taken(decoded.column("column_types"), lasts)
+    events = _taken(decoded, firsts)
     kinds = kinds.take(firsts)
     is_change = pc.equal(kinds, CHANGE)
     source = events.column("source")
-    kept = messages.take(events.column(INDEX))
+    kept = _taken(messages, events.column(INDEX))
     declared, declarations = _declarations(events, types, is_change)
     columns = {
         **by_name(events),
         **by_name(kept),
         "kind": kinds,
+        "messages": pa.repeat(1, len(events)),
         "rows": rows,
+        "size": pc.binary_length(kept.column("value")).fill_null(0),
         "commit_ts": pc.struct_field(source, "commit_ts"),
         "in_log": pc.is_valid(pc.struct_field(source, "position")),
         "declared": declared,
         "declaration": declarations,
         "sql": events.column("sql"),
-        "source": _part(source, _SOURCE, is_change),
+        "source": _part(source, EVENT_SOURCE, is_change),
         "error": _errors(events.column("error"), future.take(firsts)),
     }
     return pa.record_batch([columns[field.name].cast(field.type) for field in EVENT], EVENT)
@@ -230,7 +211,10 @@ def _kinds(events: pa.RecordBatch, future: pa.BooleanArray) -> pa.Array:
 def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Indices of the first and last row change of each message and table, and their number; and all other events."""
     changes = pc.equal(kinds, CHANGE).fill_null(False)
-    indices = pa.array(range(len(events)), pa.int64())
+    indices = indices_of(events)
+    if pc.count_distinct(events.column(INDEX)).as_py() == len(events):  # each message has one row
+        rows = indices.filter(pc.is_valid(kinds))
+        return rows, rows, changes.take(rows).cast(pa.int64())
     keys = ["message", "database", "table"]
     rows = pa.table([events.column(name) for name in (INDEX, "database", "table")] + [indices], [*keys, "row"])
     groups = rows.filter(changes).group_by(keys, use_threads=False).aggregate([("row", "min_max"), ("row", "count")])
@@ -240,6 +224,12 @@ def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Ar
     counts = pa.concat_arrays([groups["row_count"].combine_chunks(), pa.repeat(pa.scalar(0, pa.int64()), len(others))])
     order = pc.sort_indices(firsts)
     return firsts.take(order), lasts.take(order), counts.take(order)
+
+
+def _taken(rows: Any, indices: pa.Int64Array) -> Any:
+    """Rows of an array or a record batch, which are not copied if they are all in their order."""
+    is_all = len(rows) == len(indices) and indices.equals(indices_of(rows))
+    return rows if is_all else rows.take(indices)
 
 
 def _declarations(events: pa.RecordBatch, types: pa.MapArray, is_change: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from towpath._towpath import newest_changes
 from towpath.lakehouse.bounds import Bounds
-from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, by_name
+from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, by_name, indices_of
 from towpath.lakehouse.order_arrays import ORDER, order_values, with_event_times
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, TRUNCATE
 from towpath.workers import begin_task
@@ -92,10 +92,10 @@ def _fold(parts: Sequence[pa.RecordBatch], keys: Sequence[str]) -> _Folded:
     ops = pa.concat_arrays([part.column("op").cast(pa.string()) for part in parts])
     rejected = pa.concat_arrays([is_rejected(part, keys) for part in parts])
     is_row = pc.invert(pc.or_(rejected, pc.equal(ops, TRUNCATE).fill_null(False)))
-    rows = _range(len(ops)).filter(is_row)
+    rows = indices_of(ops).filter(is_row)
     values = pa.concat_arrays([key_values(part, keys) for part in parts])
     found = newest_changes(values.filter(is_row), orders.filter(is_row))
-    at = pc.index_in(_range(len(ops)), rows)
+    at = pc.index_in(indices_of(ops), rows)
     own = pc.struct_field(orders, "event_time")
     times = pc.if_else(is_row, found.column("event_time").take(at).cast(own.type), own)
     return _Folded(
@@ -121,7 +121,7 @@ def _with_inherited(parts: list[pa.RecordBatch], folded: _Folded) -> tuple[list[
     if not pc.any(heirs).as_py():
         return parts, folded
     found = _Inheritance(folded, lists.to_pylist())
-    for row in _range(len(lists)).filter(heirs).to_pylist():
+    for row in indices_of(lists).filter(heirs).to_pylist():
         found.inherit(row)
     starts = [0, *accumulate(map(len, parts))]
     columns = _inherited_columns(parts, found.sources)
@@ -208,15 +208,11 @@ def _names_any(lists: pa.ListArray, names: Sequence[str]) -> pa.BooleanArray:
     items = pc.list_flatten(lists)
     found = pc.is_in(pc.utf8_lower(items), _lower(names, items.type))
     rows = pc.list_parent_indices(lists).filter(found)
-    return pc.is_in(_range(len(lists)), rows)
+    return pc.is_in(indices_of(lists), rows)
 
 
 def _lower(names: Sequence[str], kind: pa.DataType) -> pa.Array:
     return pa.array([name.lower() for name in names], kind)
-
-
-def _range(length: int) -> pa.Int64Array:
-    return pa.array(range(length), pa.int64())
 
 
 def _kept(parts: Sequence[pa.RecordBatch], folded: _Folded, bounds: Bounds | None) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath.lakehouse.changes import MESSAGE, ChangeDecoder
-from towpath.lakehouse.envelopes import CHANGE
+from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.fold import Fold
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
@@ -140,4 +140,4 @@ def of_table(database: str | None, table: str) -> Column:
     from pyspark.sql import functions as f
 
     of_database = f.col("database").eqNullSafe(f.lit(database))
-    return (f.col("kind") == CHANGE) & of_database & (f.col("table") == table)
+    return f.col("kind").isin(CHANGE, BLOCK) & of_database & (f.col("table") == table)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from towpath._towpath import is_newer
-from towpath.lakehouse.envelopes import DDL
+from towpath.lakehouse.events import DDL
 from towpath.lakehouse.order import ORDER_FIELDS, is_after, is_before, with_order
 from towpath.lakehouse.order_arrays import ORDER
 from towpath.lakehouse.sql import Sql, comma_separated, expressions, sql, string

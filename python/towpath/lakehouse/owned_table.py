@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath._towpath import KeySet, change_outcomes, newest_changes
-from towpath.lakehouse.changes import COLUMNS, ChangeDecoder
+from towpath.lakehouse.blocks import read_blocks
+from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, indices_of
 from towpath.lakehouse.fold import is_rejected, key_values
 from towpath.lakehouse.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
 from towpath.workers import begin_task
@@ -105,6 +106,13 @@ class OwnedTable:
     """Whether there is a table for rows that cannot be applied."""
     added: tuple[str, ...] = ()
     """The columns in which older rows get a value, in lower case."""
+    in_blocks: bool = False
+    """Whether the decoder has decoded the messages already."""
+
+    def changes(self, events: Iterable[pa.RecordBatch]) -> pa.Table:
+        """The changes in the events of the table."""
+        read = read_blocks if self.in_blocks else self.decoder.decode_batches
+        return pa.Table.from_batches((part for batch in events for part in read(batch)), self.decoder.schema)
 
 
 class TableTasks:
@@ -114,30 +122,30 @@ class TableTasks:
         self._tables = tables
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What Spark calls on a worker, with messages behind the names of their database and table."""
+        """What Spark calls on a worker, with events behind the names of their database and table."""
         begin_task()
-        messages: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
+        events: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
         for batch in batches:
             for name, part in _by_table(batch):
                 if name in self._tables:
-                    messages.setdefault(name, []).append(part)
-        for name, parts in messages.items():
+                    events.setdefault(name, []).append(part)
+        for name, parts in events.items():
             yield _result(name, self._tables[name], parts)
 
 
 def _by_table(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str | None, str], pa.RecordBatch]]:
     names = ["database", "table"]
-    rows = pa.table({**{name: batch.column(name) for name in names}, "row": pa.array(range(len(batch)), pa.int64())})
+    rows = pa.table({**{name: batch.column(name) for name in names}, "row": indices_of(batch)})
     groups = rows.group_by(names, use_threads=False).aggregate([("row", "list")])
-    messages = batch.drop_columns(names)
+    events = batch.drop_columns(names)
     for database, table, indices in zip(*(groups[name] for name in [*names, "row_list"]), strict=True):
-        yield (database.as_py(), table.as_py()), messages.take(indices.values)
+        yield (database.as_py(), table.as_py()), events.take(indices.values) if len(groups) > 1 else events
 
 
-def _result(name: tuple[str | None, str], table: OwnedTable, messages: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _result(name: tuple[str | None, str], table: OwnedTable, events: list[pa.RecordBatch]) -> pa.RecordBatch:
     began = time.monotonic()
     try:
-        values = apply(table, messages)
+        values = apply(table, events)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of delta-rs is no Exception
@@ -147,14 +155,13 @@ def _result(name: tuple[str | None, str], table: OwnedTable, messages: list[pa.R
     return pa.RecordBatch.from_pylist([values], RESULT)
 
 
-def apply(table: OwnedTable, messages: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-    """Decode the messages of a table, and merge the newest change of each key. Returns the columns of `RESULT`.
+def apply(table: OwnedTable, events: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """Decode the events of a table, and merge the newest change of each key. Returns the columns of `RESULT`.
 
     Raises:
         RefusedError: Spark has to merge these changes.
     """
-    decoded = [changes for part in messages for changes in table.decoder.decode_batches(part)]
-    changes = pa.Table.from_batches(decoded, table.decoder.schema).combine_chunks().to_batches()
+    changes = table.changes(events).combine_chunks().to_batches()
     if not changes:
         return {"row": 0}
     [batch] = changes

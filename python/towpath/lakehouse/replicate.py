@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from towpath.lakehouse import arguments
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
         OnTableError,
     )
     from towpath.lakehouse.arguments import Place
+    from towpath.lakehouse.blocks import KnownTables
     from towpath.lakehouse.snapshots import Snapshot
     from towpath.lakehouse.status import TableStatus
     from towpath.literals import Dialect
@@ -240,8 +240,7 @@ def replicate(
         report=report,
     )
     if metrics is None:
-        read = partial(read_envelopes, dialect=dialect, metrics=None, **options)
-        return for_each_batch(messages, _Reading(read, apply), query)
+        return for_each_batch(messages, _Reading(apply, dialect, options), query)
     return for_each_batch(events, apply, query)
 
 
@@ -249,9 +248,15 @@ def replicate(
 class _Reading:
     """Applies a batch of messages; a function for `foreachBatch`."""
 
-    read: Callable[[DataFrame], DataFrame]
-    apply: Callable[[DataFrame, int], None]
+    replicator: Replicator
+    dialect: Dialect
+    options: Mapping[str, Any]
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Read the envelopes, and apply them."""
-        self.apply(self.read(in_few_tasks(batch)), batch_id)
+        messages = in_few_tasks(batch)
+
+        def read(known: KnownTables) -> DataFrame:
+            return read_envelopes(messages, self.dialect, None, known, **self.options)
+
+        self.replicator.apply(batch.sparkSession, read, batch_id)

@@ -13,8 +13,10 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from towpath.lakehouse.arguments import one_of
+from towpath.lakehouse.blocks import BLOCKS_IN_BATCH
 from towpath.lakehouse.changes import MESSAGE
-from towpath.lakehouse.envelopes import CHANGE
+from towpath.lakehouse.events import BLOCK, CHANGE
+from towpath.lakehouse.jobs import session_settings
 from towpath.lakehouse.owned_table import RESULT, Limits, OwnedTable, TableTasks
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, Applied
 from towpath.lakehouse.sql import execute, sql, table
@@ -34,6 +36,8 @@ _MOST_ROWS, _MOST_BYTES = 1_000_000, 256 << 20
 """The largest changes of a table in a batch that a task holds."""
 
 _TABLES_PER_CORE = 4
+
+_ROWS_IN_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @dataclass(frozen=True)
@@ -157,12 +161,14 @@ def merge_in_tasks(
     """
     spark = events.sparkSession
     names = ["database", "table"]
-    messages = events.filter(f"kind = '{CHANGE}'").select(*names, *MESSAGE)
+    messages = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *MESSAGE)
     count = min(len(tables), _TABLES_PER_CORE * spark.sparkContext.defaultParallelism)
     # One task needs no shuffle: it reads the cached messages.
     parts = messages.repartition(count, *names) if count > 1 else messages.coalesce(1)
-    results = map_in_arrow(parts, TableTasks(tables), struct_type(RESULT))
-    return {(row["database"], row["table"]): _result(row.asDict()) for row in results.collect()}
+    has_blocks = any(one.in_blocks for one in tables.values())
+    with session_settings(spark, {_ROWS_IN_BATCH: str(BLOCKS_IN_BATCH)} if has_blocks else {}):
+        results = map_in_arrow(parts, TableTasks(tables), struct_type(RESULT)).collect()
+    return {(row["database"], row["table"]): _result(row.asDict()) for row in results}
 
 
 def _result(row: Mapping[str, Any]) -> TaskResult:

@@ -1,0 +1,145 @@
+"""Blocks of changes: the messages of a known table are decoded while their envelopes are read.
+
+A block is an Arrow stream in the place of the messages, which are read from the source again when they are needed: for
+a table whose columns have changed, for a statement between the changes, for quarantine. So most messages are in one
+pass only, and never in Spark's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath.lakehouse.changes import MESSAGE, ChangeDecoder, indices_of
+from towpath.lakehouse.events import BLOCK, CHANGE, DDL, EVENT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+_BLOCK_SIZE = 256 << 10
+"""Bytes of a block, so that a few of them are a record batch of usual size."""
+
+BLOCKS_IN_BATCH = 64
+"""How many events a task gets in one record batch, if there are blocks among them."""
+
+_GROUP = ("database", "table", "declared", "topic")
+
+
+@dataclass(frozen=True)
+class KnownTable:
+    """A table whose messages are decoded as soon as they are read."""
+
+    decoder: ChangeDecoder
+    declared: frozenset[int]
+    """The hashes of the declarations for which the decoder was made."""
+
+
+KnownTables = Mapping[tuple[str | None, str], KnownTable]
+"""By database and name."""
+
+
+class BatchEvents:
+    """The events of a batch, with blocks or with all messages."""
+
+    def __init__(self, read: Callable[[KnownTables], DataFrame], known: KnownTables, held: ExitStack) -> None:
+        """Read a batch.
+
+        Args:
+            read: Reads the events, those of known tables as blocks.
+            known: The known tables.
+            held: Its end frees the memory of the workers.
+        """
+        self._read, self._held = read, held
+        self.frame = self._persisted(known)
+        self._with_messages = None if known else self.frame
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> BatchEvents:
+        """Events without blocks."""
+        found = cls.__new__(cls)
+        found.frame = found._with_messages = frame
+        return found
+
+    def with_messages(self) -> DataFrame:
+        """The events without blocks. If there are any, the batch is read again."""
+        if self._with_messages is None:
+            self._with_messages = self._persisted({})
+        return self._with_messages
+
+    def _persisted(self, known: KnownTables) -> DataFrame:
+        frame = self._read(known).persist()
+        self._held.callback(frame.unpersist)
+        return frame
+
+
+def read_blocks(events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The changes in blocks, which are in the column `value`."""
+    for block in events.column("value"):
+        yield from pa.ipc.open_stream(block.as_buffer())
+
+
+def are_insufficient(found: Iterable[Row]) -> bool:
+    """Whether the messages of blocks are needed: statements divide a batch, and new declarations change a decoder.
+
+    Args:
+        found: The events by kind and table.
+    """
+    kinds: dict[tuple[str | None, str], set[str]] = {}
+    for row in found:
+        kinds.setdefault((row["database"], row["table"]), set()).add(row["kind"])
+    has_blocks = any(BLOCK in one for one in kinds.values())
+    return has_blocks and any(DDL in one or {BLOCK, CHANGE} <= one for one in kinds.values())
+
+
+def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.RecordBatch]:
+    """Events, those that are rows of known tables as blocks."""
+    is_row = pc.and_(pc.equal(events.column("kind"), CHANGE), pc.not_equal(events.column("op"), "truncate"))
+    rows = pa.table({name: events.column(name) for name in _GROUP} | {"at": indices_of(events)})
+    groups = rows.filter(is_row).group_by(list(_GROUP), use_threads=False).aggregate([("at", "list")])
+    is_left = pa.repeat(True, len(events))
+    for database, name, declared, _, indices in zip(*(groups[one] for one in [*_GROUP, "at_list"]), strict=True):
+        table = known.get((database.as_py(), name.as_py()))
+        if table is None or declared.as_py() not in table.declared:
+            continue
+        at = indices.values
+        try:
+            yield _blocks(events if len(at) == len(events) else events.take(at), table.decoder)
+        except Exception:  # it happens again where only this table has to suffer from it
+            continue
+        is_left = pc.and_(is_left, pc.invert(pc.is_in(rows["at"].combine_chunks(), at)))
+    if left := pc.sum(is_left).as_py():
+        yield events if left == len(events) else events.filter(is_left)
+
+
+def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> pa.RecordBatch:
+    """The events of one table as blocks. The first one has all the counts."""
+    messages = events.select(list(MESSAGE))
+    blocks = [block for changes in decoder.decode_batches(messages) for block in _streams(changes)]
+    sums = {name: pc.sum(events.column(name)).as_py() for name in ("messages", "rows", "size")}
+    facts = {name: pc.max(events.column(name)).as_py() for name in ("commit_ts", "in_log")}
+    shared = {name: events.column(name)[0].as_py() for name in _GROUP} | {"kind": BLOCK, **facts}
+    return pa.RecordBatch.from_pylist(
+        [
+            {**shared, **(dict.fromkeys(sums, 0) if at else sums), "value": block}
+            for at, block in enumerate(blocks or _streams(decoder.schema.empty_table().to_batches()[0]))
+        ],
+        EVENT,
+    )
+
+
+def _streams(changes: pa.RecordBatch) -> list[bytes]:
+    """Changes as Arrow streams of bounded size."""
+    rows = max(1, _BLOCK_SIZE * len(changes) // max(1, changes.nbytes))
+    return [_stream(changes.slice(start, rows)) for start in range(0, max(1, len(changes)), rows)]
+
+
+def _stream(changes: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, changes.schema) as writer:
+        writer.write_batch(changes)
+    return bytes(sink.getvalue())
