@@ -11,10 +11,15 @@ from towpath.lakehouse.ordered_statements import Place, Statement, in_order
 
 
 def replicated(topic, source, rng, batches):
-    """The tables that are wrong, and those that are not ok by their status, after the messages in random batches."""
-    for batch in micro_batches(source.messages, rng, batches):
-        if batch:
-            topic.replicate(*batch)
+    """The tables that are wrong, and those that are not ok by their status, after the messages in random batches.
+
+    Some of the batches are of one query, and others of one that has seen no message before them.
+    """
+    waiting = list(micro_batches(source.messages, rng, batches))
+    while waiting:
+        of_query = rng.randint(1, len(waiting))
+        topic.replicate_in_turn(waiting[:of_query])
+        waiting = waiting[of_query:]
     states = topic.states()
     # A table is quarantined if rows from before a column was renamed are read after it.
     said = {name for name, status in states.items() if status["state"] != "ok"}

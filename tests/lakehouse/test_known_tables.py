@@ -1,0 +1,116 @@
+"""Tables that a query knows are decoded with their envelopes, and read again where that does not suffice."""
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from lake_topic import TYPES, Topic, canal, row
+from towpath.lakehouse import batches
+from towpath.lakehouse.blocks import BatchEvents
+
+
+@pytest.fixture
+def topic(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "_WORTH_KNOWING", 1)
+    return Topic(spark, tmp_path)
+
+
+@pytest.fixture
+def batches_read(monkeypatch):
+    """For each reading of a batch, the tables that were known."""
+    read, persisted = [], BatchEvents._persisted
+
+    def counting(self, known):
+        read.append({name for _, name in known})
+        return persisted(self, known)
+
+    monkeypatch.setattr(BatchEvents, "_persisted", counting)
+    return read
+
+
+def inserts(first, *keys):
+    return [canal(first + at, "INSERT", "a", row(key, f"n{key}")) for at, key in enumerate(keys)]
+
+
+def test_a_table_is_known_after_its_first_batch(topic, batches_read):
+    topic.replicate_in_turn([inserts(0, 1, 2), inserts(2, 3), inserts(3, 4, 5)])
+    assert batches_read == [set(), {"a"}, {"a"}]
+    assert topic.names("a") == {key: f"n{key}" for key in (1, 2, 3, 4, 5)}
+    assert topic.states()["a"]["state"] == "ok"
+
+
+WIDER = {**TYPES, "note": "varchar(5)"}
+ADD = canal(4, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN note varchar(5) DEFAULT 'x'")
+NARROW, WIDE = canal(3, "INSERT", "a", row(4, "n4")), canal(5, "INSERT", "a", {**row(3, "n3"), "note": "y"}, WIDER)
+EMPTY = canal(4, "TRUNCATE", "a", sql="TRUNCATE TABLE a", second=1)
+SECOND_LOOKS = {
+    "a statement": ([NARROW, ADD, WIDE], {1: "x", 2: "x", 3: "y", 4: "x", 9: None}),
+    "a new declaration": ([NARROW, WIDE], {1: None, 2: None, 3: "y", 4: None, 9: None}),
+    "a TRUNCATE": ([NARROW, EMPTY, canal(5, "INSERT", "a", row(3, "n3"), second=2)], {3: None, 9: None}),
+    "what a task refuses": ([canal(3, "UPDATE", "a", {"id": "1"}, old={"id": "1"})], {1: None, 2: None, 9: None}),
+}
+
+
+@pytest.mark.parametrize("reason", SECOND_LOOKS)
+def test_a_batch_is_read_again(topic, batches_read, reason):
+    """The notes of each row are those of MySQL; a column that a later row has first has none in earlier ones."""
+    messages, notes = SECOND_LOOKS[reason]
+    topic.replicate_in_turn([inserts(0, 1, 2), messages, [canal(9, "INSERT", "a", row(9, "n9"), second=9)]])
+    assert batches_read[:3] == [set(), {"a"}, set()]
+    found = topic.rows("a")
+    assert {one["id"]: one.get("note") for one in found} == notes
+    assert {one["name"] for one in found} == {f"n{key}" for key in notes}
+    assert topic.states()["a"]["state"] == "ok"
+
+
+def test_an_error_of_a_decoder_stops_only_its_table(topic, monkeypatch):
+    """Workers are forked before this test, so the error is in what the driver sends."""
+    topic.replicate_in_turn([inserts(0, 1), inserts(1, 2)], quarantine=topic.name("quarantine"))
+
+    def fails(*_):
+        raise RuntimeError("no registry")
+
+    known = []
+    remember = batches.KnownTable
+
+    def failing(decoder, declared):
+        known.append(decoder)
+        decoder.decode_batches = fails
+        return remember(decoder, declared)
+
+    monkeypatch.setattr(batches, "KnownTable", failing)
+    topic.replicate_in_turn([inserts(2, 3), inserts(3, 4)], quarantine=topic.name("quarantine"))
+    assert known
+    assert topic.names("a") == {1: "n1", 2: "n2", 3: "n3", 4: "n4"}
+
+
+def test_columns_that_somebody_adds_to_a_target(topic):
+    topic.replicate_in_turn([inserts(0, 1), inserts(1, 2)])
+    topic.spark.sql(f"ALTER TABLE {topic.sql_name('shop/a')} ADD COLUMN own int")
+    topic.replicate_in_turn([inserts(2, 3), inserts(3, 4)])
+    assert topic.names("a") == {1: "n1", 2: "n2", 3: "n3", 4: "n4"}
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 10))])
+def test_random_messages(topic, seed):
+    """Tables whose columns come and go in their messages, in batches that one query reads."""
+    rng, tables, messages = random.Random(seed), {}, []
+    for at in range(200):
+        name = rng.choice(["a", "b"])
+        rows = tables.setdefault(name, {})
+        key = rng.randrange(12)
+        types = TYPES if at < 100 or rng.random() < 0.5 else WIDER
+        values = {column: f"{at}"[-5:] for column in types if column != "id"}
+        kind = rng.choice(["UPDATE", "UPDATE", "DELETE"]) if key in rows else "INSERT"
+        image = {"id": str(key), **values}
+        messages.append(canal(at, kind, name, image, types, second=at // 7))
+        if kind == "DELETE":
+            del rows[key]
+        else:
+            rows[key] = {**rows.get(key, {"note": None}), "id": key, **values}
+    cuts = [0, *sorted(rng.sample(range(200), 5)), 200]
+    topic.replicate_in_turn([messages[begin:end] for begin, end in pairwise(cuts)])
+    for name, rows in tables.items():
+        found = {one["id"]: one for one in topic.rows(name)}
+        assert found == rows

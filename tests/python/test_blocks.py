@@ -1,0 +1,127 @@
+"""Changes that are decoded with their envelopes are those that are decoded from their messages."""
+
+import random
+import re
+import zlib
+from collections import Counter
+from datetime import datetime, timezone
+
+import pyarrow as pa
+import pytest
+
+import all_golden
+from towpath.decoder import Decoder
+from towpath.lakehouse.batches import columns_of
+from towpath.lakehouse.blocks import KnownTable, read_blocks
+from towpath.lakehouse.changes import INDEX, MESSAGE, ChangeDecoder
+from towpath.lakehouse.declarations import Declaration, declared_columns
+from towpath.lakehouse.envelopes import _FIELDS, EnvelopeDecoder
+from towpath.lakehouse.events import BLOCK, CHANGE
+from towpath.lakehouse.schemas import name_pattern
+
+DIALECTS = [
+    "canal-json",
+    "canal-protobuf",
+    "cloudcanal-json",
+    "debezium-json",
+    "dts-avro",
+    "ticdc-open",
+    "ticdc-simple",
+]
+MOST = 600
+"""Messages of a capture."""
+
+
+def messages_of(capture):
+    found = capture.batch().slice(0, MOST)
+    count = len(found)
+    columns = {
+        "value": found.column("value").cast(pa.binary()),
+        "key": found.column("key").cast(pa.binary()),
+        "topic": pa.repeat("t", count),
+        "partition": pa.repeat(pa.scalar(0, pa.int32()), count),
+        "offset": pa.array(range(count), pa.int64()),
+        "timestamp": pa.repeat(pa.scalar(datetime.now(timezone.utc), pa.timestamp("us", "UTC")), count),
+    }
+    return pa.record_batch(columns, pa.schema(list(MESSAGE.items())))
+
+
+def envelopes(dialect, known):
+    return EnvelopeDecoder(Decoder(dialect, fields=_FIELDS, keep={INDEX: pa.int64()}, key="key"), known)
+
+
+def decoded(read, events):
+    return [row for part in read(events) for row in part.to_pylist()]
+
+
+def sums(events):
+    found = Counter()
+    for one in events:
+        if one["kind"] in (CHANGE, BLOCK):
+            for name in ("messages", "rows", "size"):
+                found[one["database"], one["table"], name] += one[name]
+    return found
+
+
+def known_tables(dialect, events, rng):
+    """Some of the tables, each with some of what is declared of it."""
+    declared = {}
+    for one in events.to_pylist():
+        if one["declaration"] is not None:
+            declared.setdefault((one["database"], one["table"]), {})[one["declared"]] = Declaration.of(
+                {**one, "example": {"key": one["key"], "value": one["value"]}}
+            )
+    known = {}
+    for name, declarations in declared.items():
+        columns = declared_columns(declarations.values(), dialect, {}) or columns_of("id string")
+        if rng.random() < 0.8:
+            some = frozenset(one for one in declarations if rng.random() < 0.8)
+            known[name] = KnownTable(ChangeDecoder(dialect, columns, filters(*name), name), some)
+    return known
+
+
+def filters(database, table):
+    return {"table": name_pattern(table), **({"database": re.escape(database)} if database else {})}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "capture"),
+    [
+        pytest.param(dialect, capture, id=capture.name)
+        for dialect in DIALECTS
+        for capture in all_golden.captures(dialect)
+    ],
+)
+def test_blocks_have_the_changes_of_their_messages(dialect, capture):
+    rng, messages = random.Random(zlib.crc32(capture.name.encode())), messages_of(capture)
+    if not len(messages):
+        pytest.skip("no messages")
+    plain = pa.Table.from_batches(envelopes(dialect, {}).decode_batches(messages)).combine_chunks().to_batches()[0]
+    known = known_tables(dialect, plain, rng)
+    with_blocks, start = [], 0
+    while start < len(messages):  # record batches of random lengths
+        length = rng.choice([1, 7, 100, MOST])
+        with_blocks += envelopes(dialect, known).decode_batches(messages.slice(start, length))
+        start += length
+    assert sums(plain.to_pylist()) == sums(row for part in with_blocks for row in part.to_pylist())
+    for (database, name), table in known.items():
+        wanted = decoded(table.decoder.decode_batches, of_table(plain, database, name, CHANGE))
+        found = []
+        for part in with_blocks:
+            found += decoded(read_blocks, of_table(part, database, name, BLOCK))
+            left = of_table(part, database, name, CHANGE)
+            assert all(one["declared"] not in table.declared or one["op"] == "truncate" for one in left.to_pylist())
+            found += decoded(table.decoder.decode_batches, left)
+        assert sorted(found, key=place) == sorted(wanted, key=place)
+
+
+def of_table(events, database, name, kind):
+    mask = [
+        one["kind"] == kind and one["database"] == database and one["table"] == name
+        for one in events.select(["kind", "database", "table"]).to_pylist()
+    ]
+    return events.filter(pa.array(mask, pa.bool_())).select([*MESSAGE, "declared", "op"])
+
+
+def place(row):
+    return row["offset"], row["row"], row["step"]
