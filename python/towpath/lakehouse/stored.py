@@ -27,6 +27,7 @@ _HIGHEST = {
     "place": "struct(`order`.file, `order`.at)",
 }
 
+
 @dataclass(frozen=True)
 class Written:
     """What a batch committed."""
