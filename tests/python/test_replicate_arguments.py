@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from towpath.lakehouse.merge import applier, apply_changes
 from towpath.lakehouse.replicate import replicate
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.reprocess import reprocess
@@ -56,7 +57,9 @@ def test_a_target_may_be_a_path():
 def test_defaults_are_those_of_the_signatures():
     found = {one.name: one.default for one in fields(ReplicateOptions) if one.default is not MISSING}
     assert found.keys() - {"dialect"} == found.keys() & inspect.signature(replicate).parameters.keys() - {"dialect"}
-    for function in (replicate, reprocess):
+    for function in (replicate, reprocess, apply_changes, applier):
         parameters = inspect.signature(function).parameters
-        shared = found.keys() & parameters.keys() - {"dialect"}
+        shared = found.keys() & parameters.keys() - (
+            {"dialect"} if function in (replicate, reprocess) else {"cluster_by"}
+        )
         assert {name: parameters[name].default for name in shared} == {name: found[name] for name in shared}

@@ -34,6 +34,7 @@ from towpath.lakehouse.order import (
     key_columns,
 )
 from towpath.lakehouse.parallel import in_parallel
+from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.retries import is_being_created, is_lost, with_retries
 from towpath.lakehouse.rows import (
     DELETE,
@@ -74,6 +75,7 @@ from towpath.lakehouse.tables import (
     temporary_view,
 )
 from towpath.lakehouse.targets import companion, is_path
+from towpath.lakehouse.tasks import SPARK
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -209,17 +211,21 @@ def applier(
     Raises:
         ValueError: An argument is wrong.
     """
-    settings = TableSettings(
-        arguments.texts("table_properties", table_properties),
-        tuple(arguments.columns("cluster_by", cluster_by)),
-        arguments.count("optimize_every", optimize_every, optional=True),
-        arguments.flag("evolve", evolve),
-        arguments.text("forget_after", forget_after),
-        soft_deletes=arguments.column("soft_deletes", soft_deletes),
+    given = ReplicateOptions.of(
+        "auto",
+        {},
+        dead_letters=dead_letters,
+        status=status,
+        evolve=evolve,
+        forget_after=forget_after,
+        table_properties=table_properties,
+        optimize_every=optimize_every,
+        soft_deletes=soft_deletes,
+        merge=SPARK,
     )
-    dead_letters, status = arguments.table("dead_letters", dead_letters), arguments.table("status", status)
-    aside = Aside(dead_letters) if dead_letters else None
-    return Applier(arguments.target(target), arguments.columns("keys", keys), aside, settings, status)
+    settings = replace(given.settings, cluster_by=tuple(arguments.columns("cluster_by", cluster_by)))
+    aside = Aside(given.dead_letters) if given.dead_letters else None
+    return Applier(arguments.target(target), arguments.columns("keys", keys), aside, settings, given.status)
 
 
 def for_each_batch(frame: DataFrame, function: Any, query: arguments.Query | None) -> StreamingQuery | None:
