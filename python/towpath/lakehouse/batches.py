@@ -601,7 +601,7 @@ class Replicator:
             rows = spark.range(1).select(
                 expressions(spark)(sql("explode(array({orders}))", orders=orders)).alias("order")
             )
-            apply.remember_truncates(rows, schema, keys)
+            apply.tombstones.write_truncates(rows, schema, keys)
 
     def _append_emptied(
         self, spark: SparkSession, table: SourceTable, history: str, existing: StructType | None
