@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from towpath.lakehouse.merge import applier, apply_changes
+from towpath.lakehouse.apply_changes import applier, apply_changes
 from towpath.lakehouse.replicate import replicate
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.reprocess import reprocess

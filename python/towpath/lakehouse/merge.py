@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from towpath.lakehouse import arguments
 from towpath.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.lakehouse.bounds import Bounds
 from towpath.lakehouse.changes import COLUMNS, REQUIRED, has_offsets, structured
 from towpath.lakehouse.fold import Fold
-from towpath.lakehouse.interruption import interruptible
 from towpath.lakehouse.jobs import UNKNOWN_SIZE, batch_settings, session_settings, settings_for
 from towpath.lakehouse.known_schema import KnownSchema
 from towpath.lakehouse.messages import computed, local_frame
@@ -35,7 +33,6 @@ from towpath.lakehouse.order import (
     key_columns,
 )
 from towpath.lakehouse.parallel import in_parallel
-from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.retries import is_being_created, is_lost, with_retries
 from towpath.lakehouse.rows import (
     DELETE,
@@ -72,19 +69,14 @@ from towpath.lakehouse.tables import (
     temporary_view,
 )
 from towpath.lakehouse.targets import is_path
-from towpath.lakehouse.tasks import SPARK
 from towpath.lakehouse.tombstones import Tombstones
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
-    from typing_extensions import Unpack
 
-    from towpath.lakehouse.argument_types import OfOneStream, OfOneTable
-    from towpath.lakehouse.arguments import Place
 
 KEY_ONLY = (
     "missing",
@@ -95,147 +87,6 @@ _UNKNOWN_ROW = (
     "missing",
     "the message has only the changed columns (binlog_row_image is not FULL), and the target lacks the row",
 )
-
-
-@overload
-def apply_changes(
-    changes: DataFrame,
-    target: Place,
-    keys: Sequence[str] | None = None,
-    *,
-    checkpoint: Place,
-    **arguments: Unpack[OfOneStream],
-) -> StreamingQuery: ...
-
-
-@overload
-def apply_changes(
-    changes: DataFrame,
-    target: Place,
-    keys: Sequence[str] | None = None,
-    *,
-    checkpoint: None = None,
-    **arguments: Unpack[OfOneTable],
-) -> None: ...
-
-
-def apply_changes(
-    changes: DataFrame,
-    target: Place,
-    keys: Sequence[str] | None = None,
-    *,
-    dead_letters: Place | None = None,
-    status: Place | None = None,
-    evolve: bool = True,
-    forget_after: str = "7 days",
-    table_properties: Mapping[str, str] | None = None,
-    cluster_by: Sequence[str] = (),
-    optimize_every: int | None = 50,
-    soft_deletes: str | None = None,
-    checkpoint: Place | None = None,
-    trigger: Mapping[str, Any] | None = None,
-    query_name: str | None = None,
-    writer_options: Mapping[str, str] | None = None,
-) -> StreamingQuery | None:
-    """Apply the changes of one table to a Delta or Iceberg table, which is created if it does not exist.
-
-    Args:
-        changes: The result of `towpath.spark.decode(..., layout="upsert")`, batch or streaming. Keep Kafka's `topic`,
-            `partition`, `offset` and `timestamp`: they order the changes and identify dead letters. Columns that were
-            appended to it are written too.
-        target: The table's catalog name, or the path of a Delta table.
-        keys: The columns of the primary key. None: as declared in the messages, if `changes` has the field
-            `_primary_key`.
-        dead_letters: Name or path of the table for rows that could not be decoded: the message, its topic,
-            partition, offset and timestamp, and the reason. Without it the first such row is an error.
-        status: Name or path of the table with the state of each target, as for `replicate`. Its row for this target has
-            no database, and the target as the table.
-        evolve: Whether columns may be added to the target, and types widened.
-        forget_after: How long deleted keys are remembered, as an SQL interval. A message that is replayed
-            later than this could restore a deleted row.
-        table_properties: Properties of a target that is created, in addition to those of towpath.
-        cluster_by: Columns by which a Delta table that is created is clustered.
-        optimize_every: After how many batches the target's files are compacted (OPTIMIZE, or Iceberg's
-            `rewrite_data_files`), since each adds small files. None: never.
-        soft_deletes: Name of a timestamp column that is added to the target. Deleted rows then stay, with the event
-            time of their deletion in it; it is null in all others.
-        checkpoint: The checkpoint folder of the stream. Only for a stream.
-        trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
-        query_name: Name of the streaming query.
-        writer_options: Options of the `DataStreamWriter`.
-
-    Returns:
-        The started query, for a stream. A batch has been applied on return.
-
-    Raises:
-        ValueError: An argument is wrong, a column is missing, nothing orders a stream's changes, the key is not known,
-            rows could not be decoded and there is no table for dead letters, or the target cannot store the columns
-            without loss. The last two are known in a batch: a stream's query fails with them.
-    """
-    arguments.frame("changes", changes)
-    query = arguments.query(changes, checkpoint, trigger, query_name, writer_options)
-    apply = applier(
-        target,
-        keys,
-        dead_letters=dead_letters,
-        status=status,
-        evolve=evolve,
-        forget_after=forget_after,
-        table_properties=table_properties,
-        cluster_by=cluster_by,
-        optimize_every=optimize_every,
-        soft_deletes=soft_deletes,
-    )
-    arguments.check_changes(changes, keys or (), soft_deletes)
-    arguments.check_age(changes.sparkSession, "forget_after", forget_after)
-    return for_each_batch(changes, apply, query)
-
-
-def applier(
-    target: Place,
-    keys: Sequence[str] | None = None,
-    *,
-    dead_letters: Place | None = None,
-    status: Place | None = None,
-    evolve: bool = True,
-    forget_after: str = "7 days",
-    table_properties: Mapping[str, str] | None = None,
-    cluster_by: Sequence[str] = (),
-    optimize_every: int | None = 50,
-    soft_deletes: str | None = None,
-) -> Applier:
-    """The function for `DataStreamWriter.foreachBatch` that `apply_changes` uses; the arguments are the same.
-
-    Raises:
-        ValueError: An argument is wrong.
-    """
-    given = ReplicateOptions.of(
-        "auto",
-        {},
-        dead_letters=dead_letters,
-        status=status,
-        evolve=evolve,
-        forget_after=forget_after,
-        table_properties=table_properties,
-        optimize_every=optimize_every,
-        soft_deletes=soft_deletes,
-        merge=SPARK,
-    )
-    settings = replace(given.settings, cluster_by=tuple(arguments.columns("cluster_by", cluster_by)))
-    aside = Aside(given.dead_letters) if given.dead_letters else None
-    return Applier(arguments.target(target), arguments.columns("keys", keys), aside, settings, given.status)
-
-
-def for_each_batch(frame: DataFrame, function: Any, query: arguments.Query | None) -> StreamingQuery | None:
-    """Call a function with a batch DataFrame, or with each micro-batch of a stream."""
-    if query is None:
-        function(frame, 0)
-        return None
-    writer = frame.writeStream.foreachBatch(interruptible(function)).options(**query.writer_options)
-    writer = writer.option("checkpointLocation", query.checkpoint)
-    if query.name:
-        writer = writer.queryName(query.name)
-    return (writer.trigger(**query.trigger) if query.trigger else writer).start()
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from towpath.lakehouse import arguments
 from towpath.lakehouse.aside import Aside
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.envelopes import read_envelopes
-from towpath.lakehouse.merge import for_each_batch
 from towpath.lakehouse.messages import in_few_tasks
 from towpath.lakehouse.pending import Pending
+from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.snapshots import Snapshots, checked_snapshots
 from towpath.lakehouse.status import NO_BATCH, write_status
