@@ -24,6 +24,7 @@ from statistics import fmean
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
+import deltalake  # noqa: F401  Without it Spark would merge all tables.
 import psutil
 from pyspark.sql import Window
 from pyspark.sql import functions as f

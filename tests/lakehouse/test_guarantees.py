@@ -233,7 +233,7 @@ def test_hostile_names_disable_no_folder_and_take_no_target(topic):
 
 def test_partial_rows_inherit_from_their_own_row_only(topic):
     types = {"id": "int", "a": "int", "b": "int"}
-    whole = {"id": "1", "a": "1", "b": "2"}
+    whole, dated = {"id": "1", "a": "1", "b": "2"}, {"id": "int", "a": "int", "d": "date"}
     topic.replicate(
         canal(0, "INSERT", "again", whole, types),
         canal(1, "DELETE", "again", whole, types, second=1),
@@ -242,13 +242,26 @@ def test_partial_rows_inherit_from_their_own_row_only(topic):
         canal(4, "UPDATE", "unknown", {"id": "2", "a": "5"}, types, old={"a": "4"}, second=1),
         canal(5, "INSERT", "bad_cell", {"id": "1", "d": None}, {"id": "int", "d": "date"}),
         canal(6, "DELETE", "bad_cell", {"id": "1", "d": "0000-00-00"}, {"id": "int", "d": "date"}, second=1),
+        canal(7, "INSERT", "revived", {"id": "1", "a": "1", "d": None}, dated),
+        canal(8, "DELETE", "revived", {"id": "1", "a": "1", "d": None}, dated, second=1),
+        canal(9, "INSERT", "revived", {"id": "1", "a": "7", "d": "0000-00-00"}, dated, second=2),
+        canal(10, "UPDATE", "revived", {"id": "1", "a": "8"}, dated, old={"a": "7"}, second=3),
         zero_date="error",
+        history=["shop.revived"],
     )
     assert topic.rows("again") == [{"id": 1, "a": 5, "b": None}]
     assert topic.rows("unknown") == [{"id": 1, "a": 1, "b": 2}]
     assert topic.rows("bad_cell") == []
-    [dead] = of_spark(topic.load("dead").collect())
-    assert (dead["table"], "only the changed columns" in dead["reason"]) == ("unknown", True)
+    assert topic.rows("revived") == []  # what it was before it was deleted says nothing about it
+    assert [
+        one["a"] for one in of_spark(towpath.spark.versions(topic.load("shop/revived__history"), ["id"]).collect())
+    ] == [1]
+    dead = of_spark(topic.load("dead").orderBy("offset").collect())
+    assert [(one["table"], "only the changed columns" in one["reason"]) for one in dead] == [
+        ("unknown", True),
+        ("revived", False),
+        ("revived", True),
+    ]
 
 
 def test_conflicts_are_retried_and_other_errors_are_not():

@@ -11,12 +11,12 @@ import pytest
 
 import all_golden
 from towpath.decoder import Decoder
-from towpath.lakehouse.batches import columns_of
 from towpath.lakehouse.blocks import KnownTable, read_blocks
 from towpath.lakehouse.changes import INDEX, MESSAGE, ChangeDecoder
 from towpath.lakehouse.declarations import Declaration, declared_columns
 from towpath.lakehouse.envelopes import _FIELDS, EnvelopeDecoder
 from towpath.lakehouse.events import BLOCK, CHANGE
+from towpath.lakehouse.replicate_options import columns_of
 from towpath.lakehouse.schemas import name_pattern
 
 DIALECTS = [

@@ -1,12 +1,13 @@
 """What a query remembers of the declarations of its topics is bounded."""
 
 import random
-from typing import Any
 
 import pytest
 
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.declarations import Declaration
+from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.targets import Targets
 
 MIB = 1 << 20
 
@@ -14,12 +15,10 @@ MIB = 1 << 20
 @pytest.mark.parametrize("seed", range(10))
 def test_the_last_declarations_of_some_bytes_are_kept(seed: int) -> None:
     rng = random.Random(seed)
-    nothing: dict[str, Any] = dict.fromkeys(
-        ("targets", "dialect", "options", "keys", "schemas", "table_options", "settings")
-    )
-    known = Replicator(**nothing, dead_letters=None, quarantine=None, parallelism=1).declarations
+    known: dict[int, Declaration] = {}
     sizes = [rng.choice([10, MIB // 2, 3 * MIB]) for _ in range(40)]
-    replicator = Replicator(**nothing, dead_letters=None, quarantine=None, parallelism=1, declarations=known)
+    nothing = ReplicateOptions.of("auto", {})
+    replicator = Replicator(Targets("{table}", ()), nothing, dead_letters=None, quarantine=None, declarations=known)
     known.update({at: Declaration((), True, (None, bytes(size))) for at, size in enumerate(sizes)})
     replicator._forget_declarations()
     newest = [sum(sizes[at:]) <= 8 * MIB for at in range(40)]

@@ -1,11 +1,16 @@
 """A wrong argument of `replicate` is an error at the call, before anything is read."""
 
+import inspect
 import re
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
 
+from towpath.lakehouse.apply_changes import applier, apply_changes
 from towpath.lakehouse.replicate import replicate
+from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.reprocess import reprocess
 from towpath.lakehouse.targets import Targets
 
 WRONG = {
@@ -47,3 +52,14 @@ def test_wrong_arguments(said, arguments):
 
 def test_a_target_may_be_a_path():
     assert Targets(Path("/lake/{database}/{table}"))("shop", "a") == "/lake/shop/a"
+
+
+def test_defaults_are_those_of_the_signatures():
+    found = {one.name: one.default for one in fields(ReplicateOptions) if one.default is not MISSING}
+    assert found.keys() - {"dialect"} == found.keys() & inspect.signature(replicate).parameters.keys() - {"dialect"}
+    for function in (replicate, reprocess, apply_changes, applier):
+        parameters = inspect.signature(function).parameters
+        shared = found.keys() & parameters.keys() - (
+            {"dialect"} if function in (replicate, reprocess) else {"cluster_by"}
+        )
+        assert {name: parameters[name].default for name in shared} == {name: found[name] for name in shared}

@@ -229,15 +229,16 @@ def prove(
     topics: list[str] | None = None,
     dead_letters: int = 0,
     format: str = "kafka",
+    kills: int = 3,
 ) -> None:
-    """Fill the topics if they are not, kill drivers three times, restore an old checkpoint, and compare the tables.
+    """Fill the topics if they are not, kill drivers, restore an old checkpoint, and compare the tables.
 
     The format is that of Spark's Kafka source, or `towpath`.
     """
     rng = random.Random(seed)
     topics = topics or fill(kafka, case, f"{lake.folder.name}-{seed}", rng)
     drivers = Drivers(kafka, case, topics, lake, format)
-    for kill in range(3):
+    for kill in range(kills):
         drivers.start_and_kill(rng)
         if kill == 0:
             drivers.remember()

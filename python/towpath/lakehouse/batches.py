@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -19,7 +18,7 @@ from towpath.lakehouse.blocks import BatchEvents, KnownTable, KnownTables, are_i
 from towpath.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.lakehouse.columns import ColumnRules
 from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
-from towpath.lakehouse.events import BLOCK, CHANGE, DDL, DEAD, WATERMARK
+from towpath.lakehouse.events import DDL, DEAD, WATERMARK
 from towpath.lakehouse.follow import (
     KEY,
     MODIFIED,
@@ -46,7 +45,7 @@ from towpath.lakehouse.jobs import (
     settings_for,
 )
 from towpath.lakehouse.merge import Applier, Hints
-from towpath.lakehouse.messages import Messages, messages_of, of_table
+from towpath.lakehouse.messages import Messages, messages_of
 from towpath.lakehouse.newest import Changes
 from towpath.lakehouse.order import Kinds, is_after, with_order
 from towpath.lakehouse.ordered_statements import Place, Statement, places_of, read_ddl, sliced, without_databases
@@ -54,8 +53,9 @@ from towpath.lakehouse.owned_table import OwnedTable
 from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, RuleState, rule_of
+from towpath.lakehouse.replicate_options import ReplicateOptions, columns_of
 from towpath.lakehouse.rows import OLD, Applied
-from towpath.lakehouse.schemas import name_pattern
+from towpath.lakehouse.source_tables import SourceTable, any_of, source_tables, summary
 from towpath.lakehouse.sql import Sql, comma_separated, expressions, sql
 from towpath.lakehouse.statements import DropDatabase
 from towpath.lakehouse.status import (
@@ -81,17 +81,13 @@ from towpath.lakehouse.targets import Targets, companion, source_name
 from towpath.lakehouse.tasks import Facts, TaskMerges, TaskResult, merge_in_tasks, why_spark
 from towpath.lakehouse.watermarks import Watermarks, write_watermarks
 from towpath.printable import SHOWN, printable
-from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, GroupedData, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-    from towpath.literals import Dialect
 
 _log = logging.getLogger("towpath.spark")
-
-_ROWS_PER_TASK, _BYTES_PER_TASK = 100_000, 256 << 20
 
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
@@ -112,28 +108,14 @@ _MOST_DECLARED = 8 << 20
 
 @dataclass(frozen=True)
 class Replicator:
-    """Applies the events of a topic; a function for `foreachBatch`. The fields are the arguments of `replicate`."""
+    """Applies the events of a topic; a function for `foreachBatch`."""
 
     targets: Targets
-    dialect: Dialect
-    options: Mapping[str, Any]
-    keys: Mapping[str, Sequence[str]]
-    schemas: Mapping[str, str | StructType]
-    table_options: Mapping[str, Mapping[str, Any]]
-    settings: TableSettings
+    options: ReplicateOptions
     dead_letters: Aside | None
     quarantine: Aside | None
-    parallelism: int
-    cluster_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    ddl: str | None = None
-    status: str | None = None
-    watermarks: str | None = None
-    on_table_error: str = "quarantine"
-    ddl_policy: str = "follow"
-    keyless: str = "quarantine"
-    history: bool | Collection[str] = False
-    columns: Mapping[str, ColumnRules] = field(default_factory=dict)
-    report: Callable[[Sequence[TableStatus]], object] | None = None
+    pending: Pending = field(default_factory=Pending)
+    """What statements did to tables that have no target yet."""
     in_tasks: TaskMerges = field(default_factory=TaskMerges)
     appliers: dict[str, Applier] = field(default_factory=dict)
     """By target: they know the targets of earlier batches."""
@@ -145,8 +127,6 @@ class Replicator:
     """The targets that this process has written."""
     remembered: dict[tuple[str, str], RuleState] = field(default_factory=dict)
     """What is remembered for the rules of tables that have no target yet."""
-    pending: Pending = field(default_factory=Pending)
-    """What statements did to tables that have no target yet."""
     declarations: dict[int, Declaration] = field(default_factory=dict)
     """By hash: what the messages of this and of earlier batches declare, the one that was needed last at the end."""
     known: dict[tuple[str | None, str], KnownTable] = field(default_factory=dict)
@@ -173,15 +153,15 @@ class Replicator:
 
     def _known(self) -> KnownTables:
         """The tables whose messages are decoded as soon as they are read."""
-        if self.watermarks:  # which rule out single messages
+        if self.options.watermarks:  # which rule out single messages
             return {}
         return {name: one for name, one in self.known.items() if one.declared <= self.declarations.keys()}
 
     def _apply(self, batch: BatchEvents, batch_id: int) -> None:
-        found = _summary(batch.frame)
+        found = summary(batch.frame)
         if are_insufficient(found):
             batch = BatchEvents.of(batch.with_messages())
-            found = _summary(batch.frame)
+            found = summary(batch.frame)
         events = batch.frame
         self._learn_declarations(events, found)
         self._write_dead_letters(events, found)
@@ -189,19 +169,19 @@ class Replicator:
         results = self._apply_in_order(batch, found, batch_id)
         self.pending.write(events.sparkSession)
         said = [status for result in results for status in result.statuses]
-        if self.status:
-            write_status(events.sparkSession, self.status, said, batch_id)
-        if self.report:
-            self.report(by_table(said))
+        if self.options.status:
+            write_status(events.sparkSession, self.options.status, said, batch_id)
+        if self.options.report:
+            self.options.report(by_table(said))
         errors = [result.error for result in results if result.error]
         if errors:
             raise errors[0]
-        if self.watermarks and any(row["kind"] == WATERMARK for row in found):
-            write_watermarks(events.filter(f"kind = '{WATERMARK}'"), self.watermarks)
+        if self.options.watermarks and any(row["kind"] == WATERMARK for row in found):
+            write_watermarks(events.filter(f"kind = '{WATERMARK}'"), self.options.watermarks)
 
     def _apply_in_order(self, batch: BatchEvents, found: list[Row], batch_id: int) -> list[_Result]:
         """Apply all tables. Those that statements change get what is older than a statement, then the statement."""
-        events, tables = batch.frame, _tables(found, self.declarations)
+        events, tables = batch.frame, source_tables(found, self.declarations)
         statements = read_ddl(events) if any(row["kind"] == DDL for row in found) else []
         statements = self._with_tables(events.sparkSession, statements, [one.key for one in tables])
         changed = {name for one in statements for name in one.tables}
@@ -209,9 +189,9 @@ class Replicator:
         if not statements:
             return results
         affected = [one for one in tables if one.key in changed]
-        rest = sliced(events.filter(_any_of(affected)), statements, {one.key for one in affected})
-        found = _summary(rest, "slice")
-        unsound = Unsound(events.sparkSession, self.status)
+        rest = sliced(events.filter(any_of(affected)), statements, {one.key for one in affected})
+        found = summary(rest, "slice")
+        unsound = Unsound(events.sparkSession, self.options.status)
         followers = self._followers(events.sparkSession, unsound)
         followed = dict.fromkeys(changed, 0)
         for statement in statements:
@@ -231,7 +211,7 @@ class Replicator:
     ) -> list[Statement]:
         """The statements that do something, with the tables of a database that is dropped."""
         if any(isinstance(action, DropDatabase) for one in statements for action in one.actions):
-            known = {*tables, *self.sources, *(read_tables(spark, self.status) if self.status else ())}
+            known = {*tables, *self.sources, *(read_tables(spark, self.options.status) if self.options.status else ())}
             statements = [without_databases(one, known) for one in statements]
         return [statement for statement in statements if statement.actions]
 
@@ -269,7 +249,7 @@ class Replicator:
     ) -> list[_Result]:
         """Apply the events of tables that are between two statements."""
         rows = [row for row in found if slices.get((row["database"] or "", row["table"])) == row["slice"]]
-        tables = _tables(rows, self.declarations)
+        tables = source_tables(rows, self.declarations)
         of_slices = [one.condition() & (events["slice"] == slices[one.key]) for one in tables]
         if not tables:
             return []
@@ -293,10 +273,10 @@ class Replicator:
             target = self.targets(database, table)
             return self._history(f"{database}.{table}", target) if target else None
 
-        follows = self.ddl_policy == "follow"
+        follows = self.options.ddl_policy == "follow"
         protection = self._protection(spark)
         of_targets = Follower(spark, self.targets, truncate, changed, follows, protection, unsound, self.pending)
-        if not self.history:
+        if not self.options.history:
             return [of_targets]
         append = partial(append_truncate, spark)
         return [
@@ -317,21 +297,23 @@ class Replicator:
             self.properties.pop(target, None)
 
         def tables() -> set[tuple[str, str]]:
-            return {*self.sources, *(read_tables(spark, self.status) if self.status else ())}
+            return {*self.sources, *(read_tables(spark, self.options.status) if self.options.status else ())}
 
-        own = frozenset({self.settings.soft_deletes.lower()} if self.settings.soft_deletes else ())
-        return Protection(self.columns, self.targets, properties, write, self.remembered, columns_of, tables, own)
+        own = frozenset({self.options.soft_deletes.lower()} if self.options.soft_deletes else ())
+        return Protection(
+            self.options.columns, self.targets, properties, write, self.remembered, columns_of, tables, own
+        )
 
     def _rules(self, spark: SparkSession, table: SourceTable) -> ColumnRules:
         return self._protection(spark).rules(table.database, table.name)
 
     def _history(self, full_name: str, target: str) -> str | None:
         """The history of a target."""
-        is_kept = self.history if isinstance(self.history, bool) else full_name in self.history
+        is_kept = self.options.history if isinstance(self.options.history, bool) else full_name in self.options.history
         return companion(target, "history") if is_kept else None
 
     def _applier(self, target: str) -> Applier:
-        return self.appliers.setdefault(target, Applier(target, [], self.dead_letters, self.settings))
+        return self.appliers.setdefault(target, Applier(target, [], self.dead_letters, self.options.settings))
 
     def _side_by_side(self, read: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[_Result]:
         """Apply tables at the same time, those with jobs of one kind after those with another one."""
@@ -352,13 +334,13 @@ class Replicator:
         )
         if watermarks:
             batch = replace(batch, watermarks=watermarks, late=watermarks.count_late(events))
-        found = in_parallel(spark, partial(self._kind, spark), tables, self.parallelism)
+        found = in_parallel(spark, partial(self._kind, spark), tables, self.options.parallelism)
         kinds = dict(zip(tables, found, strict=True))
         for kind in KINDS:
             of_kind = [one for one in tables if kinds[one] == kind]
             apply = partial(self._guarded, replace(batch, is_small=kind == SMALL))
             with session_settings(spark, settings_for(spark, kind) if of_kind else {}):
-                results += in_parallel(spark, apply, of_kind, self.parallelism)
+                results += in_parallel(spark, apply, of_kind, self.options.parallelism)
         return results
 
     def _merge_in_tasks(self, batch: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[_Result]:
@@ -370,13 +352,13 @@ class Replicator:
 
     def _merge_owned(self, batch: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[_Result]:
         spark = batch.frame.sparkSession
-        prepared = in_parallel(spark, partial(self._owned, spark), tables, self.parallelism)
+        prepared = in_parallel(spark, partial(self._owned, spark), tables, self.options.parallelism)
         owned = {one.name_key: (one, ready) for one, ready in zip(tables, prepared, strict=True) if ready}
         if not owned:
             return []
         others = [one for one in tables if one.name_key not in owned]
         events, in_tasks = self._decoded(batch, owned)
-        of_tasks = events.filter(~_any_of(others)) if others else events
+        of_tasks = events.filter(~any_of(others)) if others else events
         found = merge_in_tasks(of_tasks, in_tasks)
         for name in {one.name_key for one in tables}:
             self.known.pop(name, None)
@@ -468,8 +450,8 @@ class Replicator:
             rows=table.rows,
             size=table.size,
             truncates=table.truncates > 0,
-            keeps_history=self._history(table.full_name, target) is not None or self.keyless == "append",
-            soft_deletes=self.settings.soft_deletes is not None,
+            keeps_history=self._history(table.full_name, target) is not None or self.options.keyless == "append",
+            soft_deletes=self.options.soft_deletes is not None,
             masks=bool(self._rules(spark, table).mask),
             additions=additions,
             moved=moved_to(self.properties.get(target, {})) is not None,
@@ -490,7 +472,7 @@ class Replicator:
         return REWRITING if size <= table.size else MARKING
 
     def _known_watermarks(self, spark: SparkSession) -> Watermarks | None:
-        name = self.watermarks
+        name = self.options.watermarks
         return Watermarks(spark, name) if name and schema_of(spark, name) is not None else None
 
     def _guarded(self, batch: _Batch, table: SourceTable) -> _Result:
@@ -509,7 +491,7 @@ class Replicator:
             status = TableStatus.of(table.database, table.name, target, applied)
             return _Result(replace(status, state=STALE, reason=_GONE) if is_gone else status, others=moved)
         except Exception as error:  # whatever it is, it must not stop the other tables
-            if self.on_table_error == "fail" or self.quarantine is None or is_interruption(error):
+            if self.options.on_table_error == "fail" or self.quarantine is None or is_interruption(error):
                 return _Result(error=error)
             reason = printable(str(error), _MOST_REASON, keep="\n\t")
             shown = printable(table.full_name, SHOWN), printable(reason)
@@ -549,7 +531,7 @@ class Replicator:
         with ExitStack() as held:
             changes = self._changes(batch, table, schema, additions, held)
             moved = self._moved(spark, table, target, changes.frame) if existing else ()
-            if self.keyless == "append" and not self._has_key(spark, table, target if existing else None):
+            if self.options.keyless == "append" and not self._has_key(spark, table, target if existing else None):
                 settings, origin = self._settings(table, []), self._origin(table, target)
                 applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
                 self._append_emptied(spark, table, target, existing)
@@ -573,7 +555,7 @@ class Replicator:
         self, spark: SparkSession, table: SourceTable, target: str, existing: StructType | None, schema: StructType
     ) -> tuple[str, ...]:
         """The columns of which older rows have other values than the type allows that a statement gave to them."""
-        if self._given(self.schemas, table) is not None:
+        if self._given(self.options.schemas, table) is not None:
             return ()
         changes, stored = self.pending.of(table.key), format_of(spark, target).stored
         kinds = changes.modified if existing is None else modifications(self._properties(spark, target))
@@ -619,7 +601,7 @@ class Replicator:
             rows = spark.range(1).select(
                 expressions(spark)(sql("explode(array({orders}))", orders=orders)).alias("order")
             )
-            apply.remember_truncates(rows, schema, keys)
+            apply.tombstones.write_truncates(rows, schema, keys)
 
     def _append_emptied(
         self, spark: SparkSession, table: SourceTable, history: str, existing: StructType | None
@@ -644,7 +626,7 @@ class Replicator:
         if batch.watermarks:
             frame = batch.watermarks.without_late(frame)
         frame = rules.masked(with_additions(frame, additions))
-        if self.history or self.keyless == "append":  # then they are needed more than once
+        if self.options.history or self.options.keyless == "append":  # then they are needed more than once
             frame = frame.persist()
             held.callback(frame.unpersist)
         elif table.tasks == 1 and not (batch.watermarks or additions or rules.mask):
@@ -653,10 +635,10 @@ class Replicator:
         return Changes(frame, table.tasks)
 
     def _decoder(self, table: SourceTable, schema: StructType) -> ChangeDecoder:
-        return ChangeDecoder(self.dialect, schema, self._decoder_options(table), (table.database, table.name))
+        return ChangeDecoder(self.options.dialect, schema, self._decoder_options(table), (table.database, table.name))
 
     def _has_key(self, spark: SparkSession, table: SourceTable, target: str | None) -> bool:
-        if self._given(self.keys, table) or any(one.key for one in table.declarations):
+        if self._given(self.options.keys, table) or any(one.key for one in table.declarations):
             return True
         return bool(self._stored_key(spark, target))
 
@@ -674,7 +656,7 @@ class Replicator:
         return self.properties[target]
 
     def _origin(self, table: SourceTable, target: str | None) -> Origin:
-        return Origin(table.database, table.name, target, self.dialect)
+        return Origin(table.database, table.name, target, self.options.dialect)
 
     def _given(self, rules: Mapping[str, _Rule], table: SourceTable) -> _Rule | None:
         """What an argument says about a table."""
@@ -682,14 +664,14 @@ class Replicator:
 
     def _key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
         """The key of a table: as given, or as its messages and its target say."""
-        given = self._given(self.keys, table)
+        given = self._given(self.options.keys, table)
         if given:
             return list(given)
         return declared_key(table.full_name, table.declarations, self._stored_key(spark, target))
 
     def _settings(self, table: SourceTable, keys: Sequence[str]) -> TableSettings:
         own = {KEY: json.dumps(list(keys), ensure_ascii=False), SOURCE: source_name(table.database, table.name)}
-        cluster_by = tuple(self.cluster_by.get(table.full_name, ()))
+        cluster_by = tuple(self.options.cluster_by.get(table.full_name, ()))
         if state := self.remembered.get(table.key):
             own[RULES] = str(state)
         changes = self.pending.of(table.key)
@@ -699,10 +681,16 @@ class Replicator:
             own[RENAMED] = json.dumps(sorted(changes.renamed))
         if changes.modified:
             own[MODIFIED] = json.dumps(changes.modified)
-        return replace(self.settings, cluster_by=cluster_by, properties={**own, **self.settings.properties})
+        return replace(
+            self.options.settings, cluster_by=cluster_by, properties={**own, **self.options.settings.properties}
+        )
 
     def _decoder_options(self, table: SourceTable) -> dict[str, Any]:
-        return {**self.options, **(self._given(self.table_options, table) or {}), **table.filter_options()}
+        return {
+            **self.options.decoder,
+            **(self._given(self.options.table_options, table) or {}),
+            **table.filter_options(),
+        }
 
     def _schema(
         self,
@@ -717,10 +705,10 @@ class Replicator:
         Columns that were added with a value are decoded too, since rows that lack them get it.
         """
         rules = self._rules(spark, table)
-        given = self._given(self.schemas, table)
+        given = self._given(self.options.schemas, table)
         if given is not None:
             return rules.kept(columns_of(given))
-        known = rules.without_masked(_own_columns(existing, self.settings.soft_deletes)) if existing else None
+        known = rules.without_masked(_own_columns(existing, self.options.soft_deletes)) if existing else None
         declared = self._declared(table.declarations, table)
         if declared is None:
             if known is None or (rules.mask and table.truncates < table.messages):
@@ -729,7 +717,7 @@ class Replicator:
                     f"give them: schemas={{{table.full_name!r}: 'id bigint, ...'}}"
                 )
             return known
-        if self.columns:
+        if self.options.columns:
             each = (self._declared([one], table) for one in table.declarations)
             names = [one.names for one in each if one is not None]
             self._protection(spark).check_declared(table.database, table.name, names)
@@ -738,7 +726,7 @@ class Replicator:
         return _with_added(columns, known or rules.kept(_struct_of(self.pending.of(table.key).fields)), additions)
 
     def _declared(self, declarations: Iterable[Declaration], table: SourceTable) -> StructType | None:
-        return declared_columns(declarations, self.dialect, {**self.options, **table.filter_options()})
+        return declared_columns(declarations, self.options.dialect, {**self.options.decoder, **table.filter_options()})
 
     def _check_renamed(self, table: SourceTable, target: str, declared: StructType, known: StructType | None) -> None:
         """Refuse rows of before a column was renamed: they would bring the former column back.
@@ -764,63 +752,13 @@ class Replicator:
             return
         rejected = events.filter(f"kind = '{DEAD}'").withColumnsRenamed({"value": "message", "key": "message_key"})
         default = ("envelope", "the message names no table")
-        origin = Origin(dialect=self.dialect)
+        origin = Origin(dialect=self.options.dialect)
         write_dead_letters(rejected, self.dead_letters, origin, default, f"{count} messages cannot be read")
 
     def _write_ddl(self, events: DataFrame, found: Iterable[Row]) -> None:
-        if self.ddl and any(row["kind"] == DDL or row["truncates"] for row in found):
+        if self.options.ddl and any(row["kind"] == DDL or row["truncates"] for row in found):
             statements = events.filter(f"kind = '{DDL}' OR op = 'truncate'").select(*_statement())
-            append_once(statements, self.ddl, (*PLACE, "row", "event_time", "sql"))
-
-
-@dataclass(frozen=True)
-class SourceTable:
-    """What the messages of a batch say about one table."""
-
-    database: str | None
-    name: str
-    topic: str
-    messages: int
-    rows: int
-    truncates: int
-    size: int
-    """Bytes of the messages."""
-    has_commit: bool
-    in_log: bool
-    declarations: tuple[Declaration, ...]
-    declared: frozenset[int]
-    """The hashes of the declarations."""
-    in_blocks: bool
-    """Whether its events are blocks."""
-
-    @property
-    def name_key(self) -> tuple[str | None, str]:
-        """The name as events have it."""
-        return self.database, self.name
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The name as statements have it."""
-        return self.database or "", self.name
-
-    @property
-    def tasks(self) -> int:
-        """How many tasks its changes ask for."""
-        return max(1, -(-self.rows // _ROWS_PER_TASK), -(-self.size // _BYTES_PER_TASK))
-
-    @property
-    def full_name(self) -> str:
-        """The name in `keys`, `schemas` and `table_options`."""
-        return f"{self.database}.{self.name}"
-
-    def condition(self) -> Column:
-        """True for the events of this table's changes."""
-        return of_table(self.database, self.name)
-
-    def filter_options(self) -> dict[str, str]:
-        """Options of a decoder that filters for this table."""
-        database = {"database": re.escape(self.database)} if self.database else {}
-        return {"table": name_pattern(self.name), **database}
+            append_once(statements, self.options.ddl, (*PLACE, "row", "event_time", "sql"))
 
 
 @dataclass(frozen=True)
@@ -852,64 +790,6 @@ class _Result:
         return (self.status, *self.others) if self.status else self.others
 
 
-def _summary(events: DataFrame, *more: str) -> list[Row]:
-    """The tables in the batch by kind of event, topic and declaration.
-
-    Args:
-        events: The events.
-        more: More columns to group by.
-    """
-    with session_settings(events.sparkSession, FEW_ROWS):
-        return _counted(events.groupBy("kind", "database", "table", "topic", "declared", *more))
-
-
-def _counted(groups: GroupedData) -> list[Row]:
-    from pyspark.sql import functions as f
-
-    # Only numbers and booleans: with a text among the aggregates, Spark would sort the events.
-    return groups.agg(
-        *(f.sum(name).alias(name) for name in ("messages", "rows", "size")),
-        f.count_if(f.col("op") == "truncate").alias("truncates"),
-        f.max(f.col("commit_ts").isNotNull()).alias("has_commit"),
-        f.max("in_log").alias("in_log"),
-    ).collect()
-
-
-def _tables(found: Iterable[Row], declarations: Mapping[int, Declaration]) -> list[SourceTable]:
-    """The tables whose rows change, those with the most changes first."""
-    groups: dict[tuple[str | None, str], list[Row]] = {}
-    for row in found:
-        if row["kind"] in (CHANGE, BLOCK):
-            groups.setdefault((row["database"], row["table"]), []).append(row)
-    tables = [_table(database, name, rows, declarations) for (database, name), rows in groups.items()]
-    return sorted(tables, key=lambda table: -table.rows)
-
-
-def _table(database: str | None, name: str, rows: list[Row], declarations: Mapping[int, Declaration]) -> SourceTable:
-    return SourceTable(
-        database,
-        name,
-        min(row["topic"] or "" for row in rows),
-        messages=sum(row["messages"] for row in rows),
-        rows=sum(row["rows"] for row in rows),
-        truncates=sum(row["truncates"] for row in rows),
-        size=sum(row["size"] for row in rows),
-        has_commit=any(row["has_commit"] for row in rows),
-        in_log=any(row["in_log"] for row in rows),
-        declarations=tuple(
-            dict.fromkeys(declarations[row["declared"]] for row in rows if row["declared"] in declarations)
-        ),
-        declared=frozenset(row["declared"] for row in rows),
-        in_blocks=any(row["kind"] == BLOCK for row in rows),
-    )
-
-
-def _any_of(tables: Iterable[SourceTable]) -> Column:
-    from pyspark.sql import functions as f
-
-    return reduce(or_, (table.condition() for table in tables), f.lit(False))
-
-
 def _own_columns(schema: StructType, soft_deletes: str | None) -> StructType:
     """The columns of a target that are the source table's."""
     from pyspark.sql.types import StructType
@@ -931,23 +811,6 @@ def _struct_of(fields: Iterable[StructField]) -> StructType:
     from pyspark.sql.types import StructType
 
     return StructType(list(fields))
-
-
-def columns_of(schema: str | StructType) -> StructType:
-    """The columns that an argument gives to a table."""
-    from towpath.decoder import Decoder
-
-    if not isinstance(schema, str):
-        return schema
-    columns = Decoder(schema=schema, layout="upsert", row_column="row", fields=["_op"]).schema.field("row").type
-    return struct_type(pa_schema(columns))
-
-
-def pa_schema(struct: Any) -> Any:
-    """The fields of an Arrow struct as a schema."""
-    import pyarrow as pa
-
-    return pa.schema(list(struct))
 
 
 def _statement() -> list[Column]:

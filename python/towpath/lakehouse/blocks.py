@@ -108,28 +108,29 @@ def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.Recor
             continue
         at = indices.values
         try:
-            yield _blocks(events if len(at) == len(events) else events.take(at), table.decoder)
+            blocks = _blocks(events if len(at) == len(events) else events.take(at), table.decoder)
         except Exception:  # it happens again where only this table has to suffer from it
             continue
+        yield from blocks
         is_left = pc.and_(is_left, pc.invert(pc.is_in(rows["at"].combine_chunks(), at)))
     if left := pc.sum(is_left).as_py():
         yield events if left == len(events) else events.filter(is_left)
 
 
-def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> pa.RecordBatch:
-    """The events of one table as blocks. The first one has all the counts."""
-    messages = events.select(list(MESSAGE))
-    blocks = [block for changes in decoder.decode_batches(messages) for block in _streams(changes)]
-    sums = {name: pc.sum(events.column(name)).as_py() for name in ("messages", "rows", "size")}
-    facts = {name: pc.max(events.column(name)).as_py() for name in ("commit_ts", "in_log")}
-    shared = {name: events.column(name)[0].as_py() for name in _GROUP} | {"kind": BLOCK, **facts}
-    return pa.RecordBatch.from_pylist(
-        [
-            {**shared, **(dict.fromkeys(sums, 0) if at else sums), "value": block}
-            for at, block in enumerate(blocks or _streams(decoder.schema.empty_table().to_batches()[0]))
-        ],
-        EVENT,
-    )
+def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> list[pa.RecordBatch]:
+    """The events of one table as blocks, in batches of bounded size. The first block has all the counts."""
+    parts = list(decoder.decode_batches(events.select(list(MESSAGE))))
+    shared = {name: events.column(name)[0].as_py() for name in _GROUP} | {"kind": BLOCK}
+    shared |= {name: pc.max(events.column(name)).as_py() for name in ("commit_ts", "in_log")}
+    counts = {name: pc.sum(events.column(name)).as_py() for name in ("messages", "rows", "size")}
+    found = []
+    for changes in parts or [pa.RecordBatch.from_pylist([], decoder.schema)]:
+        rows = []
+        for block in _streams(changes):
+            rows.append({**shared, **counts, "value": block})
+            counts = dict.fromkeys(counts, 0)
+        found.append(pa.RecordBatch.from_pylist(rows, EVENT))
+    return found
 
 
 def _streams(changes: pa.RecordBatch) -> list[bytes]:

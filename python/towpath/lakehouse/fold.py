@@ -16,7 +16,7 @@ from towpath._towpath import newest_changes
 from towpath.lakehouse.bounds import Bounds
 from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, by_name, indices_of
 from towpath.lakehouse.order_arrays import ORDER, order_values, with_event_times
-from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, TRUNCATE
+from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, TRUNCATE, UNKNOWN
 from towpath.workers import begin_task
 
 ADDED = pa.schema([("order", ORDER), ("inherits", pa.bool_()), ("rejected", pa.bool_()), ("outcome", pa.string())])
@@ -80,6 +80,8 @@ class _Folded:
     """The index of the change that a change replaced."""
     partial: pa.BooleanArray
     inherits: pa.BooleanArray
+    is_unknown: pa.BooleanArray
+    """Whether a change is an update of a row that was deleted: the insert before it is not among the changes."""
 
     def kept(self) -> _Folded:
         """The changes that are kept."""
@@ -107,13 +109,15 @@ def _fold(parts: Sequence[pa.RecordBatch], keys: Sequence[str]) -> _Folded:
         rows.take(found.column("replaced")).take(at),
         pa.concat_arrays([part.column("partial").fill_null(False) for part in parts]),
         pc.equal(ops, "update").fill_null(False),
+        pa.repeat(False, len(ops)),
     )
 
 
 def _with_inherited(parts: list[pa.RecordBatch], folded: _Folded) -> tuple[list[pa.RecordBatch], _Folded]:
     """Give updates that lack columns the values of the changes that they replaced.
 
-    An insert or a delete begins another row, so nothing is inherited from before it.
+    An insert begins another row, so nothing is inherited from before it. An update after a delete lacks its insert,
+    which may be one that could not be decoded: then the delete is applied, and the update is not.
     """
     lists = pa.concat_arrays([part.column("missing") for part in parts])
     lacks = pc.greater(pc.list_value_length(lists), 0).fill_null(False)
@@ -128,7 +132,16 @@ def _with_inherited(parts: list[pa.RecordBatch], folded: _Folded) -> tuple[list[
     partial = pa.array(found.partial, pa.bool_())
     changed = {COLUMNS: columns, "missing": pa.array(found.missing, lists.type), "partial": partial}
     parts = [_replaced(part, changed, start) for part, start in zip(parts, starts, strict=False)]
-    return parts, replace(folded, partial=partial, inherits=pa.array(found.inherits, pa.bool_()))
+    is_unknown, is_deleted = (
+        pc.is_in(indices_of(lists), pa.array(one, pa.int64())) for one in (found.unknown, found.deletes)
+    )
+    return parts, replace(
+        folded,
+        partial=partial,
+        inherits=pa.array(found.inherits, pa.bool_()),
+        is_unknown=is_unknown,
+        is_kept=pc.or_(folded.is_kept, pc.or_(is_unknown, is_deleted)),
+    )
 
 
 class _Inheritance:
@@ -142,12 +155,15 @@ class _Inheritance:
         self.inherits = folded.inherits.to_pylist()
         self.sources: dict[str, dict[int, int]] = {}
         """By column: the change that has the value of a row."""
+        self.unknown: list[int] = []
+        self.deletes: list[int] = []
+        """The deletes before what is unknown."""
 
     def inherit(self, row: int) -> None:
         """Find the values that a row lacks in the changes that it replaced."""
         lacking, partial = set(self.missing[row] or ()), self.partial[row]
-        earlier = self._replaced[row]
-        while earlier is not None:
+        earlier, updates = self._replaced[row], [row]
+        while earlier is not None and self._ops[earlier] != DELETE:
             lacked = set(self.missing[earlier] or ())
             for name in lacking - lacked:
                 self.sources.setdefault(name, {})[row] = earlier
@@ -156,7 +172,13 @@ class _Inheritance:
             if self._ops[earlier] != "update":
                 self.inherits[row] = False
                 break
+            updates.append(earlier)
             earlier = self._replaced[earlier]
+        if earlier is not None and self._ops[earlier] == DELETE:
+            self.inherits[row], partial = False, partial and bool(lacking)
+            if partial:
+                self.unknown += updates
+                self.deletes.append(earlier)
         self.missing[row] = [name for name in self.missing[row] or () if name in lacking]
         self.partial[row] = partial
 
@@ -230,7 +252,7 @@ def _kept(parts: Sequence[pa.RecordBatch], folded: _Folded, bounds: Bounds | Non
 def _outcomes(kept: _Folded, bounds: Bounds | None) -> tuple[pa.Array, pa.StructArray]:
     """The outcome of each change where the bounds decide it, and order values."""
     is_delete, is_truncate = (pc.equal(kept.ops, op).fill_null(False) for op in (DELETE, TRUNCATE))
-    alone = [(kept.rejected, REJECTED), (is_truncate, TRUNCATE)]
+    alone = [(kept.rejected, REJECTED), (is_truncate, TRUNCATE), (kept.is_unknown, UNKNOWN)]
     if bounds is None:
         return _first(alone), kept.orders
     is_certain = pc.and_(bounds.are_below(kept.orders), pc.invert(pc.and_(kept.partial, kept.inherits)))

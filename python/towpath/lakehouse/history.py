@@ -168,8 +168,10 @@ def _folded(changes: DataFrame) -> Sql:
     return sql(
         "aggregate(slice(arrived, 2, size(arrived)), array(arrived[0].change), (versions, x) -> "
         "transform(array(element_at(versions, -1)), newest -> "
-        "IF({newer}, concat(versions, array({replaced})), versions))[0])",
+        "IF({newer} AND NOT ({unknown}), concat(versions, array({replaced})), versions))[0])",
         newer=is_newer(Sql("x.change.`order`"), Sql("newest.`order`")),
+        # After a delete an insert is missing: the target has no such row either.
+        unknown=Sql("x.change.op = 'update' AND x.change.partial AND newest.op IN ('delete', 'truncate')"),
         replaced=_replaced(changes),
     )
 

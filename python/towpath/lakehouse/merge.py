@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, overload
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
-from towpath.lakehouse import arguments
 from towpath.lakehouse.aside import Aside, Origin, write_dead_letters
 from towpath.lakehouse.bounds import Bounds
 from towpath.lakehouse.changes import COLUMNS, REQUIRED, has_offsets, structured
 from towpath.lakehouse.fold import Fold
-from towpath.lakehouse.interruption import interruptible
 from towpath.lakehouse.jobs import UNKNOWN_SIZE, batch_settings, session_settings, settings_for
+from towpath.lakehouse.known_schema import KnownSchema
 from towpath.lakehouse.messages import computed, local_frame
 from towpath.lakehouse.newest import Changes
 from towpath.lakehouse.order import (
@@ -51,7 +50,6 @@ from towpath.lakehouse.sql import (
     any_of,
     column,
     comma_separated,
-    execute,
     expressions,
     merge,
     sql,
@@ -62,29 +60,23 @@ from towpath.lakehouse.status import TableStatus, write_status
 from towpath.lakehouse.stored import StoredBounds, Written, groups, highest
 from towpath.lakehouse.tables import (
     TableSettings,
-    append,
-    create_or_evolve,
     create_with,
     estimated_size,
     free_name,
     optimize_in_turn,
     order_column,
     rename_column,
-    schema_of,
     temporary_view,
 )
-from towpath.lakehouse.targets import companion, is_path
+from towpath.lakehouse.targets import is_path
+from towpath.lakehouse.tombstones import Tombstones
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructField, StructType
-    from typing_extensions import Unpack
+    from pyspark.sql.types import StructType
 
-    from towpath.lakehouse.argument_types import OfOneStream, OfOneTable
-    from towpath.lakehouse.arguments import Place
 
 KEY_ONLY = (
     "missing",
@@ -95,143 +87,6 @@ _UNKNOWN_ROW = (
     "missing",
     "the message has only the changed columns (binlog_row_image is not FULL), and the target lacks the row",
 )
-
-
-@overload
-def apply_changes(
-    changes: DataFrame,
-    target: Place,
-    keys: Sequence[str] | None = None,
-    *,
-    checkpoint: Place,
-    **arguments: Unpack[OfOneStream],
-) -> StreamingQuery: ...
-
-
-@overload
-def apply_changes(
-    changes: DataFrame,
-    target: Place,
-    keys: Sequence[str] | None = None,
-    *,
-    checkpoint: None = None,
-    **arguments: Unpack[OfOneTable],
-) -> None: ...
-
-
-def apply_changes(
-    changes: DataFrame,
-    target: Place,
-    keys: Sequence[str] | None = None,
-    *,
-    dead_letters: Place | None = None,
-    status: Place | None = None,
-    evolve: bool = True,
-    forget_after: str = "7 days",
-    table_properties: Mapping[str, str] | None = None,
-    cluster_by: Sequence[str] = (),
-    optimize_every: int | None = 50,
-    soft_deletes: str | None = None,
-    checkpoint: Place | None = None,
-    trigger: Mapping[str, Any] | None = None,
-    query_name: str | None = None,
-    writer_options: Mapping[str, str] | None = None,
-) -> StreamingQuery | None:
-    """Apply the changes of one table to a Delta or Iceberg table, which is created if it does not exist.
-
-    Args:
-        changes: The result of `towpath.spark.decode(..., layout="upsert")`, batch or streaming. Keep Kafka's `topic`,
-            `partition`, `offset` and `timestamp`: they order the changes and identify dead letters. Columns that were
-            appended to it are written too.
-        target: The table's catalog name, or the path of a Delta table.
-        keys: The columns of the primary key. None: as declared in the messages, if `changes` has the field
-            `_primary_key`.
-        dead_letters: Name or path of the table for rows that could not be decoded: the message, its topic,
-            partition, offset and timestamp, and the reason. Without it the first such row is an error.
-        status: Name or path of the table with the state of each target, as for `replicate`. Its row for this target has
-            no database, and the target as the table.
-        evolve: Whether columns may be added to the target, and types widened.
-        forget_after: How long deleted keys are remembered, as an SQL interval. A message that is replayed
-            later than this could restore a deleted row.
-        table_properties: Properties of a target that is created, in addition to those of towpath.
-        cluster_by: Columns by which a Delta table that is created is clustered.
-        optimize_every: After how many batches the target's files are compacted (OPTIMIZE, or Iceberg's
-            `rewrite_data_files`), since each adds small files. None: never.
-        soft_deletes: Name of a timestamp column that is added to the target. Deleted rows then stay, with the event
-            time of their deletion in it; it is null in all others.
-        checkpoint: The checkpoint folder of the stream. Only for a stream.
-        trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
-        query_name: Name of the streaming query.
-        writer_options: Options of the `DataStreamWriter`.
-
-    Returns:
-        The started query, for a stream. A batch has been applied on return.
-
-    Raises:
-        ValueError: An argument is wrong, a column is missing, nothing orders a stream's changes, the key is not known,
-            rows could not be decoded and there is no table for dead letters, or the target cannot store the columns
-            without loss. The last two are known in a batch: a stream's query fails with them.
-    """
-    arguments.frame("changes", changes)
-    query = arguments.query(changes, checkpoint, trigger, query_name, writer_options)
-    apply = applier(
-        target,
-        keys,
-        dead_letters=dead_letters,
-        status=status,
-        evolve=evolve,
-        forget_after=forget_after,
-        table_properties=table_properties,
-        cluster_by=cluster_by,
-        optimize_every=optimize_every,
-        soft_deletes=soft_deletes,
-    )
-    arguments.check_changes(changes, keys or (), soft_deletes)
-    arguments.check_age(changes.sparkSession, "forget_after", forget_after)
-    return for_each_batch(changes, apply, query)
-
-
-def applier(
-    target: Place,
-    keys: Sequence[str] | None = None,
-    *,
-    dead_letters: Place | None = None,
-    status: Place | None = None,
-    evolve: bool = True,
-    forget_after: str = "7 days",
-    table_properties: Mapping[str, str] | None = None,
-    cluster_by: Sequence[str] = (),
-    optimize_every: int | None = 50,
-    soft_deletes: str | None = None,
-) -> Applier:
-    """The function for `DataStreamWriter.foreachBatch` that `apply_changes` uses; the arguments are the same.
-
-    Raises:
-        ValueError: An argument is wrong.
-    """
-    settings = TableSettings(
-        arguments.texts("table_properties", table_properties),
-        tuple(arguments.columns("cluster_by", cluster_by)),
-        arguments.count("optimize_every", optimize_every, optional=True),
-        arguments.flag("evolve", evolve),
-        arguments.text("forget_after", forget_after),
-        soft_deletes=arguments.column("soft_deletes", soft_deletes),
-    )
-    dead_letters, status = arguments.table("dead_letters", dead_letters), arguments.table("status", status)
-    aside = Aside(dead_letters) if dead_letters else None
-    return Applier(arguments.target(target), arguments.columns("keys", keys), aside, settings, status)
-
-
-def for_each_batch(frame: DataFrame, function: Any, query: arguments.Query | None) -> StreamingQuery | None:
-    """Call a function with a batch DataFrame, or with each micro-batch of a stream."""
-    if query is None:
-        function(frame, 0)
-        return None
-    writer = frame.writeStream.foreachBatch(interruptible(function)).options(**query.writer_options)
-    writer = writer.option("checkpointLocation", query.checkpoint)
-    if query.name:
-        writer = writer.queryName(query.name)
-    return (writer.trigger(**query.trigger) if query.trigger else writer).start()
 
 
 @dataclass(frozen=True)
@@ -278,16 +133,15 @@ class Applier:
         status: str | None = None,
     ) -> None:
         self._target = target
-        self._tombstones = companion(target, "tombstones")
+        self.tombstones = Tombstones(target)
+        self._known_schema = KnownSchema(target)
         self._keys = keys
         self._dead_letters = dead_letters
         self._origin = Origin(target=target)
         self._settings = settings or TableSettings()
         self._status = status
-        self._schemas: dict[str, StructType | None] = {}
         self._size: int | None = None
-        self._forgot_at: float | None = None
-        self._stored = StoredBounds(target, self._tombstones)
+        self._stored = StoredBounds(target, self.tombstones.name)
         self.last: Applied | None = None
 
     def configure(self, keys: list[str], settings: TableSettings, origin: Origin) -> None:
@@ -331,7 +185,7 @@ class Applier:
 
     def schema(self, spark: SparkSession) -> StructType | None:
         """The target's schema; None if it does not exist."""
-        return self._schema(spark, self._target)
+        return self._known_schema.read(spark)
 
     def size(self, spark: SparkSession) -> int | None:
         """Bytes of the target's files; 0 if it does not exist, None if the session does not say."""
@@ -340,12 +194,6 @@ class Applier:
         if self._size is None:
             self._size = estimated_size(spark.read.table(table(self._target)))
         return self._size
-
-    def _schema(self, spark: SparkSession, name: str) -> StructType | None:
-        found = self._schemas.get(name)
-        if found is None:
-            found = self._schemas[name] = schema_of(spark, name)
-        return found
 
     def _apply_once(self, changes: Changes, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         began = time.monotonic()
@@ -414,7 +262,7 @@ class Applier:
     def _bounds(self, spark: SparkSession) -> Bounds | None:
         if self._settings.soft_deletes:  # a deleted row may be live again
             return None
-        target, tombstones = self.schema(spark), self._schema(spark, self._tombstones)
+        target, tombstones = self.schema(spark), self.tombstones.schema.read(spark)
         order = order_column(target) if target is not None else None
         return self._stored.known(spark, order, (target is not None, tombstones is not None))
 
@@ -437,8 +285,7 @@ class Applier:
             known = spark.read.table(table(self._target)).selectExpr(*names, value, is_deleted)
             if order is None:
                 known = known.drop("known").selectExpr("*", f"CAST(NULL AS {ORDER_TYPE}) AS known")
-        exists = self._schema(spark, self._tombstones) is not None
-        return known, spark.read.table(table(self._tombstones)) if exists else None
+        return known, self.tombstones.read(spark)
 
     def _write(self, found: _Staged, keys: list[str], kinds: Kinds) -> Written:
         """Write what is applied, and what cannot be."""
@@ -453,7 +300,7 @@ class Applier:
         if rows or deletes:
             writes.append(lambda: self._write_rows(found, keys, kinds, has_rows=bool(rows)))
         if deletes:
-            writes.append(lambda: self._write_tombstones(staged.filter("outcome = 'delete'"), keys))
+            writes.append(lambda: self.tombstones.write(staged.filter("outcome = 'delete'"), keys))
         done = in_parallel(staged.sparkSession, lambda write: write(), writes, len(writes))
         return Written(any(done[:1]), any(done[1:]), rows + deletes)
 
@@ -473,7 +320,7 @@ class Applier:
         names = [self._settings.soft_deletes] if self._settings.soft_deletes else []
         deleted = [f.lit(None).cast("timestamp").alias(name) for name in names]
         written = rows.select(f"{COLUMNS}.*", *deleted, f.col("order").alias(order))
-        self._schemas.clear()
+        self._known_schema.forget()
         return create_with(rows.sparkSession, self._target, written, self._settings)
 
     def _prepare_target(self, changes: DataFrame) -> str:
@@ -488,26 +335,12 @@ class Applier:
         order = (order_column(existing) if existing else None) or free_name(columns, existing)
         if existing is not None and order.lower() in (name.lower() for name in columns.names):
             order = rename_column(spark, self._target, order, free_name(columns, existing))
-            self._schemas.clear()
+            self._known_schema.forget()
         own: list[Any] = list(StructType.fromDDL(f"{column(order)} {ORDER_TYPE}"))  # type: ignore[call-overload]
         if self._settings.soft_deletes:
             own.append(StructField(self._settings.soft_deletes, TimestampType()))
-        self._make_fit(spark, self._target, [*columns.fields, *own], self._settings)
+        self._known_schema.make_fit(spark, [*columns.fields, *own], self._settings)
         return order
-
-    def _make_fit(
-        self, spark: SparkSession, name: str, fields: list[StructField], settings: TableSettings | None = None
-    ) -> None:
-        from pyspark.sql.types import StructType
-
-        known = {one.name.lower(): one.dataType for one in self._schema(spark, name) or ()}
-        if all(known.get(one.name.lower()) == one.dataType for one in fields):
-            return
-        self._schemas.clear()
-        columns = StructType(fields)
-        create_or_evolve(spark, name, columns, settings=settings)
-        if not known:  # it is new
-            self._schemas[name] = columns
 
     def _truncate(self, truncates: DataFrame, changes: DataFrame, keys: list[str]) -> int:
         """As `truncate`, after the target was created or made to fit."""
@@ -525,7 +358,7 @@ class Applier:
         order = order_column(schema) if schema is not None else None
         if schema is None or order is None:
             return 0
-        self.remember_truncates(truncates, schema, keys)
+        self.tombstones.write_truncates(truncates, schema, keys)
         # One row, since a row of the target may be older than several truncates.
         truncates = truncates.selectExpr("collect_list(`order`) AS truncates")
         of_row = column("t", order)
@@ -537,13 +370,6 @@ class Applier:
         rows = spark.read.table(table(self._target)).alias("t").crossJoin(truncates)
         unordered = sql("exists(truncates, x -> NOT {ordered})", ordered=is_ordered(Sql("x"), of_row))
         return rows.filter(expressions(spark)(unordered)).count()
-
-    def remember_truncates(self, truncates: DataFrame, columns: StructType, keys: list[str]) -> None:
-        """Write tombstones for all keys: rows that are older than truncates, and come later, are not applied."""
-        spark = truncates.sparkSession
-        self._prepare_tombstones(spark, columns, keys)
-        nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
-        append(spark, self._tombstones, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
 
     def _when_deleted(self, condition: Sql, time: Sql, *assignments: Sql) -> Sql:
         """The clause of a MERGE that deletes a row, or marks it as deleted."""
@@ -563,39 +389,9 @@ class Applier:
 
     def forget_schemas(self) -> None:
         """Read the schemas again, since somebody else changed the tables."""
-        self._schemas.clear()
+        self._known_schema.forget()
+        self.tombstones.schema.forget()
         self._stored.forget()
-
-    def _write_tombstones(self, deletes: DataFrame, keys: list[str]) -> bool:
-        """Append tombstones. Returns whether that made a commit: it does."""
-        spark = deletes.sparkSession
-        values = (
-            sql("{key} AS {name}", key=column(COLUMNS, key), name=column(tombstone_key(at)))
-            for at, key in enumerate(keys)
-        )
-        rows = deletes.selectExpr(*values, "`order`", "false AS truncated", _NOW)
-        if self._schema(spark, self._tombstones) is None and create_with(
-            spark, self._tombstones, rows, TableSettings()
-        ):
-            self._forgot_at = time.monotonic()
-            return True
-        self._prepare_tombstones(spark, deletes.select(f"{COLUMNS}.*").schema, keys)
-        append(spark, self._tombstones, rows)
-        return True
-
-    def prepare_tombstones(self, spark: SparkSession, columns: StructType) -> str:
-        """The table of tombstones, for a task. That of a path is created by the task that has the first one."""
-        if not is_path(self._target):
-            self._prepare_tombstones(spark, columns, self._keys)
-        return self._tombstones
-
-    def _prepare_tombstones(self, spark: SparkSession, columns: StructType, keys: list[str]) -> None:
-        from pyspark.sql.types import StructField, StructType
-
-        types = {one.name.lower(): one.dataType for one in columns}
-        fields = [StructField(tombstone_key(at), types[key.lower()]) for at, key in enumerate(keys)]
-        own: Any = StructType.fromDDL(f"`order` {ORDER_TYPE}, truncated boolean, recorded_at timestamp")
-        self._make_fit(spark, self._tombstones, [*fields, *own])
 
     def _merge(self, found: _Staged, keys: list[str], order: str, kinds: Kinds) -> bool:
         """Merge rows and deletes. Returns whether it may have changed a row."""
@@ -631,38 +427,32 @@ class Applier:
         return changed != 0
 
     def forget_before(self, spark: SparkSession) -> datetime | None:
-        """The time of before which tombstones are forgotten, if it is due."""
-        if not self._is_forgetting_due():
-            return None
-        template = "SELECT unix_micros(current_timestamp() - INTERVAL {age})"
-        micros = execute(spark, sql(template, age=string(self._settings.forget_after))).collect()[0][0]
-        return datetime.fromtimestamp(micros / 1_000_000, timezone.utc)
+        """The time of before which a task forgets tombstones, if it is due."""
+        return self.tombstones.forget_before(spark, self._settings.forget_after)
+
+    def prepare_tombstones(self, spark: SparkSession, columns: StructType) -> str:
+        """The table of tombstones, for a task. That of a path is created by the task that has the first one."""
+        if not is_path(self._target):
+            self.tombstones.prepare(spark, columns, self._keys)
+        return self.tombstones.name
 
     def finish(self, spark: SparkSession, rejected: pa.Table | None, files: int, batch_id: int) -> None:
         """What is left to do after a task has merged changes into a target, which now has this number of files."""
         if rejected is not None:
             frame = local_frame(spark, rejected, struct_type(rejected.schema))
             self._write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
-        if self._is_forgetting_due():
-            self._forgot_at = time.monotonic()
+        self.tombstones.was_forgotten()
         if files > 1:
             optimize_in_turn(spark, self._target, batch_id, self._settings.optimize_every)
         if not is_path(self._target):  # a task compacts the tombstones of a path
-            optimize_in_turn(spark, self._tombstones, batch_id, self._settings.optimize_every)
-
-    def _is_forgetting_due(self) -> bool:
-        return self._forgot_at is None or time.monotonic() - self._forgot_at > _FORGET_EVERY
+            optimize_in_turn(spark, self.tombstones.name, batch_id, self._settings.optimize_every)
 
     def _maintain(self, spark: SparkSession, batch_id: int) -> None:
         """Forget old tombstones, and optimize."""
         if batch_id % _SIZE_EVERY == 0:
             self._size = None
         optimize_in_turn(spark, self._target, batch_id, self._settings.optimize_every)
-        if self._is_forgetting_due() and self._schema(spark, self._tombstones) is not None:
-            self._forgot_at = time.monotonic()
-            template = "DELETE FROM {table} WHERE recorded_at < current_timestamp() - INTERVAL {age}"
-            age = string(self._settings.forget_after)
-            execute(spark, sql(template, table=table(self._tombstones), age=age))
+        self.tombstones.forget(spark, self._settings.forget_after)
 
     def _write_dead_letters(self, rejected: DataFrame, default: tuple[str, str], count: int) -> None:
         problem = f"{self._target}: {count} rows cannot be applied"
@@ -674,11 +464,6 @@ _FEW = 20_000
 
 _SIZE_EVERY = 20
 """After how many batches the size of a target is read again."""
-
-_FORGET_EVERY = 3600.0
-"""Seconds between two deletions of old tombstones, at most; a query that starts begins with one."""
-
-_NOW = "current_timestamp() AS recorded_at"
 
 
 def _assignment(name: str, *, partial: bool) -> Sql:

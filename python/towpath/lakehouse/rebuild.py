@@ -11,10 +11,10 @@ from uuid import uuid4
 from towpath.lakehouse import arguments
 from towpath.lakehouse.aside import Aside
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.columns import ColumnRules
 from towpath.lakehouse.envelopes import read_envelopes
 from towpath.lakehouse.follow import MODIFIED, stored_source
 from towpath.lakehouse.protection import RULES, RuleState
+from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.snapshots import as_oldest
 from towpath.lakehouse.sql import table
 from towpath.lakehouse.status import QUARANTINED, STALE, TableStatus, read_stale, set_ok, write_status
@@ -85,10 +85,20 @@ def rebuild(
             raises. The target is as it was then, unless the error is in the messages that arrived meanwhile.
     """
     name = _parts(source_table)
-    status, dead_letters = arguments.table("status", status), arguments.table("dead_letters", dead_letters)
-    keys, soft_deletes = arguments.columns("keys", keys), arguments.column("soft_deletes", soft_deletes)
-    columns = None if columns is None else arguments.by_name("columns", columns, '{"exclude": ["phone"]}')
-    arguments.check_decoders(dialect, options, {".".join(name): schema} if schema else {}, {})
+    full_name = ".".join(name)
+    given = ReplicateOptions.of(
+        dialect,
+        options,
+        keys={full_name: arguments.columns("keys", keys)} if keys else {},
+        schemas={full_name: schema} if schema else {},
+        columns={full_name: {} if columns is None else arguments.by_name("columns", columns, '{"exclude": ["phone"]}')},
+        dead_letters=dead_letters,
+        status=status,
+        soft_deletes=soft_deletes,
+        parallelism=1,
+        optimize_every=None,
+    )
+    status, dead_letters, rules = given.status, given.dead_letters, given.columns[full_name]
     if arguments.frame("messages", messages).isStreaming:
         raise ValueError("messages: rebuild reads a batch of the topic, from its beginning to its end")
     if snapshot is not None:
@@ -98,9 +108,7 @@ def rebuild(
     targets.stored = partial(stored_source, spark)
     place = targets(*name)
     if place is None:
-        raise ValueError(f"{'.'.join(name)}: has no target")
-    full_name = ".".join(name)
-    rules = ColumnRules.of(full_name, columns or {})
+        raise ValueError(f"{full_name}: has no target")
     state = _rule_state(spark, place)
     if state.former and columns is None:
         raise ValueError(
@@ -109,18 +117,10 @@ def rebuild(
 
     def apply(target: str, status: str | None = None) -> None:
         replicator = Replicator(
-            targets=Targets({name: target}, ()),
-            dialect=dialect,
-            options=options,
-            keys={full_name: keys} if keys else {},
-            schemas={full_name: schema} if schema else {},
-            table_options={},
-            settings=TableSettings(optimize_every=None, soft_deletes=soft_deletes),
+            Targets({name: target}, ()),
+            replace(given, status=status),
             dead_letters=Aside(dead_letters) if dead_letters else None,
             quarantine=None,
-            parallelism=1,
-            status=status,
-            columns={full_name: rules},
             remembered={name: RuleState(former=state.former)} if state.former else {},
         )
         replicator(read_envelopes(messages, dialect, None, **options))

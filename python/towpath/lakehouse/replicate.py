@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any, overload
 
 from towpath.lakehouse import arguments
 from towpath.lakehouse.aside import Aside
-from towpath.lakehouse.batches import Replicator, columns_of
-from towpath.lakehouse.columns import ColumnRules
+from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.envelopes import read_envelopes
-from towpath.lakehouse.merge import for_each_batch
 from towpath.lakehouse.messages import in_few_tasks
 from towpath.lakehouse.pending import Pending
-from towpath.lakehouse.snapshots import Snapshots
+from towpath.lakehouse.queries import for_each_batch
+from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.snapshots import Snapshots, checked_snapshots
 from towpath.lakehouse.status import NO_BATCH, write_status
-from towpath.lakehouse.tables import TableSettings
 from towpath.lakehouse.targets import Target, Targets, suffixed
-from towpath.lakehouse.tasks import SPARK, TaskMerges, available
+from towpath.lakehouse.tasks import TaskMerges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -171,76 +170,58 @@ def replicate(
         ValueError: An argument is wrong; a table cannot go on and may not be quarantined; or something could not be
             decoded and there is no table for dead letters.
     """
-    arguments.one_of("on_table_error", on_table_error, ("quarantine", "fail"))
-    arguments.one_of("ddl_policy", ddl_policy, ("follow", "ignore"))
-    arguments.one_of("keyless", keyless, ("quarantine", "append"))
-    who_merges = available(merge)
     arguments.triggers(trigger)
-    checkpoint, ddl = arguments.place("checkpoint", checkpoint), arguments.table("ddl", ddl)
-    dead_letters = arguments.table("dead_letters", dead_letters)
-    quarantine, status = arguments.table("quarantine", quarantine), arguments.table("status", status)
-    watermarks = arguments.table("watermarks", watermarks)
-    keys = arguments.columns_by_table("keys", keys)
-    cluster_by = arguments.columns_by_table("cluster_by", cluster_by)
-    schemas = arguments.by_name("schemas", schemas, '{"shop.orders": "id bigint"}')
-    table_options = arguments.by_name("table_options", table_options, '{"shop.orders": {"zero_date": "error"}}')
-    history = arguments.names("history", history)
-    snapshots = arguments.by_name("snapshots", snapshots, '{"shop.orders": frame}')
-    for name, rows in snapshots.items():
-        if not callable(rows):
-            arguments.check_snapshot(f"snapshots: {name}", rows)
-    rules = {name: ColumnRules.of(name, one) for name, one in arguments.rules_by_table(columns).items()}
-    settings = TableSettings(
-        arguments.texts("table_properties", table_properties),
-        optimize_every=arguments.count("optimize_every", optimize_every, optional=True),
-        evolve=arguments.flag("evolve", evolve),
-        forget_after=arguments.text("forget_after", forget_after),
-        in_tasks=who_merges != SPARK,
-        soft_deletes=arguments.column("soft_deletes", soft_deletes),
-    )
-    arguments.count("parallelism", parallelism)
-    arguments.check_decoders(dialect, options, schemas, table_options)
-    arguments.frame("messages", messages)
-    query = arguments.query(messages, checkpoint, trigger, query_name, writer_options)
-    arguments.check_age(messages.sparkSession, "forget_after", forget_after)
-    # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
-    events = read_envelopes(messages, dialect, metrics, **options)
-    aside = quarantine or (dead_letters and suffixed(dead_letters, "_quarantine"))
-    pending = Pending(status)
-    own = filter(None, (ddl, dead_letters, aside, status, pending.table, watermarks, checkpoint))
-    targets = Targets(target, own)
-    if snapshots:
-        given = {name: columns_of(schema) for name, schema in schemas.items() if name in snapshots}
-        of_snapshots = Snapshots(snapshots, given, keys, cluster_by, rules, settings)
-        created = of_snapshots.create_targets(messages.sparkSession, targets, parallelism)
-        if status:
-            write_status(messages.sparkSession, status, created, NO_BATCH)
-    apply = Replicator(
-        targets=targets,
-        dialect=dialect,
-        options=options,
+    given = ReplicateOptions.of(
+        dialect,
+        options,
         keys=keys,
         schemas=schemas,
         table_options=table_options,
-        cluster_by=cluster_by,
-        settings=settings,
-        in_tasks=TaskMerges(who_merges),
+        columns=columns,
         ddl=ddl,
-        dead_letters=Aside(dead_letters) if dead_letters else None,
-        quarantine=Aside(aside) if aside else None,
+        dead_letters=dead_letters,
+        quarantine=quarantine,
         status=status,
-        pending=pending,
         watermarks=watermarks,
         on_table_error=on_table_error,
         ddl_policy=ddl_policy,
         keyless=keyless,
         history=history,
-        columns=rules,
+        soft_deletes=soft_deletes,
+        evolve=evolve,
+        forget_after=forget_after,
         parallelism=parallelism,
+        merge=merge,
+        table_properties=table_properties,
+        cluster_by=cluster_by,
+        optimize_every=optimize_every,
         report=report,
     )
+    rows = checked_snapshots(snapshots)
+    arguments.frame("messages", messages)
+    query = arguments.query(messages, checkpoint, trigger, query_name, writer_options)
+    arguments.check_age(messages.sparkSession, "forget_after", forget_after)
+    # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
+    events = read_envelopes(messages, dialect, metrics, **options)
+    aside = given.quarantine or (given.dead_letters and suffixed(given.dead_letters, "_quarantine"))
+    pending = Pending(given.status)
+    place = arguments.place("checkpoint", checkpoint)
+    own = (given.ddl, given.dead_letters, aside, given.status, pending.table, given.watermarks, place)
+    targets = Targets(target, filter(None, own))
+    if rows:
+        created = Snapshots(rows, given).create_targets(messages.sparkSession, targets)
+        if given.status:
+            write_status(messages.sparkSession, given.status, created, NO_BATCH)
+    apply = Replicator(
+        targets,
+        given,
+        dead_letters=Aside(given.dead_letters) if given.dead_letters else None,
+        quarantine=Aside(aside) if aside else None,
+        pending=pending,
+        in_tasks=TaskMerges(given.merge),
+    )
     if metrics is None:
-        return for_each_batch(messages, _Reading(apply, dialect, options), query)
+        return for_each_batch(messages, _Reading(apply), query)
     return for_each_batch(events, apply, query)
 
 
@@ -249,14 +230,12 @@ class _Reading:
     """Applies a batch of messages; a function for `foreachBatch`."""
 
     replicator: Replicator
-    dialect: Dialect
-    options: Mapping[str, Any]
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Read the envelopes, and apply them."""
-        messages = in_few_tasks(batch)
+        messages, options = in_few_tasks(batch), self.replicator.options
 
         def read(known: KnownTables) -> DataFrame:
-            return read_envelopes(messages, self.dialect, None, known, **self.options)
+            return read_envelopes(messages, options.dialect, None, known, **options.decoder)
 
         self.replicator.apply(batch.sparkSession, read, batch_id)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse import arguments
 from towpath.lakehouse.aside import Aside
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.changes import MESSAGE
-from towpath.lakehouse.columns import ColumnRules
 from towpath.lakehouse.envelopes import read_envelopes
 from towpath.lakehouse.pending import Pending
+from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.sql import Sql, column, execute, sql, string, table
 from towpath.lakehouse.status import NO_BATCH, set_ok
-from towpath.lakehouse.tables import TableSettings, schema_of
+from towpath.lakehouse.tables import schema_of
 from towpath.lakehouse.targets import Target, Targets, suffixed
 
 if TYPE_CHECKING:
@@ -76,19 +77,24 @@ def reprocess(
     """
     if dead_letters is None and quarantine is None:
         raise ValueError("name the table to process: dead_letters, quarantine, or both")
-    dead_letters, status = arguments.table("dead_letters", dead_letters), arguments.table("status", status)
-    quarantine = arguments.table("quarantine", quarantine) or suffixed(dead_letters or "", "_quarantine")
-    tables = None if tables is None else arguments.columns("tables", tables)
-    keys = arguments.columns_by_table("keys", keys)
-    schemas = arguments.by_name("schemas", schemas, '{"shop.orders": "id bigint"}')
-    table_options = arguments.by_name("table_options", table_options, '{"shop.orders": {"zero_date": "error"}}')
-    rules = {name: ColumnRules.of(name, one) for name, one in arguments.rules_by_table(columns).items()}
-    settings = TableSettings(
-        evolve=arguments.flag("evolve", evolve), soft_deletes=arguments.column("soft_deletes", soft_deletes)
+    given = ReplicateOptions.of(
+        dialect or "auto",
+        options,
+        keys=keys,
+        schemas=schemas,
+        table_options=table_options,
+        columns=columns,
+        dead_letters=dead_letters,
+        quarantine=quarantine,
+        status=status,
+        history=history,
+        soft_deletes=soft_deletes,
+        evolve=evolve,
+        parallelism=parallelism,
     )
-    history = arguments.names("history", history)
-    arguments.count("parallelism", parallelism)
-    arguments.check_decoders(dialect or "auto", options, schemas, table_options)
+    dead_letters, status = given.dead_letters, given.status
+    quarantine = given.quarantine or suffixed(dead_letters or "", "_quarantine")
+    tables = None if tables is None else arguments.columns("tables", tables)
     started = execute(spark, Sql("SELECT current_timestamp()")).collect()[0][0]
     existing = [one for one in (dead_letters, quarantine) if one and schema_of(spark, one) is not None]
     waiting = {name: _waiting(spark, name, tables, any_table=target is not None) for name in existing}
@@ -97,20 +103,11 @@ def reprocess(
         of_dialect = [origin for origin in origins if (dialect or origin["dialect"]) == found]
         targets = target or {(one["database"] or "", one["table"]): one["target"] for one in of_dialect if one["table"]}
         apply = Replicator(
-            targets=Targets(targets, existing),
-            dialect=found or "auto",
-            options=options,
-            keys=keys,
-            schemas=schemas,
-            table_options=table_options,
-            settings=settings,
+            Targets(targets, existing),
+            replace(given, dialect=found or "auto"),
             dead_letters=Aside(dead_letters, started) if dead_letters else None,
             quarantine=Aside(quarantine, started),
-            parallelism=parallelism,
-            status=status,
             pending=Pending(status),
-            history=history,
-            columns=rules,
         )
         messages = [_messages(rows, None if dialect else found) for rows in waiting.values()]
         apply(read_envelopes(_union(messages), found or "auto", None, **options), NO_BATCH)

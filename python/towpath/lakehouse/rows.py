@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ORDER = Sql("`order`")
 
 ROW, DELETE, OLD, REJECTED, UNKNOWN, TRUNCATE = "row", "delete", "old", "rejected", "unknown", "truncate"
-"""The outcomes of a change: `UNKNOWN` is a partial update of a row that the target lacks."""
+"""The outcomes of a change: `UNKNOWN` is a partial update of a row that was deleted, or that the target lacks."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def with_outcome(
     """Add the columns `outcome` and `unordered`: whether a row may be older or newer than a truncate.
 
     Args:
-        newest: The newest change of each key, of which is known whether it is `rejected`.
+        newest: The newest change of each key, of which is known whether it is `rejected`, or `outcome` 'unknown'.
         keys: The columns of the key.
         known: The target's rows: their key as in `tombstone_key`, their order value `known`, and `is_deleted`.
         tombstones: The target's tombstones that are `relevant`.
@@ -84,6 +84,7 @@ def with_outcome(
     is_live = "is_known AND NOT is_deleted" if known is not None else "false"
     conditions = [
         "WHEN rejected THEN 'rejected'",
+        "WHEN outcome = 'unknown' THEN outcome",
         *(_after_tombstones(kinds, latest) if tombstones is not None else ["WHEN op = 'truncate' THEN 'truncate'"]),
         *(_after_row(kinds) if known is not None else []),
         "WHEN op = 'delete' THEN 'delete'",

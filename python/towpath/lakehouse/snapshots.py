@@ -11,13 +11,14 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from towpath.lakehouse.arguments import check_snapshot
+from towpath.lakehouse.arguments import by_name, check_snapshot
 from towpath.lakehouse.columns import ColumnRules
 from towpath.lakehouse.follow import KEY, SOURCE, stored_source
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.parallel import in_parallel
+from towpath.lakehouse.replicate_options import ReplicateOptions, columns_of
 from towpath.lakehouse.sql import Sql, column, sql
 from towpath.lakehouse.status import TableStatus
 from towpath.lakehouse.tables import TableSettings, create_with, free_name, schema_of
@@ -25,8 +26,6 @@ from towpath.lakehouse.targets import Targets, source_name, split_name
 from towpath.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -38,17 +37,13 @@ _log = logging.getLogger("towpath.spark")
 
 @dataclass(frozen=True)
 class Snapshots:
-    """The rows of tables, and how their targets are created. The fields are arguments of `replicate`."""
+    """The rows of tables, and how their targets are created."""
 
     rows: Mapping[str, Snapshot]
-    schemas: Mapping[str, StructType]
-    """The columns of tables that have an argument for them."""
-    keys: Mapping[str, Sequence[str]]
-    cluster_by: Mapping[str, Sequence[str]]
-    rules: Mapping[str, ColumnRules]
-    settings: TableSettings
+    """By the name of the table."""
+    options: ReplicateOptions
 
-    def create_targets(self, spark: SparkSession, targets: Targets, parallelism: int) -> list[TableStatus]:
+    def create_targets(self, spark: SparkSession, targets: Targets) -> list[TableStatus]:
         """Create the targets that do not exist.
 
         Returns:
@@ -70,30 +65,44 @@ class Snapshots:
             if create_with(spark, place, frames[name], self._settings(name)):
                 _log.info("%s: created %s with the rows of its snapshot", printable(name), printable(place))
 
-        in_parallel(spark, create, wanted, parallelism)
+        in_parallel(spark, create, wanted, self.options.parallelism)
         return [TableStatus(*split_name(name), place) for name, place in wanted]
 
     def _frame(self, name: str) -> DataFrame:
         """The rows as the target gets them."""
-        given, schema = self.rows[name], self.schemas.get(name)
+        given, options = self.rows[name], self.options
         rows = check_snapshot(f"snapshots: {name}", given() if callable(given) else given)
-        rules = self.rules.get(name, ColumnRules())
-        if schema is None:
-            return as_oldest(rules.of_table(rows), None, self.settings.soft_deletes)
+        rules = options.columns.get(name, ColumnRules())
+        if name not in options.schemas:
+            return as_oldest(rules.of_table(rows), None, options.soft_deletes)
+        schema = columns_of(options.schemas[name])
         known = {one.lower() for one in rows.columns}
         missing = [one for one in rules.kept(schema).names if one.lower() not in known]
         if missing:
             raise ValueError(f"snapshots: {name}: the snapshot lacks the columns {', '.join(missing)}")
-        return as_oldest(
-            rules.of_table(rows.select(*map(column, schema.names))), rules.kept(schema), self.settings.soft_deletes
-        )
+        of_schema = rows.select(*map(column, schema.names))
+        return as_oldest(rules.of_table(of_schema), rules.kept(schema), options.soft_deletes)
 
     def _settings(self, name: str) -> TableSettings:
         own = {SOURCE: source_name(*split_name(name))}
-        if name in self.keys:
-            own[KEY] = json.dumps(list(self.keys[name]), ensure_ascii=False)
-        cluster_by = tuple(self.cluster_by.get(name, ()))
-        return replace(self.settings, cluster_by=cluster_by, properties={**own, **self.settings.properties})
+        if name in self.options.keys:
+            own[KEY] = json.dumps(list(self.options.keys[name]), ensure_ascii=False)
+        cluster_by = tuple(self.options.cluster_by.get(name, ()))
+        settings = self.options.settings
+        return replace(settings, cluster_by=cluster_by, properties={**own, **settings.properties})
+
+
+def checked_snapshots(value: Any) -> dict[str, Snapshot]:
+    """The argument `snapshots`.
+
+    Raises:
+        ValueError: It is not a mapping from tables to batch DataFrames, or functions.
+    """
+    found: dict[str, Snapshot] = by_name("snapshots", value, '{"shop.orders": frame}')
+    for name, rows in found.items():
+        if not callable(rows):
+            check_snapshot(f"snapshots: {name}", rows)
+    return found
 
 
 def as_oldest(rows: DataFrame, wanted: StructType | None, soft_deletes: str | None = None) -> DataFrame:

@@ -27,9 +27,6 @@ _HIGHEST = {
     "place": "struct(`order`.file, `order`.at)",
 }
 
-READ_AFTER = 1
-"""After how many batches of a process the bounds of a target are read, which takes as long as a look at all rows."""
-
 
 @dataclass(frozen=True)
 class Written:
@@ -48,7 +45,6 @@ class StoredBounds:
         self._target, self._tombstones = target, tombstones
         self._commits: tuple[Commits, Commits] | None = None
         self._bounds: Bounds | None = None
-        self._batches = 0
 
     def known(self, spark: SparkSession, order: str | None, exist: tuple[bool, bool]) -> Bounds | None:
         """The bounds; None if they are not known, or of no use.
@@ -59,6 +55,7 @@ class StoredBounds:
             exist: Whether the target and its tombstones exist.
         """
         try:
+            # To read them takes as long as to compare the changes of one batch with all rows.
             if self._bounds is None or not self._are_known(spark, exist):
                 self._bounds = self._read(spark, order, exist)
         except Exception as error:
@@ -77,7 +74,6 @@ class StoredBounds:
             changes: The newest changes with their outcomes.
             keys: The columns of the key.
         """
-        self._batches += 1
         if self._bounds is None or self._commits is None:
             return
         try:
@@ -104,8 +100,6 @@ class StoredBounds:
         )
 
     def _read(self, spark: SparkSession, order: str | None, exist: tuple[bool, bool]) -> Bounds | None:
-        if any(exist) and self._batches < READ_AFTER:
-            return None
         target, tombstones = (commits_of(spark, name) for name in (self._target, self._tombstones))
         if target is None or tombstones is None:
             return None

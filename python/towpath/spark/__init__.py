@@ -14,8 +14,8 @@ from towpath.spark.report import report
 from towpath.spark.types import arrow_schema, is_struct_type, struct_type
 
 if TYPE_CHECKING:
+    from towpath.lakehouse.apply_changes import applier, apply_changes
     from towpath.lakehouse.history import versions
-    from towpath.lakehouse.merge import applier, apply_changes
     from towpath.lakehouse.rebuild import rebuild
     from towpath.lakehouse.replicate import replicate
     from towpath.lakehouse.reprocess import reprocess
@@ -48,8 +48,8 @@ _LAZY = {
     "ERROR_KINDS": "towpath.spark.metrics",
     "BatchCounts": "towpath.spark.progress",
     "TableStatus": "towpath.lakehouse.status",
-    "applier": "towpath.lakehouse.merge",
-    "apply_changes": "towpath.lakehouse.merge",
+    "applier": "towpath.lakehouse.apply_changes",
+    "apply_changes": "towpath.lakehouse.apply_changes",
     "from_cdc": "towpath.spark.column",
     "progress_listener": "towpath.spark.progress",
     "rebuild": "towpath.lakehouse.rebuild",

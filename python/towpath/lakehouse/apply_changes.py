@@ -1,0 +1,151 @@
+"""Applies the changes of one table, which the user has decoded, to a target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, overload
+
+from towpath.lakehouse import arguments
+from towpath.lakehouse.aside import Aside
+from towpath.lakehouse.merge import Applier
+from towpath.lakehouse.queries import for_each_batch
+from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.tasks import SPARK
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from typing_extensions import Unpack
+
+    from towpath.lakehouse.argument_types import OfOneStream, OfOneTable
+    from towpath.lakehouse.arguments import Place
+
+
+@overload
+def apply_changes(
+    changes: DataFrame,
+    target: Place,
+    keys: Sequence[str] | None = None,
+    *,
+    checkpoint: Place,
+    **arguments: Unpack[OfOneStream],
+) -> StreamingQuery: ...
+
+
+@overload
+def apply_changes(
+    changes: DataFrame,
+    target: Place,
+    keys: Sequence[str] | None = None,
+    *,
+    checkpoint: None = None,
+    **arguments: Unpack[OfOneTable],
+) -> None: ...
+
+
+def apply_changes(
+    changes: DataFrame,
+    target: Place,
+    keys: Sequence[str] | None = None,
+    *,
+    dead_letters: Place | None = None,
+    status: Place | None = None,
+    evolve: bool = True,
+    forget_after: str = "7 days",
+    table_properties: Mapping[str, str] | None = None,
+    cluster_by: Sequence[str] = (),
+    optimize_every: int | None = 50,
+    soft_deletes: str | None = None,
+    checkpoint: Place | None = None,
+    trigger: Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+    writer_options: Mapping[str, str] | None = None,
+) -> StreamingQuery | None:
+    """Apply the changes of one table to a Delta or Iceberg table, which is created if it does not exist.
+
+    Args:
+        changes: The result of `towpath.spark.decode(..., layout="upsert")`, batch or streaming. Keep Kafka's `topic`,
+            `partition`, `offset` and `timestamp`: they order the changes and identify dead letters. Columns that were
+            appended to it are written too.
+        target: The table's catalog name, or the path of a Delta table.
+        keys: The columns of the primary key. None: as declared in the messages, if `changes` has the field
+            `_primary_key`.
+        dead_letters: Name or path of the table for rows that could not be decoded: the message, its topic,
+            partition, offset and timestamp, and the reason. Without it the first such row is an error.
+        status: Name or path of the table with the state of each target, as for `replicate`. Its row for this target has
+            no database, and the target as the table.
+        evolve: Whether columns may be added to the target, and types widened.
+        forget_after: How long deleted keys are remembered, as an SQL interval. A message that is replayed
+            later than this could restore a deleted row.
+        table_properties: Properties of a target that is created, in addition to those of towpath.
+        cluster_by: Columns by which a Delta table that is created is clustered.
+        optimize_every: After how many batches the target's files are compacted (OPTIMIZE, or Iceberg's
+            `rewrite_data_files`), since each adds small files. None: never.
+        soft_deletes: Name of a timestamp column that is added to the target. Deleted rows then stay, with the event
+            time of their deletion in it; it is null in all others.
+        checkpoint: The checkpoint folder of the stream. Only for a stream.
+        trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
+        query_name: Name of the streaming query.
+        writer_options: Options of the `DataStreamWriter`.
+
+    Returns:
+        The started query, for a stream. A batch has been applied on return.
+
+    Raises:
+        ValueError: An argument is wrong, a column is missing, nothing orders a stream's changes, the key is not known,
+            rows could not be decoded and there is no table for dead letters, or the target cannot store the columns
+            without loss. The last two are known in a batch: a stream's query fails with them.
+    """
+    arguments.frame("changes", changes)
+    query = arguments.query(changes, checkpoint, trigger, query_name, writer_options)
+    apply = applier(
+        target,
+        keys,
+        dead_letters=dead_letters,
+        status=status,
+        evolve=evolve,
+        forget_after=forget_after,
+        table_properties=table_properties,
+        cluster_by=cluster_by,
+        optimize_every=optimize_every,
+        soft_deletes=soft_deletes,
+    )
+    arguments.check_changes(changes, keys or (), soft_deletes)
+    arguments.check_age(changes.sparkSession, "forget_after", forget_after)
+    return for_each_batch(changes, apply, query)
+
+
+def applier(
+    target: Place,
+    keys: Sequence[str] | None = None,
+    *,
+    dead_letters: Place | None = None,
+    status: Place | None = None,
+    evolve: bool = True,
+    forget_after: str = "7 days",
+    table_properties: Mapping[str, str] | None = None,
+    cluster_by: Sequence[str] = (),
+    optimize_every: int | None = 50,
+    soft_deletes: str | None = None,
+) -> Applier:
+    """The function for `DataStreamWriter.foreachBatch` that `apply_changes` uses; the arguments are the same.
+
+    Raises:
+        ValueError: An argument is wrong.
+    """
+    given = ReplicateOptions.of(
+        "auto",
+        {},
+        dead_letters=dead_letters,
+        status=status,
+        evolve=evolve,
+        forget_after=forget_after,
+        table_properties=table_properties,
+        optimize_every=optimize_every,
+        soft_deletes=soft_deletes,
+        merge=SPARK,
+    )
+    settings = replace(given.settings, cluster_by=tuple(arguments.columns("cluster_by", cluster_by)))
+    aside = Aside(given.dead_letters) if given.dead_letters else None
+    return Applier(arguments.target(target), arguments.columns("keys", keys), aside, settings, given.status)

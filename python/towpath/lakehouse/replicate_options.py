@@ -1,0 +1,118 @@
+"""How the changes of topics are applied: the arguments that `replicate`, `reprocess` and `rebuild` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from towpath.decoder import Decoder
+from towpath.lakehouse import arguments
+from towpath.lakehouse.columns import ColumnRules
+from towpath.lakehouse.tables import TableSettings
+from towpath.lakehouse.tasks import AUTO, SPARK, available
+from towpath.spark.types import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from towpath.lakehouse.status import TableStatus
+    from towpath.literals import Dialect
+
+
+def _argument(check: Callable[[str, Any], Any], default: Any = None) -> Any:
+    """A field, and how what a user gives for it is checked."""
+    return field(default=default, metadata={"check": check})
+
+
+def _one_of(*allowed: str) -> Callable[[str, Any], str]:
+    return lambda name, value: arguments.one_of(name, value, allowed)
+
+
+def _optional_count(name: str, value: Any) -> Any:
+    return arguments.count(name, value, optional=True)
+
+
+def _by_table(example: str) -> Callable[[str, Any], dict[str, Any]]:
+    return lambda name, value: arguments.by_name(name, value, f'{{"shop.orders": {example}}}')
+
+
+def _rules(_: str, value: Any) -> dict[str, ColumnRules]:
+    return {name: ColumnRules.of(name, one) for name, one in arguments.rules_by_table(value).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicateOptions:
+    """Arguments that were checked. `replicate` says what each of them means.
+
+    A mapping has the names of tables, such as "shop.orders", as its keys.
+    """
+
+    dialect: Dialect = "auto"
+    decoder: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the decoders of all tables."""
+    keys: Mapping[str, Sequence[str]] = _argument(arguments.columns_by_table)
+    schemas: Mapping[str, str | StructType] = _argument(_by_table('"id bigint"'))
+    table_options: Mapping[str, Mapping[str, Any]] = _argument(_by_table('{"zero_date": "error"}'))
+    columns: Mapping[str, ColumnRules] = _argument(_rules)
+    ddl: str | None = _argument(arguments.table)
+    dead_letters: str | None = _argument(arguments.table)
+    quarantine: str | None = _argument(arguments.table)
+    status: str | None = _argument(arguments.table)
+    watermarks: str | None = _argument(arguments.table)
+    on_table_error: str = _argument(_one_of("quarantine", "fail"), "quarantine")
+    ddl_policy: str = _argument(_one_of("follow", "ignore"), "follow")
+    keyless: str = _argument(_one_of("quarantine", "append"), "quarantine")
+    history: bool | Collection[str] = _argument(arguments.names, default=False)
+    soft_deletes: str | None = _argument(arguments.column)
+    evolve: bool = _argument(arguments.flag, default=True)
+    forget_after: str = _argument(arguments.text, "7 days")
+    parallelism: int = _argument(arguments.count, 4)
+    merge: str = _argument(lambda _, value: available(value), AUTO)
+    table_properties: Mapping[str, str] = _argument(arguments.texts)
+    cluster_by: Mapping[str, Sequence[str]] = _argument(arguments.columns_by_table)
+    optimize_every: int | None = _argument(_optional_count, 50)
+    report: Callable[[Sequence[TableStatus]], object] | None = None
+
+    @classmethod
+    def of(cls, dialect: Dialect, decoder: Mapping[str, Any], **given: Any) -> ReplicateOptions:
+        """Check what a user gave.
+
+        Args:
+            dialect: The dialect.
+            decoder: Arguments of the decoders of all tables.
+            **given: The other fields. Those that are left out have their defaults.
+
+        Raises:
+            ValueError: An argument is wrong. The text begins with its name.
+        """
+        checks = {one.name: one.metadata["check"] for one in fields(cls) if "check" in one.metadata}
+        defaults = {one.name: one.default for one in fields(cls) if one.name in checks}
+        values = {**defaults, **{name: value for name, value in given.items() if name in checks}}
+        checked = {name: checks[name](name, value) for name, value in values.items()}
+        others = {name: value for name, value in given.items() if name not in checks}
+        found = cls(dialect=dialect, decoder=decoder, **checked, **others)
+        arguments.check_decoders(dialect, decoder, found.schemas, found.table_options)
+        return found
+
+    @property
+    def settings(self) -> TableSettings:
+        """How targets are created and maintained."""
+        return TableSettings(
+            self.table_properties,
+            optimize_every=self.optimize_every,
+            evolve=self.evolve,
+            forget_after=self.forget_after,
+            in_tasks=self.merge != SPARK,
+            soft_deletes=self.soft_deletes,
+        )
+
+
+def columns_of(schema: str | StructType) -> StructType:
+    """The columns that the argument `schemas` gives to a table."""
+    if not isinstance(schema, str):
+        return schema
+    columns = Decoder(schema=schema, layout="upsert", row_column="row", fields=["_op"]).schema.field("row").type
+    return struct_type(pa.schema(list(columns)))

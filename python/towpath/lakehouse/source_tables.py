@@ -1,0 +1,127 @@
+"""Which tables a batch changes, and what its events say about each of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.declarations import Declaration
+from towpath.lakehouse.events import BLOCK, CHANGE
+from towpath.lakehouse.jobs import FEW_ROWS, session_settings
+from towpath.lakehouse.messages import of_table
+from towpath.lakehouse.schemas import name_pattern
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+_ROWS_PER_TASK, _BYTES_PER_TASK = 100_000, 256 << 20
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """What the messages of a batch say about one table."""
+
+    database: str | None
+    name: str
+    topic: str
+    messages: int
+    rows: int
+    truncates: int
+    size: int
+    """Bytes of the messages."""
+    has_commit: bool
+    in_log: bool
+    declarations: tuple[Declaration, ...]
+    declared: frozenset[int]
+    """The hashes of the declarations."""
+    in_blocks: bool
+    """Whether its events are blocks."""
+
+    @property
+    def name_key(self) -> tuple[str | None, str]:
+        """The name as events have it."""
+        return self.database, self.name
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The name as statements have it."""
+        return self.database or "", self.name
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks its changes ask for."""
+        return max(1, -(-self.rows // _ROWS_PER_TASK), -(-self.size // _BYTES_PER_TASK))
+
+    @property
+    def full_name(self) -> str:
+        """The name in `keys`, `schemas` and `table_options`."""
+        return f"{self.database}.{self.name}"
+
+    def condition(self) -> Column:
+        """True for the events of this table's changes."""
+        return of_table(self.database, self.name)
+
+    def filter_options(self) -> dict[str, str]:
+        """Options of a decoder that filters for this table."""
+        database = {"database": re.escape(self.database)} if self.database else {}
+        return {"table": name_pattern(self.name), **database}
+
+
+def summary(events: DataFrame, *more: str) -> list[Row]:
+    """The tables in the batch by kind of event, topic and declaration.
+
+    Args:
+        events: The events.
+        more: More columns to group by.
+    """
+    from pyspark.sql import functions as f
+
+    groups = events.groupBy("kind", "database", "table", "topic", "declared", *more)
+    with session_settings(events.sparkSession, FEW_ROWS):
+        # Only numbers and booleans: with a text among the aggregates, Spark would sort the events.
+        return groups.agg(
+            *(f.sum(name).alias(name) for name in ("messages", "rows", "size")),
+            f.count_if(f.col("op") == "truncate").alias("truncates"),
+            f.max(f.col("commit_ts").isNotNull()).alias("has_commit"),
+            f.max("in_log").alias("in_log"),
+        ).collect()
+
+
+def source_tables(found: Iterable[Row], declarations: Mapping[int, Declaration]) -> list[SourceTable]:
+    """The tables whose rows change, those with the most changes first."""
+    groups: dict[tuple[str | None, str], list[Row]] = {}
+    for row in found:
+        if row["kind"] in (CHANGE, BLOCK):
+            groups.setdefault((row["database"], row["table"]), []).append(row)
+    tables = [_table(database, name, rows, declarations) for (database, name), rows in groups.items()]
+    return sorted(tables, key=lambda table: -table.rows)
+
+
+def _table(database: str | None, name: str, rows: list[Row], declarations: Mapping[int, Declaration]) -> SourceTable:
+    return SourceTable(
+        database,
+        name,
+        min(row["topic"] or "" for row in rows),
+        messages=sum(row["messages"] for row in rows),
+        rows=sum(row["rows"] for row in rows),
+        truncates=sum(row["truncates"] for row in rows),
+        size=sum(row["size"] for row in rows),
+        has_commit=any(row["has_commit"] for row in rows),
+        in_log=any(row["in_log"] for row in rows),
+        declarations=tuple(
+            dict.fromkeys(declarations[row["declared"]] for row in rows if row["declared"] in declarations)
+        ),
+        declared=frozenset(row["declared"] for row in rows),
+        in_blocks=any(row["kind"] == BLOCK for row in rows),
+    )
+
+
+def any_of(tables: Iterable[SourceTable]) -> Column:
+    """True for the events of changes of some tables."""
+    from pyspark.sql import functions as f
+
+    return reduce(or_, (table.condition() for table in tables), f.lit(False))
