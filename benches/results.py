@@ -50,7 +50,7 @@ NOTES = """\
   200,000 changes of 50,000 keys in four batches, million a million of 200,000; of 20 tables each has 20 changes in each of
   two batches, of 8, 100 and 500 tables ten. Each way ran twice, the second time in the reverse order; million, 100 and 500
   tables once, the recipe in a JVM that towpath had warmed up. Both ways read 8 tables and 8 topics with
-  `kafka.fetch.max.wait.ms` = `20`, as `docs/cluster.md` says for topics with many partitions; the other rows are older and without it.
+  `kafka.fetch.max.wait.ms` = `20`, as `docs/cluster.md` says for topics with many partitions.
   Kafka's default delays the answer for each partition by up to 500 ms: with it the 8 topics took 33.3 s (31.6-35.0), the recipe 39.3 s.
 """
 LIMITS = """\
@@ -83,21 +83,13 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
 - **Flink, fastjson2, orjson**: the same as the tape; the ratios were 6.2, 3.3 and 10.5 two hours earlier.
 - **Identity in Spark**: the decoder takes about 0.35 s of 400k messages (0.44 GB), and the two images weigh more than the message on
   their way back to the JVM. Against `from_json` and from files and Kafka, where the same decoder is used, the targets are reached.
-- **replicate by Spark's MERGE** (all rows but hot and 20 tables, which tasks merged): hot was 2.1 and million 3.1 times the recipe's time. In a new JVM half of the CPU time of the first batches is the
-  just-in-time compiler's: three batches of 200,000 changes took 235 s, 105 of them the compiler, 75 tasks, 28 planning, 8 garbage
-  collection. After 16 batches of 25,000 changes, each way in a JVM of its own that keeps all generated classes
-  (`spark.sql.codegen.cache.maxEntries`), a batch takes 8.5 s of CPU, the recipe's 3.6 s. Of the tasks'
-  CPU time in a batch of 200,000, 25 s, 5 are the envelopes, 5 the newest change of each key, 5 the join with the target and the tombstones, and 8
-  the merge. The recipe has no tombstones and no join before the merge, so it cannot tell a replay. Delta plans each read after a commit anew,
-  0.3 to 0.6 s for the target and as much for the tombstones, so larger batches cost less. What helped: a batch needs about 130 generated classes,
-  and Spark keeps 100, so it compiled each of them in each batch; expressions are interpreted now where the cache is small (24 s of CPU in place
-  of 37 for a batch of 200,000). What did not: deletion vectors, other numbers of tasks, no compiled code at all, aggregation without sorting,
-  joining with the tombstones without computing the newest changes before, and holding the events uncompressed, as rows or in memory only
-  (46 to 49 s of CPU for the shape, 47 without).
-- **replicate, 500 tables**: the first batch, which creates them, takes 189 s (the recipe's 359 s), the second 423 s (306 s): a merge with the join
-  before it costs more than a merge. With the default heap of 1 GB towpath ended with an `OutOfMemoryError`: Delta keeps 0.6 MB for each table, and a
-  broadcast took 8 MB of the heap until the next garbage collection. Small tables are joined without broadcasts since then (343 MB in use after
-  100 tables before, 219 MB now). towpath's batches passed with 1 GB after that, but the recipe's, in the same JVM, did not; so the bench has 4 GB.
+- **replicate by Spark's MERGE** (5M rows, Iceberg, and hot where a user asks for it): of 100,000 changes of 5 million rows the MERGE itself takes 13.5 to 15 s
+  of CPU where the recipe's takes 11.2: it reads the order value of each row, 13 columns that the recipe has not, to compare it again while it writes. The
+  rest of the row is that three batches of one process are few: the first two take 21 s each, the third one 10.9 (the recipe's 5.6 to 6.0), as they read what
+  the target stores at most and compile what is new to the JVM. A hint to broadcast the changes, or to join by hash, made the MERGE no faster.
+- **replicate, million**: 1.68 in its first batch, which is read twice and creates the target, 0.7 in the others. In a JVM that ran nothing else before,
+  all of it is 0.68.
+- **replicate, 8 topics of 64 partitions**: a batch of 8 tables takes 1 s in place of 7 since tasks merge them, and the 512 partitions still take 2 s.
 - **Kafka, other numbers of partitions**: 200,000 messages in one partition with lz4 take 1.0 s of CPU on the workers, 2.4 s with the tuned
   `from_json` (2.3 times less; 1.8 times less wall time). In 16 partitions with zstd they take 3.3 s and 5.8 s (1.75 times less),
   and 2.1 s of wall time in place of 7.2 (3.5 times), as Spark's source waits for each partition. Before modules were excluded from the garbage
