@@ -40,6 +40,14 @@ def test_a_table_is_known_after_its_first_batch(topic, batches_read):
     assert topic.states()["a"]["state"] == "ok"
 
 
+def test_statements_about_other_tables_divide_nothing(topic, batches_read):
+    other = canal(2, "CREATE", "other", sql="CREATE TABLE other (id int PRIMARY KEY)")
+    query = canal(3, "QUERY", "a", sql="FLUSH TABLES")
+    topic.replicate_in_turn([inserts(0, 1, 2), [other, query, *inserts(4, 3)]])
+    assert batches_read == [set(), {"a"}]
+    assert topic.names("a") == {key: f"n{key}" for key in (1, 2, 3)}
+
+
 WIDER = {**TYPES, "note": "varchar(5)"}
 ADD = canal(4, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN note varchar(5) DEFAULT 'x'")
 NARROW, WIDE = canal(3, "INSERT", "a", row(4, "n4")), canal(5, "INSERT", "a", {**row(3, "n3"), "note": "y"}, WIDER)

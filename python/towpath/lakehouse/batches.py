@@ -189,7 +189,8 @@ class Replicator:
         if not statements:
             return results
         affected = [one for one in tables if one.key in changed]
-        rest = sliced(events.filter(any_of(affected)), statements, {one.key for one in affected})
+        divided = batch.with_messages() if any(one.in_blocks for one in affected) else events
+        rest = sliced(divided.filter(any_of(affected)), statements, {one.key for one in affected})
         found = summary(rest, "slice")
         unsound = Unsound(events.sparkSession, self.options.status)
         followers = self._followers(events.sparkSession, unsound)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath.lakehouse.changes import MESSAGE, ChangeDecoder, indices_of
-from towpath.lakehouse.events import BLOCK, CHANGE, DDL, EVENT
+from towpath.lakehouse.events import BLOCK, CHANGE, EVENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -84,7 +84,7 @@ def read_blocks(events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def are_insufficient(found: Iterable[Row]) -> bool:
-    """Whether the messages of blocks are needed: statements divide a batch, and new declarations change a decoder.
+    """Whether the messages of blocks are needed: a table has others, which declare other columns, or empty it.
 
     Args:
         found: The events by kind and table.
@@ -92,8 +92,7 @@ def are_insufficient(found: Iterable[Row]) -> bool:
     kinds: dict[tuple[str | None, str], set[str]] = {}
     for row in found:
         kinds.setdefault((row["database"], row["table"]), set()).add(row["kind"])
-    has_blocks = any(BLOCK in one for one in kinds.values())
-    return has_blocks and any(DDL in one or {BLOCK, CHANGE} <= one for one in kinds.values())
+    return any({BLOCK, CHANGE} <= one for one in kinds.values())
 
 
 def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.RecordBatch]:
