@@ -81,3 +81,13 @@ print(*sorted(set(read)))
     if sys.version_info < (3, 12):
         undone = "importlib.invalidate_caches(); import archived_pyspark.two; del sys.modules['archived_pyspark.two']"
         assert "pyspark.zip" in printed(program.format(undone))
+
+
+def test_the_former_place_of_the_lakehouse():
+    code = (
+        "import towpath.spark.lakehouse.batches as b; from towpath.spark.lakehouse.statements import read_statements;"
+        "from towpath.spark.lakehouse import targets; import towpath.lakehouse.batches as c; assert b is c"
+    )
+    found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert "DeprecationWarning: towpath.spark.lakehouse is towpath.lakehouse now" in found.stderr
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
