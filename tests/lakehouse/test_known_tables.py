@@ -40,6 +40,14 @@ def test_a_table_is_known_after_its_first_batch(topic, batches_read):
     assert topic.states()["a"]["state"] == "ok"
 
 
+def test_declarations_with_the_same_columns_are_known_together(topic, batches_read):
+    longer = {**TYPES, "name": "varchar(30)"}
+    others = [canal(at, "INSERT", "a", row(at, f"n{at}"), longer) for at in (3, 5)]
+    topic.replicate_in_turn([inserts(1, 1, 2), others[:1], [*inserts(4, 4), *others[1:]]])
+    assert batches_read == [set(), {"a"}, {"a"}]
+    assert topic.names("a") == {key: f"n{key}" for key in (1, 2, 3, 4, 5)}
+
+
 def test_statements_about_other_tables_divide_nothing(topic, batches_read):
     other = canal(2, "CREATE", "other", sql="CREATE TABLE other (id int PRIMARY KEY)")
     query = canal(3, "QUERY", "a", sql="FLUSH TABLES")

@@ -155,7 +155,8 @@ class Replicator:
         """The tables whose messages are decoded as soon as they are read."""
         if self.options.watermarks:  # which rule out single messages
             return {}
-        return {name: one for name, one in self.known.items() if one.declared <= self.declarations.keys()}
+        learned = self.declarations.keys()  # the others have been forgotten
+        return {name: replace(one, declared=one.declared & learned) for name, one in self.known.items()}
 
     def _apply(self, batch: BatchEvents, batch_id: int) -> None:
         found = summary(batch.frame)
@@ -361,8 +362,7 @@ class Replicator:
         events, in_tasks = self._decoded(batch, owned)
         of_tasks = events.filter(~any_of(others)) if others else events
         found = merge_in_tasks(of_tasks, in_tasks)
-        for name in {one.name_key for one in tables}:
-            self.known.pop(name, None)
+        former = {one.name_key: self.known.pop(one.name_key, None) for one in tables}
         results = []
         for name, result in found.items():
             table, _ = owned[name]
@@ -374,7 +374,8 @@ class Replicator:
                 self.properties.setdefault(target, result.properties)
                 results.append(self._finished(spark, table, target, result, batch_id))
                 if table.messages >= _WORTH_KNOWING:
-                    self.known[name] = KnownTable(owned[name][1].decoder, table.declared)
+                    decoder = owned[name][1].decoder
+                    self.known[name] = KnownTable(decoder, table.declared).after(former[name])
         return results
 
     def _decoded(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -37,6 +37,11 @@ class KnownTable:
     decoder: ChangeDecoder
     declared: frozenset[int]
     """The hashes of the declarations for which the decoder was made."""
+
+    def after(self, former: KnownTable | None) -> KnownTable:
+        """With the declarations of earlier batches, for which the decoder was the same."""
+        is_same = former is not None and former.decoder.decodes_as == self.decoder.decodes_as
+        return replace(self, declared=self.declared | former.declared) if former and is_same else self
 
 
 KnownTables = Mapping[tuple[str | None, str], KnownTable]
