@@ -85,11 +85,11 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
   their way back to the JVM. Against `from_json` and from files and Kafka, where the same decoder is used, the targets are reached.
 - **replicate by Spark's MERGE** (5M rows, Iceberg, and hot where a user asks for it): of 100,000 changes of 5 million rows the MERGE itself takes 13.5 to 15 s
   of CPU where the recipe's takes 11.2: it reads the order value of each row, 13 columns that the recipe has not, to compare it again while it writes. The
-  rest of the row is that three batches of one process are few: the first two take 21 s each, the third one 10.9 (the recipe's 5.6 to 6.0), as they read what
-  the target stores at most and compile what is new to the JVM. A hint to broadcast the changes, or to join by hash, made the MERGE no faster.
-- **replicate, million**: 1.68 in its first batch, which is read twice and creates the target, 0.7 in the others. In a JVM that ran nothing else before,
-  all of it is 0.68.
-- **replicate, 8 topics of 64 partitions**: a batch of 8 tables takes 1 s in place of 7 since tasks merge them, and the 512 partitions still take 2 s.
+  rest of the row is that three batches of one process are few: the first two take 21 and 20 s, the third one 10.9 (the recipe's 5.5 to 6.0), as they read what
+  the target stores at most and compile what is new to the JVM. The first one compared its changes with all rows then, which it no longer does. A hint to broadcast the changes, or to join by hash, made the MERGE no faster.
+- **replicate, million**: 1.7 times the recipe's wall time in its first batch, which is read twice and creates the target, 0.6 to 0.8 in the others. In a JVM
+  that had only warmed up, the CPU time was 0.68 of the recipe's.
+- **replicate, 8 topics of 64 partitions**: a batch of 8 tables takes 1 s in place of 7 since tasks merge them, and the 512 partitions take 1.7 s more in two batches.
 - **Kafka, other numbers of partitions**: 200,000 messages in one partition with lz4 take 1.0 s of CPU on the workers, 2.4 s with the tuned
   `from_json` (2.3 times less; 1.8 times less wall time). In 16 partitions with zstd they take 3.3 s and 5.8 s (1.75 times less),
   and 2.1 s of wall time in place of 7.2 (3.5 times), as Spark's source waits for each partition. Before modules were excluded from the garbage

@@ -356,13 +356,13 @@ class Replicator:
         spark = batch.frame.sparkSession
         prepared = in_parallel(spark, partial(self._owned, spark), tables, self.options.parallelism)
         owned = {one.name_key: (one, ready) for one, ready in zip(tables, prepared, strict=True) if ready}
+        former = {one.name_key: self.known.pop(one.name_key, None) for one in tables}
         if not owned:
             return []
         others = [one for one in tables if one.name_key not in owned]
-        events, in_tasks = self._decoded(batch, owned)
+        events, in_tasks = _decoded(batch, owned, former)
         of_tasks = events.filter(~any_of(others)) if others else events
         found = merge_in_tasks(of_tasks, in_tasks)
-        former = {one.name_key: self.known.pop(one.name_key, None) for one in tables}
         results = []
         for name, result in found.items():
             table, _ = owned[name]
@@ -377,17 +377,6 @@ class Replicator:
                     decoder = owned[name][1].decoder
                     self.known[name] = KnownTable(decoder, table.declared).after(former[name])
         return results
-
-    def _decoded(
-        self, batch: BatchEvents, owned: Mapping[tuple[str | None, str], tuple[SourceTable, OwnedTable]]
-    ) -> tuple[DataFrame, dict[tuple[str | None, str], OwnedTable]]:
-        """The events for tasks, and what the tasks decode: blocks, unless a table has other columns by now."""
-        ready = {name: one for name, (_, one) in owned.items()}
-        in_blocks = [name for name, (table, _) in owned.items() if table.in_blocks]
-        if any(ready[name].decoder.decodes_as != self.known[name].decoder.decodes_as for name in in_blocks):
-            return batch.with_messages(), ready
-        blocks = {name: replace(ready[name], in_blocks=True) for name in in_blocks}
-        return batch.frame, ready | blocks
 
     def _finished(
         self, spark: SparkSession, table: SourceTable, target: str, result: TaskResult, batch_id: int
@@ -790,6 +779,19 @@ class _Result:
     def statuses(self) -> tuple[TableStatus, ...]:
         """Of all tables."""
         return (self.status, *self.others) if self.status else self.others
+
+
+def _decoded(
+    batch: BatchEvents,
+    owned: Mapping[tuple[str | None, str], tuple[SourceTable, OwnedTable]],
+    known: Mapping[tuple[str | None, str], KnownTable | None],
+) -> tuple[DataFrame, dict[tuple[str | None, str], OwnedTable]]:
+    """The events for tasks, and what the tasks decode: blocks, unless a table has other columns by now."""
+    ready = {name: one for name, (_, one) in owned.items()}
+    in_blocks = {name: known[name] for name, (table, _) in owned.items() if table.in_blocks}
+    if any(not one or one.decoder.decodes_as != ready[name].decoder.decodes_as for name, one in in_blocks.items()):
+        return batch.with_messages(), ready
+    return batch.frame, ready | {name: replace(ready[name], in_blocks=True) for name in in_blocks}
 
 
 def _own_columns(schema: StructType, soft_deletes: str | None) -> StructType:

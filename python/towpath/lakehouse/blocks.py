@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.changes import MESSAGE, ChangeDecoder, indices_of
+from towpath.lakehouse.changes import MESSAGE, ChangeDecoder, indices_of, taken
 from towpath.lakehouse.events import BLOCK, CHANGE, EVENT
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.Recor
             continue
         at = indices.values
         try:
-            blocks = _blocks(events if len(at) == len(events) else events.take(at), table.decoder)
+            blocks = _blocks(taken(events, at), table.decoder)
         except Exception:  # it happens again where only this table has to suffer from it
             continue
         yield from blocks
@@ -140,10 +140,11 @@ def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> list[pa.RecordBat
 def _streams(changes: pa.RecordBatch) -> list[bytes]:
     """Changes as Arrow streams of bounded size."""
     rows = max(1, _BLOCK_SIZE * len(changes) // max(1, changes.nbytes))
-    return [_stream(changes.slice(start, rows)) for start in range(0, max(1, len(changes)), rows)]
+    return [stream(changes.slice(start, rows)) for start in range(0, max(1, len(changes)), rows)]
 
 
-def _stream(changes: pa.RecordBatch) -> bytes:
+def stream(changes: pa.RecordBatch) -> bytes:
+    """Changes as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, changes.schema) as writer:
         writer.write_batch(changes)

@@ -215,6 +215,12 @@ def _range(count: int) -> pa.Int64Array:
     return pa.array(range(count), pa.int64())
 
 
+def taken(rows: Any, indices: pa.Int64Array) -> Any:
+    """Rows of an array or a record batch, which are not copied if they are all in their order."""
+    is_all = len(rows) == len(indices) and indices.equals(indices_of(rows))
+    return rows if is_all else rows.take(indices)
+
+
 def with_index(messages: pa.RecordBatch) -> pa.RecordBatch:
     """Messages with the column `INDEX`."""
     return messages.append_column(INDEX, indices_of(messages))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath.lakehouse.blocks import KnownTables, with_blocks
-from towpath.lakehouse.changes import ERROR, INDEX, MESSAGE, by_name, indices_of, with_index
+from towpath.lakehouse.changes import ERROR, INDEX, MESSAGE, by_name, indices_of, taken, with_index
 from towpath.lakehouse.events import CHANGE, DDL, DEAD, EVENT, EVENT_SOURCE, WATERMARK
 from towpath.lakehouse.schemas import table_names
 from towpath.spark.metrics import count_and_observe
@@ -139,12 +139,12 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
     kinds = _kinds(decoded, future := _is_from_the_future(decoded, messages))
     firsts, lasts, rows = _first_and_last_rows(decoded, kinds)
     # The table's declaration may change within a message; the last one is valid for what follows.
-    types = _taken(decoded.column("column_types"), lasts)
-    events = _taken(decoded, firsts)
+    types = taken(decoded.column("column_types"), lasts)
+    events = taken(decoded, firsts)
     kinds = kinds.take(firsts)
     is_change = pc.equal(kinds, CHANGE)
     source = events.column("source")
-    kept = _taken(messages, events.column(INDEX))
+    kept = taken(messages, events.column(INDEX))
     declared, declarations = _declarations(events, types, is_change)
     columns = {
         **by_name(events),
@@ -224,12 +224,6 @@ def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Ar
     counts = pa.concat_arrays([groups["row_count"].combine_chunks(), pa.repeat(pa.scalar(0, pa.int64()), len(others))])
     order = pc.sort_indices(firsts)
     return firsts.take(order), lasts.take(order), counts.take(order)
-
-
-def _taken(rows: Any, indices: pa.Int64Array) -> Any:
-    """Rows of an array or a record batch, which are not copied if they are all in their order."""
-    is_all = len(rows) == len(indices) and indices.equals(indices_of(rows))
-    return rows if is_all else rows.take(indices)
 
 
 def _declarations(events: pa.RecordBatch, types: pa.MapArray, is_change: pa.Array) -> tuple[pa.Array, pa.Array]:

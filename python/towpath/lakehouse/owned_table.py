@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath._towpath import KeySet, change_outcomes, newest_changes
-from towpath.lakehouse.blocks import read_blocks
-from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, indices_of
+from towpath.lakehouse.blocks import read_blocks, stream
+from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, indices_of, taken
 from towpath.lakehouse.fold import is_rejected, key_values
 from towpath.lakehouse.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
 from towpath.workers import begin_task
@@ -139,7 +139,7 @@ def _by_table(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str | None, str], p
     groups = rows.group_by(names, use_threads=False).aggregate([("row", "list")])
     events = batch.drop_columns(names)
     for database, table, indices in zip(*(groups[name] for name in [*names, "row_list"]), strict=True):
-        yield (database.as_py(), table.as_py()), events.take(indices.values) if len(groups) > 1 else events
+        yield (database.as_py(), table.as_py()), taken(events, indices.values)
 
 
 def _result(name: tuple[str | None, str], table: OwnedTable, events: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -442,7 +442,4 @@ def _last_place(changes: pa.RecordBatch) -> str | None:
 def _stream(changes: pa.RecordBatch) -> bytes:
     if changes.nbytes > _MOST_REJECTED:
         raise BatchRefusedError("there are more rows for dead_letters than a task returns")
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, changes.schema) as writer:
-        writer.write_batch(changes)
-    return bytes(sink.getvalue())
+    return stream(changes)
