@@ -9,6 +9,7 @@ import pytest
 import order_model
 from lake_topic import Topic, canal, row
 from order_model import some_place
+from towpath.lakehouse import stored
 from towpath.lakehouse.changes import change_schema
 from towpath.lakehouse.order import ORDER_TYPE, is_newer, is_ordered, with_order
 from towpath.lakehouse.order_arrays import order_values
@@ -46,6 +47,30 @@ def test_sparks_rules_are_those_of_the_model(spark):
         if (order_model.is_newer(one, other), order_model.is_ordered(one, other)) != found[at]
     ]
     assert wrong == []
+
+
+def test_bounds_are_the_highest_of_the_stored_values(spark):
+    """Places have any 64 bits; and a scan of a large target does not sort it."""
+    rng = random.Random(19)
+    places = [some_place(rng, rng.randrange(3)) for _ in range(1000)]
+    for place in places:
+        if place["log"] is not None:
+            place |= {name: rng.choice([0, 1, 10**9, 2**62, 2**63 - 1]) for name in ("file", "at")}
+    frame = spark.createDataFrame([(spark_value(place),) for place in places], f"order {ORDER_TYPE}")
+    highest = frame.groupBy(*stored.groups()).agg(*stored.highest())
+    assert "SortAggregate" not in highest._jdf.queryExecution().toString()
+    found = stored.bounds_of(highest.collect())
+    logs = {place["log"] for place in places} - {None}
+    assert len(logs) > 1
+    assert found.places == {
+        log: max((place["file"], place["at"]) for place in places if place["log"] == log) for log in logs
+    }
+    assert found.commit_ts == max(place["commit_ts"] or 0 for place in places) > 0
+    for (topic, partition), of_partition in found.partitions.items():
+        own = [place for place in places if (place["topic"], place["partition"]) == (topic, partition)]
+        for name in ("offset", "timestamp", "event_time"):
+            assert getattr(of_partition, name) == max(place[name] for place in own if place[name] is not None)
+    assert len(found.partitions) == len({(place["topic"], place["partition"]) for place in places}) > 1
 
 
 def test_order_values_in_arrow_are_those_of_spark(spark):

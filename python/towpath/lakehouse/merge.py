@@ -57,7 +57,7 @@ from towpath.lakehouse.sql import (
     table,
 )
 from towpath.lakehouse.status import TableStatus, write_status
-from towpath.lakehouse.stored import StoredBounds, Written, groups, highest
+from towpath.lakehouse.stored import StoredBounds, Written, bounds_of, groups, highest
 from towpath.lakehouse.tables import (
     TableSettings,
     create_with,
@@ -74,7 +74,7 @@ from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -477,17 +477,17 @@ def _counted(staged: DataFrame, keys: Sequence[str]) -> _Staged:
     counts = Counter({row["outcome"]: 0 for row in found})
     for row in found:
         counts[row["outcome"]] += row["count"]
-    last = max((row for row in found if row["last"]), key=lambda row: _sortable(row["last"]), default=None)
+    last = max(found, key=_last_of, default=None)
     applied = Applied(
         counts,
         max((row["event_time"] for row in found if row["event_time"]), default=None),
-        "/".join(str(part) for part in last["last"][1:]) if last else None,
+        f"{last['of_topic']}/{last['of_partition']}/{last['highest_offset']}" if last else None,
         unordered=sum(row["unordered"] for row in found if row["outcome"] == ROW),
     )
     return _Staged(
         staged,
         applied,
-        Bounds.of(row.asDict() for row in found if row["outcome"] in (ROW, DELETE)),
+        bounds_of(row for row in found if row["outcome"] in (ROW, DELETE)),
         uncertain=counts.pop(None, 0),
         partial=any(row["partial"] for row in found),
         null_keys=any(row["null_keys"] for row in found),
@@ -501,7 +501,6 @@ def _statistics(keys: Sequence[str]) -> list[Column]:
     return [
         f.count("*").alias("count"),
         f.max("event_time").alias("event_time"),
-        f.max(f.expr("struct(`order`.timestamp, topic, partition, offset)")).alias("last"),
         f.max(f.expr("op = 'update' AND coalesce(size(missing), 0) > 0")).alias("partial"),
         f.count_if("unordered").alias("unordered"),
         f.max(f.expr(null_key)).alias("null_keys"),
@@ -509,8 +508,10 @@ def _statistics(keys: Sequence[str]) -> list[Column]:
     ]
 
 
-def _sortable(place: Any) -> tuple[Any, ...]:
-    return tuple((part is not None, part) for part in place)
+def _last_of(group: Row) -> tuple[Any, ...]:
+    """Sorts groups by when their last change came to Kafka."""
+    names = ("highest_timestamp", "of_topic", "of_partition", "highest_offset")
+    return tuple((group[name] is not None, group[name]) for name in names)
 
 
 def _check_order(changes: DataFrame, target: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.bounds import MOST_RECENT, OF_GROUP, Bounds, Recent
@@ -15,16 +16,18 @@ from towpath.lakehouse.sql import Sql, column, comma_separated, sql, table
 from towpath.printable import printable
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 _log = logging.getLogger("towpath.spark")
 
+# Spark sorts all rows for the maximum of a struct, and not for that of a number. 10^19 is above each position.
+_POSITIONS = 10**19
 _HIGHEST = {
     "offset": "`order`.offset",
     "timestamp": "unix_micros(`order`.timestamp)",
     "event_time": "unix_micros(`order`.event_time)",
     "commit_ts": "`order`.commit_ts",
-    "place": "struct(`order`.file, `order`.at)",
+    "place": f"CAST(`order`.file AS decimal(38, 0)) * {_POSITIONS}BD + `order`.at",
 }
 
 
@@ -134,7 +137,7 @@ def _is_since(micros: int) -> Sql:
 
 def _bounds(frame: DataFrame) -> Bounds:
     """The bounds of all order values of a frame."""
-    return Bounds.of(row.asDict() for row in frame.groupBy(*groups()).agg(*highest()).collect())
+    return bounds_of(frame.groupBy(*groups()).agg(*highest()).collect())
 
 
 def _recent(changes: DataFrame, keys: Sequence[str]) -> Recent:
@@ -144,6 +147,16 @@ def _recent(changes: DataFrame, keys: Sequence[str]) -> Recent:
     found = changes.selectExpr(*values).toArrow()
     key, orders, is_delete = (found.column(at).combine_chunks() for at in range(3))
     return Recent(key, cast_struct(orders, ORDER), is_delete)
+
+
+def bounds_of(rows: Iterable[Row]) -> Bounds:
+    """The bounds of order values, of rows with `groups` and `highest`."""
+    return Bounds.of({**row.asDict(), "highest_place": _place(row["highest_place"])} for row in rows)
+
+
+def _place(number: Decimal | None) -> tuple[int, int] | None:
+    """File and position."""
+    return divmod(int(number), _POSITIONS) if number is not None else None
 
 
 def groups() -> list[Column]:
