@@ -18,7 +18,7 @@ use serde::Deserialize;
 use super::json_members::{ImageList, Names, Repeated, Types, nested, read_record, text};
 use super::operations::{any_case, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
-use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
+use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::Quoting;
@@ -84,16 +84,16 @@ fn quirks(name: &str) -> &'static Quirks {
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
-    holes: &[
-        ("data", Hole::After),
-        ("old", Hole::Before),
-        ("type", Hole::Operation),
-        ("es", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
-        ("ts", Hole::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
-        ("id", Hole::Integer(|source, number| source.message_id = Some(number))),
-        ("gtid", Hole::Text(gtid)),
-        ("mysqlType", Hole::DeclaredTypes),
-        ("_tidb.commitTs", Hole::Integer(|source, number| source.commit_ts = Some(number))),
+    placeholders: &[
+        ("data", Placeholder::After),
+        ("old", Placeholder::Before),
+        ("type", Placeholder::Operation),
+        ("es", Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number))),
+        ("ts", Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
+        ("id", Placeholder::Integer(|source, number| source.message_id = Some(number))),
+        ("gtid", Placeholder::Text(gtid)),
+        ("mysqlType", Placeholder::DeclaredTypes),
+        ("_tidb.commitTs", Placeholder::Integer(|source, number| source.commit_ts = Some(number))),
     ],
     wrapper: None,
     table: Place::Either(128),

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::json_members::{ImageList, Names, Repeated, Types, nested, read_record, text};
 use super::operations::{any_case, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
-use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
+use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::Quoting;
@@ -52,14 +52,14 @@ static CLOUDCANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, form
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
-    holes: &[
-        ("data", Hole::After),
-        ("before", Hole::Before),
-        ("action", Hole::Operation),
-        ("bid", Hole::Integer(|source, number| source.message_id = Some(number))),
-        ("execTs", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
-        ("sendTs", Hole::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
-        ("dbValType", Hole::DeclaredTypes),
+    placeholders: &[
+        ("data", Placeholder::After),
+        ("before", Placeholder::Before),
+        ("action", Placeholder::Operation),
+        ("bid", Placeholder::Integer(|source, number| source.message_id = Some(number))),
+        ("execTs", Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number))),
+        ("sendTs", Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
+        ("dbValType", Placeholder::DeclaredTypes),
     ],
     wrapper: None,
     table: Place::Either(128),

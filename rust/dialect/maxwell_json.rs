@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::json_members::{Names, RowImage, nested, read_record, set_place, text};
 use super::operations::{any_case, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
-use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
+use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::Quoting;
@@ -69,15 +69,15 @@ static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: V
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
-    holes: &[
-        ("type", Hole::Operation),
-        ("ts", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
-        ("xid", Hole::Digits(|source, number| source.transaction_id = Some(Cow::Borrowed(number)))),
-        ("commit", Hole::Any),
-        ("gtid", Hole::Text(gtid)),
-        ("position", Hole::Text(place)),
-        ("data", Hole::After),
-        ("old", Hole::Before),
+    placeholders: &[
+        ("type", Placeholder::Operation),
+        ("ts", Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number))),
+        ("xid", Placeholder::Digits(|source, number| source.transaction_id = Some(Cow::Borrowed(number)))),
+        ("commit", Placeholder::Any),
+        ("gtid", Placeholder::Text(gtid)),
+        ("position", Placeholder::Text(place)),
+        ("data", Placeholder::After),
+        ("old", Placeholder::Before),
     ],
     wrapper: None,
     table: Place::Head(160),

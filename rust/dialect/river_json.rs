@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::json_members::{Names, read_record, set_place, text};
 use super::operations::{any_case, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
-use crate::dialect::spec::{Before, Hole, Place, TemplateSpec};
+use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::{NameId, Quoting};
@@ -46,14 +46,14 @@ static RIVER: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: V
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
-    holes: &[
-        ("columns", Hole::Columns(may_be_empty)),
-        ("event", Hole::Operation),
-        ("time", Hole::Integer(|source, number| source.event_time = micros_of_epoch(number))),
-        ("canalTime", Hole::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
+    placeholders: &[
+        ("columns", Placeholder::Columns(may_be_empty)),
+        ("event", Placeholder::Operation),
+        ("time", Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number))),
+        ("canalTime", Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
         (
             "binlog",
-            Hole::Text(|source, text| {
+            Placeholder::Text(|source, text| {
                 set_place(source, Some(CowStr(Cow::Borrowed(text))), file_and_offset);
                 true
             }),

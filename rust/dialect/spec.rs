@@ -8,7 +8,7 @@ pub(crate) struct TemplateSpec {
     /// The names of the members that the ordinary reader reads.
     pub members: fn() -> &'static [&'static str],
     /// The members with varying values, by their path.
-    pub holes: &'static [(&'static str, Hole)],
+    pub placeholders: &'static [(&'static str, Placeholder)],
     /// The member that may contain the whole message: paths in it are those of a message without it.
     pub wrapper: Option<&'static str>,
     /// The part of a message with the table's name, by which templates are looked up.
@@ -18,7 +18,7 @@ pub(crate) struct TemplateSpec {
     /// Whether messages end with the operation, because `data` precedes it.
     pub ends_with_op: bool,
     pub before: Before,
-    /// Whether deleted rows may be in the hole [`Hole::After`].
+    /// Whether deleted rows may be in the placeholder [`Placeholder::After`].
     pub has_deletes_in_data: bool,
     /// Whether rows may be an array; else there is one row or none.
     pub has_arrays: bool,
@@ -40,7 +40,7 @@ pub(crate) enum FlatMember {
     /// Constant in all messages of the table.
     Same,
     /// Varying.
-    Hole(Hole),
+    Placeholder(Placeholder),
     /// Its message falls back to the dialect's reader.
     Unclear,
 }
@@ -73,8 +73,8 @@ pub(crate) enum Place {
 
 /// A varying value of a message.
 #[derive(Clone, Copy)]
-pub(crate) enum Hole {
-    /// Rows after the change; for a delete the deleted rows, unless they are in [`Hole::Before`].
+pub(crate) enum Placeholder {
+    /// Rows after the change; for a delete the deleted rows, unless they are in [`Placeholder::Before`].
     After,
     /// Rows before the change.
     Before,

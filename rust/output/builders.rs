@@ -88,9 +88,9 @@ pub(crate) enum Builder {
     Time(Getter<i64>, Values<i64>),
     Flag(Getter<bool>, Values<bool>),
     CorruptRecord(Appended<BinaryType>),
-    PrimaryKey(Lists),
-    Changed(Lists),
-    Missing(Lists),
+    PrimaryKey(NameLists),
+    Changed(NameLists),
+    Missing(NameLists),
     DeclaredTypes(Maps<Texts>),
     Jdbc(Maps<Values<i32>>),
     Sequence([Values<i64>; 3]),
@@ -108,9 +108,9 @@ impl Builder {
             Content::Time(getter) => Builder::Time(*getter, Values::default()),
             Content::Flag(getter) => Builder::Flag(*getter, Values::default()),
             Content::Index => Builder::Index(Values::default()),
-            Content::PrimaryKey => Builder::PrimaryKey(Lists::default()),
-            Content::Changed => Builder::Changed(Lists::default()),
-            Content::Missing => Builder::Missing(Lists::default()),
+            Content::PrimaryKey => Builder::PrimaryKey(NameLists::default()),
+            Content::Changed => Builder::Changed(NameLists::default()),
+            Content::Missing => Builder::Missing(NameLists::default()),
             Content::ColumnTypes => Builder::DeclaredTypes(Maps::default()),
             Content::JdbcTypes => Builder::Jdbc(Maps::default()),
             Content::Sequence => Builder::Sequence(Default::default()),
@@ -384,12 +384,12 @@ impl<T: ByteArrayType<Offset = i32>> Appended<T> {
 
 /// Builder of lists of names.
 #[derive(Default)]
-pub(crate) struct Lists {
+pub(crate) struct NameLists {
     names: Texts,
     offsets: Offsets,
 }
 
-impl Lists {
+impl NameLists {
     fn push<'n>(&mut self, names: Option<impl Iterator<Item = &'n str>>) {
         let Some(names) = names else { return self.offsets.push_nulls(1) };
         names.for_each(|name| self.names.append(Some(name), 1));

@@ -5,7 +5,7 @@ use hashbrown::HashSet;
 use super::elements::Elements;
 use super::row::{Cell, Exact, ExpectedKeys, KeyLiteral, RowPlan};
 use super::{Segment, Template};
-use crate::dialect::spec::{Before, FlatMember, Hole, MayBeEmpty, TemplateSpec};
+use crate::dialect::spec::{Before, FlatMember, MayBeEmpty, Placeholder, TemplateSpec};
 use crate::dialect::{Dialect, is_mark_of_other};
 use crate::event::{Envelope, Events, Op};
 use crate::output::images::Images;
@@ -13,7 +13,7 @@ use crate::output::plan::Plan;
 use crate::output::row::TableEnvelope;
 use crate::wire::json::{Cursor, Text};
 
-/// Splits a message into literals and holes.
+/// Splits a message into literals and placeholders.
 struct TemplateBuilder<'t> {
     text: &'t str,
     spec: &'static TemplateSpec,
@@ -33,7 +33,7 @@ struct TemplateBuilder<'t> {
     types: (&'t str, Vec<KeyLiteral>),
 }
 
-/// Maximum nesting depth of members with holes.
+/// Maximum nesting depth of members with placeholders.
 const MAX_DEPTH: u32 = 4;
 
 /// Learns a template from a message, given the envelope that the ordinary reader found. The caller sets `passes`.
@@ -127,19 +127,21 @@ impl<'t> TemplateBuilder<'t> {
             match classify(name.raw) {
                 FlatMember::Column => {
                     self.flat_keys.push((key, name));
-                    self.hole(cursor, Hole::Value)?;
+                    self.placeholder(cursor, Placeholder::Value)?;
                 }
-                FlatMember::Hole(hole @ (Hole::Operation | Hole::Text(_))) if first == b'"' => self.hole(cursor, hole)?,
-                FlatMember::Hole(hole @ Hole::Integer(_)) if is_number => self.hole(cursor, hole)?,
-                FlatMember::Hole(Hole::Deleted) if first != b'n' => self.hole(cursor, Hole::Deleted)?,
+                FlatMember::Placeholder(placeholder @ (Placeholder::Operation | Placeholder::Text(_))) if first == b'"' => {
+                    self.placeholder(cursor, placeholder)?
+                }
+                FlatMember::Placeholder(placeholder @ Placeholder::Integer(_)) if is_number => self.placeholder(cursor, placeholder)?,
+                FlatMember::Placeholder(Placeholder::Deleted) if first != b'n' => self.placeholder(cursor, Placeholder::Deleted)?,
                 // Not requested, but only text or a number keeps the message valid.
-                FlatMember::Hole(Hole::Any) if first == b'"' => self.hole(cursor, Hole::Text(|_, _| true))?,
-                FlatMember::Hole(Hole::Any) if is_number => self.hole(cursor, Hole::Integer(|_, _| {}))?,
-                FlatMember::Same | FlatMember::Hole(Hole::Any) => cursor.skip().ok()?,
-                FlatMember::Hole(Hole::Deleted) => return None,
-                FlatMember::Hole(_) if first == b'n' => cursor.skip().ok()?,
+                FlatMember::Placeholder(Placeholder::Any) if first == b'"' => self.placeholder(cursor, Placeholder::Text(|_, _| true))?,
+                FlatMember::Placeholder(Placeholder::Any) if is_number => self.placeholder(cursor, Placeholder::Integer(|_, _| {}))?,
+                FlatMember::Same | FlatMember::Placeholder(Placeholder::Any) => cursor.skip().ok()?,
+                FlatMember::Placeholder(Placeholder::Deleted) => return None,
+                FlatMember::Placeholder(_) if first == b'n' => cursor.skip().ok()?,
                 // With a value of another kind, the ordinary reader may take the field from another member.
-                FlatMember::Hole(_) | FlatMember::Unclear => return None,
+                FlatMember::Placeholder(_) | FlatMember::Unclear => return None,
             }
         }
         Some(())
@@ -149,43 +151,46 @@ impl<'t> TemplateBuilder<'t> {
         let first = cursor.peek()?;
         let start = cursor.at();
         let inner = self.inner_path(path);
-        let hole = self.spec.holes.iter().find(|(member, _)| *member == inner).map(|(_, hole)| *hole);
-        match hole {
-            Some(Hole::DeclaredTypes) if first == b'{' && self.compares_types => self.types(cursor),
-            Some(Hole::DeclaredTypes | Hole::Object) if first == b'{' => self.hole(cursor, Hole::Object),
-            Some(hole @ (Hole::After | Hole::Before)) => self.rows(cursor, hole),
-            Some(hole @ Hole::Columns(may_be_empty)) if first == b'[' => {
-                self.hole(cursor, hole)?;
+        let placeholder = self.spec.placeholders.iter().find(|(member, _)| *member == inner).map(|(_, placeholder)| *placeholder);
+        match placeholder {
+            Some(Placeholder::DeclaredTypes) if first == b'{' && self.compares_types => self.types(cursor),
+            Some(Placeholder::DeclaredTypes | Placeholder::Object) if first == b'{' => self.placeholder(cursor, Placeholder::Object),
+            Some(placeholder @ (Placeholder::After | Placeholder::Before)) => self.rows(cursor, placeholder),
+            Some(placeholder @ Placeholder::Columns(may_be_empty)) if first == b'[' => {
+                self.placeholder(cursor, placeholder)?;
                 self.elements = Some((self.text.get(start..self.literal_start)?, may_be_empty));
                 Some(())
             }
-            Some(hole @ (Hole::Operation | Hole::Text(_))) if first == b'"' => self.hole(cursor, hole),
-            Some(hole @ (Hole::Integer(_) | Hole::Digits(_))) if first.is_ascii_digit() || first == b'-' => self.hole(cursor, hole),
-            Some(Hole::Any) => self.hole(cursor, Hole::Any),
+            Some(placeholder @ (Placeholder::Operation | Placeholder::Text(_))) if first == b'"' => self.placeholder(cursor, placeholder),
+            Some(placeholder @ (Placeholder::Integer(_) | Placeholder::Digits(_))) if first.is_ascii_digit() || first == b'-' => {
+                self.placeholder(cursor, placeholder)
+            }
+            Some(Placeholder::Any) => self.placeholder(cursor, Placeholder::Any),
             // Null, or a value that the ordinary reader takes for null: part of the literal.
             Some(_) => cursor.skip().ok(),
-            None if first == b'{' && depth > 0 && self.has_holes(path) => self.object(cursor, &format!("{path}."), depth - 1),
+            None if first == b'{' && depth > 0 && self.has_placeholders(path) => self.object(cursor, &format!("{path}."), depth - 1),
             // Only top-level members are known to be unread.
             None if path != name || (self.spec.members)().contains(&name) || is_mark_of_other(name, self.dialect) => cursor.skip().ok(),
-            None => self.hole(cursor, Hole::Any),
+            None => self.placeholder(cursor, Placeholder::Any),
         }
     }
 
     /// Whether all messages with these members are updates, if known before their rows are read: some producers write a member for
     /// the changes in updates only.
     fn are_updates(&self, op: Op) -> Option<bool> {
-        let position = |is_hole: fn(&Hole) -> bool| self.segments.iter().position(|segment| is_hole(&segment.hole));
-        let rows = position(|hole| matches!(hole, Hole::After | Hole::Before))?;
-        let is_known = position(|hole| matches!(hole, Hole::Operation))? < rows && self.spec.before == Before::Changes;
-        let has_before_hole = position(|hole| matches!(hole, Hole::Before)).is_some();
-        (is_known && (self.has_before || !has_before_hole)).then_some(op == Op::Update)
+        let position =
+            |is_placeholder: fn(&Placeholder) -> bool| self.segments.iter().position(|segment| is_placeholder(&segment.placeholder));
+        let rows = position(|placeholder| matches!(placeholder, Placeholder::After | Placeholder::Before))?;
+        let is_known = position(|placeholder| matches!(placeholder, Placeholder::Operation))? < rows && self.spec.before == Before::Changes;
+        let has_before_placeholder = position(|placeholder| matches!(placeholder, Placeholder::Before)).is_some();
+        (is_known && (self.has_before || !has_before_placeholder)).then_some(op == Op::Update)
     }
 
-    /// Whether an object contains holes.
-    fn has_holes(&self, path: &str) -> bool {
+    /// Whether an object contains placeholders.
+    fn has_placeholders(&self, path: &str) -> bool {
         let inner = self.inner_path(path);
         let is_within = |member: &str| member.strip_prefix(inner).is_some_and(|rest| rest.starts_with('.'));
-        self.spec.wrapper == Some(path) || self.spec.holes.iter().any(|(member, _)| is_within(member))
+        self.spec.wrapper == Some(path) || self.spec.placeholders.iter().any(|(member, _)| is_within(member))
     }
 
     /// The path of a member within the wrapper, if it is in one.
@@ -194,21 +199,21 @@ impl<'t> TemplateBuilder<'t> {
         within.and_then(|rest| rest.strip_prefix('.')).unwrap_or(path)
     }
 
-    /// Ends the current literal and skips the value in the hole.
-    fn hole(&mut self, cursor: &mut Cursor<'t>, hole: Hole) -> Option<()> {
+    /// Ends the current literal and skips the value in the placeholder.
+    fn placeholder(&mut self, cursor: &mut Cursor<'t>, placeholder: Placeholder) -> Option<()> {
         cursor.peek();
         let literal = Exact::new(self.text.get(self.literal_start..cursor.at())?.as_bytes());
-        self.segments.push(Segment { literal, hole });
+        self.segments.push(Segment { literal, placeholder });
         cursor.skip().ok()?;
         self.literal_start = cursor.at();
         Some(())
     }
 
-    /// Adds a hole of rows; the message's first row is the sample for the names.
-    fn rows(&mut self, cursor: &mut Cursor<'t>, hole: Hole) -> Option<()> {
+    /// Adds a placeholder of rows; the message's first row is the sample for the names.
+    fn rows(&mut self, cursor: &mut Cursor<'t>, placeholder: Placeholder) -> Option<()> {
         cursor.peek();
         let start = cursor.at();
-        self.hole(cursor, hole)?;
+        self.placeholder(cursor, placeholder)?;
         let rows = self.text.get(start..self.literal_start)?;
         let mut first = Cursor::new(rows, false);
         if first.peek() == Some(b'[') {
@@ -220,21 +225,21 @@ impl<'t> TemplateBuilder<'t> {
         if first.peek() == Some(b'{') {
             let start = first.at();
             first.skip().ok()?;
-            self.has_before |= matches!(hole, Hole::Before);
+            self.has_before |= matches!(placeholder, Placeholder::Before);
             // Rows after the change have every name.
-            if self.sample_row.is_none() || matches!(hole, Hole::After) {
+            if self.sample_row.is_none() || matches!(placeholder, Placeholder::After) {
                 self.sample_row = rows.get(start..first.at());
             }
         }
         Some(())
     }
 
-    /// Adds a hole of declared types. Each type is part of its key's literal.
+    /// Adds a placeholder of declared types. Each type is part of its key's literal.
     fn types(&mut self, cursor: &mut Cursor<'t>) -> Option<()> {
         let mut inner = cursor.clone();
         inner.peek();
         let block_start = inner.at();
-        self.hole(cursor, Hole::DeclaredTypes)?;
+        self.placeholder(cursor, Placeholder::DeclaredTypes)?;
         let (exact, literals) = &mut self.types;
         *exact = self.text.get(block_start..self.literal_start)?;
         literals.clear();
@@ -263,7 +268,7 @@ fn is_flat(text: &str, classify: fn(&str) -> FlatMember) -> bool {
         match classify(name.raw) {
             FlatMember::Unclear => return false,
             FlatMember::Column => {}
-            FlatMember::Same | FlatMember::Hole(_) => found = true,
+            FlatMember::Same | FlatMember::Placeholder(_) => found = true,
         }
         if cursor.skip().is_err() {
             return false;

@@ -6,7 +6,7 @@ use super::elements::{ImageWriter, ValueRange, read_range};
 use super::row::{Env, RowPlan, SeenKeys, Span, SpansByCell, WalkResult};
 use super::scalar::{integer, plain_text};
 use super::{Segment, Template};
-use crate::dialect::spec::{Before, Hole};
+use crate::dialect::spec::{Before, Placeholder};
 use crate::event::{Events, Op, Source};
 use crate::interner::NameId;
 use crate::mysql::types::DeclaredTypes;
@@ -266,13 +266,13 @@ impl Template {
 }
 
 impl<'a> MessageReader<'_, '_, 'a> {
-    /// Compares the message with the template, hole by hole.
+    /// Compares the message with the template, placeholder by placeholder.
     fn envelope(&mut self) -> Option<()> {
         let template = self.template;
         let text = self.env.text.as_bytes();
         let mut at = 0;
-        for Segment { literal, hole } in &template.segments {
-            at = self.hole(*hole, literal.eat(text, at)?)?;
+        for Segment { literal, placeholder } in &template.segments {
+            at = self.placeholder(*placeholder, literal.eat(text, at)?)?;
         }
         at = template.tail.eat(text, at)?;
         let rest = text.get(at..)?;
@@ -280,24 +280,24 @@ impl<'a> MessageReader<'_, '_, 'a> {
     }
 
     #[inline]
-    fn hole(&mut self, hole: Hole, at: usize) -> Option<usize> {
+    fn placeholder(&mut self, placeholder: Placeholder, at: usize) -> Option<usize> {
         let text = self.env.text;
-        match hole {
-            Hole::Integer(set) => {
+        match placeholder {
+            Placeholder::Integer(set) => {
                 let (number, end) = integer(text.as_bytes(), at)?;
                 set(self.source, number);
                 Some(end)
             }
-            Hole::Digits(set) => {
+            Placeholder::Digits(set) => {
                 let (number, end) = integer(text.as_bytes(), at)?;
                 set(self.source, text.get(at..end).filter(|_| number > 0)?);
                 Some(end)
             }
-            Hole::Text(set) => {
+            Placeholder::Text(set) => {
                 let (word, end) = plain_text(text, at)?;
                 set(self.source, word).then_some(end)
             }
-            Hole::Operation => {
+            Placeholder::Operation => {
                 let (word, end) = plain_text(text, at)?;
                 // At the end of the message it has been read.
                 let is_read = end + 1 == text.len() && word.len() == OP_LENGTH;
@@ -309,27 +309,27 @@ impl<'a> MessageReader<'_, '_, 'a> {
                 self.source.operation = Some(Cow::Borrowed(word));
                 Some(end)
             }
-            Hole::After => self.after_rows(at),
-            Hole::Before => self.before_rows(at),
-            Hole::Columns(_) => self.element_row(at),
-            Hole::Value => {
+            Placeholder::After => self.after_rows(at),
+            Placeholder::Before => self.before_rows(at),
+            Placeholder::Columns(_) => self.element_row(at),
+            Placeholder::Value => {
                 let mut range = None;
                 let end = read_range(at, &mut range, &self.env)?;
                 self.buffers.values.push(range);
                 Some(end)
             }
-            Hole::Deleted => {
+            Placeholder::Deleted => {
                 let (is_deleted, end) = deletion_flag(text.as_bytes(), at)?;
                 self.is_deleted = is_deleted;
                 Some(end)
             }
-            Hole::DeclaredTypes => self.template.match_types(text, at, &mut self.buffers.seen, &mut self.buffers.types),
-            Hole::Object if text.as_bytes().get(at) != Some(&b'{') => None,
-            Hole::Object | Hole::Any => self.env.skip(at),
+            Placeholder::DeclaredTypes => self.template.match_types(text, at, &mut self.buffers.seen, &mut self.buffers.types),
+            Placeholder::Object if text.as_bytes().get(at) != Some(&b'{') => None,
+            Placeholder::Object | Placeholder::Any => self.env.skip(at),
         }
     }
 
-    /// Reads the rows of a hole, each with `row`: an array of objects, one object, or null. Returns their end.
+    /// Reads the rows of a placeholder, each with `row`: an array of objects, one object, or null. Returns their end.
     fn each_row(&mut self, at: usize, mut row: impl FnMut(&mut Self, usize) -> Option<usize>) -> Option<usize> {
         let bytes = self.env.text.as_bytes();
         match bytes.get(at)? {

@@ -1,7 +1,7 @@
 //! Fast path for messages that resemble an earlier one: they are compared with a template instead of parsed.
 //!
 //! Messages of a table differ in their rows and a few members. A [`Template`] is one message that the ordinary reader has parsed,
-//! split into literals and holes. A message that matches the literals appends its row values directly to the column builders.
+//! split into literals and placeholders. A message that matches the literals appends its row values directly to the column builders.
 //!
 //! A template only accepts. Anything unexpected (another order, white space, an escape in a name, a value that its column rejects)
 //! rolls back the appended rows and falls back to the ordinary reader: errors and rare forms are handled in one place.
@@ -13,7 +13,7 @@ mod message;
 mod row;
 mod scalar;
 
-use crate::dialect::spec::{Hole, TemplateSpec};
+use crate::dialect::spec::{Placeholder, TemplateSpec};
 use crate::output::row::TableEnvelope;
 
 pub(crate) use cache::Templates;
@@ -25,7 +25,7 @@ use row::{Exact, RowPlan};
 pub(crate) struct Template {
     spec: &'static TemplateSpec,
     segments: Vec<Segment>,
-    /// Literal after the last hole.
+    /// Literal after the last placeholder.
     tail: Exact,
     row: RowPlan,
     /// Columns of a row that is an array of elements.
@@ -45,8 +45,8 @@ pub(crate) struct Template {
     failures: u8,
 }
 
-/// A literal and the hole after it.
+/// A literal and the placeholder after it.
 struct Segment {
     literal: Exact,
-    hole: Hole,
+    placeholder: Placeholder,
 }

@@ -27,7 +27,7 @@ pub(super) fn plain_text(text: &str, at: usize) -> Option<(&str, usize)> {
 pub(super) fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
     let rest = text.get(at..)?;
     match rest.first_chunk().and_then(up_to_16_digits) {
-        // The literal after the hole is compared next, so a fraction cannot follow.
+        // The literal after the placeholder is compared next, so a fraction cannot follow.
         Some((number, length)) if length == 1 || length > 0 && rest.first() != Some(&b'0') => Some((number as i64, at + length)),
         _ => integer_fallback(rest).map(|(number, length)| (number, at + length)),
     }

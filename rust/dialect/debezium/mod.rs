@@ -34,7 +34,7 @@ use serde::de::IgnoredAny;
 use super::json_members::{Names, nested, row_image, text};
 use super::operations::{any_case, unknown_word};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Wire, without_schema_id};
-use crate::dialect::spec::{Before, FlatMember, Hole, Place, TemplateSpec};
+use crate::dialect::spec::{Before, FlatMember, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::{MemberNames, NameId, Quoting};
@@ -83,28 +83,28 @@ static DEBEZIUM: Quirks = Quirks { dialect: NAME, declares_lengths: false, forma
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Members<'static>>,
-    holes: &[
-        ("before", Hole::Before),
-        ("after", Hole::After),
-        ("op", Hole::Operation),
-        ("ts_ms", Hole::Integer(|source, number| finest(&mut source.produced_time, number, 1000))),
-        ("ts_us", Hole::Integer(|source, number| finest(&mut source.produced_time, number, 1))),
-        ("ts_ns", Hole::Any),
-        ("transaction.id", Hole::Text(transaction)),
-        ("transaction.total_order", Hole::Any),
-        ("transaction.data_collection_order", Hole::Any),
-        ("source.ts_ms", Hole::Integer(|source, number| finest(&mut source.event_time, number, 1000))),
-        ("source.ts_us", Hole::Integer(|source, number| finest(&mut source.event_time, number, 1))),
-        ("source.ts_ns", Hole::Any),
-        ("source.snapshot", Hole::Any),
-        ("source.sequence", Hole::Any),
-        ("source.row", Hole::Any),
-        ("source.thread", Hole::Any),
-        ("source.query", Hole::Any),
-        ("source.gtid", Hole::Text(gtid)),
-        ("source.file", Hole::Text(file)),
-        ("source.pos", Hole::Integer(|source, number| source.position = Some(number))),
-        ("source.commit_ts", Hole::Integer(|source, number| source.commit_ts = Some(number))),
+    placeholders: &[
+        ("before", Placeholder::Before),
+        ("after", Placeholder::After),
+        ("op", Placeholder::Operation),
+        ("ts_ms", Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, 1000))),
+        ("ts_us", Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, 1))),
+        ("ts_ns", Placeholder::Any),
+        ("transaction.id", Placeholder::Text(transaction)),
+        ("transaction.total_order", Placeholder::Any),
+        ("transaction.data_collection_order", Placeholder::Any),
+        ("source.ts_ms", Placeholder::Integer(|source, number| finest(&mut source.event_time, number, 1000))),
+        ("source.ts_us", Placeholder::Integer(|source, number| finest(&mut source.event_time, number, 1))),
+        ("source.ts_ns", Placeholder::Any),
+        ("source.snapshot", Placeholder::Any),
+        ("source.sequence", Placeholder::Any),
+        ("source.row", Placeholder::Any),
+        ("source.thread", Placeholder::Any),
+        ("source.query", Placeholder::Any),
+        ("source.gtid", Placeholder::Text(gtid)),
+        ("source.file", Placeholder::Text(file)),
+        ("source.pos", Placeholder::Integer(|source, number| source.position = Some(number))),
+        ("source.commit_ts", Placeholder::Integer(|source, number| source.commit_ts = Some(number))),
     ],
     wrapper: Some("payload"),
     table: Place::Tail(640),
@@ -127,16 +127,16 @@ fn flat_member(name: &str) -> FlatMember {
     let Some((field, of_source)) = added(name) else {
         return if matches!(name, "before" | "after" | "payload" | "schema") { FlatMember::Unclear } else { FlatMember::Column };
     };
-    FlatMember::Hole(match field {
-        "op" => Hole::Operation,
-        "deleted" => Hole::Deleted,
-        "file" => Hole::Text(file),
-        "gtid" => Hole::Text(gtid),
-        "pos" => Hole::Integer(|source, number| source.position = Some(number)),
-        "ts_ms" if of_source => Hole::Integer(|source, number| source.event_time = micros_of_epoch(number)),
-        "ts_ms" => Hole::Integer(|source, number| source.produced_time = micros_of_epoch(number)),
+    FlatMember::Placeholder(match field {
+        "op" => Placeholder::Operation,
+        "deleted" => Placeholder::Deleted,
+        "file" => Placeholder::Text(file),
+        "gtid" => Placeholder::Text(gtid),
+        "pos" => Placeholder::Integer(|source, number| source.position = Some(number)),
+        "ts_ms" if of_source => Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number)),
+        "ts_ms" => Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number)),
         "db" | "table" | "server_id" | "connector" | "version" => return FlatMember::Same,
-        _ => Hole::Any,
+        _ => Placeholder::Any,
     })
 }
 
