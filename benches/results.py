@@ -107,7 +107,7 @@ hits all of them. It need not be the quotient of the two figures beside it, whic
 - Python: a round is a process that runs each bench once. For the JVM's peers, a process of each and one of towpath.
 - Spark, its data source and Kafka: each way once in each round, in one session.
 
-A part begins when the machine's load average is below {limit}. Its figures are marked `busy` when it was told not to wait. What
+A part begins when the machine's load average is below {limit}. Its figures are marked `busy` when it was run without waiting. What
 is counted (instructions, misses, messages that fall back, memory) does not depend on that.
 """
 SCALING = """\

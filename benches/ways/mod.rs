@@ -89,7 +89,7 @@ fn towpath_elsewhere(options: Options, corpus: &Corpus) -> Way {
     Box::new(move |_| read(&messages))
 }
 
-/// A mixed corpus after it has been sorted out: each dialect's messages go to a decoder that is told the dialect. `auto`,
+/// A mixed corpus after it has been sorted out: each dialect's messages go to a decoder with the dialect as an option. `auto`,
 /// beside which it stands, has checked that they decode.
 fn towpath_by_name(shape: &str, corpus: &Corpus) -> Way {
     let parts = dialects(corpus).into_iter().map(|dialect| {

@@ -438,7 +438,7 @@ fn messages_that_cannot_be_read() {
     for (message, kind, place, what) in cases {
         let error = error(message.clone());
         assert_eq!((error.kind, error.message), (kind, format!("canal-protobuf: {what}")));
-        // The place is told by what stands there, in Latin-1.
+        // The error shows the text there, in Latin-1.
         let place: Vec<u8> = place.chars().map(|c| c as u8).collect();
         let found = error.byte.map_or(place.is_empty(), |byte| message[byte..].starts_with(&place));
         assert!(found, "{what}: byte {:?} of {message:02X?}", error.byte);

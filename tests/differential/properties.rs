@@ -20,7 +20,7 @@ const CASES: u32 = 120;
 /// What everybody runs is the same each time; those who ask for more cases get others each time.
 const SEED: u64 = 20_261_121;
 
-/// What the environment does not ask for otherwise. Failures are told by their seed, so that no file is written.
+/// What the environment does not ask for otherwise. Failures are identified by their seed, so that no file is written.
 pub fn config(cases: u32) -> ProptestConfig {
     let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let is_asked = |name| std::env::var_os(name).is_some();

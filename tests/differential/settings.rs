@@ -1,4 +1,4 @@
-//! What a decoder is told, and how messages are handed to it.
+//! The options of a decoder, and how messages are handed to it.
 
 use std::sync::Arc;
 

@@ -39,7 +39,7 @@ def test_canals_order_holds_across_partitions_and_batches(topic):
     topic.replicate(late, truncate)
     wanted = {"together": {1: "v1", 9: "v0"}, "late": {1: "v1", 9: "v0"}, "cut": {}, "kept": {7: "x"}}
     assert {table: topic.names(table) for table in wanted} == wanted
-    # A replay writes nothing; a topic that was made anew has low offsets and later times.
+    # A replay writes nothing; a topic that was recreated has low offsets and later times.
     versions = {table: topic.version(table) for table in wanted}
     topic.replicate(*first, late, truncate)
     assert {table: topic.version(table) for table in wanted} == versions
@@ -83,7 +83,7 @@ def test_the_place_in_the_binlog_decides_except_between_servers(topic):
     assert [topic.names(name) for name in tables] == [{1: "b"}, {1: "c"}, {}]
 
 
-def test_a_table_that_cannot_go_on_is_put_aside_and_processed_again(topic, spark):
+def test_a_quarantined_table_is_reprocessed(topic, spark):
     codes = {"id": "int", "code": "int"}
     topic.replicate(canal(0, "INSERT", "coded", {"id": "1", "code": "5"}, codes))
     poison = [
@@ -318,7 +318,7 @@ def test_a_statement_of_many_parts_is_no_burden(spark, tmp_path):
 
 
 def test_writers_that_create_a_table_at_the_same_time_lose_nothing(spark, tmp_path):
-    """Tables that are put aside in one batch do: the first of them create the table of what is put aside."""
+    """Tables that are quarantined in one batch do: the first of them create the quarantine."""
     writers = range(4)
     for attempt in range(6):
         path = str(tmp_path / f"aside{attempt}")

@@ -336,7 +336,7 @@ def test_a_stream_that_lost_messages(spark, kafka, topic, tmp_path, format):
     assert numbers(table(spark, tmp_path)) == [*range(10), *range(15, 30)]
 
 
-def test_a_topic_made_anew(spark, kafka, topic, tmp_path):
+def test_a_recreated_topic(spark, kafka, topic, tmp_path):
     fill(kafka, topic, 10, 1)
     options = {"subscribe": topic, "startingOffsets": "earliest"}
     finished(source(spark, kafka, "towpath", True, **options), tmp_path, **EVERY)

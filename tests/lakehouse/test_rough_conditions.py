@@ -256,7 +256,7 @@ def small_disk(tmp_path):
 @pytest.mark.soak
 @pytest.mark.parametrize("also_own", [True, False], ids=["everything", "targets"])
 def test_a_full_disk_loses_nothing(spark, tmp_path, small_disk, also_own):
-    """A batch fails if nothing can be put aside; else its tables are put aside, and applied when there is room."""
+    """A batch fails if the quarantine cannot be written; else its tables are quarantined until there is room."""
     folder, enlarge = small_disk
     topic = Topic(spark, folder)
     if not also_own:

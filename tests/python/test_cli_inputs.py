@@ -1,4 +1,4 @@
-"""What the command reads without being told how: any name, pipes, what kcat prints; and what it says of nothing."""
+"""What the command reads without options: any name, pipes, what kcat prints; and what it says of nothing."""
 
 import gzip
 import json

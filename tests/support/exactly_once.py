@@ -101,7 +101,7 @@ class Lake:
     format: str = "delta"
 
     def target(self, name: str) -> str:
-        """What `replicate` is told."""
+        """The arguments of `replicate`."""
         in_catalog = ".".join(["ice", *map(quoted, name.split("."))])
         return in_catalog if self.format == "iceberg" else str(self.path(name))
 

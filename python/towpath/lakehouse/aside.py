@@ -1,4 +1,4 @@
-"""What is put aside: dead letters and the messages of tables that cannot go on.
+"""What cannot be applied: dead letters, and the messages of quarantined tables.
 
 Both are in tables, with the reason, until `towpath.spark.reprocess` applies them.
 """
@@ -23,7 +23,7 @@ _OF_QUARANTINE = (*PLACE, "database", "table")
 
 @dataclass(frozen=True)
 class Aside:
-    """A table for what is put aside."""
+    """A table for what cannot be applied."""
 
     table: str
     since: datetime | None = None
@@ -36,7 +36,7 @@ class Aside:
 
 @dataclass(frozen=True)
 class Origin:
-    """The table whose changes are put aside; all fields are None if it is not known."""
+    """The table of the changes; all fields are None if it is not known."""
 
     database: str | None = None
     table: str | None = None
@@ -90,7 +90,7 @@ def write_dead_letters(
 
 
 def write_quarantine(events: DataFrame, aside: Aside, origin: Origin, reason: str) -> None:
-    """Append the messages of the events of a table that cannot go on."""
+    """Append the messages of the events of a quarantined table."""
     from pyspark.sql import functions as f
 
     rows = events.select(*MESSAGE, *origin.columns(), f.lit(reason).alias("reason"), *_times())

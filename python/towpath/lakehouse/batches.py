@@ -1,4 +1,4 @@
-"""Applies a batch of events to all of its tables. A table that cannot go on stops no other one."""
+"""Applies a batch of events to all of its tables. A table whose changes cannot be applied stops no other one."""
 
 from __future__ import annotations
 
@@ -486,7 +486,7 @@ class Replicator:
                 return _Result(error=error)
             reason = printable(str(error), _MOST_REASON, keep="\n\t")
             shown = printable(table.full_name, SHOWN), printable(reason)
-            _log.warning("%s: put aside in %s: %s", shown[0], self.quarantine.table, shown[1])
+            _log.warning("%s: quarantined in %s: %s", shown[0], self.quarantine.table, shown[1])
             try:
                 origin = self._origin(table, target)
                 write_quarantine(batch.events.filter(table.condition()), self.quarantine, origin, reason)

@@ -39,7 +39,7 @@ MESSAGE = {
 """The columns of Spark's Kafka source that are read, with their types."""
 
 PLACE = ("topic", "partition", "offset", "timestamp")
-"""The columns that identify a Kafka record. A topic that is made anew has its offsets again, with later timestamps."""
+"""The columns that identify a Kafka record. A topic that is recreated has its offsets again, with later timestamps."""
 
 SOURCE = {
     "commit_ts": pa.int64(),

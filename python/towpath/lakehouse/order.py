@@ -103,9 +103,9 @@ def is_newer(one: Sql, other: Sql, kinds: Kinds | None = None) -> Sql:
         _PARTITION,
     ]
     template = f"(CASE {' '.join(cases)} ELSE {{one}} > {{other}} END)"
-    made_anew, was_made_anew = _made_anew(one, other), _made_anew(other, one)
+    recreated, was_recreated = _is_recreated(one, other), _is_recreated(other, one)
     after = sql(_AFTER, one=one, other=other)
-    return sql(template, one=one, other=other, after=after, made_anew=made_anew, was_made_anew=was_made_anew)
+    return sql(template, one=one, other=other, after=after, recreated=recreated, was_recreated=was_recreated)
 
 
 _COMMIT = (
@@ -125,13 +125,13 @@ _LOG = (
 )
 _AFTER = "(struct({one}.file, {one}.at) > struct({other}.file, {other}.at))"
 _PARTITION = (
-    "WHEN {one}.topic = {other}.topic AND {one}.partition = {other}.partition THEN {made_anew} OR NOT {was_made_anew} "
+    "WHEN {one}.topic = {other}.topic AND {one}.partition = {other}.partition THEN {recreated} OR NOT {was_recreated} "
     "AND ({one}.offset > {other}.offset OR {one}.offset = {other}.offset AND {one}.step > {other}.step)"
 )
 
 
-def _made_anew(one: Sql, other: Sql) -> Sql:
-    """True if the topic was made anew between two changes of a partition: the later one has no higher offset.
+def _is_recreated(one: Sql, other: Sql) -> Sql:
+    """True if the topic was recreated between two changes of a partition: the later one has no higher offset.
 
     Timestamps of concurrent producers differ by some milliseconds, therefore it must be later by a second.
     """

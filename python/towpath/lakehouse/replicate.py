@@ -101,8 +101,8 @@ def replicate(
     """Maintain a Delta or Iceberg table for every table whose changes are in the messages.
 
     The tables are created with the types that the messages declare, and follow them: a column that is added at the
-    source is added, a type that is widened is widened. A table that cannot go on, because a change would lose data or
-    its key is not known, is quarantined, and the others continue.
+    source is added, a type that is widened is widened. A table whose changes cannot be applied, because one would lose
+    data or the key is not known, is quarantined, and the others continue.
 
     Args:
         messages: A DataFrame with the columns of Kafka's source, batch or streaming.
@@ -129,12 +129,13 @@ def replicate(
         ddl: Name or path of the table for DDL statements.
         dead_letters: Name or path of the table for messages and rows that could not be decoded. Without it the first
             of them is an error.
-        quarantine: Name or path of the table for the messages of tables that cannot go on. None: a table next to
-            `dead_letters`. Without both such a table is an error, which is raised when the others have been applied.
+        quarantine: Name or path of the table for the messages of tables whose changes cannot be applied. None: a table
+            next to `dead_letters`. Without both such a table is an error, which is raised when the others have been
+            applied.
         status: Name or path of the table with the state of each target.
         watermarks: Name or path of the table for TiCDC's watermarks: for each partition the time up to which all
             changes have been applied. Changes below the watermark that are sent again after it are skipped.
-        on_table_error: "quarantine", or "fail": a table that cannot go on is an error.
+        on_table_error: "quarantine", or "fail": a table whose changes cannot be applied is an error.
         ddl_policy: "follow": DDL statements change the targets as they changed the source's tables; this needs the
             package sqlglot. "ignore": they do not. A target that no longer equals its source is `stale` in `status`.
         keyless: What becomes of tables without a primary key: "quarantine", or "append": their targets are histories,
@@ -167,8 +168,8 @@ def replicate(
         The started query, for a stream. A batch has been applied on return.
 
     Raises:
-        ValueError: An argument is wrong; a table cannot go on and may not be quarantined; or something could not be
-            decoded and there is no table for dead letters.
+        ValueError: An argument is wrong; changes of a table cannot be applied and it may not be quarantined; or
+            something could not be decoded and there is no table for dead letters.
     """
     arguments.triggers(trigger)
     given = ReplicateOptions.of(

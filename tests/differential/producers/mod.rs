@@ -100,7 +100,7 @@ pub enum Did {
     Other(u8),
 }
 
-/// A changed row. Of an insert only `after` is told, of a delete only `before`.
+/// A changed row. An insert has only `after`, a delete only `before`.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub before: Vec<Cell>,

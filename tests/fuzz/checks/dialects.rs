@@ -188,7 +188,7 @@ pub fn placeless(batch: &RecordBatch) -> RecordBatch {
     batch.project(&kept).expect("the columns exist")
 }
 
-/// Compares rows. A difference is told by its first cell, as batches are long.
+/// Compares rows. A difference is reported as its first cell, as batches are long.
 pub fn assert_same(found: &RecordBatch, wanted: &RecordBatch, what: &str) {
     if found == wanted {
         return;
