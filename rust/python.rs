@@ -138,7 +138,7 @@ impl PyDecoder {
     }
 }
 
-/// Calls the core. A panic is a bug, which becomes an ordinary exception: pyo3's own is no `Exception`, so that it would end a worker.
+/// Calls the core. A panic is a bug, which becomes an ordinary exception: pyo3's own is not an `Exception`, so that it would end a worker.
 fn guarded<T>(call: impl FnOnce() -> T) -> PyResult<T> {
     // No state can be left half changed: the core changes its own only after a call has succeeded.
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {

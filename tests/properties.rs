@@ -115,7 +115,7 @@ proptest! {
         }
     }
 
-    /// serde_json is the other reader: what it refuses is an error here, what it accepts is no syntax error.
+    /// serde_json is the other reader: what it refuses is an error here, what it accepts is not a syntax error.
     #[test]
     fn json_is_what_serde_json_says_it_is(mut message in envelope().prop_map(String::into_bytes), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let place = at.index(message.len());

@@ -495,7 +495,7 @@ fn bare(cell: &str) -> &str {
     cell.trim_matches('"')
 }
 
-/// Time zones are no matter here: all clocks are UTC.
+/// Time zones do not matter here: all clocks are UTC.
 fn instant(text: &str) -> jiff::Timestamp {
     let clock: jiff::civil::DateTime = text.parse().expect("cells with times are right");
     clock.to_zoned(jiff::tz::TimeZone::UTC).expect("UTC has every time").timestamp()

@@ -16,7 +16,7 @@ def as_arrow(values: Any) -> Any:
             is returned as it is: arrays, chunked arrays, record batches, tables, polars and pandas frames.
 
     Raises:
-        TypeError: These are no messages.
+        TypeError: These are not messages.
     """
     if isinstance(values, pa.RecordBatch):
         return _with_offsets(values)

@@ -39,7 +39,7 @@ _DEFAULTS = {"timeout": 10, "max.retries": 1, "retries.wait.ms": 200}
 """Settings of the client, which by itself waits without a limit."""
 
 _MAX_UNKNOWN = 300
-"""How many unknown ids of one call are asked for: more of them are no ids, but other messages."""
+"""How many unknown ids of one call are asked for: more of them are not ids, but other messages."""
 
 _MAX_REFUSED = 1000
 """How many ids are remembered that the registry did not give."""
@@ -250,7 +250,7 @@ class _Failures:
     """What failed in one call."""
 
     unknown: int = 0
-    """Ids that the registry does not have, or that are no schemas of Avro."""
+    """Ids that the registry does not have, or that are not Avro schemas."""
     in_a_row: int = 0
     """Other failures since the last answer."""
     seconds: float = 0.0

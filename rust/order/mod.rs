@@ -1,7 +1,7 @@
 //! Which change is newer: the order values of the tables that `replicate` maintains, and what becomes of a batch's changes.
 //!
 //! A change is applied if it is newer than the last known change of its key. Its order value is a struct ([`FIELDS`]), stored
-//! beside each row of a target and in its tombstones. [`rules`] compares two of them. The rules are no total order: A may be before
+//! beside each row of a target and in its tombstones. [`rules`] compares two of them. The rules are not a total order: A may be before
 //! B by time, B before C by time, and C before A by offset. So nothing sorts by them: [`newest`] folds the changes of a key in the
 //! order of their arrival, which is what applying them one by one ends with.
 

@@ -4,7 +4,7 @@
 //!
 //! - The names of members are not compared one by one. The order of the last message predicts the next member, and derived code
 //!   gets its index ([`MemberNames`]).
-//! - Parts of a message that are no part of its envelope, such as row images, are read once, where they are stored in the message,
+//! - Parts of a message that are not part of its envelope, such as row images, are read once, where they are stored in the message,
 //!   by the [`Context`]. A newtype asks for such a part by a token in place of the name of a newtype, as `serde_json` does for
 //!   its `RawValue`: derived code can pass nothing else on to the deserializer.
 //! - Faults keep their byte, and get the path of the member while they travel up.
@@ -22,7 +22,7 @@ use crate::interner::{MemberNames, NameId};
 use crate::value::Value;
 use crate::wire::json::{Cursor, Elements, Members};
 
-/// What keeps the parts of a message that are no part of its envelope.
+/// What keeps the parts of a message that are not part of its envelope.
 pub(crate) trait Context<'a> {
     /// The members of the structs that were read before.
     fn members(&mut self) -> &mut MemberNames;

@@ -176,7 +176,7 @@ fn pair(field: u64, key: &str, value: &str) -> Vec<u8> {
     bytes(field, [bytes(1, key), bytes(2, value)].concat())
 }
 
-/// Entries that are no changes: op, operation, transaction and GTID.
+/// Entries that are not changes: op, operation, transaction and GTID.
 #[test]
 fn marks() {
     let gtid = pair(12, "curtGtid", "9e64:7");
@@ -188,7 +188,7 @@ fn marks() {
         (entry(header(std::slice::from_ref(&gtid)), BEGIN, bytes(2, "")), "begin", "TRANSACTIONBEGIN", None, Some("9e64:7")),
         (entry(header(&[gtid, bytes(13, "9e64:1-7")]), END, bytes(2, "8")), "commit", "TRANSACTIONEND", Some("8"), Some("9e64:1-7")),
         (entry(header(&[]), BEGIN, xa("XA START")), "begin", "TRANSACTIONBEGIN", Some("X'31',X'',1"), None),
-        // An XA END is no commit: an XA ROLLBACK may follow.
+        // An XA END is not a commit: an XA ROLLBACK may follow.
         (entry(header(&[]), END, [bytes(2, "0"), xa("XA END")].concat()), "other", "TRANSACTIONEND", Some("X'31',X'',1"), None),
         (entry(with_event(13), ROWS, xa_rows(13)), "commit", "XACOMMIT", Some("X'31'"), None),
         (entry(with_event(14), ROWS, xa_rows(14)), "rollback", "XAROLLBACK", Some("X'31'"), None),

@@ -488,7 +488,7 @@ fn columns_that_an_image_does_not_carry() {
 
 // ---- bad input
 
-/// A record that is no change: its kind of error, and what is said.
+/// A record that is not a change: its kind of error, and what is said.
 #[test]
 fn records_that_are_no_change() {
     let cases: Vec<(Record, &str)> = vec![

@@ -107,7 +107,7 @@ fn same_batch(with: &RecordBatch, without: &RecordBatch) -> Result<(), Differenc
     for (name, batch) in [("with templates", with), ("without", without)] {
         for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
             let checked = column.to_data().validate_full();
-            checked.map_err(|error| Difference::new(format!("{name}: column {:?} is no valid array: {error}", field.name())))?;
+            checked.map_err(|error| Difference::new(format!("{name}: column {:?} is not a valid array: {error}", field.name())))?;
         }
     }
     if with.schema() != without.schema() {

@@ -224,7 +224,7 @@ fn splits_change_nothing(options: &Options, messages: &[Message], draw: &Draw, w
         parts.push(part);
         start = end;
     }
-    // A part is no batch of its own: `_sequence` goes on.
+    // A part is not a batch of its own: `_sequence` goes on.
     same("in parts", &concatenated(&parts), whole)?;
     let metrics = decoder.metrics();
     prop_assert_eq!((metrics.messages, metrics.rows), (2 * messages.len() as u64, 2 * whole.num_rows() as u64));

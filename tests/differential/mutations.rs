@@ -1,4 +1,4 @@
-//! Damage, and what is no damage but hardly ever written: to a message's structure, to its bytes, and to the value as a whole.
+//! Damage, and what is not damage but hardly ever written: to a message's structure, to its bytes, and to the value as a whole.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -72,7 +72,7 @@ fn is_ambiguous(name: &str, producer: Producer) -> bool {
 }
 
 /// A value of its type. Of dates and times there are usual ones only: zero dates and hours that a zone skips have options of their own. Nor is
-/// there a label of digits, which is no other text than an index where a producer of canal's envelope writes labels.
+/// there a label of digits, which is the same text as an index where a producer of canal's envelope writes labels.
 fn sound_cell(kind: Kind, draw: u32) -> Cell {
     const FAIR: u32 = 60_000 << 16;
     let has_fair = matches!(kind, Kind::Integer { .. } | Kind::Text | Kind::Bytes { .. } | Kind::Bit { .. } | Kind::Json | Kind::Geometry);
@@ -164,7 +164,7 @@ fn image_found(batch: &RecordBatch, name: &str, row: usize) -> Image {
 fn image_wanted(table: &Table, cells: &[Cell], producer: Producer) -> Image {
     let is_maxwell = matches!(producer, Producer::Maxwell);
     let cell = |(column, cell): (&crate::tables::Column, &Cell)| match (column.declared.kind, cell) {
-        // Maxwell writes JSON columns as they are, so that the literal null is no other than NULL.
+        // Maxwell writes JSON columns as they are, so that the literal null is the same as NULL.
         (Kind::Json, Cell::Text(text)) if is_maxwell && text == "null" => None,
         (kind, cell) => wanted(kind, cell),
     };

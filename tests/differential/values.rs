@@ -124,7 +124,7 @@ pub enum Cell {
     Null,
     /// As MySQL prints it; bytes as text whose characters U+0000 to U+00FF they are, members of enums and sets as their numbers.
     Text(String),
-    /// These characters, whatever the dialect and even if they are no JSON.
+    /// These characters, whatever the dialect and even if they are not JSON.
     Raw(&'static str),
 }
 
@@ -133,7 +133,7 @@ pub enum Cell {
 pub enum Temper {
     /// Never: nulls and the ends of a type's range are all that is unusual.
     Calm,
-    /// Some values are no values of their type, or no JSON.
+    /// Some values are not values of their type, or not JSON.
     Wild,
 }
 
@@ -362,7 +362,7 @@ fn fair_clocks() -> Vec<String> {
     ])
 }
 
-/// Texts that are no value of the type.
+/// Texts that are not a value of the type.
 fn foul_values(kind: Kind) -> Vec<String> {
     match kind {
         Kind::Integer { least, most } => {

@@ -14,7 +14,7 @@ pub enum Verdict {
 
 use Verdict::{Free, Json, NotJson};
 
-/// Limits of the reader only, or texts that are no characters: accepted, or refused, wherever they are.
+/// Limits of the reader only, or texts that are not characters: accepted, or refused, wherever they are.
 const ACCEPTED: Verdict = Free { skipped: true, read: true };
 const REFUSED: Verdict = Free { skipped: false, read: false };
 /// Grammatical, but without a text: an error only where the text is needed.
@@ -177,10 +177,10 @@ const NUMBERS: &[Row] = &[
     ("a sum", b"4+8", NotJson),
     ("a full-width digit", "４".as_bytes(), NotJson),
     ("an Arabic digit", "٤".as_bytes(), NotJson),
-    ("a byte that is no UTF-8 in an integer", b"4\xe58", NotJson),
-    ("a byte that is no UTF-8 behind digits", b"48\xe5", NotJson),
-    ("a byte that is no UTF-8 in an exponent", b"4e1\xe5", NotJson),
-    ("a byte that is no UTF-8 behind the letter of an exponent", b"4e\xe5", NotJson),
+    ("a byte that is not UTF-8 in an integer", b"4\xe58", NotJson),
+    ("a byte that is not UTF-8 behind digits", b"48\xe5", NotJson),
+    ("a byte that is not UTF-8 in an exponent", b"4e1\xe5", NotJson),
+    ("a byte that is not UTF-8 behind the letter of an exponent", b"4e\xe5", NotJson),
 ];
 
 const STRINGS: &[Row] = &[
@@ -259,9 +259,9 @@ const STRINGS: &[Row] = &[
     ("U+0000 in a text", b"\"a\x00b\"", NotJson),
     ("U+001F in a text", b"\"a\x1fb\"", NotJson),
     ("a control character behind 40 others", b"\"0123456789012345678901234567890123456789\x02\"", NotJson),
-    ("a byte that is no UTF-8 in an escape", b"\"\\u00e\xe5\"", NotJson),
-    ("a byte that is no UTF-8 behind a backslash", b"\"\\\xe5\"", NotJson),
-    ("a byte that is no UTF-8 behind an escape", b"\"\\n\xe5\"", NotJson),
+    ("a byte that is not UTF-8 in an escape", b"\"\\u00e\xe5\"", NotJson),
+    ("a byte that is not UTF-8 behind a backslash", b"\"\\\xe5\"", NotJson),
+    ("a byte that is not UTF-8 behind an escape", b"\"\\n\xe5\"", NotJson),
 ];
 
 const ARRAYS: &[Row] = &[
@@ -300,8 +300,8 @@ const ARRAYS: &[Row] = &[
     ("an object without the end of its array", b"[{}", NotJson),
     ("an array closed by a brace", b"[4}", NotJson),
     ("a brace in an array", b"[{]", NotJson),
-    ("a byte that is no UTF-8 in an array", b"[\xff]", NotJson),
-    ("a byte that is no UTF-8 behind a word", b"[a\xe5]", NotJson),
+    ("a byte that is not UTF-8 in an array", b"[\xff]", NotJson),
+    ("a byte that is not UTF-8 behind a word", b"[a\xe5]", NotJson),
     ("a cut word in an array", b"[nul]", NotJson),
     ("a cut word at the end of an array", b"[true,fals]", NotJson),
     ("a comment in an array", b"[4, /* eight */ 8]", NotJson),
@@ -361,8 +361,8 @@ const OBJECTS: &[Row] = &[
     ("an object, then a slash", br#"{"a":4}/"#, NotJson),
     ("an object, then a comment of a line", br#"{"a":4}//"#, NotJson),
     ("a comment in an object", br#"{"a":/*b*/4}"#, NotJson),
-    ("a byte that is no UTF-8 in a name", b"{\"\xb9\":4,}", NotJson),
-    ("a byte that is no UTF-8 behind a name", b"{\"a\"\xb9:4}", NotJson),
+    ("a byte that is not UTF-8 in a name", b"{\"\xb9\":4,}", NotJson),
+    ("a byte that is not UTF-8 behind a name", b"{\"a\"\xb9:4}", NotJson),
 ];
 
 /// Structures that end early, in other ways than above.
@@ -382,7 +382,7 @@ const TRUNCATED: &[Row] = &[
 
 /// Other encodings and languages.
 const FOREIGN: &[Row] = &[
-    ("a byte that is no UTF-8", b"\xe9", NotJson),
+    ("a byte that is not UTF-8", b"\xe9", NotJson),
     ("a byte order mark of UTF-16", b"\xff\xfe", NotJson),
     ("YAML", b"port: Bergen", NotJson),
     ("XML", b"<port>Bergen</port>", NotJson),

@@ -154,7 +154,7 @@ fn values_are_accepted_or_refused_wherever_they_are() {
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), PLACES.len() * cases.len(), wrong.join("\n"));
 }
 
-/// As a message by itself no case is an envelope. What is JSON is no syntax error, and what is none is never another kind of row.
+/// As a message by itself no case is an envelope. What is JSON is not a syntax error, and what is none is never another kind of row.
 #[test]
 fn values_alone_are_errors() {
     let mut wrong = Vec::new();
@@ -215,7 +215,7 @@ const AROUND: &[(&str, &[u8], &[u8], bool)] = &[
     ("a comment before", b"/* */", b"", false),
     ("a comment of a line behind", b"", b"// x", false),
     ("the beginning of a message behind", b"", b"\n{\"data\":", false),
-    ("a byte that is no UTF-8 behind", b"", b"\xff", false),
+    ("a byte that is not UTF-8 behind", b"", b"\xff", false),
     ("parentheses", b"(", b")", false),
     ("quotes", b"\"", b"\"", false),
     ("the prefix of a script", b")]}'\n", b"", false),

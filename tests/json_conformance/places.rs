@@ -18,7 +18,7 @@ pub enum Use {
     /// It is the member `a` of an object, and the object is the value of column `v`.
     Member,
     /// It is the text of column `v`, in quotes. Where the column is a string, the text is not read as JSON: that a column is of type JSON
-    /// is no promise of every producer, and the text itself is the value.
+    /// is not a promise of every producer, and the text itself is the value.
     Text,
     /// The text of column `v` is an object, and the value is its member `a`.
     TextOfMember,
@@ -259,7 +259,7 @@ impl Place {
 
     pub fn expected(&self, case: &Case) -> Expected {
         if self.value == Use::Text {
-            // Bytes that are no UTF-8 are no text of a message.
+            // Bytes that are not UTF-8 are not the text of a message.
             return std::str::from_utf8(&case.json).map_or(Expected::Refused, |text| Expected::Read(Some(text.into())));
         }
         if self.value == Use::TextOfElement && case.json.trim_ascii().is_empty() {

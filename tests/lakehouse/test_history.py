@@ -244,7 +244,7 @@ def test_columns_are_left_out_and_masked(topic):
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ({"omit": ["a"]}, "'omit' is no rule"),
+        ({"omit": ["a"]}, "'omit' is not a rule"),
         ({"include": "id"}, "include: expected a collection"),
         ({"mask": ["id"]}, "mask: expected a mapping"),
     ],

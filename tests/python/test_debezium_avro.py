@@ -633,7 +633,7 @@ def test_many_ids_that_are_none_are_not_all_asked_for(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_ids_of_other_messages_do_not_take_the_turn_of_a_good_one(monkeypatch, seed):
-    """Bytes that are no ids are large numbers mostly; ids are counted."""
+    """Bytes that are not ids are large numbers mostly; ids are counted."""
     monkeypatch.setattr(schema_registry, "_MAX_UNKNOWN", 20)
     random_ = random.Random(seed)
     with registry_server.running() as registry:

@@ -359,7 +359,7 @@ def op_of(message):
 
 
 def op_of_statement(sql):
-    """A snapshot's statements begin with the session's: `USE` and `SET` are no DDL."""
+    """A snapshot's statements begin with the session's: `USE` and `SET` are not DDL."""
     word = sql.split()[0].upper()
     return "truncate" if word == "TRUNCATE" else "query" if word in ("USE", "SET") else "ddl"
 

@@ -130,7 +130,7 @@ def test_bits_of_a_connector_are_bits():
     assert row["after"] == {"a": b"\x01\x02"}
 
 
-# Iceberg sinks and others keep the fields that ExtractNewRecordState adds: they are no columns.
+# Iceberg sinks and others keep the fields that ExtractNewRecordState adds: they are not columns.
 def test_added_fields_of_flat_rows_are_no_columns():
     fields = [
         column("id", "int32"),

@@ -175,7 +175,7 @@ def test_each_field_alone_is_that_column_of_all_fields(name, kind):
     options = {key: value for key, value in options_of(kind).items() if key != "fields"}
     images = ["before", "after"] if kind in ("maps", "typed") else []
     for column in whole.schema.names:
-        if column in ("error", "_corrupt_record"):  # a value that is not decoded is no error
+        if column in ("error", "_corrupt_record"):  # a value that is not decoded is not an error
             alone = towpath.Decoder("canal-json", fields=[*images, column], **options)
         elif column not in SCHEMA.names:
             alone = towpath.Decoder("canal-json", fields=[column], **options)

@@ -80,7 +80,7 @@ def rust_imports(program: str, module: str, files: set[str]) -> Iterator[str]:
 
 
 def imports_of_rust() -> Imports:
-    """The imports of every file. A folder's `mod.rs` lists its files, which is no import."""
+    """The imports of every file. A folder's `mod.rs` lists its files, which is not an import."""
     return {name: set(rust_imports(path.read_text(), name, set(RUST))) - {name} for name, path in RUST.items()}
 
 

@@ -254,9 +254,9 @@ def test_regular_expressions_route_tables() -> None:
     [
         ("/lake/x", r"has no \{table\}"),
         ("/lake/{tabel}", r"has \{tabel\}; known are"),
-        ("lake..{table}", "no name of a table"),
-        ("lake.{table}.", "no name of a table"),
-        ("`lake.{table}", "no name of a table"),
+        ("lake..{table}", "not the name of a table"),
+        ("lake.{table}.", "not the name of a table"),
+        ("`lake.{table}", "not the name of a table"),
     ],
 )
 def test_templates_that_are_refused(template: str, message: str) -> None:

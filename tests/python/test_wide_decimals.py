@@ -42,6 +42,6 @@ def test_duckdb_needs_text() -> None:
 
 def test_polars_needs_text() -> None:
     polars = pytest.importorskip("polars")
-    with pytest.raises(BaseException, match="Int256"):  # a panic is no Exception
+    with pytest.raises(BaseException, match="Int256"):  # a panic is not an Exception
         polars.from_arrow(column(pa.decimal256(60, 2)))
     assert polars.from_arrow(column(pa.string()))["d"].to_list() == [DIGITS]

@@ -37,7 +37,7 @@ class ColumnRules:
         """
         for name, rule in rules.items():
             if name not in _RULES:
-                raise ValueError(f"columns: {table}: {name!r} is no rule; the rules are {', '.join(_RULES)}")
+                raise ValueError(f"columns: {table}: {name!r} is not a rule; the rules are {', '.join(_RULES)}")
             if isinstance(rule, str) or not isinstance(rule, Iterable):
                 raise ValueError(f"columns: {table}: {name}: expected a collection, not {rule!r}")
         mask = rules.get("mask", {})

@@ -129,7 +129,9 @@ class _Iceberg(Format):
     def check_name(self, target: str) -> None:
         # A catalog makes the folder of the table of its name.
         if any("/" in part or part in (".", "..") for part in catalog_parts(target)):
-            raise ValueError(f"target: {target} has a part that is no folder's name; map the table to another target")
+            raise ValueError(
+                f"target: {target} has a part that is not a valid folder name; map the table to another target"
+            )
 
     def clustering(self, columns: Sequence[str]) -> Sql:
         if columns:

@@ -102,7 +102,7 @@ def versions(
     """The versions of each row: a slowly changing dimension of type 2.
 
     The versions are those that the target of `replicate` had, if it had been read after each change: a change that came
-    late and is older than its row's last one is no version.
+    late and is older than its row's last one is not a version.
 
     Args:
         history: A table that `replicate(..., history=...)` maintains, as a batch DataFrame.
@@ -115,7 +115,7 @@ def versions(
         The table's columns, `valid_from` and `valid_to`; a row for each version.
 
     Raises:
-        ValueError: `history` is no history, a column of the key is not in it, or it has a column `valid_from` or
+        ValueError: `history` is not a history, a column of the key is not in it, or it has a column `valid_from` or
             `valid_to` itself.
 
     Example:
@@ -225,7 +225,7 @@ def _append(changes: DataFrame, target: str, settings: TableSettings, first: int
         known = known.filter(sql("{offset} BETWEEN {first} AND {last}", offset=offset, **_numbers(first, last)))
     same = (sql("t.{name} <=> s.{name}", name=column(names.order, name)) for name in _PLACE)
     new = rows.alias("s").join(known.alias("t"), expressions(spark)(" AND ".join(same)), "left_anti")
-    with ExitStack() as held:  # without reading the table that is written, so that OPTIMIZE is no conflict
+    with ExitStack() as held:  # without reading the table that is written, so that OPTIMIZE does not conflict
         append(spark, target, computed(new, held, in_driver=False))
 
 

@@ -148,7 +148,7 @@ def _result(name: tuple[str | None, str], table: OwnedTable, events: list[pa.Rec
         values = apply(table, events)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a panic of delta-rs is no Exception
+    except BaseException as error:  # a panic of delta-rs is not an Exception
         reason = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
         values = {"refused": reason[:2000], "is_lasting": getattr(error, "is_lasting", True)}
     values |= {"database": name[0], "table": name[1], "seconds": time.monotonic() - began}

@@ -134,7 +134,7 @@ class Protection:
         memory: What is remembered of tables without a target, until they have one.
         columns_of: The columns of a target; None if it does not exist.
         tables: The tables that are known.
-        own: Columns of targets that are no columns of their tables, in lower case.
+        own: Columns of targets that are not columns of their tables, in lower case.
     """
 
     columns: Mapping[str, ColumnRules]

@@ -1,6 +1,6 @@
 """SQL text. Identifiers are quoted and literals are escaped here, and nowhere else.
 
-`Sql` is text that is safe to execute. To mypy a plain `str`, such as a column's name, is no `Sql`.
+`Sql` is text that is safe to execute. To mypy a plain `str`, such as a column's name, is not `Sql`.
 """
 
 from __future__ import annotations

@@ -89,10 +89,10 @@ class Targets:
         Args:
             target: A template with `{database}`, `{table}` and `{topic}`; a mapping from "database.table", or a tuple
                 of both, to the target; or a function of both that returns the target, or None to skip the table.
-            own: Targets and checkpoints that are no source table's.
+            own: Targets and checkpoints that do not belong to a source table.
 
         Raises:
-            ValueError: The template has another placeholder, has neither `{table}` nor `{topic}`, or is no name.
+            ValueError: The template has another placeholder, has neither `{table}` nor `{topic}`, or is not a name.
         """
         target = os.fspath(target) if isinstance(target, os.PathLike) else target
         self._find = _finder(target)
@@ -228,7 +228,7 @@ def _separates(template: str) -> bool:
 
 def _catalog_template(template: str) -> _Template:
     if not _CATALOG_NAME.fullmatch(template):
-        raise ValueError(f"target: {template!r} is no path, since it has no slash, and no name of a table")
+        raise ValueError(f"target: {template!r} is not a path, since it has no slash, and not the name of a table")
     parts = catalog_parts(template)
 
     def find(names: Mapping[str, str]) -> str:
@@ -255,7 +255,7 @@ def _filled(template: str, names: Mapping[str, str], convert: Callable[[str], st
 
 
 def _reserved(target: str) -> str:
-    """A target that is no companion of another: behind the suffix of a companion is one more underscore."""
+    """A target that is not a companion of another: behind the suffix of a companion is one more underscore."""
     return f"{target}_" if _COMPANION.search(target) else target
 
 

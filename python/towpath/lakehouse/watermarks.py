@@ -25,7 +25,7 @@ class Watermarks:
     def without_late(self, changes: DataFrame) -> DataFrame:
         """Without changes that TiCDC sent again after a watermark that says that they had been sent.
 
-        What came before the watermark, and is read again, is no such change.
+        What came before the watermark, and is read again, is not such a change.
         """
         from pyspark.sql import functions as f
 

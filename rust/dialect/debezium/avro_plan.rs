@@ -286,7 +286,7 @@ fn record(schemas: &Schemas, schema: &Schema, parent: &str) -> Result<Choice<Opt
 }
 
 impl RecordPlan {
-    /// `added` says which fields of a flat row are no columns.
+    /// `added` says which fields of a flat row are not columns.
     fn compile(schemas: &Schemas, fields: &[Field], added: Option<FindAdded>) -> Result<Self, String> {
         let fields = fields.iter().map(|field| RowField::compile(schemas, field, added));
         Ok(RecordPlan { fields: fields.collect::<Result<_, _>>()? })

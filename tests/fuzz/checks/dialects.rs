@@ -134,7 +134,7 @@ fn check_rows(message: &Message, rows: &RecordBatch, options: &Options) {
     let mut bytes = 0;
     for (field, column) in rows.schema().fields().iter().zip(rows.columns()) {
         let data = column.to_data();
-        data.validate_full().unwrap_or_else(|error| panic!("column {:?} is no valid array: {error}", field.name()));
+        data.validate_full().unwrap_or_else(|error| panic!("column {:?} is not a valid array: {error}", field.name()));
         bytes += data.get_slice_memory_size().expect("the size of an array is known");
     }
     let length = message.value.as_ref().map_or(0, Vec::len);

@@ -158,7 +158,7 @@ fn check_image(columns: &[Column], images: &MapArray, row: usize) {
     let mut names: Vec<&String> = columns.iter().map(|column| &column.name).collect();
     names.sort();
     names.dedup();
-    // Of columns with one name the last counts, but its place may be that of another. canal's backticks are no part of a name.
+    // Of columns with one name the last counts, but its place may be that of another. canal's backticks are not part of a name.
     if names.len() < columns.len() || names.iter().any(|name| name.contains('`')) || images.is_null(row) {
         return;
     }

@@ -30,7 +30,7 @@ def read_column(cursor: Cursor) -> Column:
     """Read a column's name, type and attributes; what follows them is left.
 
     Raises:
-        NotReadError: It is no definition of a column in MySQL's grammar, or has an attribute that is not known here.
+        NotReadError: It is not a definition of a column in MySQL's grammar, or has an attribute that is not known here.
     """
     name = cursor.name()
     if cursor.accept("SERIAL"):
