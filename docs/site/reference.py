@@ -17,7 +17,7 @@ import towpath
 from towpath import literals
 from towpath.cli import parser
 from towpath.report import write_report
-from towpath.spark import options
+from towpath.spark import source_options as options
 
 ROOT = Path(__file__).parents[2]
 

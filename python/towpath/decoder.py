@@ -357,7 +357,7 @@ def infer_schema(
         ValueError: The messages declare no types, or types that no column can have; or a schema cannot be fetched.
     """
     if is_data_frame(values):
-        from towpath.spark.messages import first_messages
+        from towpath.spark.first_messages import first_messages
 
         values = first_messages(values)
     values = as_arrow(values)

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 import towpath
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
-from towpath.lakehouse.messages import computed
+from towpath.lakehouse.batch_messages import computed
 from towpath.lakehouse.retries import is_conflict, is_lost, with_retries
 from towpath.lakehouse.tables import append_once
 

@@ -20,8 +20,8 @@ from lake_session import QUICK, lake_settings
 from lake_topic import canal, row
 from server_process import ServerProcess
 from simulated_source import moved_keys
-from towpath.lakehouse.job.check import check
 from towpath.lakehouse.job.file import read_job
+from towpath.lakehouse.job.validation import check
 
 COMMAND = [sys.executable, "-m", "towpath.replicate"]
 

@@ -951,7 +951,7 @@ def test_the_command(registry, capture_file, tmp_path, capsys):
 
 
 def test_options_of_the_data_source(registry):
-    from towpath.spark.options import parse_options
+    from towpath.spark.source_options import parse_options
 
     given = {7: HEARTBEAT}
     arguments = parse_options({"writer_schemas": json.dumps(given), "schema_registry": registry.url}).arguments

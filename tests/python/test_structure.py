@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -60,6 +61,13 @@ def test_no_circle_of_imports():
     found = package_imports()
     assert len(found) > 25
     assert circle(found) == []
+
+
+def test_no_two_files_have_one_name():
+    """But for the verbs of the command, checks of arguments, and `python -m towpath.replicate`."""
+    names = Counter(name.rpartition(".")[2] for name in FILES if "verbs" not in name and not name.endswith("_towpath"))
+    packages = {path.parent.name for path in FILES.values() if path.stem == "__init__"}
+    assert {name for name, count in names.items() if count > 1} - packages == {"arguments", "replicate"}
 
 
 RUST = {
@@ -187,7 +195,7 @@ def allowed(**arguments: object) -> set[str]:
 
 
 def test_every_argument_of_the_native_decoder_is_declared_or_an_option_of_a_dialect():
-    from towpath.spark.options import _DIALECT_OPTIONS
+    from towpath.spark.source_options import _DIALECT_OPTIONS
 
     # The schema is converted by itself; stored messages and registries are read in Python.
     in_python = {"schema", "claim_check", "claim_check_limit", "schema_registry"}

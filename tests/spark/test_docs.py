@@ -15,7 +15,7 @@ from canal_messages import change
 from documents import ROOT, block, blocks, run, run_block
 from towpath import files
 from towpath.decoder import PARAMETERS
-from towpath.spark import options
+from towpath.spark import source_options as options
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="pages need matplotlib, which is not in this environment"

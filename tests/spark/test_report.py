@@ -12,7 +12,7 @@ from canal_messages import MIXED, SCHEMA
 from golden_files import lines
 from towpath.report import FIELDS
 from towpath.report.summary import summarize as summarize_locally
-from towpath.spark.summary import summarize
+from towpath.spark.event_counts import summarize
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="pages need matplotlib, which is not in this environment"

@@ -12,7 +12,7 @@ import all_golden
 import towpath
 from canal_messages import MIXED, SCHEMA, change, order
 from spark_rows import of_arrow, of_spark
-from towpath.spark import options
+from towpath.spark import source_options as options
 
 pytestmark = pytest.mark.skipif(pyspark.__version__ < "4", reason="data sources in Python came with Spark 4")
 

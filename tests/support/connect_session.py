@@ -14,7 +14,7 @@ import towpath
 from canal_messages import MIXED, SCHEMA
 from golden_files import lines
 from towpath.report import FIELDS
-from towpath.spark.summary import summarize
+from towpath.spark.event_counts import summarize
 
 
 def captured_messages(spark: SparkSession) -> DataFrame:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from towpath import _towpath
-from towpath.cli.status import DECODE_ERRORS, EPILOG, FAILURE, INTERRUPTED, SUCCESS
+from towpath.cli.exit_status import DECODE_ERRORS, EPILOG, FAILURE, INTERRUPTED, SUCCESS
 from towpath.cli.text import show
 from towpath.cli.verbs import check, decode, detect, dialects, doctor, head, infer, replicate, report, tables
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from towpath import _towpath
+from towpath.cli.exit_status import DECODE_ERRORS, INTERRUPTED, SUCCESS
 from towpath.cli.inputs import Input, Messages
-from towpath.cli.status import DECODE_ERRORS, INTERRUPTED, SUCCESS
 from towpath.cli.text import show
 from towpath.decoder import Decoder
 from towpath.places import located

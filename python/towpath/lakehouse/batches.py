@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from towpath.lakehouse.additions import Addition, additions_property, read_additions, with_additions
 from towpath.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
+from towpath.lakehouse.batch_messages import Messages, messages_of
 from towpath.lakehouse.blocks import BatchEvents, KnownTable, KnownTables, are_insufficient
 from towpath.lakehouse.changes import PLACE, ChangeDecoder
-from towpath.lakehouse.columns import ColumnRules
+from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.lakehouse.events import DDL, DEAD, WATERMARK
 from towpath.lakehouse.follow import (
@@ -45,7 +46,6 @@ from towpath.lakehouse.jobs import (
     settings_for,
 )
 from towpath.lakehouse.merge import Applier, Hints
-from towpath.lakehouse.messages import Messages, messages_of
 from towpath.lakehouse.newest import Changes
 from towpath.lakehouse.order import Kinds, is_after, with_order
 from towpath.lakehouse.ordered_statements import Place, Statement, places_of, read_ddl, sliced, without_databases

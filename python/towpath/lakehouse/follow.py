@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from towpath.lakehouse.additions import Addition, additions_property, literal, read_additions
+from towpath.lakehouse.batch_messages import computed
 from towpath.lakehouse.declarations import storable
 from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.interruption import is_interruption
-from towpath.lakehouse.messages import computed
 from towpath.lakehouse.order import is_before, is_ordered
 from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.pending import Pending

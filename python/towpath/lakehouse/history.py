@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.aside import Aside, Origin, write_dead_letters
+from towpath.lakehouse.batch_messages import computed
 from towpath.lakehouse.changes import COLUMNS
 from towpath.lakehouse.merge import KEY_ONLY
-from towpath.lakehouse.messages import computed
 from towpath.lakehouse.order import is_newer, not_before, with_order
 from towpath.lakehouse.ordered_statements import Place
 from towpath.lakehouse.rows import REJECTED, ROW, Applied, is_rejected

@@ -17,12 +17,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.aside import Aside, Origin, write_dead_letters
+from towpath.lakehouse.batch_messages import computed, local_frame
 from towpath.lakehouse.bounds import Bounds
 from towpath.lakehouse.changes import COLUMNS, REQUIRED, has_offsets, structured
 from towpath.lakehouse.fold import Fold
 from towpath.lakehouse.jobs import UNKNOWN_SIZE, batch_settings, session_settings, settings_for
 from towpath.lakehouse.known_schema import KnownSchema
-from towpath.lakehouse.messages import computed, local_frame
 from towpath.lakehouse.newest import Changes
 from towpath.lakehouse.order import (
     ORDER_TYPE,

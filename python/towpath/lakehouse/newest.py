@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from towpath.lakehouse.batch_messages import local_frame
 from towpath.lakehouse.fold import ADDED, Fold
-from towpath.lakehouse.messages import local_frame
 from towpath.lakehouse.order import key_columns
 from towpath.lakehouse.sql import expressions
 from towpath.spark.requirements import map_in_arrow

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from typing import TypeVar
 
-from towpath.lakehouse.columns import ColumnRules
+from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.schemas import without_schema
 from towpath.lakehouse.statements import Action, ChangeColumn, CreateTable, DropColumn, RenameColumn
 from towpath.lakehouse.targets import split_name

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 from towpath.lakehouse import arguments
 from towpath.lakehouse.aside import Aside
+from towpath.lakehouse.batch_messages import in_few_tasks
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.envelopes import read_envelopes
-from towpath.lakehouse.messages import in_few_tasks
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.replicate_options import ReplicateOptions

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from towpath.decoder import Decoder
 from towpath.lakehouse import arguments
-from towpath.lakehouse.columns import ColumnRules
+from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.tables import TableSettings
 from towpath.lakehouse.tasks import AUTO, SPARK, available
 from towpath.spark.types import struct_type

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.arguments import by_name, check_snapshot
-from towpath.lakehouse.columns import ColumnRules
+from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.follow import KEY, SOURCE, stored_source
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.parallel import in_parallel

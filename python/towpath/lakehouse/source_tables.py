@@ -9,10 +9,10 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+from towpath.lakehouse.batch_messages import of_table
 from towpath.lakehouse.declarations import Declaration
 from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.jobs import FEW_ROWS, session_settings
-from towpath.lakehouse.messages import of_table
 from towpath.lakehouse.schemas import name_pattern
 
 if TYPE_CHECKING:

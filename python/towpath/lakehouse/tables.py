@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 from zlib import crc32
 
+from towpath.lakehouse.batch_messages import computed
 from towpath.lakehouse.formats import Format, format_of
-from towpath.lakehouse.messages import computed
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.retries import is_being_created, with_retries
 from towpath.lakehouse.sql import (

@@ -25,7 +25,7 @@ def report(frame: DataFrame, path: str | Path, title: str = "Change messages") -
         ImportError: matplotlib is not installed; the extra `towpath[report]` installs it.
     """
     from towpath.report.page import page, require_matplotlib
-    from towpath.spark.summary import summarize
+    from towpath.spark.event_counts import summarize
 
     require_matplotlib()
     _check(frame)

@@ -17,7 +17,7 @@ from towpath._towpath import DecodeError
 from towpath.decoder import Decoder
 from towpath.scalars import integer, text
 from towpath.spark.kafka.options import KafkaSettings, is_kafka, parse_kafka_options
-from towpath.spark.options import KEPT, Settings, parse_options
+from towpath.spark.source_options import KEPT, Settings, parse_options
 from towpath.workers import begin_task
 
 # `_sequence` orders changes by the input column `offset`. Here that is the file's number in the upper bits, and the

@@ -13,7 +13,7 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, SelectedColumn
 from towpath.ddl import quoted
 from towpath.decoder import Decoder
 from towpath.sequence import OFFSET, needs_offset, unordered
-from towpath.spark.options import DECODER_PARSERS, parsed
+from towpath.spark.source_options import DECODER_PARSERS, parsed
 from towpath.spark.types import arrow_schema
 from towpath.workers import begin_task
 

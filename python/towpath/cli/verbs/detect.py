@@ -8,7 +8,7 @@ from collections import Counter
 
 from towpath import _towpath
 from towpath.cli.arguments import add_input, add_json, inputs
-from towpath.cli.status import DECODE_ERRORS, INTERRUPTED, SUCCESS
+from towpath.cli.exit_status import DECODE_ERRORS, INTERRUPTED, SUCCESS
 from towpath.cli.text import show
 
 PURPOSE = "count the messages of each dialect"

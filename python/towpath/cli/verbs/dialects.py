@@ -7,7 +7,7 @@ import json
 
 from towpath import _towpath
 from towpath.cli.arguments import add_json
-from towpath.cli.status import SUCCESS
+from towpath.cli.exit_status import SUCCESS
 from towpath.cli.text import print_table
 
 PURPOSE = "list the dialects"

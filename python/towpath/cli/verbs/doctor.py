@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from towpath import _towpath
 from towpath.cli.arguments import add_json
-from towpath.cli.status import DECODE_ERRORS, SUCCESS
+from towpath.cli.exit_status import DECODE_ERRORS, SUCCESS
 from towpath.cli.text import print_table
 from towpath.versions import TESTED, Versions, combination_with
 

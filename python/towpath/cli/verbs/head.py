@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from towpath.cli.arguments import add_decoder, add_json, count, decoder_arguments, inputs
+from towpath.cli.exit_status import DECODE_ERRORS, INTERRUPTED, SUCCESS
 from towpath.cli.findings import Findings
-from towpath.cli.status import DECODE_ERRORS, INTERRUPTED, SUCCESS
 from towpath.cli.text import print_table, show
 from towpath.printable import printable
 from towpath.sinks import plain

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from towpath.cli.arguments import add_filters, add_json, add_set, inputs
+from towpath.cli.exit_status import DECODE_ERRORS, SUCCESS
 from towpath.cli.inputs import Input
-from towpath.cli.status import DECODE_ERRORS, SUCCESS
 from towpath.cli.text import show
 from towpath.ddl import ddl
 from towpath.decoder import Decoder, infer_schema

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from towpath.cli.arguments import add_json
-from towpath.cli.status import FAILURE, SUCCESS
+from towpath.cli.exit_status import FAILURE, SUCCESS
 from towpath.cli.text import print_table
 
 PURPOSE = "keep the tables of a topic up to date, as a YAML file says"
@@ -40,7 +40,7 @@ def run(parsed: argparse.Namespace) -> int:
     if not parsed.check:
         run_job(job, _print_json if parsed.json else _print_line, once=parsed.once)
         return SUCCESS
-    from towpath.lakehouse.job.check import check
+    from towpath.lakehouse.job.validation import check
 
     found = list(check(job, session(job)))
     if parsed.json:

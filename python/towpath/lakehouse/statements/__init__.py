@@ -20,7 +20,7 @@ from towpath.lakehouse.statements.actions import (
     TableName,
     TruncateTable,
 )
-from towpath.lakehouse.statements.columns import Column
+from towpath.lakehouse.statements.column_definitions import Column
 from towpath.lakehouse.statements.read import MAX_LENGTH, read_statements
 
 __all__ = [

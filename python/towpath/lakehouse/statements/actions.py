@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from towpath.lakehouse.statements.columns import Column
+from towpath.lakehouse.statements.column_definitions import Column
 
 
 @dataclass(frozen=True)

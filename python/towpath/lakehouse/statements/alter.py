@@ -16,9 +16,9 @@ from towpath.lakehouse.statements.actions import (
     RenameTable,
     TableName,
 )
-from towpath.lakehouse.statements.columns import Column, read_column
-from towpath.lakehouse.statements.names import Names
-from towpath.lakehouse.statements.options import (
+from towpath.lakehouse.statements.column_definitions import Column, read_column
+from towpath.lakehouse.statements.table_names import Names
+from towpath.lakehouse.statements.table_options import (
     INDEXES,
     is_index,
     read_constraint_name,

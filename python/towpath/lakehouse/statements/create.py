@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from towpath.lakehouse.statements.actions import Action, CreateTable, DropTable, TableName
-from towpath.lakehouse.statements.columns import Column, read_column
-from towpath.lakehouse.statements.names import Names
-from towpath.lakehouse.statements.options import (
+from towpath.lakehouse.statements.column_definitions import Column, read_column
+from towpath.lakehouse.statements.table_names import Names
+from towpath.lakehouse.statements.table_options import (
     is_index,
     is_query,
     read_constraint_name,

@@ -16,7 +16,7 @@ from towpath.lakehouse.statements.actions import (
 )
 from towpath.lakehouse.statements.alter import read_alter_table, wait
 from towpath.lakehouse.statements.create import read_create_table
-from towpath.lakehouse.statements.names import Names
+from towpath.lakehouse.statements.table_names import Names
 from towpath.lakehouse.statements.tokens import Cursor, NotReadError, Token, split, tokenize
 
 MAX_LENGTH = 256 * 1024

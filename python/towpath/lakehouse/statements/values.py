@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from decimal import Context, Decimal
 
+from towpath.lakehouse.statements.column_types import BINARIES, FLOATS, INTEGERS, TEXTS, ColumnType
 from towpath.lakehouse.statements.tokens import Token
-from towpath.lakehouse.statements.types import BINARIES, FLOATS, INTEGERS, TEXTS, ColumnType
 
 Value = str | bytes
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from towpath.decoder import Decoder
 from towpath.spark.kafka.client_options import client_settings
 from towpath.spark.kafka.offsets import EARLIEST, LATEST, Boundary, TopicPartition, parse, parse_partitions
-from towpath.spark.options import DECODER_PARSERS, Parser, flag, kept, one_of, parsed, size
+from towpath.spark.source_options import DECODER_PARSERS, Parser, flag, kept, one_of, parsed, size
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:

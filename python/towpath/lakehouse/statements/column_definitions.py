@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from towpath.lakehouse.statements.column_types import ColumnType, read_charset, read_type
 from towpath.lakehouse.statements.tokens import Cursor, Token
-from towpath.lakehouse.statements.types import ColumnType, read_charset, read_type
 from towpath.lakehouse.statements.values import given_value, implicit_value
 
 
