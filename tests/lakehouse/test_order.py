@@ -55,7 +55,8 @@ def test_bounds_are_the_highest_of_the_stored_values(spark):
     places = [some_place(rng, rng.randrange(3)) for _ in range(1000)]
     for place in places:
         if place["log"] is not None:
-            place |= {name: rng.choice([0, 1, 10**9, 2**62, 2**63 - 1]) for name in ("file", "at")}
+            place |= {"file": rng.choice([0, 1, 2**62, 2**63 - 1]), "at": rng.choice([-(2**63), -1, 0, 2**63 - 1])}
+    places.append({**some_place(rng, 1), "log": "damaged", "file": 3, "at": -5})
     frame = spark.createDataFrame([(spark_value(place),) for place in places], f"order {ORDER_TYPE}")
     highest = frame.groupBy(*stored.groups()).agg(*stored.highest())
     assert "SortAggregate" not in highest._jdf.queryExecution().toString()
@@ -63,7 +64,7 @@ def test_bounds_are_the_highest_of_the_stored_values(spark):
     logs = {place["log"] for place in places} - {None}
     assert len(logs) > 1
     assert found.places == {
-        log: max((place["file"], place["at"]) for place in places if place["log"] == log) for log in logs
+        log: max((place["file"], max(place["at"], 0)) for place in places if place["log"] == log) for log in logs
     }
     assert found.commit_ts == max(place["commit_ts"] or 0 for place in places) > 0
     for (topic, partition), of_partition in found.partitions.items():

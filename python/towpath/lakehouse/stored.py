@@ -27,7 +27,8 @@ _HIGHEST = {
     "timestamp": "unix_micros(`order`.timestamp)",
     "event_time": "unix_micros(`order`.event_time)",
     "commit_ts": "`order`.commit_ts",
-    "place": f"CAST(`order`.file AS decimal(38, 0)) * {_POSITIONS}BD + `order`.at",
+    # Damaged messages have negative positions. A bound that is too high only costs a comparison.
+    "place": f"CAST(`order`.file AS decimal(38, 0)) * {_POSITIONS}BD + greatest(`order`.at, 0L)",
 }
 
 
