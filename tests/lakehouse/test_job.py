@@ -78,7 +78,7 @@ def metrics(process):
 
 
 def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path):
-    case = moved_keys(600, tables=2, limit=150, seed=9)
+    case = moved_keys(400, tables=2, limit=150, seed=9)
     topics = fill(kafka, case, tmp_path.name, random.Random(9))
     file = job(tmp_path, kafka, topics, metrics={"port": 0, "address": "127.0.0.1"})
 

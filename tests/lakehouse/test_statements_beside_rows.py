@@ -1,7 +1,7 @@
 """Statements and rows of different partitions: a target equals its table, or is said to be stale."""
 
 import random
-from itertools import permutations
+from itertools import permutations, product
 
 import pytest
 
@@ -41,7 +41,7 @@ def random_source(seed, tables, steps):
     return source, rng
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_random_statements_and_rows(spark, tmp_path, seed):
     source, rng = random_source(seed, tables=3, steps=30)
     wrong, said = replicated(Topic(spark, tmp_path), source, rng, batches=2)
@@ -128,98 +128,109 @@ def test_a_truncate_of_a_table_with_masked_columns(spark, tmp_path):
 
 
 BEFORE_ITS_TARGET = {
-    "TRUNCATE TABLE a": {2: {"id": 2, "name": "new"}},
-    "DROP TABLE a; CREATE TABLE a (id int PRIMARY KEY, name varchar(20))": {2: {"id": 2, "name": "new"}},
-    "ALTER TABLE a ADD COLUMN c int DEFAULT 5": {
+    "TRUNCATE TABLE truncated": {2: {"id": 2, "name": "new"}},
+    "DROP TABLE dropped; CREATE TABLE dropped (id int PRIMARY KEY, name varchar(20))": {2: {"id": 2, "name": "new"}},
+    "ALTER TABLE added ADD COLUMN c int DEFAULT 5": {
         1: {"id": 1, "name": "old", "c": 5},
         2: {"id": 2, "name": "new", "c": 7},
     },
-    "ALTER TABLE a RENAME COLUMN name TO title": {2: {"id": 2, "title": "new"}},
+    "ALTER TABLE renamed RENAME COLUMN name TO title": {2: {"id": 2, "title": "new"}},
 }
+"""Statements with the rows that their tables have at the end."""
 
 
-@pytest.mark.parametrize("sql", BEFORE_ITS_TARGET)
 @pytest.mark.parametrize("together", [False, True], ids=["later", "in a batch"])
-def test_a_statement_before_the_target_of_its_table(spark, tmp_path, sql, together):
+def test_a_statement_before_the_target_of_its_table(spark, tmp_path, together):
     """The statement is read first, then a newer row, and then one of another partition that is older than it."""
-    wanted = BEFORE_ITS_TARGET[sql]
-    types = {name: "int" if name in ("id", "c") else "varchar(20)" for name in wanted[2]}
-    new = {name: str(value) for name, value in wanted[2].items()}
-    topic = Topic(spark, tmp_path)
-    first = [canal(0, "QUERY", "a", sql=sql, second=20)]
-    second = [canal(1, "INSERT", "a", new, types, second=30)]
-    late = [canal(0, "INSERT", "a", row(1, "old"), second=10, partition=1)]
+    topic, wanted = (
+        Topic(spark, tmp_path),
+        {sql.split()[2].rstrip(";"): rows for sql, rows in BEFORE_ITS_TARGET.items()},
+    )
+    first, second, late = [], [], []
+    for at, (sql, (table, rows)) in enumerate(zip(BEFORE_ITS_TARGET, wanted.items(), strict=True)):
+        types = {name: "int" if name in ("id", "c") else "varchar(20)" for name in rows[2]}
+        new = {name: str(value) for name, value in rows[2].items()}
+        first.append(canal(at, "QUERY", table, sql=sql, second=20))
+        second.append(canal(10 + at, "INSERT", table, new, types, second=30))
+        late.append(canal(at, "INSERT", table, row(1, "old"), second=10, partition=1))
     for batch in [first + second, late] if together else [first, second, late]:
         topic.replicate(*batch)
-    assert {one["id"]: one for one in topic.rows("a")} == wanted
-    state = topic.states()["a"]
-    assert state["state"] == ("quarantined" if "RENAME" in sql else "ok"), state["reason"]
+    assert {table: {one["id"]: one for one in topic.rows(table)} for table in wanted} == wanted
+    states = {table: status["state"] for table, status in topic.states().items()}
+    assert states == {**dict.fromkeys(wanted, "ok"), "renamed": "quarantined"}
 
 
-@pytest.mark.parametrize(("old", "new", "state"), [("decimal(6,2)", "decimal(6,0)", "stale"), ("int", "bigint", "ok")])
-@pytest.mark.parametrize("first", ["statement", "row", "both"])
-def test_a_row_from_before_its_column_got_another_type(spark, tmp_path, old, new, state, first):
+def test_a_row_from_before_its_column_got_another_type(spark, tmp_path):
     """MySQL has rounded its value without a message."""
-    topic = Topic(spark, tmp_path)
-    statement = canal(0, "ALTER", "a", sql=f"ALTER TABLE a MODIFY COLUMN v {new}", second=20)
-    newer = canal(1, "INSERT", "a", {"id": "2", "v": "7"}, {"id": "int", "v": new}, second=30, partition=2)
-    orders = {"statement": [[statement], [newer]], "row": [[newer], [statement]], "both": [[statement, newer]]}
-    for batch in orders[first]:
+    topic, batches, late = Topic(spark, tmp_path), ([], []), []
+    states, rows = {}, {}
+    types = {"decimal(6,2)": ("decimal(6,0)", "1.55", "stale"), "int": ("bigint", "1", "ok")}
+    for at, (first, old) in enumerate(product(["statement", "row", "both"], types)):
+        (new, value, state), table = types[old], f"{first}_{old[:3]}"
+        changed = canal(at, "ALTER", table, sql=f"ALTER TABLE {table} MODIFY COLUMN v {new}", second=20)
+        newer = canal(at, "INSERT", table, {"id": "2", "v": "7"}, {"id": "int", "v": new}, second=30, partition=2)
+        batches[first == "row"].append(changed)
+        batches[first == "statement"].append(newer)
+        late.append(
+            canal(at, "INSERT", table, {"id": "1", "v": value}, {"id": "int", "v": old}, second=10, partition=1)
+        )
+        states[table], rows[table] = state, {1: float(value), 2: 7}
+    for batch in batches:
         topic.replicate(*batch)
-    assert topic.states()["a"]["state"] == "ok"
-    late = {"id": "1", "v": "1.55" if old.startswith("decimal") else "1"}
-    topic.replicate(canal(0, "INSERT", "a", late, {"id": "int", "v": old}, second=10, partition=1))
-    assert topic.states()["a"]["state"] == state
-    assert {one["id"]: float(one["v"]) for one in topic.rows("a")} == {1: float(late["v"]), 2: 7}
+    assert {status["state"] for status in topic.states().values()} == {"ok"}
+    topic.replicate(*late)
+    assert {table: status["state"] for table, status in topic.states().items()} == states
+    assert {table: {one["id"]: float(one["v"]) for one in topic.rows(table)} for table in rows} == rows
 
 
-def rename(second):
-    return canal(0, "RENAME", "a", sql="RENAME TABLE a TO _a_del, _a_gho TO a", second=second)
+def rename(second, table="a", at=0):
+    copy = f"_{table}_gho"
+    return canal(at, "RENAME", table, sql=f"RENAME TABLE {table} TO _{table}_del, {copy} TO {table}", second=second)
+
+
+def copied(tables):
+    """A row of each table and of its copy."""
+    names = [name for table in tables for name in (table, f"_{table}_gho")]
+    return [canal(at, "INSERT", name, row(1, "old"), second=5, partition=1) for at, name in enumerate(names)]
 
 
 def test_a_change_that_is_newer_than_a_rename_and_is_read_before_it(spark, tmp_path):
     topic = Topic(spark, tmp_path)
-    copy = canal(1, "INSERT", "_a_gho", row(1, "old"), second=10, partition=1)
-    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=5, partition=1), copy)
-    topic.replicate(canal(2, "UPDATE", "a", row(1, "new"), old={"name": "old"}, second=30, partition=1))
-    topic.replicate(rename(20))
-    assert topic.states()["a"]["state"] == "stale"
+    topic.replicate(*copied("ab"))
+    topic.replicate(
+        canal(10, "UPDATE", "a", row(1, "new"), old={"name": "old"}, second=30, partition=1),
+        canal(11, "DELETE", "b", row(1, "old"), second=30, partition=1),
+    )
+    topic.replicate(rename(20), rename(20, "b", at=1))
+    assert [topic.states()[table]["state"] for table in "ab"] == ["stale", "stale"]
     # Another migration does not bring it back.
     topic.replicate(
-        canal(1, "ERASE", "_a_gho", sql="DROP TABLE IF EXISTS `_a_gho`", second=40),
-        canal(2, "CREATE", "_a_gho", sql="CREATE TABLE `_a_gho` LIKE `a`", second=41),
-        canal(3, "INSERT", "_a_gho", row(5, "other"), second=42, partition=1),
-        canal(3, "RENAME", "a", sql="RENAME TABLE a TO _a_del, _a_gho TO a", second=50),
+        canal(2, "ERASE", "_a_gho", sql="DROP TABLE IF EXISTS `_a_gho`", second=40),
+        canal(3, "CREATE", "_a_gho", sql="CREATE TABLE `_a_gho` LIKE `a`", second=41),
+        canal(12, "INSERT", "_a_gho", row(5, "other"), second=42, partition=1),
+        rename(50, at=4),
     )
     assert topic.states()["a"]["state"] == "stale"
 
 
-def test_a_delete_that_is_newer_than_a_rename_and_is_read_before_it(spark, tmp_path):
+def test_a_change_of_a_copy_that_is_read_after_the_rename(spark, tmp_path):
     topic = Topic(spark, tmp_path)
-    copy = canal(1, "INSERT", "_a_gho", row(1, "old"), second=10, partition=1)
-    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=5, partition=1), copy)
-    topic.replicate(canal(2, "DELETE", "a", row(1, "old"), second=30, partition=1))
-    topic.replicate(rename(20))
-    assert topic.states()["a"]["state"] == "stale"
-
-
-@pytest.mark.parametrize("kind", ["INSERT", "DELETE"])
-def test_a_change_of_a_copy_that_is_read_after_the_rename(spark, tmp_path, kind):
-    topic = Topic(spark, tmp_path)
-    first = [canal(at, "INSERT", name, row(1, "x"), second=5, partition=1) for at, name in enumerate(["a", "_a_gho"])]
-    topic.replicate(*first)
-    topic.replicate(rename(20))
-    assert topic.states()["a"]["state"] == "ok"
-    topic.replicate(canal(2, kind, "_a_gho", row(1 if kind == "DELETE" else 2, "x"), second=15, partition=1))
-    assert topic.states()["a"]["state"] == "stale"
+    topic.replicate(*copied("ab"))
+    topic.replicate(rename(20), rename(20, "b", at=1))
+    assert [topic.states()[table]["state"] for table in "ab"] == ["ok", "ok"]
+    topic.replicate(
+        canal(10, "INSERT", "_a_gho", row(2, "x"), second=15, partition=1),
+        canal(11, "DELETE", "_b_gho", row(1, "old"), second=15, partition=1),
+    )
+    assert [topic.states()[table]["state"] for table in "ab"] == ["stale", "stale"]
 
 
 def test_changes_in_the_second_of_a_rename_are_the_copys(spark, tmp_path):
     """gh-ost applies the last changes to its copy right before the RENAME."""
     topic = Topic(spark, tmp_path)
     topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=5, partition=1))
-    copied = [canal(at, "INSERT", "_a_gho", row(at, "copied"), second=20, partition=1) for at in (1, 2)]
-    topic.replicate(rename(20), *copied)
+    last = [canal(at, "INSERT", "_a_gho", row(at, "copied"), second=20, partition=1) for at in (1, 2)]
+    topic.replicate(rename(20), *last)
     # Another migration of the table makes a copy of the same name.
     topic.replicate(
         canal(1, "ERASE", "_a_gho", sql="DROP TABLE IF EXISTS `_a_gho`", second=40),
@@ -231,18 +242,22 @@ def test_changes_in_the_second_of_a_rename_are_the_copys(spark, tmp_path):
     assert {status["state"] for status in topic.states().values()} == {"ok"}
 
 
-@pytest.mark.parametrize("batch", [1, 2], ids=["of the same batch", "of a later batch"])
-def test_a_row_that_waited_for_a_truncate(spark, tmp_path, batch):
+def test_a_row_that_waited_for_a_truncate(spark, tmp_path):
     """Its time is that of its start: only canal's batch says that it is newer."""
     topic = Topic(spark, tmp_path)
-    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=5, partition=1, id=1, ts=5000))
-    truncate = canal(0, "TRUNCATE", "a", sql="TRUNCATE TABLE a", second=20, id=1, ts=20_500)
-    waited = canal(
-        1, "INSERT", "a", row(2, "waited"), second=18, partition=1, id=batch, ts=20_500 if batch == 1 else 21_000
-    )
-    topic.replicate(truncate, waited)
-    assert topic.names("a") == {2: "waited"}
-    assert topic.states()["a"]["state"] == "stale"
+    tables = {"same_batch": {"id": 1, "ts": 20_500}, "later_batch": {"id": 2, "ts": 21_000}}
+    old = [
+        canal(at, "INSERT", table, row(1, "old"), second=5, partition=1, id=1, ts=5000)
+        for at, table in enumerate(tables)
+    ]
+    topic.replicate(*old)
+    both = []
+    for at, (table, batch) in enumerate(tables.items()):
+        both.append(canal(at, "TRUNCATE", table, sql=f"TRUNCATE TABLE {table}", second=20, id=1, ts=20_500))
+        both.append(canal(2 + at, "INSERT", table, row(2, "waited"), second=18, partition=1, **batch))
+    topic.replicate(*both)
+    assert {table: topic.names(table) for table in tables} == {key: {2: "waited"} for key in tables}
+    assert {table: status["state"] for table, status in topic.states().items()} == dict.fromkeys(tables, "stale")
 
 
 def test_names_that_are_exchanged_or_come_late_are_said(spark, tmp_path):
