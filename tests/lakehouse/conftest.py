@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from kafka_broker import KafkaBroker
-from lake_session import LASTING, lake_session
+from lake_session import OF_A_WHOLE_RUN, lake_session
 from towpath.lakehouse import batches
 
 
@@ -41,6 +41,6 @@ def known_tables(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A classic session with the formats `kafka` and `delta`."""
     assert SparkContext._active_spark_context is None, "pytest tests/lakehouse has to be a run of its own"
-    session = lake_session(tmp_path_factory.mktemp("warehouse"), LASTING)
+    session = lake_session(tmp_path_factory.mktemp("warehouse"), OF_A_WHOLE_RUN)
     yield session
     session.stop()

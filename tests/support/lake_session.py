@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from local_session import local_session
 from server_process import jars
-from spark_cluster import CODE_CACHE, QUICK_START
+from spark_cluster import LASTING, QUICK_START
 
 # For small data: compiling each query, or planning it again between its stages, costs more than it saves.
 QUICK = {
@@ -17,8 +17,7 @@ QUICK = {
     "spark.sql.codegen.wholeStage": "false",
 }
 
-LASTING = {**QUICK, "spark.driver.extraJavaOptions": CODE_CACHE}
-"""For the JVM of a whole run, which is worth compiling well."""
+OF_A_WHOLE_RUN = {**QUICK, "spark.driver.extraJavaOptions": LASTING}
 
 
 def lake_settings(warehouse: Path) -> dict[str, str]:

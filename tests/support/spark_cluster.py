@@ -22,6 +22,19 @@ CODE_CACHE = "-XX:ReservedCodeCacheSize=240m"
 QUICK_START = f"-XX:TieredStopAtLevel=1 {CODE_CACHE}"
 """For JVMs that end before what they run is worth compiling well."""
 
+LASTING = " ".join(
+    [
+        CODE_CACHE,
+        "-XX:+UseSerialGC",
+        # Five times the defaults: a fifth of the CPU time went into compiling well what then ran a few times.
+        "-XX:Tier4InvocationThreshold=25000",
+        "-XX:Tier4MinInvocationThreshold=3000",
+        "-XX:Tier4CompileThreshold=75000",
+        "-XX:Tier4BackEdgeThreshold=200000",
+    ]
+)
+"""For the JVM of a whole run of tests, which compiles only what runs often."""
+
 
 class SparkCluster:
     """Runs from `start` to `stop`, also as a context manager."""
