@@ -33,7 +33,7 @@ def report(record_property):
 
 
 def test_tables_equal_the_sources_after_kills_and_replays(spark, kafka, tmp_path, report):
-    case = replace(captures.canal_json_small(), limit=50)
+    case = replace(captures.canal_json_small(), limit=40)
     prove(spark, kafka, Lake(tmp_path), case, seed=1, report=report, kills=1)
 
 
