@@ -30,7 +30,8 @@ test: jars lint wheel docs ## Everything that must pass: lint, the site, Rust, P
 APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 # tests/lakehouse needs another Spark than tests/spark. Some of its tests run behind the library's, so that both take as long.
-BEHIND := $(wildcard tests/lakehouse/test_*kafka*.py) $(addprefix tests/lakehouse/test_,statements_beside_rows.py protection.py history.py known_tables.py postgresql.py key_deletes.py)
+BEHIND := $(wildcard tests/lakehouse/test_*kafka*.py) $(addprefix tests/lakehouse/test_,\
+	statements_beside_rows.py protection.py history.py known_tables.py postgresql.py key_deletes.py)
 
 test-library:
 	$(IN_VENV) pytest tests/python tests/spark

@@ -33,6 +33,11 @@ def replicated(topic, source, rng, batches):
     return wrong, said
 
 
+def states_of(topic, tables=None):
+    """The state of each table, or of these."""
+    return {name: status["state"] for name, status in topic.states().items() if tables is None or name in tables}
+
+
 def random_source(seed, tables, steps):
     rng = random.Random(seed)
     source = Source(rng, has_batches=seed % 2 == 0, migrates=seed % 4 >= 2)
@@ -127,27 +132,25 @@ def test_a_truncate_of_a_table_with_masked_columns(spark, tmp_path):
     assert topic.states()["a"]["state"] == "ok"
 
 
+NEW = {2: {"id": 2, "name": "new"}}
 BEFORE_ITS_TARGET = {
-    "TRUNCATE TABLE truncated": {2: {"id": 2, "name": "new"}},
-    "DROP TABLE dropped; CREATE TABLE dropped (id int PRIMARY KEY, name varchar(20))": {2: {"id": 2, "name": "new"}},
-    "ALTER TABLE added ADD COLUMN c int DEFAULT 5": {
-        1: {"id": 1, "name": "old", "c": 5},
-        2: {"id": 2, "name": "new", "c": 7},
-    },
-    "ALTER TABLE renamed RENAME COLUMN name TO title": {2: {"id": 2, "title": "new"}},
+    "truncated": ("TRUNCATE TABLE truncated", NEW),
+    "dropped": ("DROP TABLE dropped; CREATE TABLE dropped (id int PRIMARY KEY, name varchar(20))", NEW),
+    "added": (
+        "ALTER TABLE added ADD COLUMN c int DEFAULT 5",
+        {1: {"id": 1, "name": "old", "c": 5}, 2: {"id": 2, "name": "new", "c": 7}},
+    ),
+    "renamed": ("ALTER TABLE renamed RENAME COLUMN name TO title", {2: {"id": 2, "title": "new"}}),
 }
-"""Statements with the rows that their tables have at the end."""
+"""For each table, a statement and the rows at the end."""
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["later", "in a batch"])
 def test_a_statement_before_the_target_of_its_table(spark, tmp_path, together):
     """The statement is read first, then a newer row, and then one of another partition that is older than it."""
-    topic, wanted = (
-        Topic(spark, tmp_path),
-        {sql.split()[2].rstrip(";"): rows for sql, rows in BEFORE_ITS_TARGET.items()},
-    )
+    topic = Topic(spark, tmp_path)
     first, second, late = [], [], []
-    for at, (sql, (table, rows)) in enumerate(zip(BEFORE_ITS_TARGET, wanted.items(), strict=True)):
+    for at, (table, (sql, rows)) in enumerate(BEFORE_ITS_TARGET.items()):
         types = {name: "int" if name in ("id", "c") else "varchar(20)" for name in rows[2]}
         new = {name: str(value) for name, value in rows[2].items()}
         first.append(canal(at, "QUERY", table, sql=sql, second=20))
@@ -155,15 +158,15 @@ def test_a_statement_before_the_target_of_its_table(spark, tmp_path, together):
         late.append(canal(at, "INSERT", table, row(1, "old"), second=10, partition=1))
     for batch in [first + second, late] if together else [first, second, late]:
         topic.replicate(*batch)
-    assert {table: {one["id"]: one for one in topic.rows(table)} for table in wanted} == wanted
-    states = {table: status["state"] for table, status in topic.states().items()}
-    assert states == {**dict.fromkeys(wanted, "ok"), "renamed": "quarantined"}
+    for table, (_, rows) in BEFORE_ITS_TARGET.items():
+        assert {one["id"]: one for one in topic.rows(table)} == rows
+    assert states_of(topic) == {**dict.fromkeys(BEFORE_ITS_TARGET, "ok"), "renamed": "quarantined"}
 
 
 def test_a_row_from_before_its_column_got_another_type(spark, tmp_path):
     """MySQL has rounded its value without a message."""
     topic, batches, late = Topic(spark, tmp_path), ([], []), []
-    states, rows = {}, {}
+    wanted, rows = {}, {}
     types = {"decimal(6,2)": ("decimal(6,0)", "1.55", "stale"), "int": ("bigint", "1", "ok")}
     for at, (first, old) in enumerate(product(["statement", "row", "both"], types)):
         (new, value, state), table = types[old], f"{first}_{old[:3]}"
@@ -174,12 +177,12 @@ def test_a_row_from_before_its_column_got_another_type(spark, tmp_path):
         late.append(
             canal(at, "INSERT", table, {"id": "1", "v": value}, {"id": "int", "v": old}, second=10, partition=1)
         )
-        states[table], rows[table] = state, {1: float(value), 2: 7}
+        wanted[table], rows[table] = state, {1: float(value), 2: 7}
     for batch in batches:
         topic.replicate(*batch)
-    assert {status["state"] for status in topic.states().values()} == {"ok"}
+    assert states_of(topic) == dict.fromkeys(rows, "ok")
     topic.replicate(*late)
-    assert {table: status["state"] for table, status in topic.states().items()} == states
+    assert states_of(topic) == wanted
     assert {table: {one["id"]: float(one["v"]) for one in topic.rows(table)} for table in rows} == rows
 
 
@@ -202,7 +205,7 @@ def test_a_change_that_is_newer_than_a_rename_and_is_read_before_it(spark, tmp_p
         canal(11, "DELETE", "b", row(1, "old"), second=30, partition=1),
     )
     topic.replicate(rename(20), rename(20, "b", at=1))
-    assert [topic.states()[table]["state"] for table in "ab"] == ["stale", "stale"]
+    assert states_of(topic, "ab") == {"a": "stale", "b": "stale"}
     # Another migration does not bring it back.
     topic.replicate(
         canal(2, "ERASE", "_a_gho", sql="DROP TABLE IF EXISTS `_a_gho`", second=40),
@@ -217,12 +220,12 @@ def test_a_change_of_a_copy_that_is_read_after_the_rename(spark, tmp_path):
     topic = Topic(spark, tmp_path)
     topic.replicate(*copied("ab"))
     topic.replicate(rename(20), rename(20, "b", at=1))
-    assert [topic.states()[table]["state"] for table in "ab"] == ["ok", "ok"]
+    assert states_of(topic, "ab") == {"a": "ok", "b": "ok"}
     topic.replicate(
         canal(10, "INSERT", "_a_gho", row(2, "x"), second=15, partition=1),
         canal(11, "DELETE", "_b_gho", row(1, "old"), second=15, partition=1),
     )
-    assert [topic.states()[table]["state"] for table in "ab"] == ["stale", "stale"]
+    assert states_of(topic, "ab") == {"a": "stale", "b": "stale"}
 
 
 def test_changes_in_the_second_of_a_rename_are_the_copys(spark, tmp_path):
@@ -257,7 +260,7 @@ def test_a_row_that_waited_for_a_truncate(spark, tmp_path):
         both.append(canal(2 + at, "INSERT", table, row(2, "waited"), second=18, partition=1, **batch))
     topic.replicate(*both)
     assert {table: topic.names(table) for table in tables} == {key: {2: "waited"} for key in tables}
-    assert {table: status["state"] for table, status in topic.states().items()} == dict.fromkeys(tables, "stale")
+    assert states_of(topic) == dict.fromkeys(tables, "stale")
 
 
 def test_names_that_are_exchanged_or_come_late_are_said(spark, tmp_path):
@@ -274,8 +277,7 @@ def test_names_that_are_exchanged_or_come_late_are_said(spark, tmp_path):
         canal(1, "INSERT", "c", row(9, "late"), second=8, partition=1),
         canal(7, "ALTER", "d", sql="ALTER TABLE d RENAME COLUMN name TO title", second=9),
     )
-    states = {name: status["state"] for name, status in topic.states().items()}
-    assert states == {"a": "stale", "b": "stale", "c": "quarantined", "d": "stale"}
+    assert states_of(topic) == {"a": "stale", "b": "stale", "c": "quarantined", "d": "stale"}
     assert topic.rows("c") == [{"id": 2, "title": "c"}, {"id": 8, "title": "new"}]
 
 
@@ -300,7 +302,7 @@ def test_a_table_that_is_renamed_or_dropped_says_so_until_it_is_created(spark, t
             assert found["people"]["reason"] == "the table was renamed to shop.persons"
     if together:
         topic.replicate(*(message for message, _ in messages))
-        assert {name: one["state"] for name, one in topic.states().items()} == messages[-1][1]
+        assert states_of(topic) == messages[-1][1]
     created = canal(5, "CREATE", "people", sql="CREATE TABLE people (id int PRIMARY KEY)", second=50)
     topic.replicate(created, canal(6, "INSERT", "people", row(3, "z"), second=60))
     assert {status["state"] for status in topic.states().values()} == {"ok"}

@@ -18,6 +18,7 @@ QUICK = {
 }
 
 OF_A_WHOLE_RUN = {**QUICK, "spark.driver.extraJavaOptions": LASTING}
+"""For the session of a whole run of tests."""
 
 
 def lake_settings(warehouse: Path) -> dict[str, str]:

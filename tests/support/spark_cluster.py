@@ -26,7 +26,7 @@ LASTING = " ".join(
     [
         CODE_CACHE,
         "-XX:+UseSerialGC",
-        # Five times the defaults: a fifth of the CPU time went into compiling well what then ran a few times.
+        # Five times the defaults. With them, much of the CPU time went into compiling well what then ran a few times.
         "-XX:Tier4InvocationThreshold=25000",
         "-XX:Tier4MinInvocationThreshold=3000",
         "-XX:Tier4CompileThreshold=75000",
