@@ -20,8 +20,19 @@ KINDS = (SMALL, REWRITING, MARKING, UNKNOWN_SIZE)
 _SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
 
 # What is merged has been computed already, and is the same each time it is read.
-_MARK = {"spark.databricks.delta.merge.materializeSource": "none"}
-_REWRITE = {**_MARK, "spark.databricks.delta.merge.deletionVectors.persistent": "false"}
+_MERGE = {"spark.databricks.delta.merge.materializeSource": "none"}
+_REWRITE = {**_MERGE, "spark.databricks.delta.merge.deletionVectors.persistent": "false"}
+_BLOOM_FILTER = "spark.sql.optimizer.runtime.bloomFilter"
+# A MERGE reads and shuffles all rows of the files that it changes. Most rows have no change, so a Bloom filter of the
+# changed keys takes them out of the scan. Spark makes one only for a join that has a shuffle, and sizes that it knows.
+_MARK = {
+    **_MERGE,
+    f"{_BLOOM_FILTER}.enabled": "true",
+    f"{_BLOOM_FILTER}.applicationSideScanSizeThreshold": "0",
+    f"{_BLOOM_FILTER}.creationSideThreshold": "1t",
+    "spark.sql.defaultSizeInBytes": "1g",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
 _INTERPRET = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _SETTINGS = {
     # Compiling the code of a small job takes longer than to interpret its plan.
@@ -37,7 +48,7 @@ _SETTINGS = {
     },
     REWRITING: _REWRITE,
     MARKING: _MARK,
-    UNKNOWN_SIZE: _MARK,
+    UNKNOWN_SIZE: _MERGE,
 }
 
 FEW_ROWS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "4"}

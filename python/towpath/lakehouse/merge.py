@@ -97,6 +97,8 @@ class Hints:
     """What the order values may have."""
     is_small: bool = False
     """Whether the driver may hold the changes, which costs less than a cache on the workers."""
+    are_few: bool = False
+    """Whether they are few, compared with the target."""
 
 
 @dataclass(frozen=True)
@@ -233,10 +235,11 @@ class Applier:
             return found
         if found.applied.counts.get(TRUNCATE):
             return _counted(self._compared(newest, keys, hints, held), keys)
-        few = replace(hints, is_small=hints.is_small or found.uncertain <= _FEW)
+        are_few = found.uncertain <= _FEW and not hints.is_small
+        few = replace(hints, is_small=hints.is_small or are_few, are_few=are_few)
         compared = self._compared(newest.filter("outcome IS NULL"), keys, few, held, some=True)
-        certain = newest.filter("outcome IS NOT NULL")
-        return _counted(certain.unionByName(compared), keys)
+        all_of_them = newest.filter("outcome IS NOT NULL").unionByName(compared)
+        return _counted(computed(all_of_them, held, in_driver=hints.is_small), keys)
 
     def _compared(
         self, newest: DataFrame, keys: list[str], hints: Hints, held: ExitStack, *, some: bool = False
@@ -254,9 +257,10 @@ class Applier:
         if tombstones is not None or some:  # then the newest changes are needed twice
             newest = computed(newest, held, in_driver=hints.is_small)
         if known is not None and some:
-            known = relevant(known, newest, keys)
+            known = relevant(known, newest, keys, are_few=hints.are_few)
         if tombstones is not None:
-            tombstones = computed(relevant(tombstones, newest, keys), held, in_driver=hints.is_small)
+            wanted = relevant(tombstones, newest, keys, are_few=hints.are_few)
+            tombstones = computed(wanted, held, in_driver=hints.is_small)
         return computed(with_outcome(newest, keys, known, tombstones, hints.kinds), held, in_driver=hints.is_small)
 
     def _bounds(self, spark: SparkSession) -> Bounds | None:

@@ -145,8 +145,17 @@ def _with_tombstones(changes: DataFrame, keys: Sequence[str], tombstones: DataFr
     return joined.crossJoin(f.broadcast(truncates))
 
 
-def relevant(tombstones: DataFrame, newest: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The tombstones of the keys of changes, and of truncates, whose key is null."""
+def relevant(stored: DataFrame, newest: DataFrame, keys: Sequence[str], *, are_few: bool) -> DataFrame:
+    """The rows or tombstones of the keys of changes, and the tombstones of truncates, whose key is null.
+
+    Args:
+        stored: Rows of the target, or tombstones, with their keys.
+        newest: The changes.
+        keys: The columns of the key.
+        are_few: Whether each task may hold the keys of all changes.
+    """
+    from pyspark.sql import functions as f
+
     spark = newest.sparkSession
     wanted = [f"wanted_{tombstone_key(number)}" for number, _ in enumerate(keys)]
     named = zip(key_columns(keys), wanted, strict=True)
@@ -155,7 +164,7 @@ def relevant(tombstones: DataFrame, newest: DataFrame, keys: Sequence[str]) -> D
     found = newest.selectExpr(*of_changes).union(spark.range(1).selectExpr(*of_truncates))
     # Equality of each column, so that Spark can join by hash.
     same = " AND ".join(f"{name} <=> {tombstone_key(number)}" for number, name in enumerate(wanted))
-    return tombstones.join(found, expressions(spark)(same), "left_semi")
+    return stored.join(f.broadcast(found) if are_few else found, expressions(spark)(same), "left_semi")
 
 
 def _same_key(keys: Sequence[str]) -> Sql:

@@ -1,0 +1,48 @@
+"""Targets whose rows are marked as deleted when they change, as Spark merges large ones."""
+
+import random
+
+import pytest
+
+from lake_topic import Topic
+from random_table import RandomTable
+from spark_rows import of_spark
+from towpath.lakehouse import batches
+from towpath.lakehouse.jobs import MARKING
+
+MARKS_ROWS = {"delta": {"delta.enableDeletionVectors": "true"}, "ice": {}}
+
+
+def queries(spark):
+    """The plans of the session's queries by their numbers."""
+    found = spark._jsparkSession.sharedState().statusStore().executionsList()
+    each = (found.apply(at) for at in range(found.size()))
+    return {one.executionId(): one.physicalPlanDescription() for one in each}
+
+
+def contents(topic):
+    return sorted(map(repr, of_spark(topic.load("shop/a").collect())))
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))])
+@pytest.mark.parametrize("catalog", ["delta", "ice"])
+def test_random_tables_are_those_of_small_jobs(spark, tmp_path, monkeypatch, catalog, seed):
+    """Keys of any name and type, batches of any size, and messages that come again. Spark filters the target's rows."""
+    rng = random.Random(seed)
+    source = RandomTable(rng)
+    small, large = (Topic(spark, tmp_path / kind, catalog if catalog == "ice" else None) for kind in ("small", "large"))
+    sent, runs = [], []
+    for _ in range(2):
+        batch = source.messages(rng.randrange(1, 40))
+        sent += batch
+        runs.append([*batch, *rng.sample(sent, 2)])
+        rng.shuffle(runs[-1])
+    small.replicate_in_turn(runs, merge="spark")
+    before = queries(spark)
+    monkeypatch.setattr(batches.Replicator, "_kind", lambda *_: MARKING)
+    large.replicate_in_turn(runs, merge="spark", table_properties=MARKS_ROWS[catalog])
+    assert contents(large) == contents(small)
+    found = sorted(tuple(str(one[key]) for key in source.keys) for one in large.rows("a"))
+    assert found == sorted(source.rows)
+    assert {topic.states()["a"]["state"] for topic in (small, large)} == {"ok"}
+    assert any("might_contain" in plan for number, plan in queries(spark).items() if number not in before)
