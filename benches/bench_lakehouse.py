@@ -5,9 +5,9 @@
 Wall time, and CPU time of the driver, its JVM and its Python workers, in one Spark of two cores; a broker is on the same
 machine. The recipe merges four tables at the same time, orders by offset, and keeps neither deleted keys nor what it cannot
 decode: it does less. Its Iceberg tables have the properties that Iceberg gives them, its large Delta table has deletion
-vectors, as it would rewrite five million rows without. Both ways run once over a small topic before. Each shape is read in
-two rounds, the second in the reverse order, as the JVM is warmer for the way that runs later; large shapes once. After
-each round the tables of both have to be equal.
+vectors, as it would rewrite twenty million rows without. Both ways run once over a small topic before. Each shape is read in
+two rounds, the second in the reverse order, as the JVM is warmer for the way that runs later; those of a million changes and
+of 100 and more tables once. After each round the tables of both have to be equal.
 """
 
 import argparse
@@ -58,6 +58,8 @@ class Shape:
     partitions: int = 1
     """More than one: each table has a topic of its own."""
     is_large: bool = False
+    rounds: int = 2
+    """The second one in the reverse order."""
     rows: int = 0
     """What the table has before, under keys from 0 on. Then the changes are of random keys."""
     merge: str = "auto"
@@ -78,20 +80,25 @@ SHAPES = {
     "hot": Shape(1, 200_000, 50_000, 4, 4),
     "hot by Spark": Shape(1, 200_000, 50_000, 4, 4, merge="spark"),
     "hot on Iceberg": Shape(1, 200_000, 50_000, 4, 4, is_iceberg=True),
-    "5M rows": Shape(1, 300_000, 5_000_000, 3, 4, is_large=True, rows=5_000_000, merge="spark"),
-    "million": Shape(1, 1_000_000, 200_000, 4, 4, is_large=True),
+    "20M rows": Shape(1, 300_000, 20_000_000, 3, 4, is_large=True, rows=20_000_000, merge="spark"),
+    "million": Shape(1, 1_000_000, 200_000, 4, 4, is_large=True, rounds=1),
     "20 tables": Shape(20, 40, 20, 2),
     "8 tables": Shape(8, 20, 10, 2),
     "8 topics": Shape(8, 20, 10, 2, 64),
-    "100 tables": Shape(100, 20, 10, 2, is_large=True),
-    "500 tables": Shape(500, 20, 10, 2, is_large=True),
+    "100 tables": Shape(100, 20, 10, 2, is_large=True, rounds=1),
+    "500 tables": Shape(500, 20, 10, 2, is_large=True, rounds=1),
 }
 # Kafka delays what is less than a full response by 500 ms by default, for each partition in each batch.
 PROMPT = {"kafka.fetch.max.wait.ms": "20"}
 TYPES = {name: mysql for name, (mysql, _) in COLUMNS.items()}
 THREADS = 4
-# Delta keeps 0.6 MB in the driver for each table, and both ways have tables of their own.
-SETTINGS = {"spark.sql.shuffle.partitions": "8", "spark.driver.memory": "4g"}
+# Delta keeps 0.6 MB in the driver for each table, and both ways have tables of their own. With 100 generated classes, which
+# is Spark's default, both would compile theirs in each batch.
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "8",
+    "spark.driver.memory": "4g",
+    "spark.sql.codegen.cache.maxEntries": "2000",
+}
 
 
 def changes(table, count, keys, seed, rows=0):
@@ -272,7 +279,7 @@ def run(spark, kafka, name, shape, folder):
     topics = fill(kafka, prefix, shape)
     limit = -(-shape.tables * shape.changes // shape.batches)
     rounds = []
-    for names in [tuple(WAYS)] if shape.is_large else [tuple(WAYS), tuple(reversed(WAYS))]:
+    for names in [tuple(WAYS), tuple(reversed(WAYS))][: shape.rounds]:
         lake = f"{folder}/{prefix}-{len(rounds)}"
         if shape.rows:
             fill_tables(spark, kafka, shape, f"{prefix}-before-{len(rounds)}", lake)

@@ -277,7 +277,7 @@ LAKEHOUSE = [
     replicated("hot", "cpu", 0.5, 0.3),
     replicated("hot by Spark", "cpu"),
     replicated("hot on Iceberg", "cpu", 1.2, 0.8),
-    replicated("5M rows", "cpu", 1.0, 0.8),
+    replicated("20M rows", "cpu", 1.0, 0.8),
     replicated("million"),
     replicated("million", "cpu", 0.7, 0.4),
     replicated("20 tables"),

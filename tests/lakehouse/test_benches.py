@@ -53,9 +53,9 @@ def test_the_bench_of_partitions(spark: SparkSession, kafka: KafkaBroker, tmp_pa
 @pytest.mark.parametrize(
     "shape",
     [
-        bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, is_large=True),
-        bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, is_large=True, is_iceberg=True),
-        bench_lakehouse.Shape(tables=1, changes=20, keys=50, batches=2, is_large=True, rows=50, merge="spark"),
+        bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, rounds=1),
+        bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, rounds=1, is_iceberg=True),
+        bench_lakehouse.Shape(tables=1, changes=20, keys=50, batches=2, rounds=1, rows=50, merge="spark"),
     ],
     ids=["Delta", "Iceberg", "rows"],
 )
