@@ -8,12 +8,19 @@ import pytest
 from lake_topic import TYPES, Topic, canal, row
 from towpath.lakehouse import batches
 from towpath.lakehouse.blocks import BatchEvents
+from towpath.lakehouse.merge import Applier
 
 
 @pytest.fixture
-def topic(spark, tmp_path, monkeypatch):
+def topic(spark, tmp_path, monkeypatch, request):
+    """A topic whose tables are merged in tasks, or by Spark if a test says so."""
     monkeypatch.setattr(batches, "_WORTH_KNOWING", 1)
-    return Topic(spark, tmp_path)
+    found = Topic(spark, tmp_path)
+    found.options["merge"] = getattr(request, "param", "auto")
+    return found
+
+
+BOTH_WAYS = pytest.mark.parametrize("topic", ["auto", "spark"], indirect=True)
 
 
 @pytest.fixture
@@ -33,6 +40,7 @@ def inserts(first, *keys):
     return [canal(first + at, "INSERT", "a", row(key, f"n{key}")) for at, key in enumerate(keys)]
 
 
+@BOTH_WAYS
 def test_a_table_is_known_after_its_first_batch(topic, batches_read):
     topic.replicate_in_turn([inserts(0, 1, 2), inserts(2, 3), inserts(3, 4, 5)])
     assert batches_read == [set(), {"a"}, {"a"}]
@@ -64,11 +72,12 @@ SECOND_LOOKS = {
     "a statement": ([NARROW, ADD, WIDE], {1: "x", 2: "x", 3: "y", 4: "x", 9: None}),
     "a new declaration": ([NARROW, WIDE], {1: None, 2: None, 3: "y", 4: None, 9: None}),
     "a TRUNCATE": ([NARROW, EMPTY, canal(5, "INSERT", "a", row(3, "n3"), second=2)], {3: None, 9: None}),
-    "what a task refuses": ([canal(3, "UPDATE", "a", {"id": "1"}, old={"id": "1"})], {1: None, 2: None, 9: None}),
 }
 
 
-@pytest.mark.parametrize("reason", SECOND_LOOKS)
+@pytest.mark.parametrize(
+    ("reason", "topic"), [*zip(SECOND_LOOKS, ["spark", "auto", "spark"], strict=True)], indirect=["topic"]
+)
 def test_a_batch_is_read_again(topic, batches_read, reason):
     """The notes of each row are those of MySQL; a column that a later row has first has none in earlier ones."""
     messages, notes = SECOND_LOOKS[reason]
@@ -78,6 +87,34 @@ def test_a_batch_is_read_again(topic, batches_read, reason):
     assert {one["id"]: one.get("note") for one in found} == notes
     assert {one["name"] for one in found} == {f"n{key}" for key in notes}
     assert topic.states()["a"]["state"] == "ok"
+
+
+def test_what_a_task_refuses_is_not_read_again(topic, batches_read):
+    """Spark merges the changes of the same blocks."""
+    partial = canal(3, "UPDATE", "a", {"id": "1"}, old={"id": "1"})
+    topic.replicate_in_turn([inserts(0, 1, 2), [partial], [canal(9, "INSERT", "a", row(9, "n9"), second=9)]])
+    assert batches_read == [set(), {"a"}, {"a"}]
+    assert topic.names("a") == {key: f"n{key}" for key in (1, 2, 9)}
+    assert topic.states()["a"]["state"] == "ok"
+
+
+@pytest.mark.parametrize("topic", ["spark"], indirect=True)
+def test_quarantine_gets_the_messages_of_blocks(topic, monkeypatch):
+    applied, failed = Applier.apply, inserts(2, 3, 4)
+
+    def apply(self, changes, keys, *more):
+        if self.last_batch:
+            raise RuntimeError("no space left")
+        self.last_batch = True
+        return applied(self, changes, keys, *more)
+
+    monkeypatch.setattr(Applier, "last_batch", False, raising=False)
+    monkeypatch.setattr(Applier, "apply", apply)
+    topic.replicate_in_turn([inserts(0, 1, 2), failed], quarantine=topic.name("quarantine"))
+    assert topic.names("a") == {1: "n1", 2: "n2"}
+    assert topic.states()["a"]["reason"] == "no space left"
+    found = [bytes(one["value"]) for one in topic.load("quarantine").collect()]
+    assert sorted(found) == sorted(one["value"] for one in failed)
 
 
 def test_an_error_of_a_decoder_stops_only_its_table(topic, monkeypatch):
@@ -108,6 +145,7 @@ def test_columns_that_somebody_adds_to_a_target(topic):
     assert topic.names("a") == {1: "n1", 2: "n2", 3: "n3", 4: "n4"}
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 10))])
 def test_random_messages(topic, seed):
     """Tables that get a column and whose declarations take turns, in batches that one query reads."""

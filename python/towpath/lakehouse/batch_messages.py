@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.changes import MESSAGE, ChangeDecoder
+from towpath.lakehouse.changes import MESSAGE, ChangeReader
 from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.fold import Fold
 from towpath.spark.requirements import map_in_arrow
@@ -21,6 +22,8 @@ from towpath.spark.types import struct_type
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from towpath.lakehouse.blocks import BatchEvents
 
 _MOST_MESSAGES, _MOST_BYTES = 20_000, 32 << 20
 """The largest batch that is decoded in the driver."""
@@ -31,10 +34,10 @@ _TASKS_PER_CORE = 4
 class Messages(Protocol):
     """The messages of a batch by the tables that they change."""
 
-    def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
+    def changes(self, database: str | None, table: str, decoder: ChangeReader, tasks: int) -> DataFrame:
         """The decoded changes of a table."""
 
-    def newest(self, database: str | None, table: str, decoder: ChangeDecoder, fold: Fold) -> DataFrame:
+    def newest(self, database: str | None, table: str, decoder: ChangeReader, fold: Fold) -> DataFrame:
         """The newest changes of a table, which are decoded and folded in one task."""
 
 
@@ -44,12 +47,12 @@ class MessagesOnWorkers:
     def __init__(self, events: DataFrame) -> None:
         self._events = events
 
-    def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
+    def changes(self, database: str | None, table: str, decoder: ChangeReader, tasks: int) -> DataFrame:
         """As `Messages.changes`."""
         messages = self._events.filter(of_table(database, table)).select(*MESSAGE)
         return map_in_arrow(messages.coalesce(tasks), decoder, struct_type(decoder.schema))
 
-    def newest(self, database: str | None, table: str, decoder: ChangeDecoder, fold: Fold) -> DataFrame:
+    def newest(self, database: str | None, table: str, decoder: ChangeReader, fold: Fold) -> DataFrame:
         """As `Messages.newest`."""
         fold = replace(fold, decoder=decoder)
         messages = self._events.filter(of_table(database, table)).select(*MESSAGE)
@@ -61,22 +64,22 @@ class MessagesInDriver:
 
     def __init__(self, events: DataFrame) -> None:
         self._spark = events.sparkSession
-        found = events.filter(f"kind = '{CHANGE}'").select("database", "table", *MESSAGE).toArrow()
+        found = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select("database", "table", *MESSAGE).toArrow()
         self._messages = found.combine_chunks()
         self._decoded: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
 
-    def changes(self, database: str | None, table: str, decoder: ChangeDecoder, tasks: int) -> DataFrame:
+    def changes(self, database: str | None, table: str, decoder: ChangeReader, tasks: int) -> DataFrame:
         """As `Messages.changes`."""
         decoded = self._changes_of(database, table, decoder)
         return local_frame(self._spark, pa.Table.from_batches(decoded, decoder.schema), struct_type(decoder.schema))
 
-    def newest(self, database: str | None, table: str, decoder: ChangeDecoder, fold: Fold) -> DataFrame:
+    def newest(self, database: str | None, table: str, decoder: ChangeReader, fold: Fold) -> DataFrame:
         """As `Messages.newest`."""
         schema = replace(fold, decoder=decoder).schema
         found = list(fold.newest(self._changes_of(database, table, decoder)))
         return local_frame(self._spark, pa.Table.from_batches(found, schema), struct_type(schema))
 
-    def _changes_of(self, database: str | None, table: str, decoder: ChangeDecoder) -> list[pa.RecordBatch]:
+    def _changes_of(self, database: str | None, table: str, decoder: ChangeReader) -> list[pa.RecordBatch]:
         """The changes of a table, which are decoded once."""
         if (database, table) not in self._decoded:
             column = self._messages.column("database")
@@ -97,17 +100,30 @@ def in_few_tasks(messages: DataFrame) -> DataFrame:
     return messages.coalesce(_TASKS_PER_CORE * context.defaultParallelism) if context is not None else messages
 
 
-def messages_of(events: DataFrame, messages: int, size: int) -> Messages:
-    """The messages of a batch of events.
+class BatchMessages:
+    """The messages of a batch, each form of which is read once, for the first table that needs it."""
 
-    Args:
-        events: The events.
-        messages: How many there are.
-        size: Their bytes.
-    """
-    is_small = messages <= _MOST_MESSAGES and size <= _MOST_BYTES
-    # Spark 3.5 makes no DataFrame from Arrow.
-    return MessagesInDriver(events) if is_small and hasattr(events, "toArrow") else MessagesOnWorkers(events)
+    def __init__(self, events: BatchEvents, messages: int, size: int) -> None:
+        """Read nothing yet.
+
+        Args:
+            events: The events.
+            messages: How many messages there are.
+            size: Their bytes.
+        """
+        self._events = events
+        is_small = messages <= _MOST_MESSAGES and size <= _MOST_BYTES
+        # Spark 3.5 makes no DataFrame from Arrow.
+        self._of = MessagesInDriver if is_small and hasattr(events.frame, "toArrow") else MessagesOnWorkers
+        self._found: dict[bool, Messages] = {}
+        self._lock = Lock()
+
+    def __call__(self, *, of_blocks: bool = False) -> Messages:
+        """The messages as they were read, with blocks; or also those of which blocks were made."""
+        with self._lock:
+            if of_blocks not in self._found:
+                self._found[of_blocks] = self._of(self._events.with_messages() if of_blocks else self._events.frame)
+            return self._found[of_blocks]
 
 
 def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame:

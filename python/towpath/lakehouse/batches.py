@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from towpath.lakehouse.additions import Addition, additions_property, read_additions, with_additions
 from towpath.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
-from towpath.lakehouse.batch_messages import Messages, messages_of
-from towpath.lakehouse.blocks import BatchEvents, KnownTable, KnownTables, are_insufficient
+from towpath.lakehouse.batch_messages import BatchMessages, Messages
+from towpath.lakehouse.blocks import BatchEvents, BlockReader, KnownTable, KnownTables, are_insufficient
 from towpath.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
@@ -93,6 +93,8 @@ _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
 
 _Rule = TypeVar("_Rule")
+_FormerlyKnown = Mapping[tuple[str | None, str], KnownTable | None]
+"""The tables of a batch that were known before it, by database and name."""
 
 _GONE = "somebody removed the target while its query ran: it has only the rows since then; rebuild it with rebuild"
 
@@ -101,6 +103,9 @@ _MOST_REASON = 10 * SHOWN
 
 _WORTH_KNOWING = 1_000
 """How many messages of a table in a batch are worth a decoder for it in each task that reads envelopes."""
+
+_MOST_IN_BLOCKS = 256 << 20
+"""The largest messages whose blocks a task reads at once: Arrow has at most 2 GiB in a column of a record batch."""
 
 _MOST_DECLARED = 8 << 20
 """How many bytes of messages with declarations are kept from batch to batch."""
@@ -130,7 +135,7 @@ class Replicator:
     declarations: dict[int, Declaration] = field(default_factory=dict)
     """By hash: what the messages of this and of earlier batches declare, the one that was needed last at the end."""
     known: dict[tuple[str | None, str], KnownTable] = field(default_factory=dict)
-    """The tables of the last batches that had many messages, which a task has merged."""
+    """The tables of the last batches that had many messages."""
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of events."""
@@ -323,19 +328,16 @@ class Replicator:
             return []
         spark = read.frame.sparkSession
         watermarks = self._known_watermarks(spark) if any(one.has_commit for one in tables) else None
-        results = [] if watermarks else self._merge_in_tasks(read, tables, batch_id)
+        known = {one.name_key: self.known.pop(one.name_key, None) for one in tables}
+        results = [] if watermarks else self._merge_in_tasks(read, tables, known, batch_id)
         done = {result.key for result in results}
         tables = [one for one in tables if one.key not in done]
         if not tables:
             return results
-        events = read.with_messages() if any(one.in_blocks for one in tables) else read.frame
-        batch = _Batch(
-            events,
-            messages_of(events, sum(one.messages for one in tables), sum(one.size for one in tables)),
-            batch_id,
-        )
+        messages = BatchMessages(read, sum(one.messages for one in tables), sum(one.size for one in tables))
+        batch = _Batch(read, messages, known, batch_id)
         if watermarks:
-            batch = replace(batch, watermarks=watermarks, late=watermarks.count_late(events))
+            batch = replace(batch, watermarks=watermarks, late=watermarks.count_late(read.frame))
         found = in_parallel(spark, partial(self._kind, spark), tables, self.options.parallelism)
         kinds = dict(zip(tables, found, strict=True))
         for kind in KINDS:
@@ -345,22 +347,25 @@ class Replicator:
                 results += in_parallel(spark, apply, of_kind, self.options.parallelism)
         return results
 
-    def _merge_in_tasks(self, batch: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[_Result]:
+    def _merge_in_tasks(
+        self, batch: BatchEvents, tables: list[SourceTable], known: _FormerlyKnown, batch_id: int
+    ) -> list[_Result]:
         """Merge those tables that may be merged in tasks. What a task refuses, or cannot do, is left to Spark."""
         spark = batch.frame.sparkSession
         # Plans on the driver cost more than these jobs.
         with session_settings(spark, settings_for(spark, SMALL)):
-            return self._merge_owned(batch, tables, batch_id)
+            return self._merge_owned(batch, tables, known, batch_id)
 
-    def _merge_owned(self, batch: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[_Result]:
+    def _merge_owned(
+        self, batch: BatchEvents, tables: list[SourceTable], known: _FormerlyKnown, batch_id: int
+    ) -> list[_Result]:
         spark = batch.frame.sparkSession
         prepared = in_parallel(spark, partial(self._owned, spark), tables, self.options.parallelism)
         owned = {one.name_key: (one, ready) for one, ready in zip(tables, prepared, strict=True) if ready}
-        former = {one.name_key: self.known.pop(one.name_key, None) for one in tables}
         if not owned:
             return []
         others = [one for one in tables if one.name_key not in owned]
-        events, in_tasks = _decoded(batch, owned, former)
+        events, in_tasks = _decoded(batch, owned, known)
         of_tasks = events.filter(~any_of(others)) if others else events
         found = merge_in_tasks(of_tasks, in_tasks)
         results = []
@@ -373,10 +378,14 @@ class Replicator:
                 self.written.add(target)
                 self.properties.setdefault(target, result.properties)
                 results.append(self._finished(spark, table, target, result, batch_id))
-                if table.messages >= _WORTH_KNOWING:
-                    decoder = owned[name][1].decoder
-                    self.known[name] = KnownTable(decoder, table.declared).after(former[name])
+                self._know(table, owned[name][1].decoder, known)
         return results
+
+    def _know(self, table: SourceTable, decoder: ChangeDecoder, known: _FormerlyKnown) -> None:
+        """Decode the next messages of a table with their envelopes, if there are many."""
+        if table.messages >= _WORTH_KNOWING:
+            former = known.get(table.name_key)
+            self.known[table.name_key] = KnownTable(decoder, table.declared).after(former)
 
     def _finished(
         self, spark: SparkSession, table: SourceTable, target: str, result: TaskResult, batch_id: int
@@ -474,7 +483,7 @@ class Replicator:
             if target is None:
                 return _Result()
             self.sources.add(table.key)
-            is_gone = self._is_gone(batch.events.sparkSession, target)
+            is_gone = self._is_gone(batch.spark, target)
             applied, moved = self._apply_table(batch, table, target)
             self.written.add(target)
             late = {OLD: batch.late.get((table.database, table.name), 0)}
@@ -489,7 +498,8 @@ class Replicator:
             _log.warning("%s: quarantined in %s: %s", shown[0], self.quarantine.table, shown[1])
             try:
                 origin = self._origin(table, target)
-                write_quarantine(batch.events.filter(table.condition()), self.quarantine, origin, reason)
+                events = batch.events.with_messages() if table.in_blocks else batch.events.frame
+                write_quarantine(events.filter(table.condition()), self.quarantine, origin, reason)
             except Exception as second:  # then the batch has to be read again
                 return _Result(error=second)
             status = TableStatus(table.database, table.name, target, state=QUARANTINED, reason=reason)
@@ -505,12 +515,13 @@ class Replicator:
 
     def _apply_table(self, batch: _Batch, table: SourceTable, target: str) -> tuple[Applied, tuple[TableStatus, ...]]:
         """Apply a table's changes. Returns also the state of other tables which lack some of them."""
-        spark = batch.events.sparkSession
+        spark = batch.spark
         apply = self._applier(target)
         existing = apply.schema(spark)
         if existing is None and table.truncates == table.messages:
             self.pending.read(spark)
-            for place in places_of(batch.events.filter(table.condition() & (batch.events["op"] == "truncate"))):
+            events = batch.events.frame
+            for place in places_of(events.filter(table.condition() & (events["op"] == "truncate"))):
                 self.pending.empty(table.key, place)
             return Applied(), ()
         self._protection(spark).check_renamed(table.database, table.name)
@@ -520,7 +531,8 @@ class Replicator:
         if existing is not None and (apply.size(spark) or 0) > self.in_tasks.limits.size:
             self._mark_rows(spark, target)
         with ExitStack() as held:
-            changes = self._changes(batch, table, schema, additions, held)
+            decoder = self._decoder(table, schema)
+            changes = self._changes(batch, table, decoder, additions, held)
             moved = self._moved(spark, table, target, changes.frame) if existing else ()
             if self.options.keyless == "append" and not self._has_key(spark, table, target if existing else None):
                 settings, origin = self._settings(table, []), self._origin(table, target)
@@ -539,6 +551,7 @@ class Replicator:
                 self._remember_emptied(spark, table, apply, schema, keys)
             hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small)
             applied = apply.apply(changes, keys, hints, batch.number)
+        self._know(table, decoder, batch.known)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return replace(applied, unconverted=unconverted), moved
 
@@ -610,10 +623,11 @@ class Replicator:
             self.properties.pop(target, None)
 
     def _changes(
-        self, batch: _Batch, table: SourceTable, schema: StructType, additions: list[Addition], held: ExitStack
+        self, batch: _Batch, table: SourceTable, decoder: ChangeDecoder, additions: list[Addition], held: ExitStack
     ) -> Changes:
-        decoder, rules = self._decoder(table, schema), self._rules(batch.events.sparkSession, table)
-        frame = batch.messages.changes(table.database, table.name, decoder, table.tasks)
+        rules = self._rules(batch.spark, table)
+        messages, reader = batch.read(table, decoder)
+        frame = messages.changes(table.database, table.name, reader, table.tasks)
         if batch.watermarks:
             frame = batch.watermarks.without_late(frame)
         frame = rules.masked(with_additions(frame, additions))
@@ -621,7 +635,7 @@ class Replicator:
             frame = frame.persist()
             held.callback(frame.unpersist)
         elif table.tasks == 1 and not (batch.watermarks or additions or rules.mask):
-            decoded = partial(batch.messages.newest, table.database, table.name, decoder)
+            decoded = partial(messages.newest, table.database, table.name, reader)
             return Changes(frame, table.tasks, decoded)
         return Changes(frame, table.tasks)
 
@@ -756,14 +770,28 @@ class Replicator:
 class _Batch:
     """A batch of events, and what all of its tables share."""
 
-    events: DataFrame
-    messages: Messages
+    events: BatchEvents
+    messages: BatchMessages
+    known: _FormerlyKnown
     number: int
     watermarks: Watermarks | None = None
     late: Mapping[tuple[str | None, str], int] = field(default_factory=dict)
     """How many changes of each table are older than a watermark before them."""
     is_small: bool = False
     """Whether one task can merge the changes of each of its tables."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self.events.frame.sparkSession
+
+    def read(self, table: SourceTable, decoder: ChangeDecoder) -> tuple[Messages, ChangeDecoder | BlockReader]:
+        """The messages of a table with their decoder, or the blocks that the same decoder has made of them."""
+        former = self.known.get(table.name_key)
+        is_same = former is not None and former.decoder.decodes_as == decoder.decodes_as
+        if table.in_blocks and is_same and table.size <= _MOST_IN_BLOCKS:
+            return self.messages(), BlockReader(decoder.schema)
+        return self.messages(of_blocks=table.in_blocks), decoder
 
 
 @dataclass(frozen=True)
@@ -784,7 +812,7 @@ class _Result:
 def _decoded(
     batch: BatchEvents,
     owned: Mapping[tuple[str | None, str], tuple[SourceTable, OwnedTable]],
-    known: Mapping[tuple[str | None, str], KnownTable | None],
+    known: _FormerlyKnown,
 ) -> tuple[DataFrame, dict[tuple[str | None, str], OwnedTable]]:
     """The events for tasks, and what the tasks decode: blocks, unless a table has other columns by now."""
     ready = {name: one for name, (_, one) in owned.items()}

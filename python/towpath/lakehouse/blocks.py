@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 
 from towpath.lakehouse.changes import MESSAGE, ChangeDecoder, indices_of, taken
 from towpath.lakehouse.events import BLOCK, CHANGE, EVENT
+from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -60,6 +62,7 @@ class BatchEvents:
             held: Its end frees the memory of the workers.
         """
         self._read, self._held = read, held
+        self._lock = Lock()
         self.frame = self._persisted(known)
         self._with_messages = None if known else self.frame
 
@@ -67,14 +70,16 @@ class BatchEvents:
     def of(cls, frame: DataFrame) -> BatchEvents:
         """Events without blocks."""
         found = cls.__new__(cls)
+        found._lock = Lock()
         found.frame = found._with_messages = frame
         return found
 
     def with_messages(self) -> DataFrame:
         """The events without blocks. If there are any, the batch is read again."""
-        if self._with_messages is None:
-            self._with_messages = self._persisted({})
-        return self._with_messages
+        with self._lock:
+            if self._with_messages is None:
+                self._with_messages = self._persisted({})
+            return self._with_messages
 
     def _persisted(self, known: KnownTables) -> DataFrame:
         frame = self._read(known).persist()
@@ -86,6 +91,23 @@ def read_blocks(events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The changes in blocks, which are in the column `value`."""
     for block in events.column("value"):
         yield from pa.ipc.open_stream(block.as_buffer())
+
+
+@dataclass(frozen=True)
+class BlockReader:
+    """Reads the changes of blocks in the place of the decoder that made them: a `ChangeReader`."""
+
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `DataFrame.mapInArrow` calls on a worker."""
+        begin_task()
+        for events in batches:
+            yield from read_blocks(events)
+
+    def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The changes in blocks."""
+        return read_blocks(messages)
 
 
 def are_insufficient(found: Iterable[Row]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -116,6 +116,20 @@ def change_schema(columns: pa.DataType) -> pa.Schema:
         **{name: MESSAGE[name] for name in PLACE},
     }
     return pa.schema(list(fields.items()))
+
+
+class ChangeReader(Protocol):
+    """Reads changes of one table from messages, or from what has been decoded of them; a function for `mapInArrow`."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a frame of changes."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `DataFrame.mapInArrow` calls on a worker."""
+
+    def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The changes in messages, which have the columns of `MESSAGE`."""
 
 
 class ChangeDecoder:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from towpath._towpath import newest_changes
 from towpath.lakehouse.bounds import Bounds
-from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, by_name, indices_of
+from towpath.lakehouse.changes import COLUMNS, ChangeReader, by_name, indices_of
 from towpath.lakehouse.order_arrays import ORDER, order_values, with_event_times
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, TRUNCATE, UNKNOWN
 from towpath.workers import begin_task
@@ -37,7 +37,7 @@ class Fold:
     keys: tuple[str, ...]
     bounds: Bounds | None = None
     """Those of the target, if they are known."""
-    decoder: ChangeDecoder | None = None
+    decoder: ChangeReader | None = None
     """Decodes the messages that the function gets. None: it gets changes."""
 
     @property

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+# Spark keeps 100 generated classes by default, and would compile those of a batch in each batch.
+_SETTINGS = {"spark.log.level": "ERROR", "spark.sql.codegen.cache.maxEntries": "2000"}
+
 _EVERY = 0.2
 """Seconds between two looks at a query."""
 
@@ -38,7 +41,7 @@ def session(job: Job) -> SparkSession:
     _one_line_for_an_error()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(job.replicate.get("query_name", "towpath replicate"))
-    for name, value in {"spark.log.level": "ERROR", **job.spark}.items():
+    for name, value in {**_SETTINGS, **job.spark}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
