@@ -7,6 +7,7 @@ import pytest
 
 from lake_topic import TYPES, Topic, canal, row
 from towpath.lakehouse import batches
+from towpath.lakehouse.batch_messages import MessagesInDriver
 from towpath.lakehouse.blocks import BatchEvents
 from towpath.lakehouse.merge import Applier
 
@@ -96,6 +97,22 @@ def test_what_a_task_refuses_is_not_read_again(topic, batches_read):
     assert batches_read == [set(), {"a"}, {"a"}]
     assert topic.names("a") == {key: f"n{key}" for key in (1, 2, 9)}
     assert topic.states()["a"]["state"] == "ok"
+
+
+def test_the_driver_holds_no_messages_of_tables_that_tasks_merge(topic, monkeypatch):
+    """It holds those of small tables that Spark merges, and a task may merge a large one."""
+    held, read = [], MessagesInDriver.__init__
+
+    def reading(self, events):
+        read(self, events)
+        held.append(set(self._messages.column("table").to_pylist()))
+
+    monkeypatch.setattr(MessagesInDriver, "__init__", reading)
+    refused = [canal(at, "UPDATE", "b", {"id": "1"}, old={"id": "1"}) for at in (3, 4)]
+    first = [canal(2, "INSERT", "b", row(1, "x")), *inserts(0, 1, 2)]
+    topic.replicate_in_turn([first, [refused[0], *inserts(5, 3)], [refused[1], *inserts(7, 4)]])
+    assert held == [{"b"}, {"b"}]
+    assert (topic.names("a"), topic.names("b")) == ({key: f"n{key}" for key in (1, 2, 3, 4)}, {1: "x"})
 
 
 @pytest.mark.parametrize("topic", ["spark"], indirect=True)

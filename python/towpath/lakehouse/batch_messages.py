@@ -5,8 +5,11 @@ A job on the workers costs about as much as decoding ten thousand messages does,
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from towpath.lakehouse.blocks import BatchEvents
+    from towpath.lakehouse.source_tables import SourceTable
 
 _MOST_MESSAGES, _MOST_BYTES = 20_000, 32 << 20
 """The largest batch that is decoded in the driver."""
@@ -103,18 +107,20 @@ def in_few_tasks(messages: DataFrame) -> DataFrame:
 class BatchMessages:
     """The messages of a batch, each form of which is read once, for the first table that needs it."""
 
-    def __init__(self, events: BatchEvents, messages: int, size: int) -> None:
+    def __init__(self, events: BatchEvents, tables: Sequence[SourceTable], others: Sequence[SourceTable]) -> None:
         """Read nothing yet.
 
         Args:
             events: The events.
-            messages: How many messages there are.
-            size: Their bytes.
+            tables: The tables whose messages are read.
+            others: All other tables of the batch.
         """
-        self._events = events
-        is_small = messages <= _MOST_MESSAGES and size <= _MOST_BYTES
+        self._events, self._tables, self._others = events, tables, others
+        is_small = (
+            sum(one.messages for one in tables) <= _MOST_MESSAGES and sum(one.size for one in tables) <= _MOST_BYTES
+        )
         # Spark 3.5 makes no DataFrame from Arrow.
-        self._of = MessagesInDriver if is_small and hasattr(events.frame, "toArrow") else MessagesOnWorkers
+        self._in_driver = is_small and hasattr(events.frame, "toArrow")
         self._found: dict[bool, Messages] = {}
         self._lock = Lock()
 
@@ -122,8 +128,17 @@ class BatchMessages:
         """The messages as they were read, with blocks; or also those of which blocks were made."""
         with self._lock:
             if of_blocks not in self._found:
-                self._found[of_blocks] = self._of(self._events.with_messages() if of_blocks else self._events.frame)
+                events = self._events.with_messages() if of_blocks else self._events.frame
+                self._found[of_blocks] = (
+                    MessagesInDriver(self._own(events)) if self._in_driver else MessagesOnWorkers(events)
+                )
             return self._found[of_blocks]
+
+    def _own(self, events: DataFrame) -> DataFrame:
+        """The events of the tables, by the shorter one of two conditions."""
+        if len(self._others) < len(self._tables):
+            return events.filter(~any_of(self._others)) if self._others else events
+        return events.filter(any_of(self._tables))
 
 
 def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame:
@@ -157,3 +172,10 @@ def of_table(database: str | None, table: str) -> Column:
 
     of_database = f.col("database").eqNullSafe(f.lit(database))
     return f.col("kind").isin(CHANGE, BLOCK) & of_database & (f.col("table") == table)
+
+
+def any_of(tables: Iterable[SourceTable]) -> Column:
+    """True for the events of changes of some tables."""
+    from pyspark.sql import functions as f
+
+    return reduce(or_, (of_table(one.database, one.name) for one in tables), f.lit(False))

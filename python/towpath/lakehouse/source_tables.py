@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.batch_messages import of_table
@@ -118,10 +116,3 @@ def _table(database: str | None, name: str, rows: list[Row], declarations: Mappi
         declared=frozenset(row["declared"] for row in rows),
         in_blocks=any(row["kind"] == BLOCK for row in rows),
     )
-
-
-def any_of(tables: Iterable[SourceTable]) -> Column:
-    """True for the events of changes of some tables."""
-    from pyspark.sql import functions as f
-
-    return reduce(or_, (table.condition() for table in tables), f.lit(False))
