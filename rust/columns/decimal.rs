@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::types::DecimalType;
 
-use super::number::{is_enum_or_set, label_number};
+use super::numeric::{is_enum_or_set, label_number};
 use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, ValueOptions, conversion_fault, scalar};
 use crate::error::Result;

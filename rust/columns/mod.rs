@@ -7,14 +7,14 @@
 mod binary;
 mod boolean;
 mod bytes;
+mod date_time;
 mod decimal;
 mod nested;
 mod nulls;
-mod number;
+mod numeric;
 mod offsets;
 mod overlay;
 mod primitive;
-mod temporal;
 mod text;
 
 use std::ops::Range;
@@ -237,33 +237,33 @@ pub(crate) fn make_builder(data_type: &DataType, options: &ValueOptions) -> Resu
     use arrow_array::types::*;
     Ok(match data_type {
         DataType::Boolean => Box::new(boolean::Booleans::default()),
-        DataType::Int8 => number::integers::<Int8Type>(options),
-        DataType::Int16 => number::integers::<Int16Type>(options),
-        DataType::Int32 => number::integers::<Int32Type>(options),
-        DataType::Int64 => number::integers::<Int64Type>(options),
-        DataType::UInt8 => number::integers::<UInt8Type>(options),
-        DataType::UInt16 => number::integers::<UInt16Type>(options),
-        DataType::UInt32 => number::integers::<UInt32Type>(options),
-        DataType::UInt64 => number::integers::<UInt64Type>(options),
-        DataType::Float32 => number::floats::<Float32Type>(),
-        DataType::Float64 => number::floats::<Float64Type>(),
+        DataType::Int8 => numeric::integers::<Int8Type>(options),
+        DataType::Int16 => numeric::integers::<Int16Type>(options),
+        DataType::Int32 => numeric::integers::<Int32Type>(options),
+        DataType::Int64 => numeric::integers::<Int64Type>(options),
+        DataType::UInt8 => numeric::integers::<UInt8Type>(options),
+        DataType::UInt16 => numeric::integers::<UInt16Type>(options),
+        DataType::UInt32 => numeric::integers::<UInt32Type>(options),
+        DataType::UInt64 => numeric::integers::<UInt64Type>(options),
+        DataType::Float32 => numeric::floats::<Float32Type>(),
+        DataType::Float64 => numeric::floats::<Float64Type>(),
         DataType::Decimal128(precision, scale) => decimal::decimals::<Decimal128Type>(*precision, *scale, options)?,
         DataType::Decimal256(precision, scale) => decimal::decimals::<Decimal256Type>(*precision, *scale, options)?,
         DataType::Utf8 => Box::new(text::Texts::<i32>::new(options)),
         DataType::LargeUtf8 => Box::new(text::Texts::<i64>::new(options)),
         DataType::Binary => Box::new(binary::Binaries::<i32>::default()),
         DataType::LargeBinary => Box::new(binary::Binaries::<i64>::default()),
-        DataType::Date32 => temporal::dates(options),
-        DataType::Timestamp(TimeUnit::Second, zone) => temporal::timestamps::<TimestampSecondType>(zone.clone(), options),
-        DataType::Timestamp(TimeUnit::Millisecond, zone) => temporal::timestamps::<TimestampMillisecondType>(zone.clone(), options),
-        DataType::Timestamp(TimeUnit::Microsecond, zone) => temporal::timestamps::<TimestampMicrosecondType>(zone.clone(), options),
-        DataType::Timestamp(TimeUnit::Nanosecond, zone) => temporal::timestamps::<TimestampNanosecondType>(zone.clone(), options),
-        DataType::Duration(TimeUnit::Second) => temporal::times::<DurationSecondType>(1_000_000, 1),
-        DataType::Duration(TimeUnit::Millisecond) => temporal::times::<DurationMillisecondType>(1000, 1),
-        DataType::Duration(TimeUnit::Microsecond) => temporal::times::<DurationMicrosecondType>(1, 1),
-        DataType::Duration(TimeUnit::Nanosecond) => temporal::times::<DurationNanosecondType>(1, 1000),
-        DataType::Time64(TimeUnit::Microsecond) => temporal::times::<Time64MicrosecondType>(1, 1),
-        DataType::Time64(TimeUnit::Nanosecond) => temporal::times::<Time64NanosecondType>(1, 1000),
+        DataType::Date32 => date_time::dates(options),
+        DataType::Timestamp(TimeUnit::Second, zone) => date_time::timestamps::<TimestampSecondType>(zone.clone(), options),
+        DataType::Timestamp(TimeUnit::Millisecond, zone) => date_time::timestamps::<TimestampMillisecondType>(zone.clone(), options),
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => date_time::timestamps::<TimestampMicrosecondType>(zone.clone(), options),
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => date_time::timestamps::<TimestampNanosecondType>(zone.clone(), options),
+        DataType::Duration(TimeUnit::Second) => date_time::times::<DurationSecondType>(1_000_000, 1),
+        DataType::Duration(TimeUnit::Millisecond) => date_time::times::<DurationMillisecondType>(1000, 1),
+        DataType::Duration(TimeUnit::Microsecond) => date_time::times::<DurationMicrosecondType>(1, 1),
+        DataType::Duration(TimeUnit::Nanosecond) => date_time::times::<DurationNanosecondType>(1, 1000),
+        DataType::Time64(TimeUnit::Microsecond) => date_time::times::<Time64MicrosecondType>(1, 1),
+        DataType::Time64(TimeUnit::Nanosecond) => date_time::times::<Time64NanosecondType>(1, 1000),
         DataType::Struct(fields) if binary::is_geometry(fields) => Box::new(binary::Geometries::new(fields.clone())),
         DataType::Struct(fields) => Box::new(nested::Structs::new(fields.clone(), options)?),
         DataType::List(item) => Box::new(nested::Lists::new(item.clone(), options)?),

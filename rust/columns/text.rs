@@ -11,7 +11,7 @@ use arrow_schema::ArrowError;
 
 use super::binary::stored_bytes;
 use super::bytes::Bytes;
-use super::number::labels;
+use super::numeric::labels;
 use super::{ColumnBuilder, Context, Forecast, Nulls, Overlay, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;

@@ -24,7 +24,7 @@ use crate::options::Options;
 use crate::wire::binary_text::BinaryText;
 use crate::wire::json::BYTE_ORDER_MARK;
 
-pub(crate) use debezium::avro::{NAME as DEBEZIUM_AVRO, is_known, is_tidb, read_deleted_row, schema_id};
+pub(crate) use debezium::debezium_avro::{NAME as DEBEZIUM_AVRO, is_known, is_tidb, read_deleted_row, schema_id};
 pub(crate) use debezium::ticdc_avro::read_key;
 pub(crate) use debezium::ticdc_rows::NAME as TICDC_AVRO;
 pub(crate) use debezium::writer_schemas::{SchemaSnapshot, WriterSchemas};
@@ -177,7 +177,7 @@ pub(crate) enum Read {
 /// What single dialects keep of the earlier messages of a chunk, as later ones repeat it.
 pub(crate) struct Caches<'a> {
     canal_protobuf: canal_protobuf::ColumnCache<'a>,
-    debezium_avro: debezium::avro::BoundSchemas<'a>,
+    debezium_avro: debezium::debezium_avro::BoundSchemas<'a>,
     dts_avro: dts_avro::RecordCache<'a>,
 }
 
@@ -185,7 +185,7 @@ impl<'a> Caches<'a> {
     pub fn new(schemas: &'a SchemaSnapshot) -> Self {
         Caches {
             canal_protobuf: canal_protobuf::ColumnCache::default(),
-            debezium_avro: debezium::avro::BoundSchemas::new(schemas),
+            debezium_avro: debezium::debezium_avro::BoundSchemas::new(schemas),
             dts_avro: dts_avro::RecordCache::default(),
         }
     }
@@ -204,7 +204,7 @@ pub static DIALECTS: &[Dialect] = &[
     ticdc_simple::DIALECT,
     dts_avro::DIALECT,
     // Records of DTS may begin like the id of a schema, so they are tried first.
-    debezium::avro::DIALECT,
+    debezium::debezium_avro::DIALECT,
     debezium::ticdc_avro::DIALECT,
     river_json::DIALECT,
     maxwell_json::DIALECT,

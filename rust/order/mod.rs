@@ -6,11 +6,11 @@
 //! order of their arrival, which is what applying them one by one ends with.
 
 pub mod newest;
+mod order_values;
 pub mod outcome;
 pub mod rules;
-mod values;
 
-pub use values::{FIELDS, Orders};
+pub use order_values::{FIELDS, Orders};
 
 use arrow_array::{Array, BooleanArray, StructArray};
 use arrow_row::{RowConverter, Rows, SortField};

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::row::{Cell, Env, Exact, KeyLiteral, RowPlan, Span, WalkResult, push_value, record_span};
+use super::row_image::{Cell, Env, Exact, KeyLiteral, RowPlan, Span, WalkResult, push_value, record_span};
 use super::scalar::plain_string;
 use crate::dialect::OldValue;
 use crate::dialect::spec::MayBeEmpty;

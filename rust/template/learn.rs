@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 
 use super::elements::Elements;
-use super::row::{Cell, Exact, ExpectedKeys, KeyLiteral, RowPlan};
+use super::row_image::{Cell, Exact, ExpectedKeys, KeyLiteral, RowPlan};
 use super::{Segment, Template};
 use crate::dialect::spec::{Before, FlatMember, MayBeEmpty, Placeholder, TemplateSpec};
 use crate::dialect::{Dialect, is_mark_of_other};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::elements::{ImageWriter, ValueRange, read_range};
-use super::row::{Env, RowPlan, SeenKeys, Span, SpansByCell, WalkResult};
+use super::row_image::{Env, RowPlan, SeenKeys, Span, SpansByCell, WalkResult};
 use super::scalar::{integer, plain_text};
 use super::{Segment, Template};
 use crate::dialect::spec::{Before, Placeholder};

@@ -10,7 +10,7 @@ mod cache;
 mod elements;
 mod learn;
 mod message;
-mod row;
+mod row_image;
 mod scalar;
 
 use crate::dialect::spec::{Placeholder, TemplateSpec};
@@ -19,7 +19,7 @@ use crate::output::row::TableEnvelope;
 pub(crate) use cache::Templates;
 use elements::Elements;
 pub(crate) use message::Incoming;
-use row::{Exact, RowPlan};
+use row_image::{Exact, RowPlan};
 
 /// Template of a table's messages.
 pub(crate) struct Template {
@@ -33,7 +33,7 @@ pub(crate) struct Template {
     /// Whether the message itself is the row (flat).
     is_flat: bool,
     /// Declared types, in any order: the whole block as one literal, and one literal per column.
-    types: (Exact, row::ExpectedKeys<()>),
+    types: (Exact, row_image::ExpectedKeys<()>),
     /// Envelope without the source.
     pub envelope: TableEnvelope,
     /// Whether the table is requested.

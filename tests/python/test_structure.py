@@ -76,6 +76,11 @@ RUST = {
 }
 
 
+def test_no_two_files_of_rust_have_one_name():
+    names = Counter(path.name for path in RUST.values())
+    assert {name for name, count in names.items() if count > 1} == {"mod.rs"}
+
+
 def rust_imports(program: str, module: str, files: set[str]) -> Iterator[str]:
     """The files of a module's `crate::` and `super::` paths outside of tests, by the longest path that is one."""
     code = re.sub(r"//.*", "", program.partition("#[cfg(test)]\nmod tests")[0])

@@ -13,11 +13,11 @@
 //! carry one of the fields that it adds, `__op` or `__deleted` or another, where the schema part is that of a row, or where the user
 //! says that messages are rows (`unwrapped`). CloudEvents have the payload in `data`.
 
-pub(crate) mod avro;
 mod avro_plan;
 mod avro_values;
 mod cloud_events;
 mod connect_schema;
+pub(crate) mod debezium_avro;
 mod printed_avro;
 pub(crate) mod ticdc_avro;
 pub(crate) mod ticdc_rows;

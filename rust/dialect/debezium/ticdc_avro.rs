@@ -1,6 +1,6 @@
 //! ticdc-avro: what TiCDC's protocol `avro` writes.
 //!
-//! A row as it is after the change, behind Confluent's zero byte and the id of its schema, as [debezium-avro](super::avro) writes rows
+//! A row as it is after the change, behind Confluent's zero byte and the id of its schema, as [debezium-avro](super::debezium_avro) writes rows
 //! without an envelope. The schema has the type of each column in `connect.parameters.tidb_type`, and the record is called
 //! `changefeed's namespace.database.table`. With `enable-tidb-extension` three fields are added: `_tidb_op` (`c` or `u`),
 //! `_tidb_commit_ts` and `_tidb_commit_physical_time` (milliseconds). A delete has no value, and the key's columns in the key.
@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::avro;
+use super::debezium_avro;
 use super::ticdc_rows::{NAME, QUIRKS};
 use crate::dialect::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
@@ -60,7 +60,7 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
     match bytes {
         [DDL, json @ ..] => read_statement(json, reading, events),
         [WATERMARK, commit_ts @ ..] => read_watermark(commit_ts, reading, events),
-        _ => avro::read(bytes, reading, events, caches),
+        _ => debezium_avro::read(bytes, reading, events, caches),
     }
 }
 
@@ -111,11 +111,11 @@ pub(crate) fn read_key<'a>(
 ) -> Result<bool> {
     let missing = || Fault::new(Kind::Envelope, "is not given, and has the row of a delete; name its column with key").within("key");
     let key = key.ok_or_else(missing)?;
-    if !is_named && !avro::is_tidb(key, caches) {
+    if !is_named && !debezium_avro::is_tidb(key, caches) {
         return Ok(false);
     }
     events.set_dialect(&QUIRKS);
     let reading = ReadContext { quirks: &QUIRKS, lenient: false, key: Some(key), options };
-    avro::read_deleted(key, &reading, events, caches).map_err(|fault| fault.without_byte().within("key"))?;
+    debezium_avro::read_deleted(key, &reading, events, caches).map_err(|fault| fault.without_byte().within("key"))?;
     Ok(true)
 }

@@ -17,7 +17,7 @@
 
 mod parts;
 mod schema_plan;
-mod values;
+mod value_records;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -28,7 +28,7 @@ use bumpalo::Bump;
 use parts::{Choice, RecordPlan, ScalarEncoding};
 pub(crate) use schema_plan::SchemaPlan;
 use schema_plan::{Action, ColumnsEncoding, ImageEncoding, ItemsEncoding, Scalar, Side, Step};
-use values::{CellEncoding, count_mismatch, declared};
+use value_records::{CellEncoding, count_mismatch, declared};
 
 use super::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};

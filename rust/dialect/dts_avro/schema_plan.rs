@@ -1,7 +1,7 @@
 //! Compiled writer schema: an action for each field, which reads or skips it.
 
 use super::parts::{Choice, ExpectedType, RecordPlan, ScalarEncoding, compile_scalar};
-use super::values::CellEncoding;
+use super::value_records::CellEncoding;
 use crate::error::Result;
 use crate::wire::avro::Reader;
 use crate::wire::avro_schema::{Schema, Schemas};

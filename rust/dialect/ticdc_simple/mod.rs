@@ -10,7 +10,7 @@
 //! A row change has the version of its table's schema, but no types. They are in the messages of DDL, and in BOOTSTRAP messages,
 //! which TiCDC repeats. The option `table_schemas` gives them to a decoder.
 
-mod avro;
+mod simple_avro;
 mod table_schema;
 
 use std::borrow::Cow;
@@ -28,7 +28,7 @@ use crate::value::{Value, ZonedText};
 use crate::wire::json::Cursor;
 use crate::wire::json_de::{CowStr, RawNested};
 use crate::wire::{records, utf8};
-pub(crate) use avro::is_message as is_avro;
+pub(crate) use simple_avro::is_message as is_avro;
 use table_schema::TableSchema;
 pub(crate) use table_schema::TableSchemas;
 
@@ -137,7 +137,7 @@ struct Checksum {
 
 fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, _: &mut Caches<'a>) -> Result<()> {
     if is_avro(bytes) {
-        return avro::read(bytes, events)?.emit(&AVRO, reading, events);
+        return simple_avro::read(bytes, events)?.emit(&AVRO, reading, events);
     }
     let mut cursor = Cursor::new(utf8::text(bytes, "the message is not UTF-8")?, reading.lenient);
     records::records(&mut cursor, |cursor| {
