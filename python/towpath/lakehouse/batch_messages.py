@@ -5,11 +5,9 @@ A job on the workers costs about as much as decoding ten thousand messages does,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import reduce
-from operator import or_
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,15 +17,15 @@ import pyarrow.compute as pc
 from towpath.lakehouse.changes import MESSAGE, ChangeReader
 from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.fold import Fold
+from towpath.lakehouse.source_tables import SourceTable, any_of, of_table
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from towpath.lakehouse.blocks import BatchEvents
-    from towpath.lakehouse.source_tables import SourceTable
 
 _MOST_MESSAGES, _MOST_BYTES = 20_000, 32 << 20
 """The largest batch that is decoded in the driver."""
@@ -164,18 +162,3 @@ def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame
 def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
     """A DataFrame of one partition with rows of the driver."""
     return spark.createDataFrame(rows, schema).coalesce(1)
-
-
-def of_table(database: str | None, table: str) -> Column:
-    """True for the events of a table's changes."""
-    from pyspark.sql import functions as f
-
-    of_database = f.col("database").eqNullSafe(f.lit(database))
-    return f.col("kind").isin(CHANGE, BLOCK) & of_database & (f.col("table") == table)
-
-
-def any_of(tables: Iterable[SourceTable]) -> Column:
-    """True for the events of changes of some tables."""
-    from pyspark.sql import functions as f
-
-    return reduce(or_, (of_table(one.database, one.name) for one in tables), f.lit(False))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from towpath.lakehouse.additions import Addition, additions_property, read_additions, with_additions
 from towpath.lakehouse.aside import Aside, Origin, write_dead_letters, write_quarantine
-from towpath.lakehouse.batch_messages import BatchMessages, Messages, any_of
+from towpath.lakehouse.batch_messages import BatchMessages, Messages
 from towpath.lakehouse.blocks import BatchEvents, BlockReader, KnownTable, KnownTables, are_insufficient
 from towpath.lakehouse.changes import PLACE, ChangeDecoder
 from towpath.lakehouse.column_rules import ColumnRules
@@ -55,7 +55,7 @@ from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, RuleState, rule_of
 from towpath.lakehouse.replicate_options import ReplicateOptions, columns_of
 from towpath.lakehouse.rows import OLD, Applied
-from towpath.lakehouse.source_tables import SourceTable, source_tables, summary
+from towpath.lakehouse.source_tables import SourceTable, any_of, source_tables, summary
 from towpath.lakehouse.sql import Sql, comma_separated, expressions, sql
 from towpath.lakehouse.statements import DropDatabase
 from towpath.lakehouse.status import (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.batch_messages import of_table
 from towpath.lakehouse.declarations import Declaration
 from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.jobs import FEW_ROWS, session_settings
@@ -116,3 +117,18 @@ def _table(database: str | None, name: str, rows: list[Row], declarations: Mappi
         declared=frozenset(row["declared"] for row in rows),
         in_blocks=any(row["kind"] == BLOCK for row in rows),
     )
+
+
+def of_table(database: str | None, table: str) -> Column:
+    """True for the events of a table's changes."""
+    from pyspark.sql import functions as f
+
+    of_database = f.col("database").eqNullSafe(f.lit(database))
+    return f.col("kind").isin(CHANGE, BLOCK) & of_database & (f.col("table") == table)
+
+
+def any_of(tables: Iterable[SourceTable]) -> Column:
+    """True for the events of changes of some tables."""
+    from pyspark.sql import functions as f
+
+    return reduce(or_, (one.condition() for one in tables), f.lit(False))
