@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from towpath.lakehouse.changes import MESSAGE, ChangeReader
 from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.fold import Fold
-from towpath.lakehouse.source_tables import SourceTable, any_of, of_table
+from towpath.lakehouse.source_tables import SourceTable, any_of
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 
@@ -36,11 +36,11 @@ _TASKS_PER_CORE = 4
 class Messages(Protocol):
     """The messages of a batch by the tables that they change."""
 
-    def changes(self, database: str | None, table: str, decoder: ChangeReader, tasks: int) -> DataFrame:
-        """The decoded changes of a table."""
+    def changes(self, table: SourceTable, reader: ChangeReader) -> DataFrame:
+        """The changes of a table."""
 
-    def newest(self, database: str | None, table: str, decoder: ChangeReader, fold: Fold) -> DataFrame:
-        """The newest changes of a table, which are decoded and folded in one task."""
+    def newest(self, table: SourceTable, reader: ChangeReader, fold: Fold) -> DataFrame:
+        """The newest changes of a table, which are read and folded in one task."""
 
 
 class MessagesOnWorkers:
@@ -49,16 +49,17 @@ class MessagesOnWorkers:
     def __init__(self, events: DataFrame) -> None:
         self._events = events
 
-    def changes(self, database: str | None, table: str, decoder: ChangeReader, tasks: int) -> DataFrame:
+    def changes(self, table: SourceTable, reader: ChangeReader) -> DataFrame:
         """As `Messages.changes`."""
-        messages = self._events.filter(of_table(database, table)).select(*MESSAGE)
-        return map_in_arrow(messages.coalesce(tasks), decoder, struct_type(decoder.schema))
+        return map_in_arrow(self._of(table).coalesce(table.tasks), reader, struct_type(reader.schema))
 
-    def newest(self, database: str | None, table: str, decoder: ChangeReader, fold: Fold) -> DataFrame:
+    def newest(self, table: SourceTable, reader: ChangeReader, fold: Fold) -> DataFrame:
         """As `Messages.newest`."""
-        fold = replace(fold, decoder=decoder)
-        messages = self._events.filter(of_table(database, table)).select(*MESSAGE)
-        return map_in_arrow(messages.coalesce(1), fold, struct_type(fold.schema))
+        fold = replace(fold, decoder=reader)
+        return map_in_arrow(self._of(table).coalesce(1), fold, struct_type(fold.schema))
+
+    def _of(self, table: SourceTable) -> DataFrame:
+        return self._events.filter(table.condition()).select(*MESSAGE)
 
 
 class MessagesInDriver:
@@ -68,29 +69,29 @@ class MessagesInDriver:
         self._spark = events.sparkSession
         found = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select("database", "table", *MESSAGE).toArrow()
         self._messages = found.combine_chunks()
-        self._decoded: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
+        self._read: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
 
-    def changes(self, database: str | None, table: str, decoder: ChangeReader, tasks: int) -> DataFrame:
+    def changes(self, table: SourceTable, reader: ChangeReader) -> DataFrame:
         """As `Messages.changes`."""
-        decoded = self._changes_of(database, table, decoder)
-        return local_frame(self._spark, pa.Table.from_batches(decoded, decoder.schema), struct_type(decoder.schema))
+        changes = pa.Table.from_batches(self._changes_of(table, reader), reader.schema)
+        return local_frame(self._spark, changes, struct_type(reader.schema))
 
-    def newest(self, database: str | None, table: str, decoder: ChangeReader, fold: Fold) -> DataFrame:
+    def newest(self, table: SourceTable, reader: ChangeReader, fold: Fold) -> DataFrame:
         """As `Messages.newest`."""
-        schema = replace(fold, decoder=decoder).schema
-        found = list(fold.newest(self._changes_of(database, table, decoder)))
+        schema = replace(fold, decoder=reader).schema
+        found = list(fold.newest(self._changes_of(table, reader)))
         return local_frame(self._spark, pa.Table.from_batches(found, schema), struct_type(schema))
 
-    def _changes_of(self, database: str | None, table: str, decoder: ChangeReader) -> list[pa.RecordBatch]:
-        """The changes of a table, which are decoded once."""
-        if (database, table) not in self._decoded:
+    def _changes_of(self, table: SourceTable, reader: ChangeReader) -> list[pa.RecordBatch]:
+        """The changes of a table, which are read once."""
+        if table.name_key not in self._read:
             column = self._messages.column("database")
-            of_database = pc.is_null(column) if database is None else pc.equal(column, database)
-            mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), table))
+            of_database = pc.is_null(column) if table.database is None else pc.equal(column, table.database)
+            mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), table.name))
             messages = self._messages.filter(mask).select(list(MESSAGE)).cast(pa.schema(list(MESSAGE.items())))
             batches = messages.combine_chunks().to_batches()
-            self._decoded[database, table] = [part for batch in batches for part in decoder.decode_batches(batch)]
-        return self._decoded[database, table]
+            self._read[table.name_key] = [part for batch in batches for part in reader.decode_batches(batch)]
+        return self._read[table.name_key]
 
 
 def in_few_tasks(messages: DataFrame) -> DataFrame:

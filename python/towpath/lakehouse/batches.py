@@ -627,7 +627,7 @@ class Replicator:
     ) -> Changes:
         rules = self._rules(batch.spark, table)
         messages, reader = batch.read(table, decoder)
-        frame = messages.changes(table.database, table.name, reader, table.tasks)
+        frame = messages.changes(table, reader)
         if batch.watermarks:
             frame = batch.watermarks.without_late(frame)
         frame = rules.masked(with_additions(frame, additions))
@@ -635,7 +635,7 @@ class Replicator:
             frame = frame.persist()
             held.callback(frame.unpersist)
         elif table.tasks == 1 and not (batch.watermarks or additions or rules.mask):
-            decoded = partial(messages.newest, table.database, table.name, reader)
+            decoded = partial(messages.newest, table, reader)
             return Changes(frame, table.tasks, decoded)
         return Changes(frame, table.tasks)
 

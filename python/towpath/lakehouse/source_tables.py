@@ -62,7 +62,10 @@ class SourceTable:
 
     def condition(self) -> Column:
         """True for the events of this table's changes."""
-        return of_table(self.database, self.name)
+        from pyspark.sql import functions as f
+
+        of_database = f.col("database").eqNullSafe(f.lit(self.database))
+        return f.col("kind").isin(CHANGE, BLOCK) & of_database & (f.col("table") == self.name)
 
     def filter_options(self) -> dict[str, str]:
         """Options of a decoder that filters for this table."""
@@ -117,14 +120,6 @@ def _table(database: str | None, name: str, rows: list[Row], declarations: Mappi
         declared=frozenset(row["declared"] for row in rows),
         in_blocks=any(row["kind"] == BLOCK for row in rows),
     )
-
-
-def of_table(database: str | None, table: str) -> Column:
-    """True for the events of a table's changes."""
-    from pyspark.sql import functions as f
-
-    of_database = f.col("database").eqNullSafe(f.lit(database))
-    return f.col("kind").isin(CHANGE, BLOCK) & of_database & (f.col("table") == table)
 
 
 def any_of(tables: Iterable[SourceTable]) -> Column:
