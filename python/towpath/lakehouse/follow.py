@@ -156,6 +156,9 @@ class Follower:
         """Follow an action, and add the target that it changed. Returns why the targets of tables are stale."""
         tables = _tables_of(action, statement)
         if isinstance(action, NotFollowed):
+            if not tables and self.renames:  # once, not for a history again
+                shown = printable(action.reason, SHOWN), printable(statement.text, SHOWN)
+                _log.warning("a statement that names no table is not followed: %s: %s", *shown)
             return dict.fromkeys(tables, action.reason)
         if isinstance(action, RenameTable):
             return self._rename_tables(action, statement, followed) if self.renames else {}
