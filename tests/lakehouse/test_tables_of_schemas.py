@@ -7,7 +7,7 @@ import pytest
 
 import towpath
 from debezium_records import record, row_of, schema_change
-from lake_topic import Topic
+from lake_topic import Topic, canal, row
 
 COLUMNS = "id int, a string, b string"
 
@@ -83,6 +83,25 @@ def test_rebuild_of_one_of_two_tables(topic, spark, name):
     assert states(topic) == {"t": "ok", "sales.t": "ok"}
 
 
+def test_an_altered_table_makes_no_other_one_stale(delta):
+    """Neither one that is rebuilt from the same messages, nor one that is not replicated."""
+    change = schema_change(2, ("ALTER", '"shop"."dbo"."t"'), sql="x", partition=0)
+    messages = [of_server(0, "c", row_of(1, "sales"), "sales"), of_server(1, "c", row_of(1, "dbo")), change]
+    only = {"shop.sales.t": delta.name("shop/sales.t")}
+    towpath.spark.replicate(delta.frame(*messages), only, "debezium-json", **delta.options)
+    assert states(delta) == {"sales.t": "ok"}
+    status = {"status": delta.options["status"]}
+    towpath.spark.rebuild(delta.frame(*messages), "shop.sales.t", delta.target, "debezium-json", **status)
+    assert states(delta) == {"sales.t": "ok"}
+    assert content(delta, "sales.t") == {1: "sales"}
+    # The same for statements of MySQL.
+    statement = canal(0, "ALTER", "b", sql="ALTER TABLE b TRUNCATE PARTITION p1")
+    rows = [canal(1, "INSERT", "a", row(1, "x"))]
+    delta.replicate(*rows)
+    towpath.spark.rebuild(delta.frame(statement, *rows), "shop.a", delta.target, "canal-json", **status)
+    assert states(delta) == {"sales.t": "ok", "a": "ok"}
+
+
 def test_reprocess_of_one_of_two_tables(delta, spark):
     """From the quarantine, and dead letters of rows."""
     sent = [
@@ -148,7 +167,7 @@ def test_a_statement_of_oracle_is_not_read_as_one_of_mysql(delta):
         *(of_oracle(at, row_of(1, schema), schema) for at, schema in enumerate(["shop", "sales", "hr"])),
         {**record(3, "c", row_of(1, "default"), schema=None, connector="mysql")},
     )
-    sql = 'TRUNCATE TABLE t; ALTER TABLE shop.t ADD c int DEFAULT 5; DROP TABLE "t"'
+    sql = 'ALTER TABLE shop.t ADD c int DEFAULT 5; DROP TABLE "t"; TRUNCATE TABLE t'
     change = partial(schema_change, sql=sql, schema="sales", connector="oracle", partition=0)
     replicate(delta, change(4, ("ALTER", '"shop"."sales"."t"')))
     assert states(delta) == {"t": "ok", "shop.t": "ok", "sales.t": "stale", "hr.t": "ok"}
@@ -158,6 +177,8 @@ def test_a_statement_of_oracle_is_not_read_as_one_of_mysql(delta):
     # Nothing is listed: the table of the message.
     replicate(delta, change(5, schema="hr"))
     assert states(delta) == {"t": "ok", "shop.t": "ok", "sales.t": "stale", "hr.t": "stale"}
+    replicate(delta, change(6, sql="TRUNCATE TABLE shop.t", schema="sales"))
+    assert [content(delta, name) for name in ("sales.t", "t", "shop.t")] == [{}, {1: "default"}, {1: "shop"}]
 
 
 def test_both_names_of_a_renamed_table_are_stale(delta):
