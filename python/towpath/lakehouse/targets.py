@@ -190,6 +190,9 @@ def _finder(target: Target) -> _Finder:
         return lambda database, table, topic: find(_names(database, table, topic))
     if isinstance(target, Mapping):
         return _Lookup(target)
+    if not callable(target):
+        expected = 'a template such as "/lake/{database}/{table}", a mapping or a function'
+        raise ValueError(f"target: expected {expected}, not {target!r}")
     return lambda database, table, _: _given(target(database, table))
 
 
