@@ -297,6 +297,8 @@ PARAMETERS = {one.name: one for one in _ALL_PARAMETERS if one.name not in ("cls"
 
 def _check_types(arguments: Mapping[str, Any]) -> None:
     """Reject a flag or number of another type: every text that is not empty would be a true flag."""
+    if not isinstance(dialect := arguments["dialect"], str):
+        raise TypeError(f'dialect: expected a text such as "canal-json" or "auto", not {dialect!r}')
     types = {"bool": bool, "int": int}
     for name, parameter in PARAMETERS.items():
         wanted = types.get(str(parameter.annotation))

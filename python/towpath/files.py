@@ -112,6 +112,8 @@ def find(places: Iterable[str], pattern: str = "*", framing: str = "auto", compr
         FileNotFoundError: No file matches a path.
         ValueError: A file's extension does not determine its framing.
     """
+    from pyarrow.fs import FileType
+
     number = count()
     for place in places:
         known, folder, wanted = _parsed(place)
@@ -119,7 +121,9 @@ def find(places: Iterable[str], pattern: str = "*", framing: str = "auto", compr
             info for info in _files(known, known.get_file_info(folder), wanted) if fnmatchcase(info.base_name, pattern)
         ]
         if not infos:
-            raise FileNotFoundError(f"no file at {place}" + (f" with a name like {pattern}" if pattern != "*" else ""))
+            like = f" with a name like {pattern}" if pattern != "*" else ""
+            is_folder = not wanted and known.get_file_info(folder).type == FileType.Directory
+            raise FileNotFoundError(f"no file {'in the folder' if is_folder else 'at'} {place}{like}")
         scheme = f"{place.partition('://')[0]}://" if "://" in place else ""
         for info in sorted(infos, key=lambda info: info.path):
             found_framing = framing_of(info.path) if framing == "auto" else framing

@@ -1,33 +1,16 @@
 """Debezium's messages of PostgreSQL in targets."""
 
-import json
-
 import pytest
 
+from debezium_records import record, row_of
 from lake_topic import Topic
 
 TOAST = "__debezium_unavailable_value"
-FIELDS = [{"field": "id", "type": "int32"}, *({"field": name, "type": "string", "optional": True} for name in "ab")]
-IMAGES = [{"field": image, "type": "struct", "optional": True, "fields": FIELDS} for image in ("before", "after")]
 
 
 @pytest.fixture
 def topic(spark, tmp_path):
     return Topic(spark, tmp_path)
-
-
-def record(at, op, row, *, declared=True, schema="public", connector="postgresql"):
-    source = {"connector": connector, "db": "shop", "schema": schema, "table": "t", "lsn": at}
-    image = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
-    message = {**image, "source": source, "op": op, "ts_ms": 1_700_000_000_000 + at}
-    if declared:
-        message = {"schema": {"type": "struct", "fields": IMAGES}, "payload": message}
-    return {
-        "key": json.dumps({"id": row["id"]}).encode(),
-        "value": json.dumps(message, separators=(",", ":")).encode(),
-        "partition": 0,
-        "offset": at,
-    }
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["schema part", "no schema part"])
@@ -48,10 +31,6 @@ def test_a_value_that_is_not_logged_stays(topic, declared):
     topic.replicate(sent(5, "u", 1, "newer", "z"), sent(6, "u", 1, TOAST, None), **more)
     assert topic.rows("t") == [{"id": 1, "a": "newer", "b": None}, {"id": 2, "a": "new", "b": "z"}]
     assert topic.states()["t"]["state"] == "ok"
-
-
-def row_of(key, text):
-    return {"id": key, "a": text, "b": None}
 
 
 def content(topic, table):

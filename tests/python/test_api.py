@@ -163,3 +163,9 @@ print(towpath.Decoder("canal-json", "id int", fields=["op"]).decode(pa.array([b"
 def test_public_names_are_documented():
     for name in towpath.__all__:
         assert name == "__version__" or getattr(towpath, name).__doc__, name
+
+
+@pytest.mark.parametrize("dialect", [None, b"canal-json", 1])
+def test_a_dialect_is_a_text(dialect):
+    with pytest.raises(TypeError, match='dialect: expected a text such as "canal-json" or "auto", not '):
+        towpath.Decoder(dialect)

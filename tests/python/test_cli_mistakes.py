@@ -90,6 +90,51 @@ def test_a_filter_that_matches_nothing_lists_the_tables(capsys):
     assert warnings_of(capsys) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "probable"), [(["--tabel", "orders"], "--table"), (["--lmit=3"], "--limit"), (["other.jsonl"], None)]
+)
+def test_an_unknown_argument_is_one_of_its_verb(capsys, arguments, probable):
+    with pytest.raises(SystemExit) as ended:
+        main(["tables" if probable is None else "head", "--dialect", "auto", "-", *arguments, "--what"])
+    assert ended.value.code == 2
+    [said] = errors_of(capsys)
+    verb = said.partition(":")[0]
+    assert verb in ("towpath head", "towpath tables")
+    assert said.endswith(f"; {verb} --help lists the arguments")
+    assert (f"did you mean {probable}?" in said) == (probable is not None)
+
+
+def test_a_folder_that_does_not_exist_is_named(capture, capsys):
+    for verb, name in [("decode", "out.jsonl"), ("report", "report.html")]:
+        assert main([verb, "capture.jsonl", "-o", f"absent/{name}"]) == 2
+        assert errors_of(capsys) == [f"towpath: -o absent/{name}: there is no folder absent; create it"]
+    os.mkdir("empty")
+    assert main(["head", "empty"]) == 2
+    assert errors_of(capsys) == ["towpath: no file in the folder empty"]
+
+
+def test_a_table_with_its_database_says_how_both_are_given(capsys):
+    for verb in ("head", "infer"):
+        main([verb, CLOUDCANAL, "--table", "shop.orders"])
+        [said] = errors_of(capsys)
+        assert "no message matches --table 'shop.orders'; tables in the first 56 messages: " in said
+        assert said.endswith("--table is the name without the database: --database shop --table orders")
+        assert main([verb, CLOUDCANAL, "--database", "shop", "--table", "orders"]) == 0
+        capsys.readouterr()
+
+
+def test_infer_tells_the_tables_of_a_snapshot_apart(tmp_path, capsys):
+    types = {"a": "int32", "b": "string"}
+    for table, kind in types.items():
+        fields = [{"field": "after", "type": "struct", "fields": [{"field": "id", "type": kind}]}]
+        payload = {"op": "r", "after": {"id": 1}, "source": {"connector": "mysql", "db": "shop", "table": table}}
+        message = {"schema": {"type": "struct", "fields": fields}, "payload": payload}
+        with (tmp_path / "snapshot.jsonl").open("a") as file:
+            file.write(json.dumps(message) + "\n")
+    assert main(["infer", str(tmp_path / "snapshot.jsonl")]) == 0
+    assert capsys.readouterr().out == "-- shop.a\nid int\n\n-- shop.b\nid string\n"
+
+
 def test_a_wrong_dialect_says_what_the_messages_look_like(capsys):
     assert main(["decode", CLOUDCANAL, "--dialect", "debezium-json", "--limit", "5"]) == 1
     lines = errors_of(capsys)

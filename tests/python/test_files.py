@@ -218,7 +218,7 @@ def test_no_such_file(tree, place):
 
 
 def test_no_such_name(tree):
-    with pytest.raises(FileNotFoundError, match=r"no file at .*tree with a name like \*\.kvrec"):
+    with pytest.raises(FileNotFoundError, match=r"no file in the folder .*tree with a name like \*\.kvrec"):
         names(tree, pattern="*.kvrec")
 
 

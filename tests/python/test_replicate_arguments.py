@@ -33,6 +33,8 @@ WRONG = {
     "history: expected a boolean or a collection": {"history": "shop.a"},
     "dead_letters: expected a path or the name of a table": {"dead_letters": 1},
     "unknown argument tabel; did you mean table?": {"tabel": "a"},
+    "unknown argument dead_leters; did you mean dead_letters?": {"dead_leters": "/lake/dead"},
+    "unknown argument shemas; did you mean schemas?": {"shemas": {}},
     "keep: replicate chooses it": {"keep": "offset"},
     "evolve: expected True or False": {"evolve": 1},
     "parallelism: expected a number from 1 on": {"parallelism": "4"},
@@ -48,6 +50,18 @@ WRONG = {
 def test_wrong_arguments(said, arguments):
     with pytest.raises(ValueError, match=re.escape(said)):
         replicate(None, "/lake/{database}/{table}", **arguments)
+
+
+def test_a_frame_of_pandas_is_named():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"messages: expected a DataFrame, not one of pandas; spark\.createDataFrame"):
+        replicate(pandas.DataFrame(), "/lake/{database}/{table}")
+
+
+@pytest.mark.parametrize("target", [None, 5])
+def test_a_target_of_another_type(target):
+    with pytest.raises(ValueError, match=f"target: expected a template such as .*, not {target}"):
+        Targets(target)
 
 
 def test_a_target_may_be_a_path():

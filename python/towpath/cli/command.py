@@ -13,6 +13,7 @@ from towpath import _towpath
 from towpath.cli.exit_status import DECODE_ERRORS, EPILOG, FAILURE, INTERRUPTED, SUCCESS
 from towpath.cli.text import show
 from towpath.cli.verbs import check, decode, detect, dialects, doctor, head, infer, replicate, report, tables
+from towpath.names import did_you_mean
 
 VERBS = {
     "dialects": dialects,
@@ -43,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import argcomplete
 
         argcomplete.autocomplete(declared)
-    parsed = declared.parse_args(arguments)
+    parsed, unknown = declared.parse_known_args(arguments)
+    if unknown:
+        _refuse(unknown, parsed.parser)
     if parsed.verb == "decode" or getattr(parsed, "json", False):
         _write_utf8()
     try:
@@ -81,6 +84,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(FAILURE, f"{self.prog}: {message}; {self.prog} --help lists the arguments\n")
 
 
+def _refuse(unknown: Sequence[str], verb: argparse.ArgumentParser) -> NoReturn:
+    """End with an error about arguments that a verb does not have. The parser of all verbs does not know its flags."""
+    flags = [flag for action in verb._actions for flag in action.option_strings]
+    first = next((one for one in unknown if one.startswith("-")), unknown[0]).partition("=")[0]
+    verb.error(f"unrecognized arguments: {' '.join(unknown)}; {did_you_mean(first, flags)}".rstrip("; "))
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line. `verb` of the parsed arguments is a name in `VERBS`."""
     command = _Parser("towpath", description="Inspect and convert captures of change messages.", epilog=EPILOG)
@@ -89,4 +99,5 @@ def parser() -> argparse.ArgumentParser:
     for name, module in VERBS.items():
         verb = verbs.add_parser(name, help=module.PURPOSE, description=f"{module.PURPOSE}.", epilog=EPILOG)
         module.add_arguments(verb)
+        verb.set_defaults(parser=verb)
     return command

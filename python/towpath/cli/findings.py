@@ -131,7 +131,6 @@ class Findings:
 
     def _tables_seen(self) -> Iterator[str]:
         """Which tables there are, if the filter let none through."""
-        asked = [f"--{name} {self._arguments[name]!r}" for name in ("database", "table") if self._arguments[name]]
         open_filter = {"database": None, "table": None, "schema": None, "layout": "change", "mode": "PERMISSIVE"}
         fields = {"fields": ["database", "table"], "keep": (), "row_column": None}
         decoder = Decoder(**_without_columns(self._arguments) | open_filter | fields)
@@ -140,7 +139,24 @@ class Findings:
             rows = decoder.decode(messages.batch).to_pylist()
             tables.update(f"{row['database'] or ''}.{row['table']}" for row in rows if row["table"])
         count = sum(len(messages.batch) for messages in self._sample)
-        yield f"no message matches {' and '.join(asked)}; tables in the first {count} messages: {_counted(tables)}"
+        yield unmatched(self._arguments["database"], self._arguments["table"], tables, count)
+
+
+def unmatched(database: str | None, table: str | None, tables: Counter[str], count: int) -> str:
+    """What a user reads if no message is of these databases and tables.
+
+    Args:
+        database: The argument `--database`.
+        table: The argument `--table`.
+        tables: The names of tables in messages, with their databases, and how many messages each has.
+        count: How many messages were looked at.
+    """
+    asked = [f"--{name} {value!r}" for name, value in (("database", database), ("table", table)) if value]
+    found = f"no message matches {' and '.join(asked)}; tables in the first {count} messages: {_counted(tables)}"
+    if table not in tables or "." not in (table or ""):
+        return found
+    of_database, _, name = (table or "").partition(".")
+    return f"{found}; --table is the name without the database: --database {of_database} --table {name}"
 
 
 def _without_columns(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -16,9 +16,15 @@ def check_output(output: str, sources: Iterable[str], force: bool) -> None:
 
     Raises:
         ValueError: The output is one of the files that are read, whatever `force` is; or it is a folder.
+        FileNotFoundError: Its folder does not exist.
         FileExistsError: The output exists.
     """
-    if output == "-" or not os.path.lexists(output):
+    if output == "-":
+        return
+    folder = os.path.dirname(output) or "."
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"-o {output}: there is no folder {folder}; create it")
+    if not os.path.lexists(output):
         return
     if os.path.isdir(output):
         raise ValueError(f"-o {output} is a folder; name a file")

@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from towpath.decoder import Decoder
+from towpath.arguments import DialectOptions
+from towpath.decoder import PARAMETERS, Decoder
 from towpath.lakehouse.changes import REQUIRED, has_offsets, table_columns
 from towpath.lakehouse.sql import execute, sql, string
 from towpath.lakehouse.targets import absolute
-from towpath.names import did_you_mean
-from towpath.spark.types import is_data_frame
+from towpath.names import did_you_mean, nearest
+from towpath.spark.types import is_data_frame, not_a_data_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -186,7 +187,7 @@ def frame(name: str, value: Any) -> DataFrame:
     """
     if is_data_frame(value):
         return value
-    raise ValueError(f"{name}: expected a DataFrame, not {type(value).__name__}")
+    raise not_a_data_frame(name, value)
 
 
 def check_age(spark: SparkSession, name: str, value: str) -> None:
@@ -291,6 +292,22 @@ def query(
     if not found.checkpoint:
         raise ValueError("checkpoint: a stream needs a folder for its checkpoint, or each start would read everything")
     return found
+
+
+def check_names(options: Mapping[str, Any], own: Sequence[str]) -> None:
+    """Name the argument that was probably meant, if it is none of the decoder's.
+
+    Args:
+        options: What a decoder would get.
+        own: The arguments of the function itself.
+
+    Raises:
+        ValueError: An argument is unknown, and resembles one of the function's.
+    """
+    known = {*PARAMETERS, *DialectOptions.__annotations__}
+    for name in options.keys() - known:
+        if (probable := nearest(name, [*own, *known])) in own:
+            raise ValueError(f"unknown argument {name}; did you mean {probable}?")
 
 
 def check_decoders(

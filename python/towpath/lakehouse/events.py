@@ -9,13 +9,14 @@ from towpath.lakehouse.changes import ERROR, MESSAGE, SOURCE
 CHANGE, BLOCK, DDL, WATERMARK, DEAD = "change", "block", "ddl", "watermark", "dead"
 """The kinds of events. A block has the changes of several messages. Heartbeats and the like have no event."""
 
-EVENT_SOURCE = {**SOURCE, "operation": pa.string(), "watermark_ts": pa.int64()}
+EVENT_SOURCE = {**SOURCE, "operation": pa.string(), "watermark_ts": pa.int64(), "connector": pa.string()}
 """The fields of the column `source`."""
 
 EVENT = pa.schema(
     [
         ("kind", pa.string()),
         ("database", pa.string()),
+        ("schema", pa.string()),
         ("table", pa.string()),
         ("op", pa.string()),
         ("messages", pa.int64()),
@@ -39,6 +40,8 @@ EVENT = pa.schema(
 
 `messages`, `rows` and `size` count its messages, their row changes and their bytes. The `value` of a block is an Arrow
 stream of changes.
+
+`table` has the schema in it, unless that is the default one (`schemas.table_name`); `schema` is as in the message.
 
 `declaration` is JSON text of the table's key and types, at the first event of a record batch that declares them;
 `declared` is its hash, at each event.

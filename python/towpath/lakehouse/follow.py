@@ -156,7 +156,10 @@ class Follower:
         """Follow an action, and add the target that it changed. Returns why the targets of tables are stale."""
         tables = _tables_of(action, statement)
         if isinstance(action, NotFollowed):
-            return dict.fromkeys(tables, action.reason)
+            if not tables and self.renames:  # once, not for a history again
+                shown = printable(action.reason, SHOWN), printable(statement.text, SHOWN)
+                _log.warning("a statement that names no table is not followed: %s: %s", *shown)
+            return {name: action.reason for name in tables if not self._is_skipped(name)}
         if isinstance(action, RenameTable):
             return self._rename_tables(action, statement, followed) if self.renames else {}
         if not tables or self._has_followed(tables[0], statement.place):
@@ -173,6 +176,13 @@ class Follower:
         if not reason and self.follows and not isinstance(action, DropTable | DropColumn):
             followed.add(target)
         return {tables[0]: reason} if reason else {}
+
+    def _is_skipped(self, name: tuple[str, str]) -> bool:
+        """Whether a table is not replicated, so that no statement makes it stale."""
+        try:
+            return self.target(*name) is None
+        except ValueError:  # a template needs what the statement does not say
+            return False
 
     def _wait(self, action: Action | _AddColumns, name: tuple[str, str], place: Place) -> None:
         """Remember an action for older rows of a table that has no target yet."""

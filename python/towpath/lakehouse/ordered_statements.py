@@ -14,6 +14,8 @@ from towpath._towpath import is_newer
 from towpath.lakehouse.events import DDL
 from towpath.lakehouse.order import ORDER_FIELDS, is_after, is_before, with_order
 from towpath.lakehouse.order_arrays import ORDER
+from towpath.lakehouse.schema_changes import SchemaChange
+from towpath.lakehouse.schemas import has_schemas
 from towpath.lakehouse.sql import Sql, comma_separated, expressions, sql, string
 from towpath.lakehouse.statements import (
     Action,
@@ -26,7 +28,10 @@ from towpath.lakehouse.statements import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
+
+_SAID = ("sql", "table_changes", "schema", "database", "table")
+"""The columns of an event that say what a statement does."""
 
 _TIMES = ("event_time", "produced_time", "timestamp")
 
@@ -192,18 +197,20 @@ def _slice(name: tuple[str, str], number: int, place: Place, *, is_gone: bool) -
 
 def read_ddl(events: DataFrame) -> list[Statement]:
     """The statements of a batch of events, oldest first."""
-    rows = _with_place(events.filter(f"kind = '{DDL}' AND sql IS NOT NULL"), "sql", "database", "table").collect()
-    statements = [
-        Statement(
-            Place(row["place"].asDict()),
-            row["sql"],
-            row["database"],
-            row["table"],
-            tuple(read_statements(row["sql"], row["database"])),
-        )
-        for row in rows
-    ]
-    return in_order(statements)
+    rows = _with_place(events.filter(f"kind = '{DDL}'"), *_SAID, "source.connector").collect()
+    return in_order(statement for row in rows if (statement := _statement(row)))
+
+
+def _statement(row: Row) -> Statement | None:
+    """The statement of an event; None if it is one of MySQL without a text, which repeats what a table is."""
+    place = Place(row["place"].asDict())
+    if has_schemas(row["schema"], row["database"], row["connector"]):
+        change = SchemaChange(*(row[name] for name in ("sql", "table_changes", "schema", "database", "connector")))
+        return Statement(place, change.text, row["database"], row["table"], change.actions())
+    if row["sql"] is None:
+        return None
+    actions = tuple(read_statements(row["sql"], row["database"]))
+    return Statement(place, row["sql"], row["database"], row["table"], actions)
 
 
 def places_of(events: DataFrame) -> list[Place]:

@@ -17,7 +17,7 @@ from typing import TypeVar
 from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.schemas import without_schema
 from towpath.lakehouse.statements import Action, ChangeColumn, CreateTable, DropColumn, RenameColumn
-from towpath.lakehouse.targets import split_name
+from towpath.lakehouse.targets import joined_name, split_name
 
 Name = tuple[str, str]
 """Database and table."""
@@ -82,6 +82,17 @@ def _of_original(keys: tuple[str, ...], database: str | None, table: str) -> lis
     prefix = f"{database or None}."
     found = [key for key in keys if key.startswith(prefix) and is_copy(table, key[len(prefix) :])]
     return sorted(found, key=len, reverse=True)
+
+
+def rules_of(columns: Mapping[str, ColumnRules], database: str | None, table: str) -> ColumnRules:
+    """All rules for the columns of a table that its name says."""
+    return reduce(ColumnRules.and_those, _all_of(columns, database, table), _ALL_COLUMNS)
+
+
+def _all_of(columns: Mapping[str, ColumnRules], database: str | None, table: str) -> Iterator[ColumnRules]:
+    exact = f"{database or None}.{table}"
+    keys = ([exact] if exact in columns else []) + _of_other_names(tuple(columns), database, table)
+    return (columns[key] for key in keys)
 
 
 @dataclass(frozen=True)
@@ -152,13 +163,11 @@ class Protection:
 
     def rules_with(self, name: Name, state: RuleState) -> ColumnRules:
         """The rules for the columns of a table of which this is remembered."""
-        found = (rules for one in (name, *map(split_name, state.former)) for rules in self._of_name(*one))
-        return reduce(ColumnRules.and_those, found, _ALL_COLUMNS)
+        names = (name, *map(split_name, state.former))
+        return reduce(ColumnRules.and_those, (rules_of(self.columns, *one) for one in names), _ALL_COLUMNS)
 
     def _of_name(self, database: str, table: str) -> Iterator[ColumnRules]:
-        exact = f"{database or None}.{table}"
-        keys = ([exact] if exact in self.columns else []) + _of_other_names(tuple(self.columns), database, table)
-        return (self.columns[key] for key in keys)
+        return _all_of(self.columns, database, table)
 
     def state(self, database: str | None, table: str) -> RuleState:
         """What is remembered of a table, or of the table that it is a copy of."""
@@ -219,7 +228,7 @@ class Protection:
         if not self.columns:
             return _NOTHING
         state = self.state(*old)
-        lineage = dict.fromkeys([*state.former, f"{old[0] or None}.{old[1]}"])
+        lineage = dict.fromkeys([*state.former, joined_name(*old)])
         of_new = set(map(id, self._of_name(*new)))
         adds = (one for one in lineage if any(id(rules) not in of_new for rules in self._of_text(one)))
         return replace(state, former=tuple(adds))

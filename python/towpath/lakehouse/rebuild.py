@@ -64,7 +64,8 @@ def rebuild(
     Args:
         messages: A batch DataFrame with the columns of Kafka's source. It begins where the topic begins, or before the
             snapshot was taken, and ends where the topic ends at the time when it is read.
-        source_table: The table's name, such as "shop.orders", or a tuple of database and table.
+        source_table: The table's name, such as "shop.orders" or "shop.sales.orders", or a tuple of database and table,
+            which has its schema unless that is the default one.
         target: As for `replicate`.
         dialect: As for `replicate`.
         snapshot: The rows of the source table, for example from a dump or from JDBC. Needed if the topic does not have
@@ -85,7 +86,7 @@ def rebuild(
             raises. The target is as it was then, unless the error is in the messages that arrived meanwhile.
     """
     name = _parts(source_table)
-    full_name = ".".join(name)
+    full_name = f"{name[0] or None}.{name[1]}"
     given = ReplicateOptions.of(
         dialect,
         options,

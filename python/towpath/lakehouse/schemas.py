@@ -16,20 +16,30 @@ _HAVE_SCHEMAS = frozenset({"postgresql", "postgres", "sqlserver", "oracle", "db2
 """Connectors whose databases may have a schema of the database's own name."""
 
 
+def has_schemas(schema: str | None, database: str | None, connector: str | None) -> bool:
+    """Whether the database of a message has schemas. Some producers of changes of MySQL repeat the database as one.
+
+    Args:
+        schema: The schema in the message.
+        database: The database in it.
+        connector: The source's, in any case.
+    """
+    return (connector or "").lower() in _HAVE_SCHEMAS or bool(schema and schema != database)
+
+
 @lru_cache(4096)
 def table_name(table: str, schema: str | None, database: str | None, connector: str | None) -> str:
     """The name by which a table is known here: two tables of a database never have the same.
 
     Args:
         table: Its name.
-        schema: Its schema, or None. Some producers of changes of MySQL repeat the database.
+        schema: Its schema, or None.
         database: Its database.
         connector: The source's, in any case: it says which schema is the default one.
     """
-    kind = (connector or "").lower()
-    if not schema or (schema == database and kind not in _HAVE_SCHEMAS):
+    if not schema or not has_schemas(schema, database, connector):
         return table
-    default = _DEFAULTS.get(kind, _DEFAULT)
+    default = _DEFAULTS.get((connector or "").lower(), _DEFAULT)
     return table if schema == default and "." not in table else source_name(schema, table)
 
 

@@ -14,10 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.arguments import by_name, check_snapshot
-from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.follow import KEY, SOURCE, stored_source
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.parallel import in_parallel
+from towpath.lakehouse.protection import rule_of, rules_of
 from towpath.lakehouse.replicate_options import ReplicateOptions, columns_of
 from towpath.lakehouse.sql import Sql, column, sql
 from towpath.lakehouse.status import TableStatus
@@ -72,10 +72,10 @@ class Snapshots:
         """The rows as the target gets them."""
         given, options = self.rows[name], self.options
         rows = check_snapshot(f"snapshots: {name}", given() if callable(given) else given)
-        rules = options.columns.get(name, ColumnRules())
-        if name not in options.schemas:
+        rules, declared = rules_of(options.columns, *split_name(name)), rule_of(options.schemas, *split_name(name))
+        if declared is None:
             return as_oldest(rules.of_table(rows), None, options.soft_deletes)
-        schema = columns_of(options.schemas[name])
+        schema = columns_of(declared)
         known = {one.lower() for one in rows.columns}
         missing = [one for one in rules.kept(schema).names if one.lower() not in known]
         if missing:
@@ -84,10 +84,11 @@ class Snapshots:
         return as_oldest(rules.of_table(of_schema), rules.kept(schema), options.soft_deletes)
 
     def _settings(self, name: str) -> TableSettings:
-        own = {SOURCE: source_name(*split_name(name))}
-        if name in self.options.keys:
-            own[KEY] = json.dumps(list(self.options.keys[name]), ensure_ascii=False)
-        cluster_by = tuple(self.options.cluster_by.get(name, ()))
+        database, table = split_name(name)
+        own = {SOURCE: source_name(database, table)}
+        if keys := rule_of(self.options.keys, database, table):
+            own[KEY] = json.dumps(list(keys), ensure_ascii=False)
+        cluster_by = tuple(self.options.cluster_by.get(f"{database or None}.{table}", ()))
         settings = self.options.settings
         return replace(settings, cluster_by=cluster_by, properties={**own, **settings.properties})
 

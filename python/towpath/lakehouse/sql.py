@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NewType
 from towpath.ddl import quoted
 from towpath.lakehouse.retries import with_retries
 from towpath.lakehouse.targets import is_path
+from towpath.lakehouse.unfitting_jars import unfitting_jar
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -79,9 +80,18 @@ def merge(spark: SparkSession, target: str, source: Sql, condition: Sql, *action
 
 
 def execute(spark: SparkSession, statement: Sql) -> DataFrame:
-    """Execute a statement, again if another writer was faster. Every statement here may be repeated."""
+    """Execute a statement, again if another writer was faster. Every statement here may be repeated.
+
+    Raises:
+        UnfittingJarError: A jar was made for another Spark.
+    """
     text = without_variables(spark, statement)
-    return with_retries(lambda: spark.sql(text))
+    try:
+        return with_retries(lambda: spark.sql(text))
+    except Exception as error:
+        if unfitting := unfitting_jar(spark.version, error):
+            raise unfitting from error
+        raise
 
 
 def expressions(spark: SparkSession) -> Callable[[str], Column]:

@@ -30,6 +30,7 @@ _PLACEHOLDERS = ("{database}", "{table}", "{topic}")
 _PLACEHOLDER = re.compile(r"(\{[^{}]*\})")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _CATALOG_NAME = re.compile(r"(?:(?:`(?:[^`]|``)+`|[^.`]+)(?:\.(?!\Z)|\Z))+")
+_DATABASE = re.compile(r"(`(?:[^`]|``)+`|[^.`]*)\.")
 _CATALOG_PART = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
 
 # What ends a segment, is undone as an escape, ends the path of a URI, or is substituted by Spark's SQL: `${...}`.
@@ -154,9 +155,18 @@ def source_name(database: str | None, table: str) -> str:
 
 
 def split_name(full_name: str) -> tuple[str, str]:
-    """The database, which may be empty, and the name of a table, from the name that arguments have for it."""
-    database, _, table = full_name.rpartition(".")
-    return database, table
+    """The database, which may be empty, and the name of a table, from the name that arguments have for it.
+
+    The first dot ends the database, since the name of a table may have its schema before it. A database with a dot in
+    its own name is in backticks.
+    """
+    found = _DATABASE.match(full_name)
+    return (_unquoted(found[1]), full_name[found.end() :]) if found else ("", full_name)
+
+
+def joined_name(database: str | None, table: str) -> str:
+    """The name from which `split_name` gets both."""
+    return f"{source_name(None, str(database or None))}.{table}"
 
 
 def _named(name: str, needs_database: bool) -> list[tuple[str, str]]:
@@ -180,6 +190,9 @@ def _finder(target: Target) -> _Finder:
         return lambda database, table, topic: find(_names(database, table, topic))
     if isinstance(target, Mapping):
         return _Lookup(target)
+    if not callable(target):
+        expected = 'a template such as "/lake/{database}/{table}", a mapping or a function'
+        raise ValueError(f"target: expected {expected}, not {target!r}")
     return lambda database, table, _: _given(target(database, table))
 
 

@@ -60,12 +60,12 @@ def decode(
     from towpath.decoder import Decoder
     from towpath.places import KAFKA
     from towpath.spark.requirements import map_in_arrow
-    from towpath.spark.types import is_data_frame
+    from towpath.spark.types import is_data_frame, not_a_data_frame
 
     if isinstance(keep, str):
         raise ValueError(f"keep: expected a list of columns such as [{keep!r}], not {keep!r}")
     if not is_data_frame(df):
-        raise ValueError(f"df: expected a DataFrame, not {type(df).__name__}")
+        raise not_a_data_frame("df", df)
     kept = [_field(df, name) for name in keep]
     for name in filter(None, (value, key)):
         if not isinstance(_field(df, name).dataType, BinaryType | StringType):

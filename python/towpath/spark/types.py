@@ -42,6 +42,14 @@ def is_data_frame(values: object) -> TypeGuard[DataFrame]:
     )
 
 
+def not_a_data_frame(name: str, value: object) -> ValueError:
+    """The error about an argument that is no DataFrame of Spark."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    other = f"one of {package}; spark.createDataFrame makes one of Spark"
+    return ValueError(f"{name}: expected a DataFrame, not {other if kind.__name__ == 'DataFrame' else kind.__name__}")
+
+
 def _spark_field(field: pa.Field, path: str) -> StructField:
     from pyspark.sql.types import StructField
 

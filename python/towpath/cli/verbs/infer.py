@@ -6,12 +6,14 @@ import argparse
 import json
 import re
 import sys
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
 
 from towpath.cli.arguments import add_filters, add_json, add_set, inputs
 from towpath.cli.exit_status import DECODE_ERRORS, SUCCESS
+from towpath.cli.findings import unmatched
 from towpath.cli.inputs import Input
 from towpath.cli.text import show
 from towpath.ddl import ddl
@@ -26,6 +28,8 @@ _INFERRED_WITH = ("schema_registry", "writer_schemas")
 """Arguments of `infer_schema` that say where schemas are."""
 
 _MESSAGES = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+
+_OF_ROWS = ("insert", "update", "delete", "snapshot")
 
 Table = tuple[str, str]
 
@@ -46,7 +50,11 @@ def run(parsed: argparse.Namespace) -> int:
         allowed = f"{did_you_mean(name, _INFERRED_WITH)}allowed are {', '.join(_INFERRED_WITH)}"
         raise ValueError(f"--set: unknown {name!r}; {allowed}")
     messages = _together(inputs(parsed))
-    tables = _tables(messages, parsed, settings)
+    tables = list(_tables(messages, parsed.dialect, settings, database=parsed.database, table=parsed.table))
+    if not tables and (parsed.database or parsed.table):
+        seen = _tables(messages, parsed.dialect, settings)
+        names = Counter({".".join(name): count for name, count in seen.items()})
+        raise ValueError(unmatched(parsed.database, parsed.table, names, len(messages)))
     if len(tables) < 2 and not parsed.json:  # of no table the error says what is wrong
         show(ddl(infer_schema(messages, parsed.dialect, parsed.database, parsed.table, **settings)))
         return SUCCESS
@@ -71,12 +79,11 @@ def _together(read: Input) -> pa.RecordBatch:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def _tables(messages: pa.RecordBatch, parsed: argparse.Namespace, settings: dict[str, Any]) -> list[Table]:
-    """The tables whose rows are in the messages, in their order."""
-    filters = {"database": parsed.database, "table": parsed.table}
-    decoder = Decoder(parsed.dialect, key="key", fields=["op", "database", "table"], **filters, **settings)
-    changes = (row for row in decoder.decode(messages).to_pylist() if row["op"] in ("insert", "update", "delete"))
-    return list(dict.fromkeys((row["database"] or "", row["table"] or "") for row in changes))
+def _tables(messages: pa.RecordBatch, dialect: Dialect, settings: dict[str, Any], **filters: Any) -> Counter[Table]:
+    """The tables whose rows are in the messages, in their order, and how many rows of each."""
+    decoder = Decoder(dialect, key="key", fields=["op", "database", "table"], **filters, **settings)
+    changes = (row for row in decoder.decode(messages).to_pylist() if row["op"] in _OF_ROWS)
+    return Counter((row["database"] or "", row["table"] or "") for row in changes)
 
 
 def _inferred(

@@ -15,7 +15,9 @@ from towpath.lakehouse.formats import DELTA, format_of
 from towpath.lakehouse.job.file import Job, Snapshot
 from towpath.lakehouse.job.run import messages, snapshot
 from towpath.lakehouse.replicate import replicate
+from towpath.lakehouse.sql import execute, sql, table
 from towpath.lakehouse.targets import absolute, catalog_parts, is_path
+from towpath.lakehouse.unfitting_jars import unfitting_jar
 from towpath.versions import combination_with
 
 if TYPE_CHECKING:
@@ -45,7 +47,9 @@ def check(job: Job, spark: SparkSession) -> Iterator[Check]:
     yield _checked("source", lambda: _source(job, spark))
     target = job.replicate["target"]
     targets = {"target": target} if isinstance(target, str) else {f"target of {k}": v for k, v in target.items()}
-    for name, place in {**targets, **job.own_tables}.items():
+    for name, place in targets.items():
+        yield _checked(name, partial(_target, spark, place))
+    for name, place in job.own_tables.items():
         yield _checked(name, partial(_table, spark, place))
     yield from _shared_places(job)
     for name, one in job.snapshots.items():
@@ -110,13 +114,13 @@ def _arguments(job: Job, spark: SparkSession) -> str:
 def _check_masks(job: Job, spark: SparkSession) -> None:
     """Let Spark parse the expressions; the types of their columns are not known yet."""
     session: Any = spark._jsparkSession
-    for table, rules in job.replicate.get("columns", {}).items():
+    for name, rules in job.replicate.get("columns", {}).items():
         for column, expression in rules.get("mask", {}).items():
             try:
                 session.sessionState().sqlParser().parseExpression(expression)
             except Exception as error:
                 reason = str(error).strip().splitlines()[0]
-                raise ValueError(f"columns: {table}: mask: {column}: {expression}: {reason}") from None
+                raise ValueError(f"columns: {name}: mask: {column}: {expression}: {reason}") from None
 
 
 def _source(job: Job, spark: SparkSession) -> str:
@@ -164,6 +168,13 @@ def _snapshot(found: Snapshot, spark: SparkSession) -> str:
     return f"{found.format}: {columns.simpleString()}"
 
 
+def _target(spark: SparkSession, target: str) -> str:
+    found = _table(spark, target)
+    if is_path(target):
+        _try_delta(spark, target)
+    return found
+
+
 def _table(spark: SparkSession, target: str) -> str:
     known = format_of(spark, target)
     if known is DELTA:
@@ -195,8 +206,32 @@ def _check_delta(spark: SparkSession) -> None:
             raise ValueError(f"the session's setting {name} has to have {full}")
 
 
+def _try_delta(spark: SparkSession, target: str) -> None:
+    """Create, read and delete a table: a jar that was made for another Spark is found, and fails only here."""
+    system, probe = _probe(spark, target)
+    name = table(probe.toString())
+    try:
+        execute(spark, sql("CREATE TABLE {name} (id int) USING delta", name=name))
+        execute(spark, sql("SELECT * FROM {name}", name=name)).collect()
+    except Exception as error:
+        raise unfitting_jar(spark.version, error) or error from None
+    finally:
+        system.delete(probe, True)
+
+
 def _writable(spark: SparkSession, place: str) -> str:
-    """Create and delete a file in the folder above the first placeholder, or above that which exists."""
+    """Create and delete a file."""
+    system, probe = _probe(spark, place)
+    try:
+        system.create(probe, False).close()
+    except Exception as error:
+        raise ValueError(f"cannot write in {probe.getParent()}: {_cause(error)}") from None
+    system.delete(probe, False)
+    return f"{absolute(place)}: writable"
+
+
+def _probe(spark: SparkSession, place: str) -> tuple[Any, Any]:
+    """A new name in the folder above the first placeholder, or above that which exists, and its file system."""
     jvm: Any = spark._jvm
     place = absolute(place)
     folder = jvm.org.apache.hadoop.fs.Path(place.partition("{")[0].rpartition("/")[0] or "/")
@@ -206,13 +241,7 @@ def _writable(spark: SparkSession, place: str) -> str:
         raise ValueError(f"{place}: {_cause(error)}: its package belongs into spark.jars.packages") from None
     while not system.exists(folder):
         folder = folder.getParent()
-    probe = jvm.org.apache.hadoop.fs.Path(folder, f".towpath-{uuid4().hex}")
-    try:
-        system.create(probe, False).close()
-    except Exception as error:
-        raise ValueError(f"cannot write in {folder}: {_cause(error)}") from None
-    system.delete(probe, False)
-    return f"{place}: writable"
+    return system, jvm.org.apache.hadoop.fs.Path(folder, f".towpath-{uuid4().hex}")
 
 
 def _without_stack(error: Exception) -> str:
