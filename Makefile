@@ -33,6 +33,8 @@ APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 BEHIND := $(wildcard tests/lakehouse/test_*kafka*.py) $(addprefix tests/lakehouse/test_,\
 	statements_beside_rows.py protection.py history.py known_tables.py postgresql.py key_deletes.py)
 
+test-library test-lakehouse: target/classes.jsa
+
 test-library:
 	$(IN_VENV) pytest tests/python tests/spark
 	$(IN_VENV) pytest $(BEHIND)
@@ -112,6 +114,10 @@ target/jars/%/fetched: tests/lakehouse/jars/%.pom.xml
 	rm -rf $(@D)
 	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"
 	touch $@
+
+# With it, the JVMs of the tests start with less CPU time. It is of the jars of one environment.
+target/classes.jsa: tests/support/class_archive.py target/jars/spark/fetched $(VENV)/installed
+	$(VENV)/bin/python $<
 
 # The extension module, built in the release profile and installed in place: the Python files stay editable.
 develop: $(VENV)/installed
