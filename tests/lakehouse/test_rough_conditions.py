@@ -104,18 +104,23 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "wanted"), STATEMENTS, ids=[text for text, _ in STATEMENTS])
-def test_comments_and_several_statements_in_one_text(spark, tmp_path, text, wanted):
-    topic = Topic(spark, tmp_path)
-    topic.replicate(
-        *(canal(at, "INSERT", name, row(key, name)) for at, (name, key) in enumerate([("a", 1), ("a", 2), ("b", 1)])),
-        canal(3, "QUERY", "a", sql=text, second=5),
-    )
-    states = topic.states()
-    for name, rows in {"a": {1: "a", 2: "a"}, "b": {1: "b"}, **(wanted or {})}.items():
-        is_said = states[name]["state"] == "stale"
-        assert is_said or wanted is None or topic.names(name) == rows
-    assert states["b"]["state"] == "ok" or "b" in text.replace("TABLE", "")
+def test_comments_and_several_statements_in_one_text(spark, tmp_path):
+    """Each text is of a database of its own."""
+    topic, messages = Topic(spark, tmp_path), []
+    for number, (text, _) in enumerate(STATEMENTS):
+        of, at = {"database": f"shop_{number}"}, 4 * number
+        rows = [("a", 1), ("a", 2), ("b", 1)]
+        messages += [canal(at + n, "INSERT", name, row(key, name), **of) for n, (name, key) in enumerate(rows)]
+        messages.append(canal(at + 3, "QUERY", "a", sql=text, second=5, **of))
+    topic.replicate(*messages)
+    states = {(one["database"], one["table"]): one["state"] for one in topic.load("status").collect()}
+    for number, (text, wanted) in enumerate(STATEMENTS):
+        database = f"shop_{number}"
+        for name, rows in {"a": {1: "a", 2: "a"}, "b": {1: "b"}, **(wanted or {})}.items():
+            is_said = states[database, name] == "stale"
+            found = {one["id"]: one["name"] for one in topic.load(f"{database}/{name}").collect()}
+            assert is_said or wanted is None or found == rows, text
+        assert states[database, "b"] == "ok" or "b" in text.replace("TABLE", ""), text
 
 
 def test_a_clock_that_goes_back_in_a_partition(spark, tmp_path):
