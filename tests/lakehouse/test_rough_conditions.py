@@ -20,25 +20,28 @@ from towpath.lakehouse.merge import Applier
 CANARY = "hunter2SECRET"
 
 
-@pytest.mark.parametrize("same", [False, True], ids=["two partitions", "the same messages"])
-def test_two_queries_on_one_target(spark, tmp_path, same):
-    topic = Topic(spark, tmp_path)
-    parts = [[], []]
-    for at in range(40):
-        part = parts[0 if same else at % 2]
-        kind = "INSERT" if at < 30 else "DELETE"
-        message = canal(len(part), kind, "a", row(at % 30, f"v{at}"), second=at, partition=0 if same else at % 2)
-        part.append(message)
-    queries = [parts[0], parts[0] if same else parts[1]]
+def changes(table, partition, times):
+    """A table's changes at these times: it inserts 30 keys and deletes the first 10 of them."""
+    return [
+        canal(offset, "INSERT" if at < 30 else "DELETE", table, row(at % 30, f"v{at}"), second=at, partition=partition)
+        for offset, at in enumerate(times)
+    ]
 
-    def run(messages):
-        for begin in range(0, len(messages), 10):
-            topic.replicate(*messages[begin : begin + 10])
+
+def test_two_queries_on_one_target(spark, tmp_path):
+    """They read two partitions of one table, and the same messages of another one."""
+    topic, same = Topic(spark, tmp_path), changes("same", 2, range(40))
+    parts = [changes("parts", partition, range(partition, 40, 2)) for partition in (0, 1)]
+
+    def run(part):
+        for batch in range(4):
+            topic.replicate(*part[5 * batch : 5 * batch + 5], *same[10 * batch : 10 * batch + 10])
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(run, queries))
-    assert topic.names("a") == {key: f"v{key}" for key in range(10, 30)}
-    assert topic.states()["a"]["state"] == "ok"
+        list(pool.map(run, parts))
+    for table in ("parts", "same"):
+        assert topic.names(table) == {key: f"v{key}" for key in range(10, 30)}
+        assert topic.states()[table]["state"] == "ok"
 
 
 def test_a_target_that_is_removed_while_its_query_runs(spark, tmp_path):
