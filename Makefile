@@ -5,7 +5,7 @@ VENV := .venv
 IN_VENV := $(VENV)/bin/python -m
 CASES ?= 20000
 SECONDS_EACH ?= 120
-CLIPPY := cargo clippy --locked --all-targets
+CLIPPY := cargo clippy --locked
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
@@ -50,8 +50,8 @@ docs: wheel .venv-docs/installed ## Build the documentation site into target/sit
 lint: develop ## Formatting, clippy, ruff, mypy, and the typed stub against the binary
 	cargo fmt --check
 	cargo metadata --locked --format-version 1 --manifest-path tests/fuzz/Cargo.toml >/dev/null
-	$(CLIPPY) -- -D warnings
-	$(CLIPPY) --features python -- -D warnings
+	$(CLIPPY) --all-targets -- -D warnings
+	$(CLIPPY) --lib --features python -- -D warnings
 	$(IN_VENV) ruff format --check .
 	$(IN_VENV) ruff check .
 	$(IN_VENV) mypy
