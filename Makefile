@@ -117,6 +117,7 @@ target/jars/%/fetched: tests/lakehouse/jars/%.pom.xml
 
 # With it, the JVMs of the tests start with less CPU time. It is of the jars of one environment.
 target/classes.jsa: tests/support/class_archive.py target/jars/spark/fetched $(VENV)/installed
+	rm -f $@
 	$(VENV)/bin/python $<
 
 # The extension module, built in the release profile and installed in place: the Python files stay editable.
