@@ -5,7 +5,7 @@ VENV := .venv
 IN_VENV := $(VENV)/bin/python -m
 CASES ?= 20000
 SECONDS_EACH ?= 120
-CLIPPY := cargo clippy --locked --all-targets
+CLIPPY := cargo clippy --locked
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
@@ -33,6 +33,8 @@ APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 BEHIND := $(wildcard tests/lakehouse/test_*kafka*.py) $(addprefix tests/lakehouse/test_,\
 	statements_beside_rows.py protection.py history.py known_tables.py postgresql.py key_deletes.py)
 
+test-library test-lakehouse: target/classes.jsa
+
 test-library:
 	$(IN_VENV) pytest tests/python tests/spark
 	$(IN_VENV) pytest $(BEHIND)
@@ -48,8 +50,8 @@ docs: wheel .venv-docs/installed ## Build the documentation site into target/sit
 lint: develop ## Formatting, clippy, ruff, mypy, and the typed stub against the binary
 	cargo fmt --check
 	cargo metadata --locked --format-version 1 --manifest-path tests/fuzz/Cargo.toml >/dev/null
-	$(CLIPPY) -- -D warnings
-	$(CLIPPY) --features python -- -D warnings
+	$(CLIPPY) --all-targets -- -D warnings
+	$(CLIPPY) --lib --features python -- -D warnings
 	$(IN_VENV) ruff format --check .
 	$(IN_VENV) ruff check .
 	$(IN_VENV) mypy
@@ -112,6 +114,11 @@ target/jars/%/fetched: tests/lakehouse/jars/%.pom.xml
 	rm -rf $(@D)
 	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"
 	touch $@
+
+# With it, the JVMs of the tests start with less CPU time. It is of the jars of one environment.
+target/classes.jsa: tests/support/class_archive.py target/jars/spark/fetched $(VENV)/installed
+	rm -f $@
+	$(VENV)/bin/python $<
 
 # The extension module, built in the release profile and installed in place: the Python files stay editable.
 develop: $(VENV)/installed

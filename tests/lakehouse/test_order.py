@@ -95,25 +95,35 @@ def test_order_values_in_arrow_are_those_of_spark(spark):
     assert order_values(changes).to_pylist() == found
 
 
-@pytest.mark.parametrize("batches", [1, 3])
-def test_a_change_that_waited_for_a_lock_is_the_last_one(topic, batches):
-    """Its statement began before the others, so its event time is the earliest, but its offset the highest."""
-    kafka = {"timestamp": datetime(2026, 1, 1, tzinfo=timezone.utc)}
+KAFKA = {"timestamp": datetime(2026, 1, 1, tzinfo=timezone.utc)}
+
+
+def waited(table, at):
+    """The first change, one of another partition that is between the two others by time, and one that waited."""
     messages = [
-        canal(0, "INSERT", "a", row(1, "first"), second=10),
-        # Of another partition, and between the two others by time.
-        canal(0, "UPDATE", "a", row(1, "moved"), old={"name": "?"}, second=7, partition=1),
-        canal(1, "UPDATE", "a", row(1, "last"), old={"name": "first"}, second=3),
+        canal(at, "INSERT", table, row(1, "first"), second=10),
+        canal(at, "UPDATE", table, row(1, "moved"), old={"name": "?"}, second=7, partition=1),
+        canal(at + 1, "UPDATE", table, row(1, "last"), old={"name": "first"}, second=3),
     ]
-    messages = [message | kafka for message in messages]
-    parts = [messages] if batches == 1 else [[message] for message in messages]
+    return [message | KAFKA for message in messages]
+
+
+def test_a_change_that_waited_for_a_lock_is_the_last_one(topic):
+    """Its statement began before the others, so its event time is the earliest, but its offset the highest."""
+    tables = {"one_batch": 0, "three_batches": 10}
+    first, second, third = waited("three_batches", 10)
+    parts = [[*waited("one_batch", 0), first], [second], [third]]
     for part in parts:
         topic.replicate(*part)
-    assert topic.names("a") == {1: "last"}
+    assert [topic.names(table) for table in tables] == [{1: "last"}] * 2
     # The row's time is still that of the first change.
-    topic.replicate(canal(2, "UPDATE", "a", row(1, "moved"), old={"name": "?"}, second=8, partition=1) | kafka)
-    assert topic.names("a") == {1: "last"}
-    version = topic.version("a")
+    late = [
+        canal(at + 2, "UPDATE", table, row(1, "moved"), old={"name": "?"}, second=8, partition=1)
+        for table, at in tables.items()
+    ]
+    topic.replicate(*(message | KAFKA for message in late))
+    assert [topic.names(table) for table in tables] == [{1: "last"}] * 2
+    versions = [topic.version(table) for table in tables]
     for part in parts:
         topic.replicate(*part)
-    assert topic.version("a") == version
+    assert [topic.version(table) for table in tables] == versions

@@ -12,10 +12,10 @@ def topic(spark, tmp_path, request):
     return Topic(spark, tmp_path, request.param)
 
 
-def rebuild(topic, *messages, **options):
+def rebuild(topic, *messages, table="a", **options):
     messages = topic.frame(*messages)
     status = topic.options["status"]
-    towpath.spark.rebuild(messages, "shop.a", topic.target, "canal-json", status=status, **options)
+    towpath.spark.rebuild(messages, f"shop.{table}", topic.target, "canal-json", status=status, **options)
 
 
 def test_a_target_is_rebuilt_from_a_snapshot(topic, spark):
@@ -48,11 +48,16 @@ def test_a_target_is_rebuilt_from_a_snapshot(topic, spark):
 
 
 def test_a_target_is_rebuilt_from_its_topic(topic, spark):
+    """Its properties stay, and its partitions."""
+    parted, format = topic.sql_name("shop/parted"), "iceberg" if topic.catalog else "delta"
+    spark.sql(f"CREATE TABLE {parted} (id int, name string) USING {format} PARTITIONED BY (name)")
     messages = [
         canal(0, "INSERT", "a", row(1, "x")),
         canal(1, "INSERT", "a", row(2, "x"), second=1),
         canal(2, "DELETE", "a", row(2, "x"), second=2),
         canal(3, "INSERT", "b", row(1, "x"), second=3),
+        canal(4, "INSERT", "parted", row(1, "x")),
+        canal(5, "INSERT", "parted", row(2, "y"), second=1),
     ]
     topic.replicate(*messages)
     path = topic.sql_name("shop/a")
@@ -69,17 +74,11 @@ def test_a_target_is_rebuilt_from_its_topic(topic, spark):
     with pytest.raises(ValueError, match="the messages have no rows of its table"):
         rebuild(topic, messages[3])
     assert topic.names("a") == {1: "x"}
-
-
-def test_partitions_stay(topic, spark):
-    name, format = topic.sql_name("shop/a"), "iceberg" if topic.catalog else "delta"
-    spark.sql(f"CREATE TABLE {name} (id int, name string) USING {format} PARTITIONED BY (name)")
-    messages = [canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "a", row(2, "y"), second=1)]
-    topic.replicate(*messages)
-    rebuild(topic, *messages)
-    assert format_of(spark, name).layout(spark, name).replace("`", "") == "PARTITIONED BY (name) "
-    assert topic.names("a") == {1: "x", 2: "y"}
+    rebuild(topic, *messages, table="parted")
+    assert format_of(spark, parted).layout(spark, parted).replace("`", "") == "PARTITIONED BY (name) "
+    assert topic.names("parted") == {1: "x", 2: "y"}
     assert topic.tables("shop")[0] == "a"
+    assert "parted" in topic.tables("shop")
 
 
 def test_a_stream_cannot_rebuild(topic, spark):

@@ -20,25 +20,28 @@ from towpath.lakehouse.merge import Applier
 CANARY = "hunter2SECRET"
 
 
-@pytest.mark.parametrize("same", [False, True], ids=["two partitions", "the same messages"])
-def test_two_queries_on_one_target(spark, tmp_path, same):
-    topic = Topic(spark, tmp_path)
-    parts = [[], []]
-    for at in range(40):
-        part = parts[0 if same else at % 2]
-        kind = "INSERT" if at < 30 else "DELETE"
-        message = canal(len(part), kind, "a", row(at % 30, f"v{at}"), second=at, partition=0 if same else at % 2)
-        part.append(message)
-    queries = [parts[0], parts[0] if same else parts[1]]
+def changes(table, partition, times):
+    """A table's changes at these times: it inserts 30 keys and deletes the first 10 of them."""
+    return [
+        canal(offset, "INSERT" if at < 30 else "DELETE", table, row(at % 30, f"v{at}"), second=at, partition=partition)
+        for offset, at in enumerate(times)
+    ]
 
-    def run(messages):
-        for begin in range(0, len(messages), 10):
-            topic.replicate(*messages[begin : begin + 10])
+
+def test_two_queries_on_one_target(spark, tmp_path):
+    """They read two partitions of one table, and the same messages of another one."""
+    topic, same = Topic(spark, tmp_path), changes("same", 2, range(40))
+    parts = [changes("parts", partition, range(partition, 40, 2)) for partition in (0, 1)]
+
+    def run(part):
+        for batch in range(4):
+            topic.replicate(*part[5 * batch : 5 * batch + 5], *same[10 * batch : 10 * batch + 10])
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(run, queries))
-    assert topic.names("a") == {key: f"v{key}" for key in range(10, 30)}
-    assert topic.states()["a"]["state"] == "ok"
+        list(pool.map(run, parts))
+    for table in ("parts", "same"):
+        assert topic.names(table) == {key: f"v{key}" for key in range(10, 30)}
+        assert topic.states()[table]["state"] == "ok"
 
 
 def test_a_target_that_is_removed_while_its_query_runs(spark, tmp_path):
@@ -104,18 +107,23 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "wanted"), STATEMENTS, ids=[text for text, _ in STATEMENTS])
-def test_comments_and_several_statements_in_one_text(spark, tmp_path, text, wanted):
-    topic = Topic(spark, tmp_path)
-    topic.replicate(
-        *(canal(at, "INSERT", name, row(key, name)) for at, (name, key) in enumerate([("a", 1), ("a", 2), ("b", 1)])),
-        canal(3, "QUERY", "a", sql=text, second=5),
-    )
-    states = topic.states()
-    for name, rows in {"a": {1: "a", 2: "a"}, "b": {1: "b"}, **(wanted or {})}.items():
-        is_said = states[name]["state"] == "stale"
-        assert is_said or wanted is None or topic.names(name) == rows
-    assert states["b"]["state"] == "ok" or "b" in text.replace("TABLE", "")
+def test_comments_and_several_statements_in_one_text(spark, tmp_path):
+    """Each text is of a database of its own."""
+    topic, messages = Topic(spark, tmp_path), []
+    for number, (text, _) in enumerate(STATEMENTS):
+        of, at = {"database": f"shop_{number}"}, 4 * number
+        rows = [("a", 1), ("a", 2), ("b", 1)]
+        messages += [canal(at + n, "INSERT", name, row(key, name), **of) for n, (name, key) in enumerate(rows)]
+        messages.append(canal(at + 3, "QUERY", "a", sql=text, second=5, **of))
+    topic.replicate(*messages)
+    states = {(one["database"], one["table"]): one["state"] for one in topic.load("status").collect()}
+    for number, (text, wanted) in enumerate(STATEMENTS):
+        database = f"shop_{number}"
+        for name, rows in {"a": {1: "a", 2: "a"}, "b": {1: "b"}, **(wanted or {})}.items():
+            is_said = states[database, name] == "stale"
+            found = {one["id"]: one["name"] for one in topic.load(f"{database}/{name}").collect()}
+            assert is_said or wanted is None or found == rows, text
+        assert states[database, "b"] == "ok" or "b" in text.replace("TABLE", ""), text
 
 
 def test_a_clock_that_goes_back_in_a_partition(spark, tmp_path):

@@ -151,10 +151,10 @@ def test_why_spark(facts, reason):
 # The worker's part alone.
 
 
-def owned(topic, **changed):
-    """The table `a`, as the driver describes it to a task."""
-    target = topic.name("shop/a")
-    decoder = ChangeDecoder("canal-json", "id int, name string", {"table": "a"})
+def owned(topic, table="a", **changed):
+    """A table, as the driver describes it to a task."""
+    target = topic.name(f"shop/{table}")
+    decoder = ChangeDecoder("canal-json", "id int, name string", {"table": table})
     known = {"keys": ("id",), "target": target, "tombstones": f"{target}__tombstones", "order": "_towpath"}
     return OwnedTable(decoder, **{**known, "limits": Limits(), "forget_before": None, **changed})
 
@@ -254,21 +254,22 @@ def test_tasks_that_are_killed_anywhere(topic, kills):
     assert killed, "every task was faster"
 
 
-@pytest.mark.parametrize(
-    ("statement", "reason"),
-    [
-        ("SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')", "changeDataFeed"),
-        ("SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "delta.appendOnly"),
-        ("ADD CONSTRAINT positive CHECK (id >= 0)", "checkConstraints"),
-        ("SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", "typeWidening"),
-        ("SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')", "rowTracking"),
-    ],
-)
-def test_features_that_a_task_refuses(topic, statement, reason):
-    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
-    topic.spark.sql(f"ALTER TABLE {topic.sql_name('shop/a')} {statement}")
-    with pytest.raises(RefusedError, match=reason):
-        apply(owned(topic), [batch(canal(1, "INSERT", "a", row(1, "x")))])
+FEATURES = {
+    "cdf": ("SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')", "changeDataFeed"),
+    "append_only": ("SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "delta.appendOnly"),
+    "checked": ("ADD CONSTRAINT positive CHECK (id >= 0)", "checkConstraints"),
+    "widened": ("SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", "typeWidening"),
+    "tracked": ("SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')", "rowTracking"),
+}
+"""For each table, a statement and the reason for which a task refuses it."""
+
+
+def test_features_that_a_task_refuses(topic):
+    topic.replicate(*(canal(at, "INSERT", table, row(0, "x")) for at, table in enumerate(FEATURES)))
+    for table, (statement, reason) in FEATURES.items():
+        topic.spark.sql(f"ALTER TABLE {topic.sql_name(f'shop/{table}')} {statement}")
+        with pytest.raises(RefusedError, match=reason):
+            apply(owned(topic, table), [batch(canal(9, "INSERT", table, row(1, "x")))])
 
 
 def test_deletion_vectors_are_read(topic):
