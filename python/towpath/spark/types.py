@@ -43,7 +43,7 @@ def is_data_frame(values: object) -> TypeGuard[DataFrame]:
 
 
 def not_a_data_frame(name: str, value: object) -> ValueError:
-    """The error about an argument that is no DataFrame of Spark."""
+    """The error about an argument that is not a DataFrame of Spark."""
     kind = type(value)
     package = kind.__module__.partition(".")[0]
     other = f"one of {package}; spark.createDataFrame makes one of Spark"
