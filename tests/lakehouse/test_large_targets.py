@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from lake_topic import Topic
+from lake_topic import Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
 from towpath.lakehouse import batches
@@ -46,3 +46,24 @@ def test_random_tables_are_those_of_small_jobs(spark, tmp_path, monkeypatch, cat
     assert found == sorted(source.rows)
     assert {topic.states()["a"]["state"] for topic in (small, large)} == {"ok"}
     assert any("might_contain" in plan for number, plan in queries(spark).items() if number not in before)
+
+
+def test_watermarks_rule_out_changes(spark, tmp_path, monkeypatch):
+    """The watermarks are broadcast: a partition's changes are not in one task."""
+    monkeypatch.setattr(batches.Replicator, "_kind", lambda *_: MARKING)
+    topic = Topic(spark, tmp_path)
+    topic.options["watermarks"] = topic.name("watermarks")
+
+    def ticdc(at, kind, commit, values=None):
+        field = "watermarkTs" if values is None else "commitTs"
+        return canal(at, kind, "a", values, isDdl=False, _tidb={field: commit << 18})
+
+    first = [ticdc(0, "INSERT", 100, row(1, "x")), ticdc(1, "TIDB_WATERMARK", 200)]
+    topic.replicate(*first, dialect="ticdc-canal-json")
+    before = queries(spark)
+    later = [ticdc(2, "INSERT", 199, row(2, "late")), ticdc(3, "INSERT", 201, row(3, "y"))]
+    topic.replicate(*later, dialect="ticdc-canal-json")
+    assert topic.names("a") == {1: "x", 3: "y"}
+    joins = [plan for number, plan in queries(spark).items() if number not in before and "LeftAnti" in plan]
+    assert joins
+    assert all("BroadcastHashJoin LeftAnti" in plan for plan in joins)

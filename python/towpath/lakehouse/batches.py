@@ -629,7 +629,7 @@ class Replicator:
         messages, reader = batch.read(table, decoder)
         frame = messages.changes(table, reader)
         if batch.watermarks:
-            frame = batch.watermarks.without_late(frame)
+            frame = batch.watermarks.without_late(frame, is_small=batch.is_small)
         frame = rules.masked(with_additions(frame, additions))
         if self.options.history or self.options.keyless == "append":  # then they are needed more than once
             frame = frame.persist()

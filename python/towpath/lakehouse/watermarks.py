@@ -22,14 +22,20 @@ class Watermarks:
     def __init__(self, spark: SparkSession, name: str) -> None:
         self._table = spark.read.table(table(name)).alias("w")
 
-    def without_late(self, changes: DataFrame) -> DataFrame:
+    def without_late(self, changes: DataFrame, *, is_small: bool) -> DataFrame:
         """Without changes that TiCDC sent again after a watermark that says that they had been sent.
 
         What came before the watermark, and is read again, is not such a change.
+
+        Args:
+            changes: The changes.
+            is_small: Whether the job is small: a broadcast would cost more memory than it is worth.
         """
         from pyspark.sql import functions as f
 
-        return changes.alias("c").join(self._table, f.expr(_is_late("c.source.commit_ts")), "left_anti")
+        # A few rows. Without a broadcast all changes of a partition would be in one task.
+        watermarks = self._table if is_small else f.broadcast(self._table)
+        return changes.alias("c").join(watermarks, f.expr(_is_late("c.source.commit_ts")), "left_anti")
 
     def count_late(self, events: DataFrame) -> dict[tuple[str | None, str], int]:
         """How many changes of each table are left out."""
