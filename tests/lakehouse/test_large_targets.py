@@ -1,4 +1,4 @@
-"""Targets whose rows are marked as deleted when they change, as Spark merges large ones."""
+"""Targets that Spark merges by large jobs: changed rows are marked as deleted, or all rows are written again."""
 
 import random
 
@@ -8,7 +8,7 @@ from lake_topic import Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
 from towpath.lakehouse import batches
-from towpath.lakehouse.jobs import MARKING
+from towpath.lakehouse.jobs import MARKING, REWRITING
 
 MARKS_ROWS = {"delta": {"delta.enableDeletionVectors": "true"}, "ice": {}}
 
@@ -18,6 +18,16 @@ def queries(spark):
     found = spark._jsparkSession.sharedState().statusStore().executionsList()
     each = (found.apply(at) for at in range(found.size()))
     return {one.executionId(): one.physicalPlanDescription() for one in each}
+
+
+def operations(topic, table):
+    """What made the commits of a table, the first one at first."""
+    name = topic.sql_name(table)
+    query = (
+        f"SELECT operation FROM {name}.snapshots ORDER BY committed_at" if topic.catalog else f"DESCRIBE HISTORY {name}"
+    )
+    found = [row["operation"] for row in topic.spark.sql(query).collect()]
+    return found if topic.catalog else found[::-1]
 
 
 def contents(topic):
@@ -30,7 +40,8 @@ def test_random_tables_are_those_of_small_jobs(spark, tmp_path, monkeypatch, cat
     """Keys of any name and type, batches of any size, and messages that come again. Spark filters the target's rows."""
     rng = random.Random(seed)
     source = RandomTable(rng)
-    small, large = (Topic(spark, tmp_path / kind, catalog if catalog == "ice" else None) for kind in ("small", "large"))
+    topics = [Topic(spark, tmp_path / kind, catalog if catalog == "ice" else None) for kind in ("s", "m", "r")]
+    small, marked, rewritten = topics
     sent, runs = [], []
     for _ in range(2):
         batch = source.messages(rng.randrange(1, 40))
@@ -40,12 +51,15 @@ def test_random_tables_are_those_of_small_jobs(spark, tmp_path, monkeypatch, cat
     small.replicate_in_turn(runs, merge="spark")
     before = queries(spark)
     monkeypatch.setattr(batches.Replicator, "_kind", lambda *_: MARKING)
-    large.replicate_in_turn(runs, merge="spark", table_properties=MARKS_ROWS[catalog])
-    assert contents(large) == contents(small)
-    found = sorted(tuple(str(one[key]) for key in source.keys) for one in large.rows("a"))
-    assert found == sorted(source.rows)
-    assert {topic.states()["a"]["state"] for topic in (small, large)} == {"ok"}
+    marked.replicate_in_turn(runs, merge="spark", table_properties=MARKS_ROWS[catalog])
     assert any("might_contain" in plan for number, plan in queries(spark).items() if number not in before)
+    monkeypatch.setattr(batches.Replicator, "_kind", lambda *_: REWRITING)
+    rewritten.replicate_in_turn(runs, merge="spark")
+    assert operations(rewritten, "shop/a")[-1] == ("overwrite" if catalog == "ice" else "WRITE")
+    assert contents(rewritten) == contents(marked) == contents(small)
+    found = sorted(tuple(str(one[key]) for key in source.keys) for one in rewritten.rows("a"))
+    assert found == sorted(source.rows)
+    assert {topic.states()["a"]["state"] for topic in topics} == {"ok"}
 
 
 def test_watermarks_rule_out_changes(spark, tmp_path, monkeypatch):

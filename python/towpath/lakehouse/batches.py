@@ -342,7 +342,7 @@ class Replicator:
         kinds = dict(zip(tables, found, strict=True))
         for kind in KINDS:
             of_kind = [one for one in tables if kinds[one] == kind]
-            apply = partial(self._guarded, replace(batch, is_small=kind == SMALL))
+            apply = partial(self._guarded, replace(batch, is_small=kind == SMALL, are_most=kind == REWRITING))
             with session_settings(spark, settings_for(spark, kind) if of_kind else {}):
                 results += in_parallel(spark, apply, of_kind, self.options.parallelism)
         return results
@@ -549,7 +549,7 @@ class Replicator:
             apply.configure(keys, settings, self._origin(table, target))
             if existing is None:
                 self._remember_emptied(spark, table, apply, schema, keys)
-            hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small)
+            hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small, are_most=batch.are_most)
             applied = apply.apply(changes, keys, hints, batch.number)
         self._know(table, decoder, batch.known)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
@@ -779,6 +779,8 @@ class _Batch:
     """How many changes of each table are older than a watermark before them."""
     is_small: bool = False
     """Whether one task can merge the changes of each of its tables."""
+    are_most: bool = False
+    """Whether each of its tables has more changes than the target has rows, as far as is known."""
 
     @property
     def spark(self) -> SparkSession:

@@ -59,6 +59,14 @@ class Format(ABC):
         return kind
 
     @abstractmethod
+    def may_be_overwritten(self, properties: Mapping[str, str]) -> bool:
+        """Whether it makes no difference to readers if all rows of a table are written again.
+
+        Args:
+            properties: Those of the table.
+        """
+
+    @abstractmethod
     def compact(self, spark: SparkSession, target: str) -> Sql:
         """The statement that merges a table's small files."""
 
@@ -106,6 +114,11 @@ class _Delta(Format):
 
     def can_change(self, old: DataType, new: DataType) -> bool:
         return True
+
+    def may_be_overwritten(self, properties: Mapping[str, str]) -> bool:
+        # A feed would have each row as deleted and inserted, and rows would lose their identity.
+        kept = ("delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.appendOnly")
+        return not any(properties.get(name, "false").lower() == "true" for name in kept)
 
     def compact(self, spark: SparkSession, target: str) -> Sql:
         return sql("OPTIMIZE {table}", table=table(target))
@@ -157,6 +170,11 @@ class _Iceberg(Format):
 
     def stored(self, kind: str) -> str:
         return "int" if kind in ("tinyint", "smallint") else kind
+
+    def may_be_overwritten(self, properties: Mapping[str, str]) -> bool:
+        # Version 3 keeps the identity of rows. With write-audit-publish a write goes to another branch than it reads.
+        is_staged = properties.get("write.wap.enabled", "false").lower() == "true"
+        return properties.get("format-version") in ("1", "2") and not is_staged
 
     def compact(self, spark: SparkSession, target: str) -> Sql:
         template = "CALL {catalog}.system.rewrite_data_files(table => {table}, options => map({options}))"

@@ -32,6 +32,7 @@ from towpath.lakehouse.order import (
     is_ordered,
     key_columns,
 )
+from towpath.lakehouse.overwrite import Overwrite, may_overwrite
 from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.retries import is_being_created, is_lost, with_retries
 from towpath.lakehouse.rows import (
@@ -63,6 +64,7 @@ from towpath.lakehouse.tables import (
     create_with,
     estimated_size,
     free_name,
+    has_feed,
     optimize_in_turn,
     order_column,
     rename_column,
@@ -99,6 +101,8 @@ class Hints:
     """Whether the driver may hold the changes, which costs less than a cache on the workers."""
     are_few: bool = False
     """Whether they are few, compared with the target."""
+    are_most: bool = False
+    """Whether they are more than the rows of the target, as far as is known."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,11 @@ class _Staged:
     """Whether there are rows that lack columns."""
     null_keys: bool
     """Whether a value of a key is null."""
+
+    @property
+    def written(self) -> int:
+        """How many changes are applied."""
+        return self.applied.counts.get(ROW, 0) + self.applied.counts.get(DELETE, 0)
 
     def after_truncate(self, truncates: int, unordered: int) -> _Staged:
         """The changes that were staged again after truncates."""
@@ -143,6 +152,7 @@ class Applier:
         self._settings = settings or TableSettings()
         self._status = status
         self._size: int | None = None
+        self._may_overwrite: bool | None = None
         self._stored = StoredBounds(target, self.tombstones.name)
         self.last: Applied | None = None
 
@@ -206,7 +216,7 @@ class Applier:
             if truncates := staged.applied.counts.get(TRUNCATE):
                 unordered = self._truncate(staged.changes.filter("outcome = 'truncate'"), staged.changes, keys)
                 staged = self._staged(changes, keys, hints, held, None).after_truncate(truncates, unordered)
-            written = self._write(staged, keys, hints.kinds)
+            written = self._write(staged, keys, hints)
             self._stored.add(spark, staged.bounds, written, staged.changes, keys)
         self._maintain(spark, batch_id)
         return replace(staged.applied, seconds=time.monotonic() - began)
@@ -239,7 +249,9 @@ class Applier:
         few = replace(hints, is_small=hints.is_small or are_few, are_few=are_few)
         compared = self._compared(newest.filter("outcome IS NULL"), keys, few, held, some=True)
         all_of_them = newest.filter("outcome IS NOT NULL").unionByName(compared)
-        return _counted(computed(all_of_them, held, in_driver=hints.is_small), keys)
+        # A MERGE of many changes has to know how few they are. Those in the driver's memory are not copied.
+        staged = all_of_them if hints.is_small else computed(all_of_them, held, in_driver=False)
+        return _counted(staged, keys)
 
     def _compared(
         self, newest: DataFrame, keys: list[str], hints: Hints, held: ExitStack, *, some: bool = False
@@ -291,7 +303,7 @@ class Applier:
                 known = known.drop("known").selectExpr("*", f"CAST(NULL AS {ORDER_TYPE}) AS known")
         return known, self.tombstones.read(spark)
 
-    def _write(self, found: _Staged, keys: list[str], kinds: Kinds) -> Written:
+    def _write(self, found: _Staged, keys: list[str], hints: Hints) -> Written:
         """Write what is applied, and what cannot be."""
         staged, counts = found.changes, found.applied.counts
         if counts.get(REJECTED):
@@ -302,19 +314,21 @@ class Applier:
         # If one of the two writes fails, a retry of the batch finds the same deletes again.
         writes: list[Callable[[], bool]] = []
         if rows or deletes:
-            writes.append(lambda: self._write_rows(found, keys, kinds, has_rows=bool(rows)))
+            writes.append(lambda: self._write_rows(found, keys, hints, has_rows=bool(rows)))
         if deletes:
             writes.append(lambda: self.tombstones.write(staged.filter("outcome = 'delete'"), keys))
         done = in_parallel(staged.sparkSession, lambda write: write(), writes, len(writes))
         return Written(any(done[:1]), any(done[1:]), rows + deletes)
 
-    def _write_rows(self, found: _Staged, keys: list[str], kinds: Kinds, *, has_rows: bool) -> bool:
+    def _write_rows(self, found: _Staged, keys: list[str], hints: Hints, *, has_rows: bool) -> bool:
         """Write rows and deletes. Returns whether that made a commit."""
         staged = found.changes
         is_new = self.schema(staged.sparkSession) is None
-        if is_new and has_rows and self._create(staged.filter("outcome = 'row'")):
+        # Rows with which a table is created are not in its feed.
+        is_created = is_new and has_rows and not has_feed(staged.sparkSession, self._target, self._settings.properties)
+        if is_created and self._create(staged.filter("outcome = 'row'")):
             return True
-        return self._merge(found, keys, self._prepare_target(staged), kinds)
+        return self._merge(found, keys, self._prepare_target(staged), hints)
 
     def _create(self, rows: DataFrame) -> bool:
         """Create the target with rows, which costs a fraction of a merge. Returns whether it did not exist."""
@@ -394,14 +408,15 @@ class Applier:
     def forget_schemas(self) -> None:
         """Read the schemas again, since somebody else changed the tables."""
         self._known_schema.forget()
+        self._may_overwrite = None
         self.tombstones.schema.forget()
         self._stored.forget()
 
-    def _merge(self, found: _Staged, keys: list[str], order: str, kinds: Kinds) -> bool:
+    def _merge(self, found: _Staged, keys: list[str], order: str, hints: Hints) -> bool:
         """Merge rows and deletes. Returns whether it may have changed a row."""
         rows = found.changes.filter("outcome IN ('row', 'delete')")
         names = rows.select(f"{COLUMNS}.*").columns
-        newer = is_newer(Sql("s.`order`"), column("t", order), kinds)
+        newer = is_newer(Sql("s.`order`"), column("t", order), hints.kinds)
         targets = [*map(column, names), column(order)]
         values = [*(column("s", COLUMNS, name) for name in names), Sql("s.`order`")]
         deleted = self._settings.soft_deletes
@@ -413,6 +428,9 @@ class Applier:
         same = "{t} <=> {s}" if found.null_keys else "{t} = {s}"
         same_key = Sql(" AND ".join(sql(same, t=column("t", key), s=column("s", COLUMNS, key)) for key in keys))
         with temporary_view(rows) as view:
+            new = Overwrite(view, found.written, same_key, newer, dict(zip(targets, values, strict=True)))
+            if hints.are_most and self._is_overwritten(rows.sparkSession, found, new):
+                return True
             changed = merge(
                 rows.sparkSession,
                 self._target,
@@ -429,6 +447,16 @@ class Applier:
                 ),
             )
         return changed != 0
+
+    def _is_overwritten(self, spark: SparkSession, found: _Staged, new: Overwrite) -> bool:
+        """Overwrite the target if the new rows are all that MERGE would make. Returns whether it was done."""
+        schema = self.schema(spark)
+        own = {column(name).lower() for name in schema.names} if schema is not None else set()
+        if found.partial or self._settings.soft_deletes or own != {name.lower() for name in new.values}:
+            return False
+        if self._may_overwrite is None:
+            self._may_overwrite = may_overwrite(spark, self._target)
+        return self._may_overwrite and new.write(spark, self._target)
 
     def forget_before(self, spark: SparkSession) -> datetime | None:
         """The time of before which a task forgets tombstones, if it is due."""

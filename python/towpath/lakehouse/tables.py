@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
@@ -16,7 +16,7 @@ from uuid import uuid4
 from zlib import crc32
 
 from towpath.lakehouse.batch_messages import computed
-from towpath.lakehouse.formats import Format, format_of
+from towpath.lakehouse.formats import DELTA, Format, format_of
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.retries import is_being_created, with_retries
 from towpath.lakehouse.sql import (
@@ -189,9 +189,10 @@ def _is_begun(spark: SparkSession, target: str, error: Exception) -> bool:
 
 def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: TableSettings) -> bool:
     """Create a table with rows, in one transaction. Returns whether it did not exist."""
+    feed = _feed(spark, target, settings.properties)
     with temporary_view(rows) as view:
         template = "CREATE TABLE {table} {settings} AS SELECT * FROM {view}"
-        creation = _creation(spark, target, rows.schema, settings)
+        creation = _creation(spark, target, rows.schema, replace(settings, properties={**settings.properties, **feed}))
         statement = sql(template, table=table(target), settings=creation, view=view)
         try:
             with_retries(lambda: execute(spark, statement), partial(_is_begun, spark, target))
@@ -199,6 +200,7 @@ def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: Tab
             if schema_of(spark, target) is None:
                 raise
             return False  # another writer was faster
+    _turn_on(spark, target, feed)
     return True
 
 
@@ -217,9 +219,11 @@ def replace_with(
     template = "CREATE OR REPLACE TABLE {target} {clauses} AS SELECT {columns} FROM {source}"
     of_target = format_of(spark, target)
     layout = of_target.layout(spark, target) if schema_of(spark, target) is not None else Sql("")
-    clauses = _clauses(of_target, settings, layout)
+    feed = _feed(spark, target, settings)
+    clauses = _clauses(of_target, {**settings, **feed}, layout)
     values = {"clauses": clauses, "columns": comma_separated(columns), "source": table(source)}
     execute(spark, sql(template, target=table(target), **values))
+    _turn_on(spark, target, feed)
 
 
 def _creation(spark: SparkSession, target: str, columns: StructType, settings: TableSettings) -> Sql:
@@ -229,6 +233,28 @@ def _creation(spark: SparkSession, target: str, columns: StructType, settings: T
     marking = {} if settings.in_tasks else of_target.of_new_tables
     values = {**of_target.required, **statistics, **marking, **settings.properties}
     return _clauses(of_target, values, of_target.clustering(settings.cluster_by))
+
+
+def has_feed(spark: SparkSession, target: str, settings: Mapping[str, str]) -> bool:
+    """Whether a table that is created with these properties has Delta's change data feed."""
+    default = spark.conf.get("spark.databricks.delta.properties.defaults.enableChangeDataFeed", None)
+    return format_of(spark, target) is DELTA and settings.get(_FEED, default or "false").lower() == "true"
+
+
+_FEED = "delta.enableChangeDataFeed"
+
+
+def _feed(spark: SparkSession, target: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """The property of a table without a feed, if it shall have one.
+
+    Delta creates no table of renameable columns with both rows and a feed: the feed begins after the rows.
+    """
+    return {_FEED: "false"} if has_feed(spark, target, settings) else {}
+
+
+def _turn_on(spark: SparkSession, target: str, feed: Mapping[str, str]) -> None:
+    if feed:
+        set_properties(spark, target, dict.fromkeys(feed, "true"))
 
 
 def _leaves_before_order(columns: StructType) -> int:
