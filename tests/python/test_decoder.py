@@ -325,6 +325,7 @@ def test_bytes_that_another_thread_writes_give_no_invalid_array():
         ({"mode": "permissive"}, "PERMISSIVE"),
         ({"layout": "upserts"}, "upsert"),
         ({"tabel": "a"}, "table"),
+        ({"shema": "id int"}, "schema"),
         ({"zero_dates": "error"}, "zero_date"),
         ({"Unwrapped": True}, "unwrapped"),
         ({"fields": ["evnt_time"]}, "event_time"),

@@ -10,3 +10,9 @@ import towpath
 def test_spark_3_is_told_what_it_lacks(spark):
     with pytest.raises(NotImplementedError, match="needs Spark 4"):
         towpath.spark.register(spark)
+
+
+@pytest.mark.parametrize("value", [None, "spark"])
+def test_only_a_session_is_accepted(value):
+    with pytest.raises(ValueError, match=f"spark: expected a SparkSession, not {type(value).__name__}"):
+        towpath.spark.register(value)

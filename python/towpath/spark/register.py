@@ -18,10 +18,13 @@ def register(spark: SparkSession) -> None:
     session that got towpath later, or in another way, needs this call. Functions are never discovered.
 
     Raises:
+        ValueError: `spark` is not a session.
         NotImplementedError: This is Spark 3.5, which has no Python data sources.
     """
     from pyspark.errors import AnalysisException
 
+    if not hasattr(spark, "readStream"):
+        raise ValueError(f"spark: expected a SparkSession, not {type(spark).__name__}")
     try:
         from towpath.spark.source import TowpathDataSource
         from towpath.spark.table_function import FromCdc
