@@ -9,7 +9,7 @@ CLIPPY := cargo clippy --locked
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-library test-lakehouse docs lint deny audit fmt bench fuzz soak matrix wheel jars clean develop need-java
+.PHONY: help demo check test test-rust test-library test-lakehouse docs lint lint-rust lint-python deny audit fmt bench fuzz soak matrix wheel jars clean develop need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,21 +17,23 @@ help: ## Say what each verb does
 demo: ## Build, start a local Spark, and show real messages become typed rows
 	@PYTHON="$(PYTHON)" examples/demo.sh
 
-check: lint ## The quick part of `make test`, without Java: lint, Rust, Python without Spark
-	cargo test --locked
+check: lint test-rust ## The quick part of `make test`, without Java: lint, Rust, Python without Spark
 	$(IN_VENV) pytest tests/python
 
 # The jars come first, so that missing Java or Maven is reported at once.
-test: jars lint wheel docs ## Everything that must pass: lint, the site, Rust, Python, Spark 4.0 with Kafka and Delta
-	cargo test --locked
+test: need-java ## Everything that must pass: lint, the site, Rust, Python, Spark 4.0 with Kafka and Delta
+	$(MAKE) --jobs 2 $(APART) jars test-rust lint-python docs
 	$(MAKE) --jobs 2 $(APART) test-library test-lakehouse
 
-# Both run at the same time, since neither uses two cores throughout. The output of each is kept together, if this make supports it.
+# Two run at the same time, since none uses two cores throughout. The output of each is kept together, if this make supports it.
 APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 # tests/lakehouse needs another Spark than tests/spark. Some of its tests run behind the library's, so that both take as long.
 BEHIND := $(wildcard tests/lakehouse/test_*kafka*.py) $(addprefix tests/lakehouse/test_,\
 	statements_beside_rows.py protection.py history.py known_tables.py postgresql.py key_deletes.py)
+
+test-rust: lint-rust
+	cargo test --locked
 
 test-library test-lakehouse: target/classes.jsa
 
@@ -47,11 +49,15 @@ docs: wheel .venv-docs/installed ## Build the documentation site into target/sit
 	.venv-docs/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict
 
-lint: develop ## Formatting, clippy, ruff, mypy, and the typed stub against the binary
+lint: lint-rust lint-python ## Formatting, clippy, ruff, mypy, and the typed stub against the binary
+
+lint-rust:
 	cargo fmt --check
 	cargo metadata --locked --format-version 1 --manifest-path tests/fuzz/Cargo.toml >/dev/null
 	$(CLIPPY) --all-targets -- -D warnings
 	$(CLIPPY) --lib --features python -- -D warnings
+
+lint-python: develop
 	$(IN_VENV) ruff format --check .
 	$(IN_VENV) ruff check .
 	$(IN_VENV) mypy

@@ -20,6 +20,13 @@ def topic(spark, tmp_path, request):
     return Topic(spark, tmp_path, request.param)
 
 
+# What decides the order of changes is the same for all formats.
+SOAKS_ICEBERG = pytest.mark.parametrize(
+    "topic", [None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"], indirect=True
+)
+
+
+@SOAKS_ICEBERG
 def test_canals_order_holds_across_partitions_and_batches(topic):
     first = [canal(at, "INSERT", table, row(1, "v0")) for at, table in enumerate(["together", "late", "cut", "kept"])]
     topic.replicate(*first)
@@ -54,6 +61,7 @@ def debezium(at, table, position, second, after, op="u", *, server=5, partition=
     return {"partition": partition, "offset": at, "value": value, "key": b'{"id":1}'}
 
 
+@SOAKS_ICEBERG
 def test_the_place_in_the_binlog_decides_except_between_servers(topic):
     tables = ["spread", "failover", "cut"]
     options = {
@@ -213,6 +221,7 @@ def test_ddl_is_followed_or_the_target_is_stale(topic):
     assert (after["applied"], after["state"], after["statement"]) == (3, "stale", states["d"]["statement"])
 
 
+@SOAKS_ICEBERG
 def test_hostile_names_disable_no_folder_and_take_no_target(topic):
     topic.replicate(canal(0, "INSERT", "a", row(1, "x")))
     hostile = [canal(at, "INSERT", name, row(1, "evil")) for at, name in enumerate(["_delta_log", "_Delta_Log"], 1)]

@@ -39,7 +39,7 @@ def history(seed, keys=8, changes=60):
     return messages, states
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))])
 def test_a_topic_that_begins_before_the_snapshot(topic, spark, seed):
     messages, states = history(seed)
     choose = random.Random(seed)
