@@ -2,7 +2,7 @@
 
 import pytest
 
-from lake_topic import Topic, canal, row
+from lake_topic import TYPES, Topic, canal, row
 from towpath.lakehouse import batches, overwrite
 from towpath.lakehouse.jobs import REWRITING
 
@@ -77,6 +77,18 @@ def test_what_the_user_added_is_not_overwritten(topic):
     assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("a")} == {
         key: (name, "mine") for key, name in ALL_NEW.items()
     }
+
+
+def test_columns_come_with_the_changes(topic):
+    types = {**TYPES, "note": "varchar(9)"}
+    later = [
+        canal(10 + at, "UPDATE", "a", {**row(at, "new"), "note": "n"}, types, old={"name": "old"}) for at in range(3)
+    ]
+    topic.replicate(*later, merge="spark")
+    topic.replicate(canal(20, "INSERT", "a", {**row(9, "x"), "note": None}, types), merge="spark")
+    expected = {key: (name, "n" if name == "new" else None) for key, name in ALL_NEW.items()} | {9: ("x", None)}
+    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("a")} == expected
+    assert topic.states()["a"]["state"] == "ok"
 
 
 @pytest.mark.parametrize(

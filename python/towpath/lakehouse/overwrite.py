@@ -47,7 +47,9 @@ class Overwrite:
         """Overwrite the target. Returns whether that was possible, which it is not if another writer was faster."""
         from pyspark.sql import functions as f
 
-        options = _checked(spark, target)
+        options = _options(spark, target)
+        if options is None:
+            return False
         rows = self._kept(spark, target, options).unionByName(self._new(spark))
         writer = _in_few_files(rows).writeTo(table(target)).options(**options)
         try:
@@ -93,8 +95,11 @@ def may_overwrite(spark: SparkSession, target: str) -> bool:
     return is_plain and of_target.may_be_overwritten(table_properties(spark, target))
 
 
-def _checked(spark: SparkSession, target: str) -> dict[str, str]:
-    """The options of a write that fails if the target has another snapshot by then. Delta needs none."""
+def _options(spark: SparkSession, target: str) -> dict[str, str] | None:
+    """The options of a write that fails if the target has another snapshot by then. Delta needs none.
+
+    None if the snapshot cannot be read as the table is: it has the columns of its time.
+    """
     if format_of(spark, target) is not ICEBERG:
         return {}
     loaded = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(  # type: ignore[union-attr]
@@ -102,7 +107,9 @@ def _checked(spark: SparkSession, target: str) -> dict[str, str]:
     )
     loaded.refresh()
     found = loaded.currentSnapshot()
-    return {_SNAPSHOT: str(found.snapshotId()), "isolation-level": "serializable"} if found is not None else {}
+    if found is None or found.schemaId() != loaded.schema().schemaId():
+        return None
+    return {_SNAPSHOT: str(found.snapshotId()), "isolation-level": "serializable"}
 
 
 _SNAPSHOT = "validate-from-snapshot-id"
