@@ -8,8 +8,8 @@ use arrow_schema::{DataType, TimeUnit};
 use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, ValueOptions, ZeroDate, conversion_fault, scalar, spell};
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::mysql::number::{ParseError, Window};
-use crate::mysql::temporal::{DateTimeText, TimeText, parse_time};
+use crate::mysql::number::{Around, ParseError, Window, text_of, window_of};
+use crate::mysql::temporal::{DateTimeText, TimeText, UsualDateTime, parse_time};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
 
@@ -60,6 +60,11 @@ impl Convert<Date32Type> for Dates {
     fn prefix(&self, window: &Window) -> Option<(i32, usize)> {
         let (parsed, length) = DateTimeText::prefix(window).ok()?;
         Some((days(&parsed).ok()?, length))
+    }
+
+    #[inline(always)]
+    fn usual_prefix(&self, around: &Around) -> Option<(i32, usize)> {
+        self.prefix(text_of(around))
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i32>> {
@@ -129,6 +134,15 @@ impl Timestamps {
         units::<T>(seconds_of(parsed, zone, self.is_instant)?, parsed.nanos)
     }
 
+    /// The value of the usual text, and its length.
+    #[inline(always)]
+    fn usual_value<T: ArrowTimestampType>(&self, window: &Window) -> Option<(i64, usize)> {
+        let usual = UsualDateTime::prefix(window)?;
+        let needs_no_rules = matches!(self.default_zone, Zone::Utc) || usual.is_utc == self.is_instant;
+        let units = units::<T>(usual.seconds, usual.nanos).ok().filter(|_| needs_no_rules)?;
+        Some((units, usual.length))
+    }
+
     /// The zone of an instant's text, if the message names it.
     fn named_zone(&self, value: &Value<'_>) -> Result<Option<Zone>> {
         match value {
@@ -165,6 +179,18 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
         // A zero date is none of the calendar.
         let (parsed, length) = DateTimeText::prefix(window).ok()?;
         Some((self.parsed_units::<T>(&parsed, &self.default_zone).ok()?, length))
+    }
+
+    /// Text that needs no look at a zone's rules.
+    #[inline(always)]
+    fn usual_prefix(&self, around: &Around) -> Option<(i64, usize)> {
+        self.usual_value::<T>(text_of(around))
+    }
+
+    #[inline(always)]
+    fn usual(&self, text: &[u8]) -> Option<i64> {
+        let (value, length) = self.usual_value::<T>(&window_of(text)?)?;
+        (length == text.len()).then_some(value)
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i64>> {
