@@ -9,11 +9,13 @@ use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, ValueOptions, ZeroDate, conversion_fault, scalar, spell};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::mysql::number::{Around, ParseError, Window, text_of, window_of};
-use crate::mysql::temporal::{DateTimeText, TimeText, UsualDateTime, parse_time};
+use crate::mysql::temporal::{DateTimeText, TimeText, UsualDateTime, parse_time, usual_date};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
+/// The length of `2021-01-31`.
+const DATE_LENGTH: usize = 10;
 
 /// Applies `native` to a value of a date or time type, or `text` to the text of any other.
 fn temporal<N>(
@@ -64,7 +66,12 @@ impl Convert<Date32Type> for Dates {
 
     #[inline(always)]
     fn usual_prefix(&self, around: &Around) -> Option<(i32, usize)> {
-        self.prefix(text_of(around))
+        usual_date(text_of(around)).map(|days| (days, DATE_LENGTH))
+    }
+
+    #[inline(always)]
+    fn usual(&self, text: &[u8]) -> Option<i32> {
+        usual_date(&window_of(text)?).filter(|_| text.len() == DATE_LENGTH)
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i32>> {

@@ -320,7 +320,9 @@ fn last_bytes(count: usize) -> Option<u8x16> {
 #[inline(always)]
 fn sixteen_digits(digits: u8x16) -> i64 {
     let lanes: i16x8 = cast(digits);
-    let pairs: i16x8 = (lanes & i16x8::splat(0xFF)) * i16x8::splat(10) + (lanes >> 8);
+    let (low, high) = (lanes & i16x8::splat(0xFF), lanes >> 8);
+    let (tens, ones) = if cfg!(target_endian = "little") { (low, high) } else { (high, low) };
+    let pairs: i16x8 = tens * i16x8::splat(10) + ones;
     let fours = pairs.dot(i16x8::new([100, 1, 100, 1, 100, 1, 100, 1]));
     let fours = i16x8::from_i32x8_saturate(cast([fours, fours]));
     let [high, low, ..]: [i32; 4] = cast(fours.dot(i16x8::new([10_000, 1, 10_000, 1, 10_000, 1, 10_000, 1])));

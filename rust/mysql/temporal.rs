@@ -128,6 +128,18 @@ impl UsualDateTime {
     }
 }
 
+/// The days since the epoch of a date of the usual form, which is in the calendar: `2021-01-31`.
+#[inline(always)]
+pub(crate) fn usual_date(window: &Window) -> Option<i32> {
+    let [from_year, from_day, ..] = words(window);
+    let (months, days) = (Pairs::new(from_year, *b"0000-00-", 8), Pairs::new(from_day, *b"00      ", 2));
+    if months.invalid | days.invalid != 0 {
+        return None;
+    }
+    let ([century, _, year, _, _, month, ..], [day, ..]) = (months.numbers(), days.numbers());
+    days_from_civil(u16::from(century) * 100 + u16::from(year), month, day)
+}
+
 /// The nanoseconds behind the seconds of a date and time, and their end.
 #[inline(always)]
 fn usual_fraction(window: &Window) -> Option<(u32, usize)> {
@@ -381,6 +393,17 @@ mod tests {
                 parsed.and_then(|(parsed, length)| Some((parsed.seconds().ok()?, parsed.nanos, parsed.offset.is_some(), length)));
             let usual = UsualDateTime::prefix(&window).map(|usual| (usual.seconds, usual.nanos, usual.is_utc, usual.length));
             assert_eq!(usual, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn usual_dates_are_those_of_their_prefixes() {
+        for date in
+            ["2021-01-31", "2024-02-29", "2023-02-29", "2021-00-10", "0000-01-01", "9999-12-31", "2021-13-01", "2021-1-011", "2021-01-3x"]
+        {
+            let window = window_of(format!("{date}\"").as_bytes()).unwrap();
+            let expected = DateTimeText::prefix(&window).ok().and_then(|(parsed, _)| parsed.days().ok());
+            assert_eq!(usual_date(&window), expected, "{date}");
         }
     }
 
