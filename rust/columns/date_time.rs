@@ -8,12 +8,14 @@ use arrow_schema::{DataType, TimeUnit};
 use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, ValueOptions, ZeroDate, conversion_fault, scalar, spell};
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::mysql::number::{ParseError, Window};
-use crate::mysql::temporal::{DateTimeText, TimeText, parse_time};
+use crate::mysql::number::{Around, ParseError, Window, text_of, window_of};
+use crate::mysql::temporal::{DateTimeText, TimeText, UsualDateTime, parse_time, usual_date};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
+/// The length of `2021-01-31`.
+const DATE_LENGTH: usize = 10;
 
 /// Applies `native` to a value of a date or time type, or `text` to the text of any other.
 fn temporal<N>(
@@ -60,6 +62,16 @@ impl Convert<Date32Type> for Dates {
     fn prefix(&self, window: &Window) -> Option<(i32, usize)> {
         let (parsed, length) = DateTimeText::prefix(window).ok()?;
         Some((days(&parsed).ok()?, length))
+    }
+
+    #[inline(always)]
+    fn usual_prefix(&self, around: &Around) -> Option<(i32, usize)> {
+        usual_date(text_of(around)).map(|days| (days, DATE_LENGTH))
+    }
+
+    #[inline(always)]
+    fn usual(&self, text: &[u8]) -> Option<i32> {
+        usual_date(&window_of(text)?).filter(|_| text.len() == DATE_LENGTH)
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i32>> {
@@ -129,6 +141,15 @@ impl Timestamps {
         units::<T>(seconds_of(parsed, zone, self.is_instant)?, parsed.nanos)
     }
 
+    /// The value of the usual text, and its length.
+    #[inline(always)]
+    fn usual_value<T: ArrowTimestampType>(&self, window: &Window) -> Option<(i64, usize)> {
+        let usual = UsualDateTime::prefix(window)?;
+        let needs_no_rules = matches!(self.default_zone, Zone::Utc) || usual.is_utc == self.is_instant;
+        let units = units::<T>(usual.seconds, usual.nanos).ok().filter(|_| needs_no_rules)?;
+        Some((units, usual.length))
+    }
+
     /// The zone of an instant's text, if the message names it.
     fn named_zone(&self, value: &Value<'_>) -> Result<Option<Zone>> {
         match value {
@@ -165,6 +186,18 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
         // A zero date is none of the calendar.
         let (parsed, length) = DateTimeText::prefix(window).ok()?;
         Some((self.parsed_units::<T>(&parsed, &self.default_zone).ok()?, length))
+    }
+
+    /// Text that needs no look at a zone's rules.
+    #[inline(always)]
+    fn usual_prefix(&self, around: &Around) -> Option<(i64, usize)> {
+        self.usual_value::<T>(text_of(around))
+    }
+
+    #[inline(always)]
+    fn usual(&self, text: &[u8]) -> Option<i64> {
+        let (value, length) = self.usual_value::<T>(&window_of(text)?)?;
+        (length == text.len()).then_some(value)
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i64>> {

@@ -8,7 +8,9 @@ use super::numeric::{is_enum_or_set, label_number};
 use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, ValueOptions, conversion_fault, scalar};
 use crate::error::Result;
-use crate::mysql::number::{FromI64, ParseError, Unscaled, Window, decimal, decimal_prefix, fits};
+use crate::mysql::number::{
+    Around, FromI64, ParseError, Unscaled, Window, decimal, decimal_prefix, fits, usual_decimal, usual_whole_decimal,
+};
 use crate::value::Value;
 
 /// Creates a builder of decimals.
@@ -26,6 +28,7 @@ where
 
 struct Decimals {
     precision: u8,
+    /// Never negative.
     scale: i8,
     labels: Arc<[String]>,
 }
@@ -41,6 +44,17 @@ where
     fn prefix(&self, window: &Window) -> Option<(T::Native, usize)> {
         let (unscaled, length) = decimal_prefix(window, self.precision, self.scale)?;
         Some((T::Native::from_i64(unscaled), length))
+    }
+
+    #[inline(always)]
+    fn usual_prefix(&self, around: &Around) -> Option<(T::Native, usize)> {
+        let (unscaled, length) = usual_decimal(around, self.precision, self.scale as u8)?;
+        Some((T::Native::from_i64(unscaled), length))
+    }
+
+    #[inline(always)]
+    fn usual(&self, text: &[u8]) -> Option<T::Native> {
+        usual_whole_decimal(text, self.precision, self.scale as u8).map(T::Native::from_i64)
     }
 
     fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>> {

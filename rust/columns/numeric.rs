@@ -8,7 +8,7 @@ use arrow_array::types::{ArrowPrimitiveType, Int64Type};
 use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, ValueOptions, conversion_fault, scalar, spell};
 use crate::error::Result;
-use crate::mysql::number::{ParseError, Window, float, integer, integer_prefix, short_integer};
+use crate::mysql::number::{Around, ParseError, Window, float, integer, integer_prefix, short_integer, usual_integer, usual_whole_integer};
 use crate::mysql::temporal::parse_time;
 use crate::mysql::types::{DeclaredType, TypeFamily};
 use crate::value::Value;
@@ -43,6 +43,17 @@ where
         Some((T::Native::try_from(value).ok()?, length))
     }
 
+    #[inline(always)]
+    fn usual_prefix(&self, around: &Around) -> Option<(T::Native, usize)> {
+        let (value, length) = usual_integer(around)?;
+        Some((T::Native::try_from(value).ok()?, length))
+    }
+
+    #[inline(always)]
+    fn usual(&self, text: &[u8]) -> Option<T::Native> {
+        T::Native::try_from(usual_whole_integer(text)?).ok()
+    }
+
     fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>> {
         let is_label = context.is_label(value) && is_enum_or_set(context);
         let parsed = match value {
@@ -67,7 +78,7 @@ where
 
 #[inline(always)]
 fn parse_integer<N: TryFrom<i128> + TryFrom<i64>>(text: &str) -> Result<N, ParseError> {
-    let narrowed = match short_integer(text) {
+    let narrowed = match short_integer(text.as_bytes()) {
         Some(short) => N::try_from(short).ok(),
         None => N::try_from(integer(text)?).ok(),
     };

@@ -95,7 +95,7 @@ fn decode_as<'a>(value: Value<'a>, encoding: Encoding, column: &Column<'_>, aren
 
 /// Parses an integer.
 fn parse_integer(value: &Value<'_>, digits: &str) -> Result<i64> {
-    short_integer(digits).or_else(|| digits.parse().ok()).ok_or_else(|| match integer(digits) {
+    short_integer(digits.as_bytes()).or_else(|| digits.parse().ok()).ok_or_else(|| match integer(digits) {
         Err(ParseError::Type) => type_error(value, "a whole number"),
         _ => range_error(value, "64 bits"),
     })

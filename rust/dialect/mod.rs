@@ -108,19 +108,24 @@ pub(crate) enum Marks {
     Bytes(fn(&[u8]) -> bool),
     /// Of a dialect with two encodings: either.
     MembersOrBytes(&'static [Mark], fn(&[u8]) -> bool),
+    /// The beginning of the bytes, which is read at once where messages are detected to be read.
+    BytesOrRead(fn(&[u8]) -> bool, TryRead),
 }
+
+/// Reads a message whose dialect is not known yet. `None` if its first bytes are none of the dialect.
+type TryRead = for<'a> fn(&'a [u8], &DialectOptions, &mut Events<'a, '_, '_>, &mut Caches<'a>) -> Option<Result<()>>;
 
 impl Marks {
     fn members(&self) -> &'static [Mark] {
         match self {
             Marks::Members(members) | Marks::MembersOrBytes(members, _) => members,
-            Marks::Bytes(_) => &[],
+            Marks::Bytes(_) | Marks::BytesOrRead(..) => &[],
         }
     }
 
     fn matches(&self, bytes: &[u8]) -> bool {
         match self {
-            Marks::Bytes(begins) | Marks::MembersOrBytes(_, begins) => begins(bytes),
+            Marks::Bytes(begins) | Marks::MembersOrBytes(_, begins) | Marks::BytesOrRead(begins, _) => begins(bytes),
             Marks::Members(_) => false,
         }
     }
@@ -243,8 +248,8 @@ pub(crate) fn detect_or_read<'a>(
         return detect_with(options, bytes).map(Found::Dialect);
     }
     for dialect in DIALECTS {
-        if dialect.name == dts_avro::NAME
-            && let Some(read) = dts_avro::try_read(bytes, options, events, caches)
+        if let Marks::BytesOrRead(_, try_read) = dialect.marks
+            && let Some(read) = try_read(bytes, options, events, caches)
         {
             return Some(Found::Read(read.map(|()| dialect)));
         }

@@ -1,6 +1,8 @@
 //! Exact parsing of numbers: a value is parsed without loss or rejected.
 
 use arrow_buffer::i256;
+use wide::bytemuck::cast;
+use wide::{i16x8, u8x16};
 
 /// Reason why text is not the requested number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +25,34 @@ pub(crate) fn integer(text: &str) -> Result<i128, ParseError> {
 
 /// Parses an integer that fits 64 bits, which nearly every one does; `None` for all other text.
 #[inline]
-pub(crate) fn short_integer(text: &str) -> Option<i64> {
-    let (value, length) = integer_prefix(&window_of(text.as_bytes())?)?;
+pub(crate) fn short_integer(text: &[u8]) -> Option<i64> {
+    usual_whole_integer(text).or_else(|| by_window(text))
+}
+
+#[inline(never)]
+fn by_window(text: &[u8]) -> Option<i64> {
+    let (value, length) = integer_prefix(&window_of(text)?)?;
     (length == text.len()).then_some(value)
+}
+
+/// Parses a text of at most 15 digits: see [`usual_integer`].
+#[inline(always)]
+pub(crate) fn usual_whole_integer(text: &[u8]) -> Option<i64> {
+    let (is_negative, number) = sign(text);
+    if !matches!(number.len(), 1..16) {
+        return None;
+    }
+    let digits = digits_of(last_of_16(number)) & last_bytes(number.len())?;
+    let are_digits = digits.min(u8x16::splat(9)).simd_eq(digits).to_bitmask() == 0xFFFF;
+    let value = sixteen_digits(digits);
+    are_digits.then_some(if is_negative { -value } else { value })
+}
+
+/// A text of at most 16 bytes at the end of a block of zeros.
+#[inline(always)]
+fn last_of_16(text: &[u8]) -> u8x16 {
+    debug_assert!(text.len() <= 16);
+    u8x16::new((load_up_to_16(text).unbounded_shl(128 - 8 * text.len() as u32)).to_le_bytes())
 }
 
 /// Fixed-size parse buffer for a number, date or time, so that few reads need a bounds check. Padded with zeros after the end of
@@ -58,7 +85,8 @@ fn load_up_to_16(text: &[u8]) -> u128 {
     } else if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
         u128::from(u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (bits - 32))
     } else {
-        text.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
+        let byte = |at: usize| text.get(at).map_or(0, |byte| u32::from(*byte) << (8 * at));
+        u128::from(byte(0) | byte(1) | byte(2))
     }
 }
 
@@ -92,26 +120,21 @@ pub(crate) fn integer_prefix(window: &Window) -> Option<(i64, usize)> {
     Some((if minus == 0 { value } else { -value }, minus + count))
 }
 
+/// The window as four little-endian words.
+#[inline(always)]
+pub(crate) fn words(window: &Window) -> [u64; 4] {
+    let (words, _) = window.as_chunks::<8>();
+    let mut all = [0; 4];
+    all.iter_mut().zip(words).for_each(|(to, from)| *to = u64::from_le_bytes(*from));
+    all
+}
+
 /// Parses the leading digits, possibly none. Returns their value and count; `None` for more than 19, the most that 64 bits hold, or
 /// where fewer than eight bytes follow.
 #[inline(always)]
 pub(crate) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
     let (value, count) = eight_digits(*bytes.first_chunk()?);
     if count < 8 { Some((value, count)) } else { digits_beyond_8(value, bytes.get(8..)?) }
-}
-
-/// Parses at most 16 leading digits, as many as a time in microseconds has. Returns their value and count.
-#[inline(always)]
-pub(crate) fn up_to_16_digits(bytes: &[u8; 17]) -> Option<(u64, usize)> {
-    let (value, count) = eight_digits(*bytes.first_chunk()?);
-    if count < 8 {
-        return Some((value, count));
-    }
-    let (rest, count) = eight_digits(*bytes.get(8..)?.first_chunk()?);
-    if bytes[16].is_ascii_digit() && count == 8 {
-        return None;
-    }
-    Some((value * POWERS_OF_TEN.get(count)?.unsigned_abs() + rest, 8 + count))
 }
 
 /// Counts the leading digits.
@@ -160,12 +183,150 @@ fn eight_digits(bytes: [u8; 8]) -> (u64, usize) {
     if count == 0 {
         return (0, 0);
     }
-    // Aligns the first digit with the most significant lane, zeros before it; then combines adjacent lanes three times.
-    let lanes = lanes << (64 - 8 * count);
+    // Aligns the first digit with the most significant lane, zeros before it.
+    (combined(lanes << (64 - 8 * count)), count)
+}
+
+/// Parses one to seven digits as the first of eight, of which the others are zeros. Returns the number of the eight, and how many are
+/// there.
+#[inline(always)]
+pub(crate) fn first_of_eight_digits(bytes: [u8; 8]) -> Option<(u32, usize)> {
+    let lanes = digit_lanes(bytes);
+    let count = (non_digit_mask(lanes).trailing_zeros() / 8) as usize;
+    let is_short = matches!(count, 1..8);
+    is_short.then(|| (combined(lanes & !(u64::MAX << (8 * count))) as u32, count))
+}
+
+/// The number of eight digits: combines adjacent lanes three times.
+#[inline(always)]
+fn combined(lanes: u64) -> u64 {
     let pairs = lanes.wrapping_mul(10).wrapping_add(lanes >> 8);
     let low = (pairs & 0x0000_00FF_0000_00FF).wrapping_mul(0x000F_4240_0000_0064);
     let high = (pairs >> 16 & 0x0000_00FF_0000_00FF).wrapping_mul(0x0000_2710_0000_0001);
-    (low.wrapping_add(high) >> 32, count)
+    low.wrapping_add(high) >> 32
+}
+
+/// The 16 bytes before a text, and its first 32.
+pub(crate) type Around = [u8; 48];
+
+/// The start of the text in [`Around`].
+pub(crate) const AROUND_START: usize = 16;
+
+/// What is around the text at `at`, unless it is near an end.
+#[inline(always)]
+pub(crate) fn around(text: &[u8], at: usize) -> Option<&Around> {
+    text.get(at.checked_sub(AROUND_START)?..)?.first_chunk()
+}
+
+/// The text in [`Around`].
+#[inline(always)]
+pub(crate) fn text_of(around: &Around) -> &Window {
+    let [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, text @ ..] = around;
+    text
+}
+
+/// Parses an integer of at most 15 digits, as nearly all have. Returns value and length.
+///
+/// Its digits are read as the last of 16, so that neither the instructions nor the branches depend on how many there are.
+#[inline(always)]
+pub(crate) fn usual_integer<const N: usize>(around: &[u8; N]) -> Option<(i64, usize)> {
+    let minus = usize::from(around[AROUND_START] == b'-');
+    let start = AROUND_START + minus;
+    let count = non_digits(block(around, start)?).trailing_zeros() as usize;
+    if !matches!(count, 1..16) {
+        return None;
+    }
+    let value = sixteen_digits(digits_of(block(around, start + count - 16)?) & last_bytes(count)?);
+    Some((if minus == 0 { value } else { -value }, minus + count))
+}
+
+/// Parses a decimal with a point and at most 15 bytes. Returns unscaled integer and length; see [`usual_integer`].
+#[inline(always)]
+pub(crate) fn usual_decimal(around: &Around, precision: u8, scale: u8) -> Option<(i64, usize)> {
+    let minus = usize::from(around[AROUND_START] == b'-');
+    let start = AROUND_START + minus;
+    let non_digits = non_digits(block(around, start)?);
+    let whole = non_digits.trailing_zeros() as usize;
+    let end = (non_digits & (non_digits - 1)).trailing_zeros() as usize;
+    if whole == 0 || end > 15 || around.get(start + whole) != Some(&b'.') {
+        return None;
+    }
+    let ends = [block(around, start + end - 16)?, block(around, start + end - 17)?];
+    let value = decimal_at_end(ends, (whole, end - whole - 1), precision, scale)?;
+    Some((if minus == 0 { value } else { -value }, minus + end))
+}
+
+/// The decimal whose text ends with a block, and a byte after it in another block: the digits before the point are read from the latter, so
+/// that it is not between them. Returns the unscaled integer.
+#[inline(always)]
+fn decimal_at_end([at_end, before_end]: [u8x16; 2], (whole, fraction): (usize, usize), precision: u8, scale: u8) -> Option<i64> {
+    let scale = usize::from(scale);
+    let zeros = scale.checked_sub(fraction).filter(|_| fraction > 0 && whole + scale <= 18)?;
+    let of_fraction = last_bytes(fraction)?;
+    let of_whole = last_bytes(whole + fraction)? & !of_fraction;
+    let value = sixteen_digits(digits_of(at_end) & of_fraction | digits_of(before_end) & of_whole) * POWERS_OF_TEN.get(zeros)?;
+    fits(value, precision).then_some(value)
+}
+
+/// Parses a whole text as a decimal: see [`usual_decimal`].
+#[inline(always)]
+pub(crate) fn usual_whole_decimal(text: &[u8], precision: u8, scale: u8) -> Option<i64> {
+    let (is_negative, number) = sign(text);
+    if !matches!(number.len(), 3..16) {
+        return None;
+    }
+    let before_end: u128 = load_up_to_16(number) << (128 - 8 * number.len());
+    let ends = [before_end, before_end << 8].map(|block| u8x16::new(block.to_le_bytes()));
+    let non_digits = non_digits(ends[0]) >> (16 - number.len());
+    let whole = non_digits.trailing_zeros() as usize;
+    // The bit behind the text is left if the point is the only one.
+    if whole == 0 || number.get(whole) != Some(&b'.') || non_digits & (non_digits - 1) != 1 << number.len() {
+        return None;
+    }
+    let value = decimal_at_end(ends, (whole, number.len() - whole - 1), precision, scale)?;
+    Some(if is_negative { -value } else { value })
+}
+
+#[inline(always)]
+fn block(around: &[u8], at: usize) -> Option<u8x16> {
+    around.get(at..)?.first_chunk().map(|block| u8x16::new(*block))
+}
+
+/// The digits' values; of other bytes anything.
+#[inline(always)]
+fn digits_of(block: u8x16) -> u8x16 {
+    block - u8x16::splat(b'0')
+}
+
+/// Which bytes are no digits: a bit for each, and one behind them.
+#[inline(always)]
+fn non_digits(block: u8x16) -> u32 {
+    let digits = digits_of(block);
+    digits.min(u8x16::splat(9)).simd_eq(digits).to_bitmask() ^ 0x1_FFFF
+}
+
+/// A mask of the last bytes of 16.
+#[inline(always)]
+fn last_bytes(count: usize) -> Option<u8x16> {
+    const ENDS: [u8; 32] = {
+        let mut ends = [0; 32];
+        ends.split_at_mut(16).1.copy_from_slice(&[u8::MAX; 16]);
+        ends
+    };
+    ENDS.get(count..)?.first_chunk().map(|mask| u8x16::new(*mask))
+}
+
+/// The number of 16 digits: combines adjacent lanes four times.
+#[inline(always)]
+fn sixteen_digits(digits: u8x16) -> i64 {
+    let lanes: i16x8 = cast(digits);
+    let (low, high) = (lanes & i16x8::splat(0xFF), lanes >> 8);
+    let (tens, ones) = if cfg!(target_endian = "little") { (low, high) } else { (high, low) };
+    let pairs: i16x8 = tens * i16x8::splat(10) + ones;
+    let fours = pairs.dot(i16x8::new([100, 1, 100, 1, 100, 1, 100, 1]));
+    let fours = i16x8::from_i32x8_saturate(cast([fours, fours]));
+    let [high, low, ..]: [i32; 4] = cast(fours.dot(i16x8::new([10_000, 1, 10_000, 1, 10_000, 1, 10_000, 1])));
+    i64::from(high) * 100_000_000 + i64::from(low)
 }
 
 #[inline(always)]
@@ -247,6 +408,12 @@ impl FromI64 for i256 {
 /// Fast path: at most 18 digits in all, no exponent, no more fraction digits than the scale.
 #[inline]
 fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Option<i64> {
+    let usual = u8::try_from(scale).ok().and_then(|scale| usual_whole_decimal(text, precision, scale));
+    usual.or_else(|| decimal_by_window(text, precision, scale))
+}
+
+#[inline(never)]
+fn decimal_by_window(text: &[u8], precision: u8, scale: i8) -> Option<i64> {
     let (value, length) = decimal_prefix(&window_of(text)?, precision, scale)?;
     (length == text.len()).then_some(value)
 }
@@ -275,6 +442,7 @@ pub(crate) fn decimal_prefix(window: &Window, precision: u8, scale: i8) -> Optio
 }
 
 /// Whether a number has no more digits than the precision.
+#[inline]
 pub(crate) fn fits(number: i64, precision: u8) -> bool {
     POWERS_OF_TEN.get(usize::from(precision)).is_none_or(|limit| number.unsigned_abs() < limit.unsigned_abs())
 }
@@ -432,7 +600,7 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(integer(text), expected, "{text:?}");
-            assert!(short_integer(text).is_none_or(|short| Ok(i128::from(short)) == expected), "{text:?}");
+            assert!(short_integer(text.as_bytes()).is_none_or(|short| Ok(i128::from(short)) == expected), "{text:?}");
         }
     }
 
@@ -468,6 +636,48 @@ mod tests {
         let widest = "9".repeat(76);
         assert!(decimal::<i256>(&widest, 76, 0).is_ok());
         assert_eq!(decimal::<i256>(&format!("{widest}9"), 76, 0), Err(ParseError::Range));
+    }
+
+    /// A text behind other digits, as in no message.
+    fn around(text: &str) -> Around {
+        let mut around = [b'7'; 48];
+        around[AROUND_START..].fill(b',');
+        around[AROUND_START..][..text.len()].copy_from_slice(text.as_bytes());
+        around
+    }
+
+    #[test]
+    fn usual_numbers_are_those_of_their_prefixes() {
+        let digits = "12345678901234567";
+        let integers = (0..=17).flat_map(|count| ["", "-", "0", "+"].map(|sign| format!("{sign}{}", &digits[..count])));
+        for text in integers.chain(["-0", "000", "1x2", "9".repeat(15).as_str()].map(String::from)) {
+            let usual = usual_integer(&around(&text));
+            let is_usual = text.trim_start_matches('-').len() < 16;
+            let prefix = integer_prefix(&window_of(text.as_bytes()).unwrap());
+            assert_eq!(usual, prefix.filter(|_| is_usual), "{text}");
+            let whole = prefix.filter(|(_, length)| *length == text.len()).map(|(value, _)| value);
+            assert_eq!(
+                (usual_whole_integer(text.as_bytes()), short_integer(text.as_bytes())),
+                (whole.filter(|_| is_usual), whole),
+                "{text}"
+            );
+        }
+        for (whole, fraction, scale) in (0..=14).flat_map(|whole| (0..=14).flat_map(move |f| [0, 2, 4, 14].map(|scale| (whole, f, scale))))
+        {
+            for sign in ["", "-", "--"] {
+                let text = format!("{sign}{}.{}", &digits[..whole], &digits[2..][..fraction]);
+                let usual = usual_decimal(&around(&text), 18, scale);
+                let is_usual = whole > 0 && fraction > 0 && whole + fraction < 15;
+                let prefix = decimal_prefix(&window_of(text.as_bytes()).unwrap(), 18, scale as i8);
+                assert_eq!(usual, prefix.filter(|_| is_usual), "{text}");
+                let value = prefix.filter(|_| is_usual).map(|(value, _)| value);
+                assert_eq!(usual_whole_decimal(text.as_bytes(), 18, scale), value, "{text}");
+            }
+        }
+        assert_eq!(usual_decimal(&around("99.99"), 4, 2), Some((9999, 5)));
+        assert_eq!(usual_decimal(&around("100.00"), 4, 2), None);
+        assert_eq!(usual_decimal(&around("1.2.3"), 4, 2), Some((120, 3)));
+        assert_eq!(["1.2.3", "1.2x", "x1.2", "1x2", "1.", ".12"].map(|text| usual_whole_decimal(text.as_bytes(), 4, 2)), [None; 6]);
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub(crate) struct Templates {
     /// In `auto`: dialects by the first 8 bytes of their messages.
     prefixes: Vec<(u64, &'static Dialect)>,
     buffers: Buffers,
-    /// Last position of a table's name from the message's start, and from its end.
-    name_distances: [usize; 2],
+    /// By dialect: last position of a table's name from the message's start, and from its end. The last dialect is the first one.
+    name_distances: Vec<(&'static Dialect, [usize; 2])>,
     /// Budget for learning templates, which cost [`TEMPLATE_COST`] each.
     credit: usize,
     /// Messages that no template of their table matched, minus matches.
@@ -188,28 +188,51 @@ impl Templates {
     /// The slot of a message's table.
     fn slot(&mut self, text: &str, dialect: &'static Dialect) -> usize {
         let bytes = text.as_bytes();
-        let place = dialect.template.map(|spec| spec.table);
-        let name = self.cached_name_start(bytes, place).or_else(|| {
-            let name = place?.name_start(bytes)?;
-            self.name_distances = [name, bytes.len() - name];
-            Some(name)
-        });
-        let name = name.and_then(|name| bytes.get(name..)).unwrap_or_default();
+        let name = self.name_start(bytes, dialect).and_then(|name| bytes.get(name..)).unwrap_or_default();
         (hash(name, dialect.name.len() as u64) >> 40) as usize % SLOT_COUNT
     }
 
-    /// The position of the table's name, if its distance from the message's start or end is the same as last time.
+    /// The position of the table's name.
     #[inline]
-    fn cached_name_start(&self, bytes: &[u8], place: Option<Place>) -> Option<usize> {
-        let is_name = |name: &usize| bytes.get(..*name).is_some_and(|before| before.ends_with(TABLE_KEY_SUFFIX));
-        let [from_start, from_end] = self.name_distances;
-        let from_start = || Some(from_start).filter(is_name);
-        let from_end = || bytes.len().checked_sub(from_end).filter(is_name);
-        match place? {
-            Place::Head(_) => from_start(),
-            Place::Tail(_) => from_end(),
-            Place::Either(_) => from_end().or_else(from_start),
+    fn name_start(&mut self, bytes: &[u8], dialect: &'static Dialect) -> Option<usize> {
+        let place = dialect.template?.table;
+        let distances = self.name_distances(dialect)?;
+        cached_name_start(bytes, place, *distances).or_else(|| {
+            let name = place.name_start(bytes)?;
+            *distances = [name, bytes.len() - name];
+            Some(name)
+        })
+    }
+
+    #[inline]
+    fn name_distances(&mut self, dialect: &'static Dialect) -> Option<&mut [usize; 2]> {
+        if self.name_distances.first().is_none_or(|(last, _)| !std::ptr::eq(*last, dialect)) {
+            self.change_dialect(dialect);
         }
+        self.name_distances.first_mut().map(|(_, distances)| distances)
+    }
+
+    #[inline(never)]
+    fn change_dialect(&mut self, dialect: &'static Dialect) {
+        let known = self.name_distances.iter().position(|(known, _)| std::ptr::eq(*known, dialect));
+        let at = known.unwrap_or_else(|| {
+            self.name_distances.push((dialect, [0; 2]));
+            self.name_distances.len() - 1
+        });
+        self.name_distances.swap(0, at);
+    }
+}
+
+/// The position of the table's name, if its distance from the message's start or end is the same as last time.
+#[inline]
+fn cached_name_start(bytes: &[u8], place: Place, [from_start, from_end]: [usize; 2]) -> Option<usize> {
+    let is_name = |name: &usize| bytes.get(..*name).is_some_and(|before| before.ends_with(TABLE_KEY_SUFFIX));
+    let from_start = || Some(from_start).filter(is_name);
+    let from_end = || bytes.len().checked_sub(from_end).filter(is_name);
+    match place {
+        Place::Head(_) => from_start(),
+        Place::Tail(_) => from_end(),
+        Place::Either(_) => from_end().or_else(from_start),
     }
 }
 

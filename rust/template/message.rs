@@ -165,7 +165,8 @@ impl Template {
         buffers: &mut Buffers,
     ) -> Option<()> {
         let source = events.sources.len();
-        events.sources.push(Source::default());
+        // Made in place, which `push` would copy.
+        events.sources.resize_with(source + 1, Source::default);
         let starts = [batch.images[OUT_BEFORE].rows(), batch.images[OUT_AFTER].rows()];
         let op = self.scan(message, batch, events, buffers);
         let matched = op.filter(|_| self.has_same_key(message, events)).map(|op| MatchedMessage {
@@ -537,7 +538,7 @@ impl MatchedMessage<'_, '_> {
         if count <= 1 || !self.template.passes {
             return true;
         }
-        let rows = count * output_rows(self.op, plan.layout, self.buffers.before.count > 0).count();
+        let rows = count * output_rows(self.op, plan.layout, self.buffers.before.count > 0).iter().flatten().count();
         if kept.is_empty() && plan.budget.rows_always_fit(rows, length) {
             return true;
         }
@@ -574,13 +575,15 @@ impl MatchedMessage<'_, '_> {
         self.complete_images(count, batch);
         let envelope = EnvelopeRef::Table { table: self.number, source: self.source };
         let types = batch.record_types(&self.buffers.types);
+        let output_rows = output_rows(self.op, batch.plan.layout, self.buffers.before.count > 0);
         for index in 0..count {
             let start = batch.changed.len();
             let changed = wants_changed.then(|| {
                 batch.changed.extend(self.changed(index));
                 start..batch.changed.len()
             });
-            for (word, with_before, with_after) in output_rows(self.op, batch.plan.layout, self.buffers.before.count > 0) {
+            for row in output_rows {
+                let Some((word, with_before, with_after)) = row else { continue };
                 let (image, start) = if with_before && is_before { (OUT_BEFORE, before_start) } else { (OUT_AFTER, after_start) };
                 batch.add_source(image, start + index);
                 let missing = self.add_missing(index, with_before, with_after, batch);
@@ -668,16 +671,15 @@ impl MatchedMessage<'_, '_> {
 }
 
 /// The output rows of a change in a layout: word, and whether with the before and after image.
-fn output_rows(op: Op, layout: Layout, has_before: bool) -> impl Iterator<Item = (&'static str, bool, bool)> {
-    let [first, second] = match (layout, op) {
+fn output_rows(op: Op, layout: Layout, has_before: bool) -> [Option<(&'static str, bool, bool)>; 2] {
+    match (layout, op) {
         (Layout::Change, Op::Delete) => [Some((op.name(), true, false)), None],
         (Layout::Change, _) => [Some((op.name(), has_before, true)), None],
         (Layout::Changelog, Op::Update) => [has_before.then_some((PREIMAGE, true, false)), Some((POSTIMAGE, false, true))],
         (_, Op::Delete) => [Some(("delete", true, false)), None],
         (_, Op::Update) => [Some(("update", false, true)), None],
         _ => [Some(("insert", false, true)), None],
-    };
-    first.into_iter().chain(second)
+    }
 }
 
 /// Reads the deletion flag at `at`, a string or a boolean. Returns it with its end.

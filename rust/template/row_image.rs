@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bumpalo::Bump;
 use hashbrown::HashMap;
+use wide::u8x16;
 
 use super::scalar::{hash, integer, plain_string, plain_text};
 use crate::columns::{ColumnBuilder, Context, RowDeclaration};
@@ -19,19 +20,17 @@ use crate::wire::json::{Cursor, Text};
 
 /// Literal bytes that a message is compared with.
 pub(super) struct Exact {
-    bytes: Box<[u8]>,
     /// The first 16 bytes and the mask of those in use: one comparison instead of a call.
-    head: u128,
-    mask: u128,
+    head: u8x16,
+    mask: u8x16,
+    bytes: Box<[u8]>,
 }
 
 impl Exact {
     pub fn new(bytes: &[u8]) -> Self {
-        let mut head = [0; 16];
-        let length = bytes.len().min(16);
-        head.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-        let mask = if length == 16 { u128::MAX } else { (1 << (8 * length)) - 1 };
-        Exact { bytes: bytes.into(), head: u128::from_le_bytes(head), mask }
+        let (mut head, mut mask) = ([0; 16], [0; 16]);
+        head.iter_mut().zip(&mut mask).zip(bytes).for_each(|((to, mask), from)| (*to, *mask) = (*from, u8::MAX));
+        Exact { head: u8x16::new(head), mask: u8x16::new(mask), bytes: bytes.into() }
     }
 
     /// Returns the end of the literal, if the text has it at `at`.
@@ -40,18 +39,25 @@ impl Exact {
         self.eat_from::<0>(text, at)
     }
 
-    /// The same without the literal's first bytes, one at most.
+    /// The same whatever the literal's first bytes are, one at most.
     #[inline(always)]
     fn eat_from<const FIRST: usize>(&self, text: &[u8], at: usize) -> Option<usize> {
-        let (rest, length) = (text.get(at..)?, self.bytes.len() - FIRST);
+        let (rest, length) = (text.get(at..)?, self.bytes.len());
         let is_here = match rest.first_chunk::<16>() {
-            Some(block) if u128::from_le_bytes(*block) & self.mask >> (8 * FIRST) != self.head >> (8 * FIRST) => false,
-            Some(_) if self.bytes.len() <= 16 => true,
+            Some(block) if !self.has_head(*block, FIRST) => false,
+            Some(_) if length <= 16 => true,
             // Two blocks that overlap.
-            Some(_) if self.bytes.len() <= 32 => rest.get(..length)?.last_chunk::<16>() == self.bytes.last_chunk::<16>(),
-            _ => rest.starts_with(self.bytes.get(FIRST..)?),
+            Some(_) if length <= 32 => rest.get(..length)?.last_chunk::<16>() == self.bytes.last_chunk::<16>(),
+            _ => rest.get(FIRST..)?.starts_with(self.bytes.get(FIRST..)?),
         };
         is_here.then_some(at + length)
+    }
+
+    /// Whether a block begins like the literal, but for its first bytes.
+    #[inline(always)]
+    fn has_head(&self, block: [u8; 16], first: usize) -> bool {
+        let same = (u8x16::new(block) & self.mask).simd_eq(self.head).to_bitmask();
+        same | ((1 << first) - 1) == 0xFFFF
     }
 }
 
@@ -132,12 +138,12 @@ impl<T> ExpectedKeys<T> {
         &self.entries[index].item
     }
 
-    /// Finds the key at `at`. Returns its index, its item and the start of its value.
+    /// Finds the key behind the separator at `at`. Returns its index, its item and the start of its value.
     ///
     /// The key that usually comes next is not tried first: in rows of changes it often does not come, which no branch predictor knows.
     #[inline(always)]
     fn find(&self, text: &[u8], at: usize) -> Option<(usize, &T, usize)> {
-        let candidate = usize::from(*self.by_slot.get(slot(text.get(at + 1..)?, self.seed))?);
+        let candidate = usize::from(*self.by_slot.get(slot(text.get(at + 2..)?, self.seed))?);
         if let Some(entry) = self.entries.get(candidate)
             && let Some(value) = entry.key.exact.eat_from::<1>(text, at)
         {
@@ -149,7 +155,7 @@ impl<T> ExpectedKeys<T> {
     /// Finds a key whose slot another key has, or that is near the end of the message.
     #[inline(never)]
     fn find_by_name(&self, text: &[u8], at: usize) -> Option<(usize, &T, usize)> {
-        let index = *self.by_name.get(plain_string(text, at)?.0)?;
+        let index = *self.by_name.get(plain_string(text, at + 1)?.0)?;
         let entry = self.entries.get(index)?;
         Some((index, &entry.item, entry.key.exact.eat_from::<1>(text, at)?))
     }
@@ -188,7 +194,7 @@ impl<T> ExpectedKeys<T> {
                 let end = at + if count == 0 { 2 } else { 1 };
                 return Some(WalkResult { end, is_complete: count == self.entries.len() });
             }
-            let (index, item, value) = self.find(text, at + 1)?;
+            let (index, item, value) = self.find(text, at)?;
             if !seen.mark(index) {
                 return None;
             }

@@ -1,6 +1,6 @@
 //! Strings and integers parsed, and names hashed, at a position of a message, without a cursor.
 
-use crate::mysql::number::{integer_prefix, up_to_16_digits, window_at};
+use crate::mysql::number::{AROUND_START, integer_prefix, usual_integer, window_at};
 use crate::wire::json;
 
 /// Reads the string at `at`. Returns its characters and end; `None` if it has escapes.
@@ -23,25 +23,25 @@ pub(super) fn plain_text(text: &str, at: usize) -> Option<(&str, usize)> {
 }
 
 /// Reads the JSON integer at `at`. Returns it with its end.
-#[inline]
+#[inline(always)]
 pub(super) fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
-    let rest = text.get(at..)?;
-    match rest.first_chunk().and_then(up_to_16_digits) {
-        // The literal after the placeholder is compared next, so a fraction cannot follow.
-        Some((number, length)) if length == 1 || length > 0 && rest.first() != Some(&b'0') => Some((number as i64, at + length)),
-        _ => integer_fallback(rest).map(|(number, length)| (number, at + length)),
+    // As many bytes as [`usual_integer`] reads, so that few integers are too near the message's end.
+    let around = at.checked_sub(AROUND_START).and_then(|start| text.get(start..)?.first_chunk::<34>());
+    match around.and_then(|around| Some((around[AROUND_START], usual_integer(around)?))) {
+        // JSON forbids leading zeros. The literal after the placeholder is compared next, so a fraction cannot follow.
+        Some((first, (number, length))) if first > b'0' || length == 1 => Some((number, at + length)),
+        _ => integer_fallback(text, at),
     }
 }
 
-/// Reads integers that are negative, long, or near the end of the message.
+/// Reads integers that are negative, long, or near an end of the message.
 #[inline(never)]
-fn integer_fallback(rest: &[u8]) -> Option<(i64, usize)> {
-    let mut at_end = [0; 32];
+fn integer_fallback(text: &[u8], at: usize) -> Option<(i64, usize)> {
+    let (rest, mut at_end) = (text.get(at..)?, [0; 32]);
     let (number, length) = integer_prefix(window_at(rest, &mut at_end))?;
-    // JSON forbids leading zeros.
     let digits = rest.get(usize::from(rest.first() == Some(&b'-'))..length)?;
     let leading_zero = digits.first() == Some(&b'0') && digits.len() > 1;
-    (!leading_zero).then_some((number, length))
+    (!leading_zero).then_some((number, at + length))
 }
 
 /// Hashes the bytes before the first quote, in blocks of 16.

@@ -189,7 +189,28 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
+    /// Begins the next block; returns false at the end. Nearly all have few items and do not declare their size.
+    #[inline]
     fn next_block(&mut self, items: &mut Items) -> Result<bool> {
+        let count = self.bytes.get(self.at).map(|count| usize::from(count >> 1));
+        match count.filter(|count| items.end.is_none() && self.is_short_count(*count)) {
+            Some(count) => {
+                self.at += 1;
+                items.remaining = count as u64;
+                Ok(count != 0)
+            }
+            None => self.next_long_block(items),
+        }
+    }
+
+    /// Whether the next byte is a count of items that are not more than the bytes behind it.
+    #[inline]
+    fn is_short_count(&self, count: usize) -> bool {
+        self.bytes.get(self.at).is_some_and(|byte| byte & 0x81 == 0) && count < self.bytes.len() - self.at
+    }
+
+    #[inline(never)]
+    fn next_long_block(&mut self, items: &mut Items) -> Result<bool> {
         if let Some(end) = items.end.take().filter(|end| *end != self.at) {
             return Err(self.invalid(format!("a block that says it ends at byte {end}")));
         }

@@ -126,7 +126,11 @@ impl<'a> Reader<'a> {
     pub fn skip(&mut self, tag: Tag, known: &'static [KnownField]) -> Result<()> {
         // Most tables have no gaps.
         let is_expected = known.get((tag >> 3).wrapping_sub(1) as usize).is_some_and(|known| known.tag == tag);
-        if is_expected && tag & 7 == VARINT { self.varint().map(drop) } else { self.skip_checked(tag, known) }
+        match tag & 7 {
+            VARINT if is_expected => self.varint().map(drop),
+            LEN if is_expected => self.bytes().map(drop),
+            _ => self.skip_checked(tag, known),
+        }
     }
 
     fn skip_checked(&mut self, tag: Tag, known: &'static [KnownField]) -> Result<()> {

@@ -163,7 +163,7 @@ impl SettingsDraw {
         // An option without an effect on the dialect is refused.
         let wire = DIALECTS.iter().find(|known| known.name == dialect || known.aliases.contains(&&*dialect)).map(|known| known.wire);
         let is_json = wire.is_none_or(|wire| wire == Wire::Json);
-        let is_debezium = dialect == "auto" || dialect.contains("debezium");
+        let is_debezium = dialect == "auto" || dialect.contains("debezium") && dialect != "debezium-avro";
         let [decimal, time, binary, unsigned] = self.connect(batch);
         let of_debezium = |mode: Option<String>| mode.filter(|_| is_debezium);
         let options = Options {

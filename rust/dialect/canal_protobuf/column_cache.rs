@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use hashbrown::HashMap;
+use wide::u8x16;
 
 use crate::interner::NameId;
 
@@ -46,12 +47,12 @@ impl<'a> CachedColumn<'a> {
     }
 }
 
-/// Prefix or suffix, with up to 16 of its bytes as an integer: nearly always one comparison instead of a call.
+/// Prefix or suffix, with up to 16 of its bytes as a block: nearly always one comparison instead of a call.
 struct Affix<'a> {
     bytes: &'a [u8],
-    block: u128,
-    /// Mask of the block's significant bits.
-    mask: u128,
+    block: u8x16,
+    /// Mask of the block's significant bytes.
+    mask: u8x16,
 }
 
 impl<'a> Affix<'a> {
@@ -61,7 +62,7 @@ impl<'a> Affix<'a> {
         for ((to, counts), from) in block.iter_mut().zip(&mut mask).zip(bytes) {
             (*to, *counts) = (*from, u8::MAX);
         }
-        Affix { bytes, block: u128::from_le_bytes(block), mask: u128::from_le_bytes(mask) }
+        Affix { bytes, block: u8x16::new(block), mask: u8x16::new(mask) }
     }
 
     /// The block ends like the bytes.
@@ -70,17 +71,22 @@ impl<'a> Affix<'a> {
         for ((to, counts), from) in block.iter_mut().zip(&mut mask).rev().zip(bytes.iter().rev()) {
             (*to, *counts) = (*from, u8::MAX);
         }
-        Affix { bytes, block: u128::from_le_bytes(block), mask: u128::from_le_bytes(mask) }
+        Affix { bytes, block: u8x16::new(block), mask: u8x16::new(mask) }
+    }
+
+    #[inline(always)]
+    fn is_in(&self, block: [u8; 16]) -> bool {
+        (u8x16::new(block) & self.mask).simd_eq(self.block).to_bitmask() == 0xFFFF
     }
 
     #[inline(always)]
     fn begins(&self, head: [u8; 16], column: &[u8]) -> bool {
-        u128::from_le_bytes(head) & self.mask == self.block && (self.bytes.len() <= 16 || column.starts_with(self.bytes))
+        self.is_in(head) && (self.bytes.len() <= 16 || column.starts_with(self.bytes))
     }
 
     #[inline(always)]
     fn ends(&self, tail: [u8; 16], column: &[u8]) -> bool {
-        u128::from_le_bytes(tail) & self.mask == self.block && (self.bytes.len() <= 16 || column.ends_with(self.bytes))
+        self.is_in(tail) && (self.bytes.len() <= 16 || column.ends_with(self.bytes))
     }
 }
 

@@ -34,13 +34,13 @@ use super::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{self, Cells, Envelope, Events, Op, Quirks, Source, ValueFormat};
 use crate::interner::{NameId, Quoting};
-use crate::mysql::number::{integer_prefix, window_of};
+use crate::mysql::number::short_integer;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::value::Value;
 use crate::wire::avro::{Items, Reader};
 use crate::wire::json::Cursor;
 
-pub(super) const NAME: &str = "dts-avro";
+const NAME: &str = "dts-avro";
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -48,7 +48,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "Aliyun DTS",
     wire: Wire::Avro,
     description: "the records of Aliyun DTS's change tracking, of both published schemas",
-    marks: Marks::Bytes(|bytes| PUBLISHED.as_ref().is_some_and(|plan| plan.matches_header(bytes))),
+    marks: Marks::BytesOrRead(|bytes| PUBLISHED.as_ref().is_some_and(|plan| plan.matches_header(bytes)), try_read),
     quirks: |_| &QUIRKS,
     read: Read::Bytes(read),
     options: &["writer_schema"],
@@ -177,12 +177,7 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
 
 /// Reads bytes that may be a record of the published schema. `None` if the fields before the columns are none of it: to read them
 /// costs no more than to check them.
-pub(super) fn try_read<'a>(
-    bytes: &'a [u8],
-    options: &DialectOptions,
-    events: &mut Events<'a, '_, '_>,
-    caches: &mut Caches<'a>,
-) -> Option<Result<()>> {
+fn try_read<'a>(bytes: &'a [u8], options: &DialectOptions, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Option<Result<()>> {
     let plan = PUBLISHED.as_ref().filter(|_| options.dts.is_none())?;
     let mut record = Record::new(bytes, plan, &mut caches.dts_avro);
     let (header, rest) = plan.steps.split_at_checked(plan.header_length())?;
@@ -552,9 +547,9 @@ fn text<'a>(encoding: &Choice<ScalarEncoding>, reader: &mut Reader<'a>) -> Resul
 
 /// The number that text is, if it is one. Digits need no check of their UTF-8.
 fn number<'a>(reader: &Reader<'a>, text: &'a [u8]) -> Result<Option<i64>> {
-    match window_of(text).and_then(|window| integer_prefix(&window)) {
-        Some((number, length)) if length == text.len() => Ok(Some(number)),
-        _ => reader.utf8(text).map(|text| text.parse().ok()),
+    match short_integer(text) {
+        Some(number) => Ok(Some(number)),
+        None => reader.utf8(text).map(|text| text.parse().ok()),
     }
 }
 
