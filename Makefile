@@ -32,8 +32,9 @@ APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 BEHIND := $(wildcard tests/lakehouse/test_*kafka*.py) $(addprefix tests/lakehouse/test_,\
 	statements_beside_rows.py protection.py history.py known_tables.py postgresql.py key_deletes.py)
 
+# Without its flags, as the tests of the documentation cannot reach the job server of this make.
 test-rust: lint-rust
-	cargo test --locked
+	MAKEFLAGS= cargo test --locked
 
 test-library test-lakehouse: target/classes.jsa
 

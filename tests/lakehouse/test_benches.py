@@ -53,11 +53,10 @@ def test_the_bench_of_partitions(spark: SparkSession, kafka: KafkaBroker, tmp_pa
 @pytest.mark.parametrize(
     "shape",
     [
-        bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, rounds=1),
         bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, rounds=1, is_iceberg=True),
         bench_lakehouse.Shape(tables=1, changes=20, keys=50, batches=2, rounds=1, rows=50, merge="spark"),
     ],
-    ids=["Delta", "Iceberg", "rows"],
+    ids=["Iceberg", "rows"],
 )
 def test_the_bench_of_replication(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, topic: str, shape: bench_lakehouse.Shape

@@ -24,7 +24,7 @@ def feed(topic, table, version):
     return sorted((one["_change_type"], one["name"]) for one in found.select("_change_type", "name").collect())
 
 
-@pytest.mark.parametrize("merge", ["auto", "spark"])
+@pytest.mark.parametrize("merge", [pytest.param("auto", marks=pytest.mark.soak), "spark"])
 def test_all_changes_are_in_the_feed(topic, merge):
     topic.options["merge"] = merge
     topic.replicate(*FIRST)

@@ -121,6 +121,7 @@ def test_an_environment_packed_by_venv_pack(cluster, kafka, sent, wheel, tmp_pat
         assert Path(place["towpath"]).is_relative_to(Path(place["folder"], "environment"))
 
 
+@pytest.mark.soak
 def test_the_wheel_alone_where_nodes_have_pyarrow(cluster, kafka, sent, wheel, tmp_path):
     node = environment(tmp_path / "node", "pyarrow") / "bin" / "python"
     without = subprocess.run([node, "-c", "import towpath"], env=node_environment(), capture_output=True, check=False)

@@ -68,7 +68,7 @@ def test_keys_that_move_between_partitions_end_right(spark, kafka, tmp_path, rep
 
 
 @pytest.mark.parametrize(
-    ("changes", "stops", "seed"), [(200, 2, 4), *(pytest.param(2_000, 30, n, marks=pytest.mark.soak) for n in (5, 6))]
+    ("changes", "stops", "seed"), [(200, 1, 4), *(pytest.param(2_000, 30, n, marks=pytest.mark.soak) for n in (5, 6))]
 )
 def test_a_query_that_is_stopped_at_any_time(spark, kafka, tmp_path, report, changes, stops, seed):
     """What is interrupted is not the fault of a table: none is quarantined or stale."""

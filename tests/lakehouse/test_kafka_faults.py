@@ -121,6 +121,7 @@ def test_a_partition_without_a_leader_is_not_gone(two_brokers, topic):
         wait_until(lambda: asking._bounds(wanted) == (0, 0))
 
 
+@pytest.mark.soak
 def test_leaders_that_move_in_a_stream(spark, two_brokers, topic, tmp_path):
     """The leader of two partitions is killed, and then leads them again."""
     first, second = two_brokers

@@ -17,7 +17,16 @@ QUICK = {
     "spark.sql.codegen.wholeStage": "false",
 }
 
-OF_A_WHOLE_RUN = {**QUICK, "spark.driver.extraJavaOptions": LASTING}
+OF_A_WHOLE_RUN = {
+    **QUICK,
+    "spark.driver.extraJavaOptions": LASTING,
+    # Nobody looks at the pages of the user interface: their plans cost a quarter of the driver's time.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.ui.retainedExecutions": "200",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "100",
+}
 """For the session of a whole run of tests."""
 
 
