@@ -78,6 +78,7 @@ def test_watermarks_rule_out_changes(spark, tmp_path, monkeypatch):
     later = [ticdc(2, "INSERT", 199, row(2, "late")), ticdc(3, "INSERT", 201, row(3, "y"))]
     topic.replicate(*later, dialect="ticdc-canal-json")
     assert topic.names("a") == {1: "x", 3: "y"}
-    joins = [plan for number, plan in queries(spark).items() if number not in before and "LeftAnti" in plan]
+    lines = [line for number, plan in queries(spark).items() if number not in before for line in plan.splitlines()]
+    joins = [line for line in lines if "LeftAnti" in line]
     assert joins
-    assert all("BroadcastHashJoin LeftAnti" in plan for plan in joins)
+    assert all("BroadcastHashJoin" in line for line in joins)
