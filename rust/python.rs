@@ -151,7 +151,7 @@ fn guarded<T>(call: impl FnOnce() -> T) -> PyResult<T> {
 /// The text of an error about an unknown argument, from serde's text about the field of a struct.
 fn unknown_argument(text: &str) -> String {
     let (name, allowed) = text.trim_start_matches("unknown field ").split_once(", expected one of ").unwrap_or((text, ""));
-    // The schema is no field of the options, since Python hands it over by itself.
+    // Python passes the schema separately, so the options have no field for it.
     let allowed = allowed.replacen("dialect, ", "dialect, schema, ", 1);
     let meant = nearest(name, &allowed.split(", ").collect::<Vec<_>>()).map(|meant| format!("did you mean {meant}? "));
     format!("unknown argument {name}; {}allowed are {allowed}", meant.unwrap_or_default())

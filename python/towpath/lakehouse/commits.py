@@ -100,11 +100,16 @@ class _IcebergCommits(Commits):
             self._snapshot = found.snapshotId()
 
     def _current(self, spark: SparkSession) -> Any:
-        loaded = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(  # type: ignore[union-attr]
-            spark._jsparkSession, self._target
-        )
-        loaded.refresh()
-        return loaded.currentSnapshot()
+        return iceberg_table(spark, self._target).currentSnapshot()
+
+
+def iceberg_table(spark: SparkSession, target: str) -> Any:
+    """Iceberg's own object of a table, with its last commit. Not on Connect."""
+    loaded = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(  # type: ignore[union-attr]
+        spark._jsparkSession, target
+    )
+    loaded.refresh()
+    return loaded
 
 
 def commits_of(spark: SparkSession, target: str) -> Commits | None:

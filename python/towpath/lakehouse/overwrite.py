@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from towpath.lakehouse.commits import iceberg_table
 from towpath.lakehouse.formats import ICEBERG, format_of
 from towpath.lakehouse.retries import is_conflict
 from towpath.lakehouse.sql import Sql, comma_separated, execute, sql, string, table
@@ -102,10 +103,7 @@ def _options(spark: SparkSession, target: str) -> dict[str, str] | None:
     """
     if format_of(spark, target) is not ICEBERG:
         return {}
-    loaded = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(  # type: ignore[union-attr]
-        spark._jsparkSession, target
-    )
-    loaded.refresh()
+    loaded = iceberg_table(spark, target)
     found = loaded.currentSnapshot()
     if found is None or found.schemaId() != loaded.schema().schemaId():
         return None
