@@ -33,14 +33,14 @@ def last_operation(topic):
 
 def meanwhile(monkeypatch, action):
     """Do something once, after the target was read for the first time and before it is overwritten."""
-    prepared = overwrite._in_few_files
+    prepared = overwrite.in_few_tasks
 
-    def after(rows):
-        monkeypatch.setattr(overwrite, "_in_few_files", prepared)
+    def after(rows, per_core):
+        monkeypatch.setattr(overwrite, "in_few_tasks", prepared)
         action()
-        return prepared(rows)
+        return prepared(rows, per_core)
 
-    monkeypatch.setattr(overwrite, "_in_few_files", after)
+    monkeypatch.setattr(overwrite, "in_few_tasks", after)
 
 
 def test_rows_of_most_keys_are_written_in_one_commit(topic):

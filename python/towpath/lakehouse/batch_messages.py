@@ -94,13 +94,13 @@ class MessagesInDriver:
         return self._read[table.name_key]
 
 
-def in_few_tasks(messages: DataFrame) -> DataFrame:
-    """Messages in at most some tasks for each core that Spark has now, since Python costs each task some 0.1 s of CPU.
+def in_few_tasks(rows: DataFrame, per_core: int = _TASKS_PER_CORE) -> DataFrame:
+    """Rows in at most some tasks for each core that Spark has now, since Python costs each task some 0.1 s of CPU.
 
     Kafka's source has a task for each partition of the topics, however few messages the batch has.
     """
-    context = getattr(messages.sparkSession, "sparkContext", None)  # a client of Connect has none
-    return messages.coalesce(_TASKS_PER_CORE * context.defaultParallelism) if context is not None else messages
+    context = getattr(rows.sparkSession, "sparkContext", None)  # a client of Connect has none
+    return rows.coalesce(per_core * context.defaultParallelism) if context is not None else rows
 
 
 class BatchMessages:

@@ -318,7 +318,7 @@ class Applier:
         if deletes:
             writes.append(lambda: self.tombstones.write(staged.filter("outcome = 'delete'"), keys))
         done = in_parallel(staged.sparkSession, lambda write: write(), writes, len(writes))
-        return Written(any(done[:1]), any(done[1:]), rows + deletes)
+        return Written(any(done[:1]), any(done[1:]), found.written)
 
     def _write_rows(self, found: _Staged, keys: list[str], hints: Hints, *, has_rows: bool) -> bool:
         """Write rows and deletes. Returns whether that made a commit."""

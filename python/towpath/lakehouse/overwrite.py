@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from towpath.lakehouse.batch_messages import in_few_tasks
 from towpath.lakehouse.commits import iceberg_table
 from towpath.lakehouse.formats import ICEBERG, format_of
 from towpath.lakehouse.retries import is_conflict
@@ -52,7 +53,8 @@ class Overwrite:
         if options is None:
             return False
         rows = self._kept(spark, target, options).unionByName(self._new(spark))
-        writer = _in_few_files(rows).writeTo(table(target)).options(**options)
+        # Each task writes a file.
+        writer = in_few_tasks(rows, per_core=1).writeTo(table(target)).options(**options)
         try:
             writer.overwrite(f.lit(True))
         except Exception as error:
@@ -118,9 +120,3 @@ def _version(target: str, options: Mapping[str, str]) -> Sql:
     if _SNAPSHOT not in options:
         return table(target)
     return sql("{target} VERSION AS OF {snapshot}", target=table(target), snapshot=Sql(options[_SNAPSHOT]))
-
-
-def _in_few_files(rows: DataFrame) -> DataFrame:
-    """Rows that as many tasks write as Spark has cores."""
-    context = getattr(rows.sparkSession, "sparkContext", None)  # a client of Connect has none
-    return rows.coalesce(context.defaultParallelism) if context is not None else rows
