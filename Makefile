@@ -103,7 +103,8 @@ matrix: wheel ## The Spark tests on the newest Spark 3.5 and the newest Spark 4
 	$(MAKE) matrix-3.5
 	$(MAKE) matrix-4.3
 
-wheel: $(VENV)/installed ## Build the wheel into dist/
+# After `develop`: two maturins at once move each other's library away.
+wheel: develop ## Build the wheel into dist/
 	rm -rf dist
 	$(VENV)/bin/maturin build --release --locked --out dist
 
