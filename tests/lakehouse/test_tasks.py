@@ -133,7 +133,6 @@ def test_rows_of_before_a_column_was_added_with_a_value_are_left_to_spark(topic,
     [
         ({}, None),
         ({"is_delta": False}, "it is an Iceberg table"),
-        ({"is_local": False}, "it is not in a local folder"),
         ({"rows": 10_000_000}, "the batch has too many of its changes"),
         ({"size": 1 << 40}, "the batch has too many of its changes"),
         ({"truncates": True}, "there is a TRUNCATE"),
@@ -145,7 +144,7 @@ def test_rows_of_before_a_column_was_added_with_a_value_are_left_to_spark(topic,
     ],
 )
 def test_why_spark(facts, reason):
-    assert why_spark(Facts(**{"is_delta": True, "is_local": True, "rows": 1, "size": 1, **facts})) == reason
+    assert why_spark(Facts(**{"is_delta": True, "rows": 1, "size": 1, **facts})) == reason
 
 
 # The worker's part alone.
@@ -304,7 +303,7 @@ def test_what_only_sparks_merge_applies(topic):
 def test_the_argument(monkeypatch, caplog):
     caplog.set_level("INFO", "towpath.spark")
     assert [available("auto"), available("spark")] == ["auto", "spark"]
-    with pytest.raises(ValueError, match='merge: expected "auto" or "spark", not \'fast\''):
+    with pytest.raises(ValueError, match='merge: expected "auto" or "spark" or "task", not \'fast\''):
         available("fast")
     monkeypatch.setattr("towpath.lakehouse.tasks.find_spec", lambda name: None)
     assert available("auto") == "spark"

@@ -99,7 +99,7 @@ MISTAKES = {
     SMALL + "keys: [id]": "keys: ['id'] is not of type 'object'",
     SMALL + "keys: {t: id}": "keys.t: 'id' is not of type 'array'",
     SMALL + "parallelism: 0": "parallelism: 0 is less than the minimum of 1",
-    SMALL + "merge: task": "merge: 'task' is not one of ['auto', 'spark']",
+    SMALL + "merge: tasks": "merge: 'tasks' is not one of ['auto', 'spark', 'task']",
     SMALL + "metrics: {port: x}": "metrics.port: 'x' is not of type 'integer'",
     SMALL + "snapshots: {shop.a: {}}": "snapshots: missing: tables",
     SMALL + "snapshots: {tables: {}}": "snapshots.tables: {} should be non-empty",

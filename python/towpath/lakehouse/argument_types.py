@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OnTableError = Literal["quarantine", "fail"]
 DdlPolicy = Literal["follow", "ignore"]
 Keyless = Literal["quarantine", "append"]
-Merge = Literal["auto", "spark"]
+Merge = Literal["auto", "spark", "task"]
 
 
 class OfTargets(TypedDict, total=False):
@@ -70,6 +70,7 @@ class OfTopics(OfTargets, ValueOptions, total=False):
     columns: Mapping[str, Mapping[str, Any]] | None
     parallelism: int
     merge: Merge
+    storage_options: Mapping[str, str] | None
     cluster_by: Mapping[str, Sequence[str]] | None
     metrics: str | None
     report: Callable[[Sequence[TableStatus]], object] | None

@@ -77,7 +77,7 @@ from towpath.lakehouse.tables import (
     table_properties,
     widened,
 )
-from towpath.lakehouse.targets import Targets, companion, source_name
+from towpath.lakehouse.targets import Targets, companion, is_path, source_name
 from towpath.lakehouse.tasks import Facts, TaskMerges, TaskResult, merge_in_tasks, why_spark
 from towpath.lakehouse.watermarks import Watermarks, write_watermarks
 from towpath.printable import SHOWN, printable
@@ -425,28 +425,26 @@ class Replicator:
         if existing is None:
             self._remember_emptied(spark, table, apply, schema, keys)
         order = apply.prepare(spark, schema)
-        folder = self.in_tasks.folder(spark, target)
-        tombstones = self.in_tasks.folder(spark, apply.prepare_tombstones(spark, schema))
-        if folder is None or tombstones is None:
-            self.in_tasks.refuse(target, "it is not in a local folder")
+        if elsewhere := self.in_tasks.why_elsewhere(spark, target):
+            self.in_tasks.refuse(target, elsewhere)
             return None
         return OwnedTable(
             self._decoder(table, schema),
             tuple(keys),
-            folder,
-            tombstones,
+            self.in_tasks.location(spark, target),
+            self.in_tasks.location(spark, apply.prepare_tombstones(spark, schema)),
             order,
             self.in_tasks.limits,
             apply.forget_before(spark),
             self.dead_letters is not None,
             tuple(one.name.lower() for one in additions),
+            storage=self.in_tasks.storage,
         )
 
     def _facts(self, spark: SparkSession, table: SourceTable, target: str, *, additions: bool) -> Facts:
         is_delta = format_of(spark, target) is DELTA
         return Facts(
             is_delta=is_delta,
-            is_local=is_delta and self.in_tasks.may_be_local(spark, target),
             rows=table.rows,
             size=table.size,
             truncates=table.truncates > 0,
@@ -455,6 +453,8 @@ class Replicator:
             masks=bool(self._rules(spark, table).mask),
             additions=additions,
             moved=moved_to(self.properties.get(target, {})) is not None,
+            # Where the table of a name is, is known when it exists.
+            elsewhere=self.in_tasks.why_elsewhere(spark, target) if is_path(target) else None,
         )
 
     def _kind(self, spark: SparkSession, table: SourceTable) -> str:

@@ -12,7 +12,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -94,9 +94,9 @@ class OwnedTable:
     decoder: ChangeDecoder
     keys: tuple[str, ...]
     target: str
-    """The folder of the table, which exists."""
+    """Where the table is, which exists: a local folder, or a URI."""
     tombstones: str
-    """The folder of its tombstones, which need not exist."""
+    """Where its tombstones are, which need not exist."""
     order: str
     """The target's column with order values."""
     limits: Limits
@@ -108,6 +108,8 @@ class OwnedTable:
     """The columns in which older rows get a value, in lower case."""
     in_blocks: bool = False
     """Whether the decoder has decoded the messages already."""
+    storage: Mapping[str, str] | None = field(default=None, repr=False)
+    """What delta-rs needs to open a store."""
 
     def changes(self, events: Iterable[pa.RecordBatch]) -> pa.Table:
         """The changes in the events of the table."""
@@ -251,13 +253,13 @@ def _is_conflict(error: Exception) -> bool:
 
 
 def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
-    target = _open_if_exists(table.target)
+    target = _open_if_exists(table.target, table.storage)
     if target is None:
         raise BatchRefusedError("the target was removed")
     _check_target(target, table.limits)
     keys = {f"k{at}": _quoted(name) for at, name in enumerate(_names(target, table.keys))}
     rows = _Known.of(target, {**keys, "known": _quoted(table.order), "truncated": "false"}, newest)
-    tombstones = _open_if_exists(table.tombstones)
+    tombstones = _open_if_exists(table.tombstones, table.storage)
     gone = _Known.nothing(newest)
     if tombstones is not None:
         _tidy(tombstones, table.forget_before)
@@ -289,14 +291,14 @@ def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
     }
 
 
-def _open(path: str) -> DeltaTable:
+def _open(location: str, storage: Mapping[str, str] | None) -> DeltaTable:
     # delta-rs starts as many threads as there are cores, in each of Spark's workers.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "2")
     try:
         from deltalake import DeltaTable
     except ImportError as error:
         raise RefusedError(f"the Python of the workers has no deltalake ({error})") from error
-    return DeltaTable(path)
+    return DeltaTable(location, storage_options=dict(storage or {}))
 
 
 def _check_target(target: DeltaTable, limits: Limits) -> None:
@@ -370,9 +372,9 @@ class _Known:
         )
 
 
-def _open_if_exists(path: str) -> DeltaTable | None:
+def _open_if_exists(location: str, storage: Mapping[str, str] | None) -> DeltaTable | None:
     try:
-        return _open(path)
+        return _open(location, storage)
     except Exception as error:
         if type(error).__name__ == "TableNotFoundError":
             return None
@@ -403,8 +405,8 @@ def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, k
     rows = pa.table(columns | {"order": orders, "truncated": pa.repeat(False, len(keys)), "recorded_at": now})
     if known is None:
         # Two attempts that create it with rows would both have them.
-        DeltaTable.create(table.tombstones, rows.schema, mode="ignore")
-        known = _open(table.tombstones)
+        DeltaTable.create(table.tombstones, rows.schema, mode="ignore", storage_options=dict(table.storage or {}))
+        known = _open(table.tombstones, table.storage)
     write_deltalake(known, rows, mode="append")
 
 

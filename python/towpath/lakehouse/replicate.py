@@ -91,6 +91,7 @@ def replicate(
     forget_after: str = "7 days",
     parallelism: int = 4,
     merge: Merge = "auto",
+    storage_options: Mapping[str, str] | None = None,
     table_properties: Mapping[str, str] | None = None,
     cluster_by: Mapping[str, Sequence[str]] | None = None,
     optimize_every: int | None = 50,
@@ -152,9 +153,12 @@ def replicate(
         evolve: Whether tables may be altered to fit the declared columns.
         forget_after: How long deleted keys are remembered.
         parallelism: How many tables are merged at the same time.
-        merge: "auto": a Delta table in a local folder is merged by a task of Spark that owns it, if the Python of the
-            workers has the package deltalake, the table is not too large, and nothing needs Spark's MERGE (histories,
-            soft deletes, masks). "spark": Spark's MERGE writes all targets.
+        merge: "auto": a Delta table is merged by a task of Spark that owns it, if the Python of the workers has the
+            package deltalake, the table is not too large, nothing needs Spark's MERGE (histories, soft deletes, masks),
+            and it is in a local folder, or on HDFS, ABFS or GCS and there are `storage_options`. "task": also on S3,
+            where no other driver may write the targets at the same time. "spark": Spark's MERGE writes all targets.
+        storage_options: What delta-rs needs on the workers to open the targets in a store: its options, such as
+            `{"aws_region": "eu-central-1"}`. It finds others in the environment of the workers.
         table_properties: Properties of targets that are created, in addition to those of towpath.
         cluster_by: `{"database.table": [columns]}` by which a Delta table that is created is clustered.
         optimize_every: After how many batches a target's files are compacted (OPTIMIZE, or Iceberg's
@@ -193,6 +197,7 @@ def replicate(
         forget_after=forget_after,
         parallelism=parallelism,
         merge=merge,
+        storage_options=storage_options,
         table_properties=table_properties,
         cluster_by=cluster_by,
         optimize_every=optimize_every,
@@ -219,7 +224,7 @@ def replicate(
         dead_letters=Aside(given.dead_letters) if given.dead_letters else None,
         quarantine=Aside(aside) if aside else None,
         pending=pending,
-        in_tasks=TaskMerges(given.merge),
+        in_tasks=TaskMerges(given.merge, storage=given.storage_options),
     )
     if metrics is None:
         return for_each_batch(messages, _Reading(apply), query)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from towpath.literals import Dialect
 
 
-def _argument(check: Callable[[str, Any], Any], default: Any = None) -> Any:
+def _argument(check: Callable[[str, Any], Any], default: Any = None, *, is_secret: bool = False) -> Any:
     """A field, and how what a user gives for it is checked."""
-    return field(default=default, metadata={"check": check})
+    return field(default=default, metadata={"check": check}, repr=not is_secret)
 
 
 def _one_of(*allowed: str) -> Callable[[str, Any], str]:
@@ -33,6 +33,10 @@ def _one_of(*allowed: str) -> Callable[[str, Any], str]:
 
 def _optional_count(name: str, value: Any) -> Any:
     return arguments.count(name, value, optional=True)
+
+
+def _optional_texts(name: str, value: Any) -> dict[str, str] | None:
+    return None if value is None else arguments.texts(name, value)
 
 
 def _by_table(example: str) -> Callable[[str, Any], dict[str, Any]]:
@@ -71,6 +75,7 @@ class ReplicateOptions:
     forget_after: str = _argument(arguments.text, "7 days")
     parallelism: int = _argument(arguments.count, 4)
     merge: str = _argument(lambda _, value: available(value), AUTO)
+    storage_options: Mapping[str, str] | None = _argument(_optional_texts, is_secret=True)
     table_properties: Mapping[str, str] = _argument(arguments.texts)
     cluster_by: Mapping[str, Sequence[str]] = _argument(arguments.columns_by_table)
     optimize_every: int | None = _argument(_optional_count, 50)

@@ -21,6 +21,7 @@ from towpath.lakehouse.owned_table import RESULT, Limits, OwnedTable, TableTasks
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, Applied
 from towpath.lakehouse.sql import execute, sql, table
 from towpath.lakehouse.targets import is_path
+from towpath.printable import printable
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 
@@ -29,8 +30,25 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("towpath.spark")
 
-AUTO, SPARK = "auto", "spark"
+AUTO, SPARK, TASK = "auto", "spark", "task"
 """What the argument `merge` may be."""
+
+_LOCAL = "file"
+
+_SHARED = ("hdfs", "abfs", "abfss", "gs")
+"""The schemes of stores in which a commit of Spark and one of delta-rs cannot replace each other.
+
+Both create the file of a version only if there is none. On HDFS that is a rename without overwriting.
+"""
+
+_PERCENT = "%25"
+"""A percent sign in a URI. delta-rs decodes the paths of a store once too often: the folder may be another one."""
+
+_OWN = ("s3", "s3a")
+"""Those in which Spark's Delta looks for the file of a version before it writes it, and delta-rs creates it atomically.
+
+So a commit of a task replaces no other one. A commit of another driver may replace one of a task.
+"""
 
 _MOST_ROWS, _MOST_BYTES = 1_000_000, 256 << 20
 """The largest changes of a table in a batch that a task holds."""
@@ -45,8 +63,6 @@ class Facts:
     """What decides who merges the changes of a table."""
 
     is_delta: bool
-    is_local: bool
-    """Whether the target is in a local folder, where a commit of delta-rs cannot replace another one."""
     rows: int
     size: int
     """Bytes of the messages."""
@@ -59,13 +75,35 @@ class Facts:
     watermarks: bool = False
     moved: bool = False
     """Whether another table has the rows of this one since a RENAME TABLE."""
+    elsewhere: str | None = None
+    """Why tasks do not write where the target is."""
+
+
+def why_not_there(location: str, merge: str, *, has_storage: bool) -> str | None:
+    """Why tasks do not write tables in a place; None if they do.
+
+    Args:
+        location: A local folder, or a URI.
+        merge: `AUTO` or `TASK`.
+        has_storage: Whether there are `storage_options`, so that the workers can open a store.
+    """
+    if location.startswith("/"):
+        return None
+    scheme = urlsplit(location).scheme
+    if _PERCENT in location:
+        return "delta-rs does not read stores with % in the name of a folder"
+    if scheme in _SHARED:
+        return None if merge == TASK or has_storage else f"it is on {scheme}, and there are no storage_options"
+    if scheme in _OWN:
+        return None if merge == TASK else f"it is on {scheme}, and merge is not {TASK!r}"
+    return f"tasks do not write to {scheme or 'a place without a scheme'}"
 
 
 def why_spark(facts: Facts) -> str | None:
     """Why Spark's MERGE has to write a target; None if a task may."""
     reasons = {
         "it is an Iceberg table": not facts.is_delta,
-        "it is not in a local folder": not facts.is_local,
+        str(facts.elsewhere): facts.elsewhere is not None,
         "the batch has too many of its changes": facts.rows > _MOST_ROWS or facts.size > _MOST_BYTES,
         "there is a TRUNCATE": facts.truncates,
         "it has a history": facts.keeps_history,
@@ -86,8 +124,10 @@ class TaskMerges:
     limits: Limits = field(default_factory=Limits)
     refused: dict[str, str] = field(default_factory=dict)
     """Why each target is left to Spark until the query is started again."""
-    folders: dict[str, str] = field(default_factory=dict)
-    """The local folder of each table."""
+    storage: Mapping[str, str] | None = field(default=None, repr=False)
+    """What delta-rs needs to open a store."""
+    locations: dict[str, str] = field(default_factory=dict)
+    """Where each table is, for delta-rs: a local folder, or a URI."""
 
     def may(self, spark: SparkSession, target: str) -> bool:
         """Whether a target may be merged by a task at all."""
@@ -98,41 +138,44 @@ class TaskMerges:
         """Leave a target to Spark, in this batch or in all."""
         if is_lasting:
             self.refused[target] = reason
-        _log.info("%s: merged by Spark: %s", target, reason)
+        _log.info("%s: merged by Spark: %s", target, printable(reason))
 
-    def folder(self, spark: SparkSession, name: str) -> str | None:
-        """The folder of a Delta table that exists; None if it is not in the local file system."""
-        if name not in self.folders and (found := _local_folder(spark, name)):
-            self.folders[name] = found
-        return self.folders.get(name)
+    def location(self, spark: SparkSession, name: str) -> str:
+        """Where a Delta table is, for delta-rs. That of a name has to exist."""
+        if name not in self.locations:
+            self.locations[name] = _location(spark, name)
+        return self.locations[name]
 
-    def may_be_local(self, spark: SparkSession, target: str) -> bool:
-        """Whether a Delta table is in a local folder. Where the table of a name is, is known when it exists."""
-        return not is_path(target) or self.folder(spark, target) is not None
+    def why_elsewhere(self, spark: SparkSession, target: str) -> str | None:
+        """Why tasks do not write where a Delta table is, of which the location is known."""
+        return why_not_there(self.location(spark, target), self.mode, has_storage=self.storage is not None)
 
 
 def available(merge: str) -> str:
-    """The argument `merge`, or `SPARK` without the package deltalake.
+    """The argument `merge`, or `SPARK` for `AUTO` without the package deltalake.
 
     Raises:
-        ValueError: The argument has another value.
+        ValueError: The argument has another value, or is `TASK` and there is no package.
     """
-    one_of("merge", merge, (AUTO, SPARK))
-    if merge == AUTO and find_spec("deltalake") is None:
+    one_of("merge", merge, (AUTO, SPARK, TASK))
+    if merge != SPARK and find_spec("deltalake") is None:
+        if merge == TASK:
+            raise ValueError('merge: "task" needs the package deltalake: pip install "towpath[delta]"')
         _log.info('deltalake is not installed (pip install "towpath[delta]"): Spark merges all tables')
         return SPARK
     return merge
 
 
-def _local_folder(spark: SparkSession, target: str) -> str | None:
+def _location(spark: SparkSession, target: str) -> str:
     if is_path(target):
         path = spark._jvm.org.apache.hadoop.fs.Path(target)  # type: ignore[union-attr]
         found = path.getFileSystem(spark._jsc.hadoopConfiguration())
-        uri = found.makeQualified(path).toUri()
-        return str(uri.getPath()) if uri.getScheme() == "file" else None
-    detail = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).first()
-    location = urlsplit(detail["location"] if detail else "")
-    return unquote(location.path) if location.scheme == "file" else None
+        uri = str(found.makeQualified(path).toUri().toASCIIString())
+    else:
+        detail = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).first()
+        uri = detail["location"] if detail else ""
+    parts = urlsplit(uri)
+    return unquote(parts.path) if parts.scheme == _LOCAL else uri
 
 
 @dataclass(frozen=True)

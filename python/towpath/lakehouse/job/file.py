@@ -154,7 +154,7 @@ def _variable(found: re.Match[str]) -> str:
 def _job(found: dict[str, Any]) -> Job:
     source, metrics = found.pop("source"), found.pop("metrics", None)
     spark, options, snapshots = found.pop("spark", {}), found.pop("options", {}), found.pop("snapshots", None)
-    for name in ("table_properties", "writer_options"):
+    for name in ("table_properties", "storage_options", "writer_options"):
         if name in found:
             found[name] = _texts(found[name])
     if misplaced := sorted(options.keys() & job_schema()["properties"].keys()):
