@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from kafka_broker import KafkaBroker
 from lake_session import OF_A_WHOLE_RUN, lake_session
-from towpath.lakehouse import batches
+from towpath.lakehouse import blocks
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +34,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 def known_tables(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """In every second test, tables of a few messages are decoded with their envelopes as those of many are."""
     if zlib.crc32(request.node.nodeid.encode()) % 2:
-        monkeypatch.setattr(batches, "_WORTH_KNOWING", 1)
+        monkeypatch.setattr(blocks, "_WORTH_KNOWING", 1)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from lake_topic import TYPES, Topic, canal, row
-from towpath.lakehouse import batches
+from towpath.lakehouse import blocks
 from towpath.lakehouse.batch_messages import MessagesInDriver
 from towpath.lakehouse.blocks import BatchEvents
 from towpath.lakehouse.merge import Applier
@@ -15,7 +15,7 @@ from towpath.lakehouse.merge import Applier
 @pytest.fixture
 def topic(spark, tmp_path, monkeypatch, request):
     """A topic whose tables are merged in tasks, or by Spark if a test says so."""
-    monkeypatch.setattr(batches, "_WORTH_KNOWING", 1)
+    monkeypatch.setattr(blocks, "_WORTH_KNOWING", 1)
     found = Topic(spark, tmp_path)
     found.options["merge"] = getattr(request, "param", "auto")
     return found
@@ -142,14 +142,14 @@ def test_an_error_of_a_decoder_stops_only_its_table(topic, monkeypatch):
         raise RuntimeError("no registry")
 
     known = []
-    remember = batches.KnownTable
+    remember = blocks.KnownTable
 
     def failing(decoder, declared):
         known.append(decoder)
         decoder.decode_batches = fails
         return remember(decoder, declared)
 
-    monkeypatch.setattr(batches, "KnownTable", failing)
+    monkeypatch.setattr(blocks, "KnownTable", failing)
     topic.replicate_in_turn([inserts(2, 3), inserts(3, 4)], quarantine=topic.name("quarantine"))
     assert known
     assert topic.names("a") == {1: "n1", 2: "n2", 3: "n3", 4: "n4"}

@@ -7,7 +7,7 @@ import pytest
 from lake_topic import Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
-from towpath.lakehouse import batches
+from towpath.lakehouse import by_spark
 from towpath.lakehouse.jobs import MARKING, REWRITING
 
 MARKS_ROWS = {"delta": {"delta.enableDeletionVectors": "true"}, "ice": {}}
@@ -50,10 +50,10 @@ def test_random_tables_are_those_of_small_jobs(spark, tmp_path, monkeypatch, cat
         rng.shuffle(runs[-1])
     small.replicate_in_turn(runs, merge="spark")
     before = queries(spark)
-    monkeypatch.setattr(batches.Replicator, "_kind", lambda *_: MARKING)
+    monkeypatch.setattr(by_spark.BySpark, "_kind", lambda *_: MARKING)
     marked.replicate_in_turn(runs, merge="spark", table_properties=MARKS_ROWS[catalog])
     assert any("might_contain" in plan for number, plan in queries(spark).items() if number not in before)
-    monkeypatch.setattr(batches.Replicator, "_kind", lambda *_: REWRITING)
+    monkeypatch.setattr(by_spark.BySpark, "_kind", lambda *_: REWRITING)
     rewritten.replicate_in_turn(runs, merge="spark")
     assert operations(rewritten, "shop/a")[-1] == ("overwrite" if catalog == "ice" else "WRITE")
     assert contents(rewritten) == contents(marked) == contents(small)
@@ -64,7 +64,7 @@ def test_random_tables_are_those_of_small_jobs(spark, tmp_path, monkeypatch, cat
 
 def test_watermarks_rule_out_changes(spark, tmp_path, monkeypatch):
     """The watermarks are broadcast: a partition's changes are not in one task."""
-    monkeypatch.setattr(batches.Replicator, "_kind", lambda *_: MARKING)
+    monkeypatch.setattr(by_spark.BySpark, "_kind", lambda *_: MARKING)
     topic = Topic(spark, tmp_path)
     topic.options["watermarks"] = topic.name("watermarks")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lake_topic import TYPES, Topic, canal, row
-from towpath.lakehouse import batches, overwrite
+from towpath.lakehouse import by_spark, overwrite
 from towpath.lakehouse.jobs import REWRITING
 
 FIRST = [canal(at, "INSERT", "a", row(at, "old")) for at in range(4)]
@@ -13,7 +13,7 @@ ALL_NEW = {0: "new", 1: "new", 2: "new", 3: "old"}
 
 @pytest.fixture
 def rewriting(monkeypatch):
-    monkeypatch.setattr(batches.Replicator, "_kind", lambda *_: REWRITING)
+    monkeypatch.setattr(by_spark.BySpark, "_kind", lambda *_: REWRITING)
 
 
 @pytest.fixture(params=["delta", "ice"])

@@ -4,10 +4,7 @@ import random
 
 import pytest
 
-from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.declarations import Declaration
-from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.targets import Targets
+from towpath.lakehouse.declarations import Declaration, KnownDeclarations
 
 MIB = 1 << 20
 
@@ -15,13 +12,11 @@ MIB = 1 << 20
 @pytest.mark.parametrize("seed", range(10))
 def test_the_last_declarations_of_some_bytes_are_kept(seed: int) -> None:
     rng = random.Random(seed)
-    known: dict[int, Declaration] = {}
+    known = KnownDeclarations()
     sizes = [rng.choice([10, MIB // 2, 3 * MIB]) for _ in range(40)]
-    nothing = ReplicateOptions.of("auto", {})
-    replicator = Replicator(Targets("{table}", ()), nothing, dead_letters=None, quarantine=None, declarations=known)
-    known.update({at: Declaration((), True, (None, bytes(size))) for at, size in enumerate(sizes)})
-    replicator._forget_declarations()
+    known.found.update({at: Declaration((), True, (None, bytes(size))) for at, size in enumerate(sizes)})
+    known.forget()
     newest = [sum(sizes[at:]) <= 8 * MIB for at in range(40)]
     small = [at for at, size in enumerate(sizes) if newest[at]]
-    assert list(known)[-len(small) :] == small
-    assert sum(one.size for one in known.values()) <= 8 * MIB
+    assert list(known.found)[-len(small) :] == small
+    assert sum(one.size for one in known.found.values()) <= 8 * MIB

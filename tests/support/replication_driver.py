@@ -15,12 +15,12 @@ from pyspark.sql.types import StructType
 import towpath
 from driver_progress import print_batches, stop_at_the_end
 from lake_session import lake_session
-from towpath.lakehouse import batches
+from towpath.lakehouse import blocks
 
 
 def main() -> None:
     """Run the job, and print the number of each finished batch."""
-    batches._WORTH_KNOWING = 1  # the batches of tests are small
+    blocks._WORTH_KNOWING = 1  # the batches of tests are small
     job = json.loads(Path(sys.argv[1]).read_text())
     spark = lake_session(Path(job["warehouse"]), job["settings"])
     source = spark.readStream.format(job["format"]).options(**job["source"]).load()

@@ -7,7 +7,7 @@ pass only, and never in Spark's memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -22,6 +22,8 @@ from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
+
+    from towpath.lakehouse.source_tables import SourceTable
 
 _BLOCK_SIZE = 256 << 10
 """Bytes of a block, so that a few of them are a record batch of usual size."""
@@ -48,6 +50,33 @@ class KnownTable:
 
 KnownTables = Mapping[tuple[str | None, str], KnownTable]
 """By database and name."""
+
+FormerlyKnown = Mapping[tuple[str | None, str], KnownTable | None]
+"""The tables of a batch that were known before it, by database and name."""
+
+_WORTH_KNOWING = 1_000
+"""How many messages of a table in a batch are worth a decoder for it in each task that reads envelopes."""
+
+
+class LearnedTables:
+    """The tables of the last batches that had many messages."""
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[str | None, str], KnownTable] = {}
+
+    def with_declarations(self, learned: Set[int]) -> KnownTables:
+        """The tables for the next batch, with those of their declarations that have not been forgotten."""
+        return {name: replace(one, declared=one.declared & learned) for name, one in self._tables.items()}
+
+    def take(self, tables: Iterable[SourceTable]) -> FormerlyKnown:
+        """What is known of the tables of a batch, which have to be learned again."""
+        return {one.name_key: self._tables.pop(one.name_key, None) for one in tables}
+
+    def learn(self, table: SourceTable, decoder: ChangeDecoder, former: FormerlyKnown) -> None:
+        """Decode the next messages of a table with their envelopes, if there are many."""
+        if table.messages >= _WORTH_KNOWING:
+            known = KnownTable(decoder, table.declared)
+            self._tables[table.name_key] = known.after(former.get(table.name_key))
 
 
 class BatchEvents:

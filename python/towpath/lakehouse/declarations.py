@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from towpath.lakehouse.jobs import FEW_ROWS, session_settings
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row
+    from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructType
 
     from towpath.literals import Dialect
@@ -39,6 +40,48 @@ class Declaration:
         example = row["example"]
         key, value = (None if example[name] is None else bytes(example[name]) for name in ("key", "value"))
         return cls(tuple(said["key"] or ()), bool(said["types"]), (key, value))
+
+
+_MOST_DECLARED = 8 << 20
+"""How many bytes of messages with declarations are kept from batch to batch."""
+
+
+class KnownDeclarations:
+    """What the messages of this and of earlier batches declare, by hash."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, Declaration] = {}
+        """The one that was needed last is at the end."""
+
+    def learn(self, events: DataFrame, found: Iterable[Row]) -> None:
+        """Read the declarations that earlier batches did not have.
+
+        Args:
+            events: The events of a batch.
+            found: Their summary.
+        """
+        from pyspark.sql import functions as f
+
+        needed = {row["declared"] for row in found if row["declared"] is not None}
+        new = needed - self.found.keys()
+        for known in needed - new:  # the last one is the one that was needed last
+            self.found[known] = self.found.pop(known)
+        if not new:
+            return
+        declared = events.filter(f.col("declaration").isNotNull() & f.col("declared").isin(list(new)))
+        with session_settings(events.sparkSession, FEW_ROWS):
+            examples = declared.groupBy("declared").agg(
+                f.first("declaration").alias("declaration"), f.first(f.struct("key", "value")).alias("example")
+            )
+            self.found.update({row["declared"]: Declaration.of(row) for row in examples.collect()})
+
+    def forget(self) -> None:
+        """Keep those that were needed last, of some bytes. A batch that needs another one has a message with it."""
+        held = 0
+        for declared, one in reversed(list(self.found.items())):
+            held += one.size
+            if held > _MOST_DECLARED:
+                del self.found[declared]
 
 
 def declared_key(table: str, declarations: Iterable[Declaration], stored: list[str] | None = None) -> list[str]:

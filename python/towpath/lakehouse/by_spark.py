@@ -1,0 +1,259 @@
+"""Applies the changes of tables with Spark's statements. A table whose changes cannot be applied stops no other one."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.additions import Addition, with_additions
+from towpath.lakehouse.aside import Aside, write_quarantine
+from towpath.lakehouse.batch_messages import BatchMessages, Messages
+from towpath.lakehouse.blocks import BatchEvents, BlockReader, FormerlyKnown, LearnedTables
+from towpath.lakehouse.changes import ChangeDecoder
+from towpath.lakehouse.follow import gone_at, moved_to
+from towpath.lakehouse.formats import format_of
+from towpath.lakehouse.history import append_changes, append_keyless
+from towpath.lakehouse.interruption import is_interruption
+from towpath.lakehouse.jobs import KINDS, MARKING, REWRITING, SMALL, UNKNOWN_SIZE, session_settings, settings_for
+from towpath.lakehouse.known_targets import KnownTargets
+from towpath.lakehouse.merge import Hints
+from towpath.lakehouse.newest import Changes
+from towpath.lakehouse.order import Kinds, is_after, with_order
+from towpath.lakehouse.ordered_statements import places_of
+from towpath.lakehouse.owned_table import Limits
+from towpath.lakehouse.parallel import in_parallel
+from towpath.lakehouse.rows import OLD, Applied
+from towpath.lakehouse.source_tables import SourceTable
+from towpath.lakehouse.sql import Sql, expressions, sql
+from towpath.lakehouse.status import QUARANTINED, STALE, TableStatus
+from towpath.lakehouse.table_result import TableResult
+from towpath.lakehouse.tables import exists
+from towpath.lakehouse.watermarks import Watermarks
+from towpath.printable import SHOWN, printable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger("towpath.spark")
+
+_MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
+"""The largest changes and the largest target of a small job."""
+
+_GONE = "somebody removed the target while its query ran: it has only the rows since then; rebuild it with rebuild"
+
+_MOST_REASON = 10 * SHOWN
+"""Characters of the text of an error, which may have many names of columns."""
+
+_MOST_IN_BLOCKS = 256 << 20
+"""The largest messages whose blocks a task reads at once: Arrow has at most 2 GiB in a column of a record batch."""
+
+
+@dataclass(frozen=True)
+class BySpark:
+    """Applies tables with Spark's statements."""
+
+    known: KnownTargets
+    learned: LearnedTables
+    dead_letters: Aside | None
+    quarantine: Aside | None
+    limits: Limits
+    """Of the targets that tasks merge."""
+
+    def merge(
+        self,
+        read: BatchEvents,
+        tables: Sequence[SourceTable],
+        merged: Sequence[SourceTable],
+        former: FormerlyKnown,
+        watermarks: Watermarks | None,
+        batch_id: int,
+    ) -> list[TableResult]:
+        """Apply tables at the same time, those with jobs of one kind after those with another one.
+
+        Args:
+            read: The events of the batch.
+            tables: The tables.
+            merged: The other tables of the batch, which tasks have merged.
+            former: The tables that were known before.
+            watermarks: Those of TiCDC, if there are any.
+            batch_id: The number of the batch.
+        """
+        spark, parallelism = read.frame.sparkSession, self.known.options.parallelism
+        batch = _Batch(read, BatchMessages(read, tables, merged), former, batch_id)
+        if watermarks:
+            batch = replace(batch, watermarks=watermarks, late=watermarks.count_late(read.frame))
+        kinds = dict(zip(tables, in_parallel(spark, partial(self._kind, spark), tables, parallelism), strict=True))
+        results: list[TableResult] = []
+        for kind in KINDS:
+            of_kind = [one for one in tables if kinds[one] == kind]
+            apply = partial(self._guarded, replace(batch, is_small=kind == SMALL, are_most=kind == REWRITING))
+            with session_settings(spark, settings_for(spark, kind) if of_kind else {}):
+                results += in_parallel(spark, apply, of_kind, parallelism)
+        return results
+
+    def _kind(self, spark: SparkSession, table: SourceTable) -> str:
+        """The kind of a table's jobs."""
+        try:
+            target = self.known.target(table)
+            size = self.known.applier(target).size(spark) if target else 0
+        except Exception:  # it is raised again where the table is applied
+            return SMALL
+        if size is None:
+            return UNKNOWN_SIZE
+        if table.rows <= _MOST_ROWS and size <= _MOST_BYTES:
+            return SMALL
+        # A file that mostly consists of changed rows is rewritten sooner than they are marked, and does not pile up.
+        return REWRITING if size <= table.size else MARKING
+
+    def _guarded(self, batch: _Batch, table: SourceTable) -> TableResult:
+        """Apply a table's changes, or put them aside. An error is returned, so that the other tables go on."""
+        target: str | None = None
+        try:
+            target = self.known.target(table)
+            if target is None:
+                return TableResult()
+            self.known.sources.add(table.key)
+            is_gone = self.known.is_gone(batch.spark, target)
+            applied, moved = self._apply_table(batch, table, target)
+            self.known.written.add(target)
+            late = {OLD: batch.late.get((table.database, table.name), 0)}
+            applied = replace(applied, counts=Counter(applied.counts) + Counter(late))
+            status = TableStatus.of(table.database, table.name, target, applied)
+            return TableResult(replace(status, state=STALE, reason=_GONE) if is_gone else status, others=moved)
+        except Exception as error:  # whatever it is, it must not stop the other tables
+            if self.known.options.on_table_error == "fail" or self.quarantine is None or is_interruption(error):
+                return TableResult(error=error)
+            reason = printable(str(error), _MOST_REASON, keep="\n\t")
+            shown = printable(table.full_name, SHOWN), printable(reason)
+            _log.warning("%s: quarantined in %s: %s", shown[0], self.quarantine.table, shown[1])
+            try:
+                origin = self.known.origin(table, target)
+                events = batch.events.with_messages() if table.in_blocks else batch.events.frame
+                write_quarantine(events.filter(table.condition()), self.quarantine, origin, reason)
+            except Exception as second:  # then the batch has to be read again
+                return TableResult(error=second)
+            status = TableStatus(table.database, table.name, target, state=QUARANTINED, reason=reason)
+            return TableResult(status=status)
+
+    def _apply_table(self, batch: _Batch, table: SourceTable, target: str) -> tuple[Applied, tuple[TableStatus, ...]]:
+        """Apply a table's changes. Returns also the state of other tables which lack some of them."""
+        spark = batch.spark
+        apply = self.known.applier(target)
+        existing = apply.schema(spark)
+        if existing is None and table.truncates == table.messages:
+            self.known.pending.read(spark)
+            events = batch.events.frame
+            for place in places_of(events.filter(table.condition() & (events["op"] == "truncate"))):
+                self.known.pending.empty(table.key, place)
+            return Applied(), ()
+        self.known.protection(spark).check_renamed(table.database, table.name)
+        additions = self.known.additions(spark, table, target, existing)
+        schema = self.known.schema(spark, existing, table, target, additions)
+        unconverted = self.known.unconverted(spark, table, target, existing, schema)
+        if existing is not None and (apply.size(spark) or 0) > self.limits.size:
+            self._mark_rows(spark, target)
+        with ExitStack() as held:
+            decoder = self.known.decoder(table, schema)
+            changes = self._changes(batch, table, decoder, additions, held)
+            moved = self._moved(spark, table, target, changes.frame) if existing else ()
+            if self.known.options.keyless == "append" and not self.known.has_key(
+                spark, table, target if existing else None
+            ):
+                settings, origin = self.known.settings(table, []), self.known.origin(table, target)
+                applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
+                self.known.append_emptied(spark, table, target, existing)
+                return replace(applied, unconverted=unconverted), moved
+            keys = self.known.key(spark, table, target if existing else None)
+            settings = self.known.settings(table, keys)
+            self.known.rules(spark, table).check_key(table.full_name, keys)
+            history = self.known.history(table.full_name, target)
+            if history is not None:
+                append_changes(changes.frame, keys, history, settings, batch.number)
+                self.known.append_emptied(spark, table, history, existing)
+            apply.configure(keys, settings, self.known.origin(table, target))
+            if existing is None:
+                self.known.remember_emptied(spark, table, apply, schema, keys)
+            hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small, are_most=batch.are_most)
+            applied = apply.apply(changes, keys, hints, batch.number)
+        self.learned.learn(table, decoder, batch.former)
+        _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
+        return replace(applied, unconverted=unconverted), moved
+
+    def _moved(
+        self, spark: SparkSession, table: SourceTable, target: str, changes: DataFrame
+    ) -> tuple[TableStatus, ...]:
+        """The tables that lack changes from before they got the rows of this one, which are read after that."""
+        properties = self.known.properties(spark, target)
+        other, place = moved_to(properties), gone_at(properties)
+        if other is None or place is None:
+            return ()
+        before = sql("NOT {after}", after=is_after(Sql("`order`"), place.literal()))
+        if not with_order(changes).filter(expressions(spark)(before)).limit(1).count():
+            return ()
+        found: dict[tuple[str, str], TableStatus] = {}
+        while other is not None and other not in found:
+            path = self.known.of_names(*other)
+            reason = f"changes of {table.full_name} that may be older than its RENAME TABLE were read after it"
+            found[other] = TableStatus(*other, path, state=STALE, reason=reason)
+            has_target = path is not None and exists(spark, path)
+            other = moved_to(self.known.properties(spark, path)) if path is not None and has_target else None
+        return tuple(found.values())
+
+    def _mark_rows(self, spark: SparkSession, target: str) -> None:
+        """Let merges of a large target mark rows as deleted, instead of rewriting its files."""
+        missing = format_of(spark, target).of_new_tables.items() - self.known.properties(spark, target).items()
+        is_chosen = {name for name, _ in missing} & self.known.read_properties(target).keys()
+        if missing and not is_chosen:
+            self.known.change_properties(spark, target, dict(missing))
+
+    def _changes(
+        self, batch: _Batch, table: SourceTable, decoder: ChangeDecoder, additions: list[Addition], held: ExitStack
+    ) -> Changes:
+        rules = self.known.rules(batch.spark, table)
+        messages, reader = batch.read(table, decoder)
+        frame = messages.changes(table, reader)
+        if batch.watermarks:
+            frame = batch.watermarks.without_late(frame, is_small=batch.is_small)
+        frame = rules.masked(with_additions(frame, additions))
+        if self.known.options.history or self.known.options.keyless == "append":  # then they are needed more than once
+            frame = frame.persist()
+            held.callback(frame.unpersist)
+        elif table.tasks == 1 and not (batch.watermarks or additions or rules.mask):
+            decoded = partial(messages.newest, table, reader)
+            return Changes(frame, table.tasks, decoded)
+        return Changes(frame, table.tasks)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch of events, and what all of its tables share."""
+
+    events: BatchEvents
+    messages: BatchMessages
+    former: FormerlyKnown
+    number: int
+    watermarks: Watermarks | None = None
+    late: Mapping[tuple[str | None, str], int] = field(default_factory=dict)
+    """How many changes of each table are older than a watermark before them."""
+    is_small: bool = False
+    """Whether one task can merge the changes of each of its tables."""
+    are_most: bool = False
+    """Whether each of its tables has more changes than the target has rows, as far as is known."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self.events.frame.sparkSession
+
+    def read(self, table: SourceTable, decoder: ChangeDecoder) -> tuple[Messages, ChangeDecoder | BlockReader]:
+        """The messages of a table with their decoder, or the blocks that the same decoder has made of them."""
+        former = self.former.get(table.name_key)
+        is_same = former is not None and former.decoder.decodes_as == decoder.decodes_as
+        if table.in_blocks and is_same and table.size <= _MOST_IN_BLOCKS:
+            return self.messages(), BlockReader(decoder.schema)
+        return self.messages(of_blocks=table.in_blocks), decoder

@@ -1,0 +1,155 @@
+"""Merges the changes of tables in tasks of Spark, those that may be merged so. The driver prepares their targets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.blocks import BatchEvents, FormerlyKnown, LearnedTables
+from towpath.lakehouse.follow import moved_to
+from towpath.lakehouse.formats import DELTA, format_of
+from towpath.lakehouse.jobs import SMALL, session_settings, settings_for
+from towpath.lakehouse.known_targets import KnownTargets
+from towpath.lakehouse.owned_table import OwnedTable
+from towpath.lakehouse.parallel import in_parallel
+from towpath.lakehouse.source_tables import SourceTable, any_of
+from towpath.lakehouse.status import TableStatus
+from towpath.lakehouse.table_result import TableResult
+from towpath.lakehouse.targets import is_path
+from towpath.lakehouse.tasks import Facts, TaskMerges, TaskResult, merge_in_tasks, why_spark
+from towpath.printable import printable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger("towpath.spark")
+
+
+@dataclass(frozen=True)
+class ByTasks:
+    """Merges tables in tasks."""
+
+    known: KnownTargets
+    in_tasks: TaskMerges
+    learned: LearnedTables
+    has_dead_letters: bool
+
+    def merge(
+        self, batch: BatchEvents, tables: list[SourceTable], former: FormerlyKnown, batch_id: int
+    ) -> list[TableResult]:
+        """Merge those tables that may be merged in tasks. What a task refuses, or cannot do, is left to Spark."""
+        spark = batch.frame.sparkSession
+        # Plans on the driver cost more than these jobs.
+        with session_settings(spark, settings_for(spark, SMALL)):
+            return self._merge_owned(batch, tables, former, batch_id)
+
+    def _merge_owned(
+        self, batch: BatchEvents, tables: list[SourceTable], former: FormerlyKnown, batch_id: int
+    ) -> list[TableResult]:
+        spark = batch.frame.sparkSession
+        prepared = in_parallel(spark, partial(self._owned, spark), tables, self.known.options.parallelism)
+        owned = {one.name_key: (one, ready) for one, ready in zip(tables, prepared, strict=True) if ready}
+        if not owned:
+            return []
+        others = [one for one in tables if one.name_key not in owned]
+        events, in_tasks = _decoded(batch, owned, former)
+        of_tasks = events.filter(~any_of(others)) if others else events
+        found = merge_in_tasks(of_tasks, in_tasks)
+        results = []
+        for name, result in found.items():
+            table, _ = owned[name]
+            target = self.known.target(table) or ""
+            if result.refused:
+                self.in_tasks.refuse(target, result.refused, is_lasting=result.is_lasting)
+            else:
+                self.known.was_merged(target, result.properties)
+                results.append(self._finished(spark, table, target, result, batch_id))
+                self.learned.learn(table, owned[name][1].decoder, former)
+        return results
+
+    def _finished(
+        self, spark: SparkSession, table: SourceTable, target: str, result: TaskResult, batch_id: int
+    ) -> TableResult:
+        applied = result.applied
+        try:
+            self.known.applier(target).finish(spark, result.rejected, result.files, batch_id)
+        except Exception as error:  # the task has merged the changes: only this is left undone
+            return TableResult(error=error, key=table.key)
+        _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, dict(applied.counts), applied.seconds)
+        return TableResult(TableStatus.of(table.database, table.name, target, applied), key=table.key)
+
+    def _owned(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
+        """The table for a task, after its target was created or made to fit. None if it is left to Spark."""
+        try:
+            return self._prepared(spark, table)
+        except Exception as error:  # Spark's way raises it again, if it is the table's fault
+            _log.info("%s: left to Spark: %s", table.full_name, printable(str(error)))
+            return None
+
+    def _prepared(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
+        target = self.known.target(table)
+        if target is None or not self.in_tasks.may(spark, target):
+            return None
+        apply, existing = self.known.applier(target), self.known.applier(target).schema(spark)
+        additions = self.known.additions(spark, table, target, existing)
+        if why_spark(self._facts(spark, table, target, additions=existing is None and bool(additions))):
+            return None
+        self.known.protection(spark).check_renamed(table.database, table.name)
+        schema = self.known.schema(spark, existing, table, target, additions)
+        keys = self.known.key(spark, table, target if existing else None)
+        if not keys or self.known.unconverted(spark, table, target, existing, schema):
+            return None
+        self.known.rules(spark, table).check_key(table.full_name, keys)
+        self.known.sources.add(table.key)
+        apply.configure(keys, self.known.settings(table, keys), self.known.origin(table, target))
+        if existing is None:
+            self.known.remember_emptied(spark, table, apply, schema, keys)
+        order = apply.prepare(spark, schema)
+        if elsewhere := self.in_tasks.why_elsewhere(spark, target):
+            self.in_tasks.refuse(target, elsewhere)
+            return None
+        return OwnedTable(
+            self.known.decoder(table, schema),
+            tuple(keys),
+            self.in_tasks.location(spark, target),
+            self.in_tasks.location(spark, apply.prepare_tombstones(spark, schema)),
+            order,
+            self.in_tasks.limits,
+            apply.forget_before(spark),
+            self.has_dead_letters,
+            tuple(one.name.lower() for one in additions),
+            storage=self.in_tasks.storage,
+        )
+
+    def _facts(self, spark: SparkSession, table: SourceTable, target: str, *, additions: bool) -> Facts:
+        is_delta = format_of(spark, target) is DELTA
+        return Facts(
+            is_delta=is_delta,
+            rows=table.rows,
+            size=table.size,
+            truncates=table.truncates > 0,
+            keeps_history=self.known.history(table.full_name, target) is not None
+            or self.known.options.keyless == "append",
+            soft_deletes=self.known.options.soft_deletes is not None,
+            masks=bool(self.known.rules(spark, table).mask),
+            additions=additions,
+            moved=moved_to(self.known.read_properties(target)) is not None,
+            # Where the table of a name is, is known when it exists.
+            elsewhere=self.in_tasks.why_elsewhere(spark, target) if is_path(target) else None,
+        )
+
+
+def _decoded(
+    batch: BatchEvents,
+    owned: Mapping[tuple[str | None, str], tuple[SourceTable, OwnedTable]],
+    former: FormerlyKnown,
+) -> tuple[DataFrame, dict[tuple[str | None, str], OwnedTable]]:
+    """The events for tasks, and what the tasks decode: blocks, unless a table has other columns by now."""
+    ready = {name: one for name, (_, one) in owned.items()}
+    in_blocks = {name: former[name] for name, (table, _) in owned.items() if table.in_blocks}
+    if any(not one or one.decoder.decodes_as != ready[name].decoder.decodes_as for name, one in in_blocks.items()):
+        return batch.with_messages(), ready
+    return batch.frame, ready | {name: replace(ready[name], in_blocks=True) for name in in_blocks}

@@ -1,0 +1,324 @@
+"""The targets of a query, with what it remembers of them from batch to batch, and how each table's target has to be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from towpath.lakehouse.additions import Addition, additions_property, read_additions
+from towpath.lakehouse.aside import Aside, Origin
+from towpath.lakehouse.changes import ChangeDecoder
+from towpath.lakehouse.column_rules import ColumnRules
+from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
+from towpath.lakehouse.follow import KEY, MODIFIED, RENAMED, SOURCE, modifications
+from towpath.lakehouse.formats import format_of
+from towpath.lakehouse.history import append_truncate
+from towpath.lakehouse.merge import Applier
+from towpath.lakehouse.pending import Pending
+from towpath.lakehouse.protection import RULES, Protection, RuleState, rule_of
+from towpath.lakehouse.replicate_options import ReplicateOptions, columns_of
+from towpath.lakehouse.source_tables import SourceTable
+from towpath.lakehouse.sql import comma_separated, expressions, sql
+from towpath.lakehouse.status import read_tables
+from towpath.lakehouse.tables import (
+    TableSettings,
+    exists,
+    order_column,
+    set_properties,
+    table_properties,
+    widened,
+)
+from towpath.lakehouse.targets import Targets, companion, source_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+_Rule = TypeVar("_Rule")
+
+
+class KnownTargets:
+    """What a query knows of its targets, and what its arguments say about them."""
+
+    def __init__(
+        self,
+        targets: Targets,
+        options: ReplicateOptions,
+        dead_letters: Aside | None,
+        pending: Pending,
+        remembered: Mapping[tuple[str, str], RuleState],
+    ) -> None:
+        """Know nothing yet.
+
+        Args:
+            targets: The target of each source table.
+            options: The arguments.
+            dead_letters: The table for rows that cannot be applied.
+            pending: What statements did to tables that have no target yet.
+            remembered: What is remembered for the rules of tables that have no target yet.
+        """
+        self.options = options
+        self.pending = pending
+        self.sources: set[tuple[str, str]] = set()
+        """The tables that this process has applied."""
+        self.written: set[str] = set()
+        """The targets that this process has written."""
+        self._targets, self._dead_letters = targets, dead_letters
+        self._remembered = dict(remembered)
+        self._appliers: dict[str, Applier] = {}
+        self._properties: dict[str, Mapping[str, str]] = {}
+
+    def target(self, table: SourceTable) -> str | None:
+        """The target of a table; None if it is to be skipped."""
+        return self._targets(table.database, table.name, table.topic)
+
+    def applier(self, target: str) -> Applier:
+        """What applies changes to a target, and knows it from earlier batches."""
+        return self._appliers.setdefault(target, Applier(target, [], self._dead_letters, self.options.settings))
+
+    def properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
+        """The properties of a target that exists."""
+        if target not in self._properties:
+            self._properties[target] = table_properties(spark, target)
+        return self._properties[target]
+
+    def forget(self, target: str) -> None:
+        """Read a target's schema and properties again, since they have changed."""
+        self.applier(target).forget_schemas()
+        self._properties.pop(target, None)
+
+    def of_tables(self, spark: SparkSession) -> set[tuple[str, str]]:
+        """The tables that this process has applied, and those in `status`."""
+        return {*self.sources, *(read_tables(spark, self.options.status) if self.options.status else ())}
+
+    def of_names(self, database: str, table: str) -> str | None:
+        """The target of a table by its names; None if it is to be skipped."""
+        return self._targets(database, table)
+
+    def read_properties(self, target: str) -> Mapping[str, str]:
+        """The properties of a target, as far as they have been read."""
+        return self._properties.get(target, {})
+
+    def was_merged(self, target: str, properties: Mapping[str, str]) -> None:
+        """A task has merged changes into a target, and read its properties."""
+        self.written.add(target)
+        self._properties.setdefault(target, properties)
+
+    def change_properties(self, spark: SparkSession, target: str, values: Mapping[str, str]) -> None:
+        """Set properties of a target."""
+        set_properties(spark, target, values)
+        self._properties.pop(target, None)
+
+    def protection(self, spark: SparkSession) -> Protection:
+        """The rules of columns, and where they are remembered."""
+
+        def columns_of(target: str) -> list[str] | None:
+            schema = self.applier(target).schema(spark)
+            return schema.names if schema is not None else None
+
+        def properties(target: str) -> Mapping[str, str] | None:
+            return self.properties(spark, target) if columns_of(target) is not None else None
+
+        own = frozenset({self.options.soft_deletes.lower()} if self.options.soft_deletes else ())
+        return Protection(
+            self.options.columns,
+            self._targets,
+            properties,
+            partial(self.change_properties, spark),
+            self._remembered,
+            columns_of,
+            partial(self.of_tables, spark),
+            own,
+        )
+
+    def rules(self, spark: SparkSession, table: SourceTable) -> ColumnRules:
+        """The rules of a table's columns."""
+        return self.protection(spark).rules(table.database, table.name)
+
+    def history(self, full_name: str, target: str) -> str | None:
+        """The history of a target."""
+        is_kept = self.options.history if isinstance(self.options.history, bool) else full_name in self.options.history
+        return companion(target, "history") if is_kept else None
+
+    def is_gone(self, spark: SparkSession, target: str) -> bool:
+        """Whether somebody removed a target that this query has written. What is remembered of it is forgotten then."""
+        if target not in self.written or exists(spark, target):
+            return False
+        self.forget(target)
+        return True
+
+    def stored_key(self, spark: SparkSession, target: str | None) -> list[str] | None:
+        """The key of a target that exists."""
+        if target is None:
+            return None
+        found: list[str] | None = json.loads(self.properties(spark, target).get(KEY, "null"))
+        return found
+
+    def has_key(self, spark: SparkSession, table: SourceTable, target: str | None) -> bool:
+        """Whether a table has a key."""
+        if _given(self.options.keys, table) or any(one.key for one in table.declarations):
+            return True
+        return bool(self.stored_key(spark, target))
+
+    def key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
+        """The key of a table: as given, or as its messages and its target say."""
+        given = _given(self.options.keys, table)
+        if given:
+            return list(given)
+        return declared_key(table.full_name, table.declarations, self.stored_key(spark, target))
+
+    def origin(self, table: SourceTable, target: str | None) -> Origin:
+        """Whose dead letters, or messages in quarantine, they are."""
+        return Origin(table.database, table.name, target, self.options.dialect)
+
+    def settings(self, table: SourceTable, keys: Sequence[str]) -> TableSettings:
+        """How the target of a table is created and maintained."""
+        own = {KEY: json.dumps(list(keys), ensure_ascii=False), SOURCE: source_name(table.database, table.name)}
+        cluster_by = tuple(self.options.cluster_by.get(table.full_name, ()))
+        if state := self._remembered.get(table.key):
+            own[RULES] = str(state)
+        changes = self.pending.of(table.key)
+        if changes.additions:
+            own |= additions_property(changes.additions)
+        if changes.renamed:
+            own[RENAMED] = json.dumps(sorted(changes.renamed))
+        if changes.modified:
+            own[MODIFIED] = json.dumps(changes.modified)
+        return replace(
+            self.options.settings, cluster_by=cluster_by, properties={**own, **self.options.settings.properties}
+        )
+
+    def decoder(self, table: SourceTable, schema: StructType) -> ChangeDecoder:
+        """The decoder of a table's messages."""
+        return ChangeDecoder(self.options.dialect, schema, self._decoder_options(table), (table.database, table.name))
+
+    def schema(
+        self,
+        spark: SparkSession,
+        existing: StructType | None,
+        table: SourceTable,
+        target: str,
+        additions: list[Addition],
+    ) -> StructType:
+        """The columns to decode: as given, otherwise as declared but at least as wide as in the target.
+
+        Columns that were added with a value are decoded too, since rows that lack them get it.
+        """
+        rules = self.rules(spark, table)
+        given = _given(self.options.schemas, table)
+        if given is not None:
+            return rules.kept(columns_of(given))
+        known = rules.without_masked(_own_columns(existing, self.options.soft_deletes)) if existing else None
+        declared = self._declared(table.declarations, table)
+        if declared is None:
+            if known is None or (rules.mask and table.truncates < table.messages):
+                raise ValueError(
+                    f"{table.full_name}: the messages do not declare its columns' types; "
+                    f"give them: schemas={{{table.full_name!r}: 'id bigint, ...'}}"
+                )
+            return known
+        if self.options.columns:
+            each = (self._declared([one], table) for one in table.declarations)
+            names = [one.names for one in each if one is not None]
+            self.protection(spark).check_declared(table.database, table.name, names)
+        self._check_renamed(table, target, declared, known)
+        columns = widened(target, known, rules.kept(declared))
+        return _with_added(columns, known or rules.kept(_struct_of(self.pending.of(table.key).fields)), additions)
+
+    def additions(
+        self, spark: SparkSession, table: SourceTable, target: str, existing: StructType | None
+    ) -> list[Addition]:
+        """The columns that older rows of a table get a value in."""
+        if existing is None:
+            self.pending.read(spark)
+            return self.pending.of(table.key).additions
+        self.pending.forget(table.key)
+        return read_additions(self.properties(spark, target))
+
+    def unconverted(
+        self, spark: SparkSession, table: SourceTable, target: str, existing: StructType | None, schema: StructType
+    ) -> tuple[str, ...]:
+        """The columns of which older rows have other values than the type allows that a statement gave to them."""
+        if _given(self.options.schemas, table) is not None:
+            return ()
+        changes, stored = self.pending.of(table.key), format_of(spark, target).stored
+        kinds = changes.modified if existing is None else modifications(self.properties(spark, target))
+        found = {one.name: one.dataType.simpleString() for one in schema}
+        return tuple(name for name, kind in found.items() if stored(kinds.get(name.lower(), kind)) != stored(kind))
+
+    def remember_emptied(
+        self, spark: SparkSession, table: SourceTable, apply: Applier, schema: StructType, keys: list[str]
+    ) -> None:
+        """Write tombstones of what emptied a table before it had a target: older rows may be read later."""
+        if places := self.pending.of(table.key).emptied:
+            orders = comma_separated(one.literal() for one in places)
+            rows = spark.range(1).select(
+                expressions(spark)(sql("explode(array({orders}))", orders=orders)).alias("order")
+            )
+            apply.tombstones.write_truncates(rows, schema, keys)
+
+    def append_emptied(
+        self, spark: SparkSession, table: SourceTable, history: str, existing: StructType | None
+    ) -> None:
+        """Append what emptied a table before it had a target to a new history."""
+        for place in self.pending.of(table.key).emptied if existing is None else ():
+            append_truncate(spark, history, place)
+
+    def _decoder_options(self, table: SourceTable) -> dict[str, Any]:
+        return {
+            **self.options.decoder,
+            **(_given(self.options.table_options, table) or {}),
+            **table.filter_options(),
+        }
+
+    def _declared(self, declarations: Iterable[Declaration], table: SourceTable) -> StructType | None:
+        return declared_columns(declarations, self.options.dialect, {**self.options.decoder, **table.filter_options()})
+
+    def _check_renamed(self, table: SourceTable, target: str, declared: StructType, known: StructType | None) -> None:
+        """Refuse rows of before a column was renamed: they would bring the former column back.
+
+        Raises:
+            ValueError: A declared column has a former name.
+        """
+        if known is None:
+            former = self.pending.of(table.key).renamed
+        else:
+            former = set(json.loads(self.read_properties(target).get(RENAMED, "[]")))
+            former -= {name.lower() for name in known.names}
+        late = sorted(name for name in declared.names if name.lower() in former)
+        if late:
+            raise ValueError(
+                f"{table.full_name}: rows of before the columns {', '.join(late)} were renamed came after the "
+                "statement; rebuild the target (towpath.spark.rebuild)"
+            )
+
+
+def _given(rules: Mapping[str, _Rule], table: SourceTable) -> _Rule | None:
+    """What an argument says about a table."""
+    return rule_of(rules, table.database, table.name)
+
+
+def _own_columns(schema: StructType, soft_deletes: str | None) -> StructType:
+    """The columns of a target that are the source table's."""
+    from pyspark.sql.types import StructType
+
+    own = {order_column(schema), soft_deletes}
+    return StructType([field for field in schema if field.name not in own])
+
+
+def _with_added(columns: StructType, known: StructType, additions: Iterable[Addition]) -> StructType:
+    """The columns, and those of a target that were added with a value."""
+    from pyspark.sql.types import StructType
+
+    names = {one.name.lower() for one in additions} - {name.lower() for name in columns.names}
+    return StructType([*columns, *(one for one in known if one.name.lower() in names)])
+
+
+def _struct_of(fields: Iterable[StructField]) -> StructType:
+    """A struct of columns."""
+    from pyspark.sql.types import StructType
+
+    return StructType(list(fields))
