@@ -6,9 +6,9 @@ Wall time, and CPU time of the driver, its JVM and its Python workers, in one Sp
 machine. The recipe merges four tables at the same time, orders by offset, and keeps neither deleted keys nor what it cannot
 decode: it does less. Its Iceberg tables have the properties that Iceberg gives them, its large Delta table has deletion
 vectors, as it would rewrite twenty million rows without. Both ways run once over a small topic before. Each shape is read in
-four rounds, every second one in the reverse order, as the JVM is warmer for the way that runs later; that of 20 million rows
-in two, those of a million changes and of 100 and more tables in one. A ratio is the median, as the first round compiles. After
-each round the tables of both have to be equal.
+four rounds, every second one in the reverse order, as the JVM is warmer for the way that runs later; those of 20 million rows
+and of 100 tables in two, that of 500 in one. A ratio is the median, as the first round compiles. After each round the tables of
+both have to be equal.
 """
 
 import argparse
@@ -83,11 +83,11 @@ SHAPES = {
     "hot by Spark": Shape(1, 200_000, 50_000, 4, 4, merge="spark"),
     "hot on Iceberg": Shape(1, 200_000, 50_000, 4, 4, is_iceberg=True),
     "20M rows": Shape(1, 300_000, 20_000_000, 3, 4, is_large=True, rounds=2, rows=20_000_000, merge="spark"),
-    "million": Shape(1, 1_000_000, 200_000, 4, 4, is_large=True, rounds=1),
+    "million": Shape(1, 1_000_000, 200_000, 4, 4, is_large=True),
     "20 tables": Shape(20, 40, 20, 2),
     "8 tables": Shape(8, 20, 10, 2),
     "8 topics": Shape(8, 20, 10, 2, 64),
-    "100 tables": Shape(100, 20, 10, 2, is_large=True, rounds=1),
+    "100 tables": Shape(100, 20, 10, 2, is_large=True, rounds=2),
     "500 tables": Shape(500, 20, 10, 2, is_large=True, rounds=1),
 }
 # Kafka delays what is less than a full response by 500 ms by default, for each partition in each batch.
