@@ -4,10 +4,10 @@ import random
 from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
-import pytest
 
 import order_model
-from lake_topic import Topic, canal, row
+from lake_cases import together
+from lake_topic import canal, row
 from order_model import some_place
 from towpath.lakehouse import stored
 from towpath.lakehouse.changes import change_schema
@@ -17,11 +17,6 @@ from towpath.lakehouse.sql import Sql
 from towpath.spark.types import struct_type
 
 TIMES = ("event_time", "produced_time", "timestamp")
-
-
-@pytest.fixture
-def topic(spark, tmp_path):
-    return Topic(spark, tmp_path)
 
 
 def spark_value(place):
@@ -108,22 +103,21 @@ def waited(table, at):
     return [message | KAFKA for message in messages]
 
 
+@together
 def test_a_change_that_waited_for_a_lock_is_the_last_one(topic):
     """Its statement began before the others, so its event time is the earliest, but its offset the highest."""
     tables = {"one_batch": 0, "three_batches": 10}
     first, second, third = waited("three_batches", 10)
     parts = [[*waited("one_batch", 0), first], [second], [third]]
-    for part in parts:
-        topic.replicate(*part)
+    yield from parts
     assert [topic.names(table) for table in tables] == [{1: "last"}] * 2
     # The row's time is still that of the first change.
     late = [
         canal(at + 2, "UPDATE", table, row(1, "moved"), old={"name": "?"}, second=8, partition=1)
         for table, at in tables.items()
     ]
-    topic.replicate(*(message | KAFKA for message in late))
+    yield [message | KAFKA for message in late]
     assert [topic.names(table) for table in tables] == [{1: "last"}] * 2
     versions = [topic.version(table) for table in tables]
-    for part in parts:
-        topic.replicate(*part)
+    yield from parts
     assert [topic.version(table) for table in tables] == versions

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 import towpath
+from lake_cases import together
 from lake_topic import COLUMNS, Topic, canal, row
 from towpath.lakehouse.follow import Follower
 from towpath.lakehouse.merge import Applier
@@ -34,8 +35,8 @@ def test_two_queries_on_one_target(spark, tmp_path):
     parts = [changes("parts", partition, range(partition, 40, 2)) for partition in (0, 1)]
 
     def run(part):
-        for batch in range(4):
-            topic.replicate(*part[5 * batch : 5 * batch + 5], *same[10 * batch : 10 * batch + 10])
+        for batch in range(2):
+            topic.replicate(*part[10 * batch : 10 * batch + 10], *same[20 * batch : 20 * batch + 20])
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(run, parts))
@@ -127,9 +128,9 @@ def test_comments_and_several_statements_in_one_text(spark, tmp_path):
         assert states[database, "b"] == "ok" or "b" in text.replace("TABLE", ""), text
 
 
-def test_a_clock_that_goes_back_in_a_partition(spark, tmp_path):
+@together
+def test_a_clock_that_goes_back_in_a_partition(topic):
     rng = random.Random(7)
-    topic = Topic(spark, tmp_path)
     wanted, messages, second = {}, [], 5000
     for at in range(120):
         second += rng.choice([0, 1, 1, 2, -1, -3600])
@@ -138,7 +139,7 @@ def test_a_clock_that_goes_back_in_a_partition(spark, tmp_path):
         messages.append(message | {"timestamp": datetime.fromtimestamp(1_700_000_000 + at, timezone.utc)})
         wanted[key] = f"v{at}"
     for begin in range(0, 120, 40):
-        topic.replicate(*messages[begin : begin + 40])
+        yield messages[begin : begin + 40]
     assert topic.names("a") == wanted
 
 

@@ -5,6 +5,7 @@ from itertools import permutations, product
 
 import pytest
 
+from lake_cases import together
 from lake_topic import Topic, canal, row
 from statements_source import Source, micro_batches
 from towpath.lakehouse.ordered_statements import Place, Statement, in_order
@@ -48,7 +49,7 @@ def random_source(seed, tables, steps):
 
 @pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_random_statements_and_rows(spark, tmp_path, seed):
-    source, rng = random_source(seed, tables=3, steps=30)
+    source, rng = random_source(seed, tables=3, steps=12)
     wrong, said = replicated(Topic(spark, tmp_path), source, rng, batches=2)
     assert wrong == {}
     assert not source.tables.keys() <= said
@@ -70,14 +71,13 @@ def test_random_statements_and_rows_on_iceberg(spark, tmp_path, seed):
     assert wrong == {}
 
 
-def test_a_dropped_database_and_a_table_that_is_renamed_away(spark, tmp_path):
-    topic = Topic(spark, tmp_path)
-
+@together
+def test_a_dropped_database_and_a_table_that_is_renamed_away(topic):
     def statement(at, table, sql, second, **more):
         return canal(at, "QUERY", table, sql=sql, second=second, **more)
 
-    topic.replicate(*(canal(at, "INSERT", name, row(at, "old")) for at, name in enumerate(["a", "b", "c"])))
-    topic.replicate(
+    yield [canal(at, "INSERT", name, row(at, "old")) for at, name in enumerate(["a", "b", "c"])]
+    yield [
         statement(3, "", "DROP DATABASE `shop`", 10),
         statement(4, "", "CREATE DATABASE `shop`", 10),
         statement(5, "a", "CREATE TABLE IF NOT EXISTS a (id int PRIMARY KEY, name varchar(20))", 11),
@@ -85,41 +85,41 @@ def test_a_dropped_database_and_a_table_that_is_renamed_away(spark, tmp_path):
         statement(7, "b", "CREATE TABLE b (id int PRIMARY KEY, name varchar(20))", 12),
         # Its table is created with the same name, and its rows are in another partition, in a later batch.
         statement(8, "c", "CREATE TABLE c (id int PRIMARY KEY, name varchar(20))", 12),
-    )
-    topic.replicate(canal(0, "INSERT", "c", row(9, "new"), second=12, partition=1))
+    ]
+    yield [canal(0, "INSERT", "c", row(9, "new"), second=12, partition=1)]
     assert {name: topic.names(name) for name in "abc"} == {"a": {7: "new"}, "b": {}, "c": {9: "new"}}
     assert {status["state"] for status in topic.states().values()} == {"ok"}
-    topic.replicate(
+    yield [
         statement(9, "a", "RENAME TABLE a TO b2", 20),
         statement(10, "a", "CREATE TABLE a (id int PRIMARY KEY, name varchar(20))", 21),
         canal(11, "INSERT", "a", row(8, "newer"), second=22),
-    )
+    ]
     assert (topic.names("a"), topic.names("b2")) == ({8: "newer"}, {7: "new"})
 
 
-def test_late_rows_get_the_value_of_an_added_column(spark, tmp_path):
-    topic = Topic(spark, tmp_path)
-    topic.replicate(canal(0, "INSERT", "a", row(1, "x")))
-    topic.replicate(canal(1, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN n int DEFAULT 5", second=9))
+@together
+def test_late_rows_get_the_value_of_an_added_column(topic):
+    yield [canal(0, "INSERT", "a", row(1, "x"))]
+    yield [canal(1, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN n int DEFAULT 5", second=9)]
     types = {"id": "int", "name": "varchar(20)", "n": "int"}
-    topic.replicate(
+    yield [
         canal(0, "INSERT", "a", row(2, "late"), second=8, partition=1),
         # An online ALTER has the time of its start, so a row before its end seems to be newer.
         canal(1, "INSERT", "a", row(3, "during"), second=10, partition=1),
         canal(2, "INSERT", "a", row(4, "after") | {"n": None}, types, second=11, partition=1),
-    )
+    ]
     assert {one["id"]: one["n"] for one in topic.rows("a")} == {1: 5, 2: 5, 3: 5, 4: None}
     # The statement is sent again: values that were null since then stay null.
-    topic.replicate(canal(2, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN n int DEFAULT 5", second=9))
+    yield [canal(2, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN n int DEFAULT 5", second=9)]
     assert {one["id"]: one["n"] for one in topic.rows("a")} == {1: 5, 2: 5, 3: 5, 4: None}
 
 
-def test_a_truncate_before_the_target_of_its_table(spark, tmp_path):
+@together
+def test_a_truncate_before_the_target_of_its_table(topic):
     """Such a message of canal has neither columns nor a key."""
-    topic = Topic(spark, tmp_path)
-    topic.replicate(canal(0, "TRUNCATE", "a", types=None, sql="TRUNCATE TABLE a", second=20, pkNames=None))
-    topic.replicate(canal(1, "INSERT", "a", row(2, "new"), second=30))
-    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=10, partition=1))
+    yield [canal(0, "TRUNCATE", "a", types=None, sql="TRUNCATE TABLE a", second=20, pkNames=None)]
+    yield [canal(1, "INSERT", "a", row(2, "new"), second=30)]
+    yield [canal(0, "INSERT", "a", row(1, "old"), second=10, partition=1)]
     assert topic.names("a") == {2: "new"}
     assert topic.states()["a"]["state"] == "ok"
 
@@ -145,10 +145,8 @@ BEFORE_ITS_TARGET = {
 """For each table, a statement and the rows at the end."""
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["later", "in a batch"])
-def test_a_statement_before_the_target_of_its_table(spark, tmp_path, together):
-    """The statement is read first, then a newer row, and then one of another partition that is older than it."""
-    topic = Topic(spark, tmp_path)
+def before_its_target():
+    """For each table a statement, then a newer row, and then one of another partition that is older than it."""
     first, second, late = [], [], []
     for at, (table, (sql, rows)) in enumerate(BEFORE_ITS_TARGET.items()):
         types = {name: "int" if name in ("id", "c") else "varchar(20)" for name in rows[2]}
@@ -156,16 +154,33 @@ def test_a_statement_before_the_target_of_its_table(spark, tmp_path, together):
         first.append(canal(at, "QUERY", table, sql=sql, second=20))
         second.append(canal(10 + at, "INSERT", table, new, types, second=30))
         late.append(canal(at, "INSERT", table, row(1, "old"), second=10, partition=1))
-    for batch in [first + second, late] if together else [first, second, late]:
-        topic.replicate(*batch)
+    return first, second, late
+
+
+def check_before_its_target(topic):
     for table, (_, rows) in BEFORE_ITS_TARGET.items():
         assert {one["id"]: one for one in topic.rows(table)} == rows
     assert states_of(topic) == {**dict.fromkeys(BEFORE_ITS_TARGET, "ok"), "renamed": "quarantined"}
 
 
-def test_a_row_from_before_its_column_got_another_type(spark, tmp_path):
+@together
+def test_a_statement_before_the_target_of_its_table(topic):
+    yield from before_its_target()
+    check_before_its_target(topic)
+
+
+@together
+def test_a_statement_before_the_target_of_its_table_in_a_batch(topic):
+    first, second, late = before_its_target()
+    yield first + second
+    yield late
+    check_before_its_target(topic)
+
+
+@together
+def test_a_row_from_before_its_column_got_another_type(topic):
     """MySQL has rounded its value without a message."""
-    topic, batches, late = Topic(spark, tmp_path), ([], []), []
+    batches, late = ([], []), []
     wanted, rows = {}, {}
     types = {"decimal(6,2)": ("decimal(6,0)", "1.55", "stale"), "int": ("bigint", "1", "ok")}
     for at, (first, old) in enumerate(product(["statement", "row", "both"], types)):
@@ -178,10 +193,9 @@ def test_a_row_from_before_its_column_got_another_type(spark, tmp_path):
             canal(at, "INSERT", table, {"id": "1", "v": value}, {"id": "int", "v": old}, second=10, partition=1)
         )
         wanted[table], rows[table] = state, {1: float(value), 2: 7}
-    for batch in batches:
-        topic.replicate(*batch)
+    yield from batches
     assert states_of(topic) == dict.fromkeys(rows, "ok")
-    topic.replicate(*late)
+    yield late
     assert states_of(topic) == wanted
     assert {table: {one["id"]: float(one["v"]) for one in topic.rows(table)} for table in rows} == rows
 
@@ -197,117 +211,129 @@ def copied(tables):
     return [canal(at, "INSERT", name, row(1, "old"), second=5, partition=1) for at, name in enumerate(names)]
 
 
-def test_a_change_that_is_newer_than_a_rename_and_is_read_before_it(spark, tmp_path):
-    topic = Topic(spark, tmp_path)
-    topic.replicate(*copied("ab"))
-    topic.replicate(
+@together
+def test_a_change_that_is_newer_than_a_rename_and_is_read_before_it(topic):
+    yield copied("ab")
+    yield [
         canal(10, "UPDATE", "a", row(1, "new"), old={"name": "old"}, second=30, partition=1),
         canal(11, "DELETE", "b", row(1, "old"), second=30, partition=1),
-    )
-    topic.replicate(rename(20), rename(20, "b", at=1))
+    ]
+    yield [rename(20), rename(20, "b", at=1)]
     assert states_of(topic, "ab") == {"a": "stale", "b": "stale"}
     # Another migration does not bring it back.
-    topic.replicate(
+    yield [
         canal(2, "ERASE", "_a_gho", sql="DROP TABLE IF EXISTS `_a_gho`", second=40),
         canal(3, "CREATE", "_a_gho", sql="CREATE TABLE `_a_gho` LIKE `a`", second=41),
         canal(12, "INSERT", "_a_gho", row(5, "other"), second=42, partition=1),
         rename(50, at=4),
-    )
+    ]
     assert topic.states()["a"]["state"] == "stale"
 
 
-def test_a_change_of_a_copy_that_is_read_after_the_rename(spark, tmp_path):
-    topic = Topic(spark, tmp_path)
-    topic.replicate(*copied("ab"))
-    topic.replicate(rename(20), rename(20, "b", at=1))
+@together
+def test_a_change_of_a_copy_that_is_read_after_the_rename(topic):
+    yield copied("ab")
+    yield [rename(20), rename(20, "b", at=1)]
     assert states_of(topic, "ab") == {"a": "ok", "b": "ok"}
-    topic.replicate(
+    yield [
         canal(10, "INSERT", "_a_gho", row(2, "x"), second=15, partition=1),
         canal(11, "DELETE", "_b_gho", row(1, "old"), second=15, partition=1),
-    )
+    ]
     assert states_of(topic, "ab") == {"a": "stale", "b": "stale"}
 
 
-def test_changes_in_the_second_of_a_rename_are_the_copys(spark, tmp_path):
+@together
+def test_changes_in_the_second_of_a_rename_are_the_copys(topic):
     """gh-ost applies the last changes to its copy right before the RENAME."""
-    topic = Topic(spark, tmp_path)
-    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=5, partition=1))
+    yield [canal(0, "INSERT", "a", row(1, "old"), second=5, partition=1)]
     last = [canal(at, "INSERT", "_a_gho", row(at, "copied"), second=20, partition=1) for at in (1, 2)]
-    topic.replicate(rename(20), *last)
+    yield [rename(20), *last]
     # Another migration of the table makes a copy of the same name.
-    topic.replicate(
+    yield [
         canal(1, "ERASE", "_a_gho", sql="DROP TABLE IF EXISTS `_a_gho`", second=40),
         canal(2, "CREATE", "_a_gho", sql="CREATE TABLE `_a_gho` LIKE `a`", second=41),
         canal(3, "INSERT", "_a_gho", row(3, "second"), second=42, partition=1),
-    )
+    ]
     assert topic.names("a") == {1: "copied", 2: "copied"}
     assert topic.names("_a_gho") == {3: "second"}
     assert {status["state"] for status in topic.states().values()} == {"ok"}
 
 
-def test_a_row_that_waited_for_a_truncate(spark, tmp_path):
+@together
+def test_a_row_that_waited_for_a_truncate(topic):
     """Its time is that of its start: only canal's batch says that it is newer."""
-    topic = Topic(spark, tmp_path)
     tables = {"same_batch": {"id": 1, "ts": 20_500}, "later_batch": {"id": 2, "ts": 21_000}}
     old = [
         canal(at, "INSERT", table, row(1, "old"), second=5, partition=1, id=1, ts=5000)
         for at, table in enumerate(tables)
     ]
-    topic.replicate(*old)
+    yield old
     both = []
     for at, (table, batch) in enumerate(tables.items()):
         both.append(canal(at, "TRUNCATE", table, sql=f"TRUNCATE TABLE {table}", second=20, id=1, ts=20_500))
         both.append(canal(2 + at, "INSERT", table, row(2, "waited"), second=18, partition=1, **batch))
-    topic.replicate(*both)
+    yield both
     assert {table: topic.names(table) for table in tables} == {key: {2: "waited"} for key in tables}
     assert states_of(topic) == dict.fromkeys(tables, "stale")
 
 
-def test_names_that_are_exchanged_or_come_late_are_said(spark, tmp_path):
-    topic = Topic(spark, tmp_path)
+@together
+def test_names_that_are_exchanged_or_come_late_are_said(topic):
     named = {"id": "int", "title": "varchar(20)"}
-    topic.replicate(*(canal(at, "INSERT", name, row(at, name)) for at, name in enumerate("abcd")))
-    topic.replicate(
+    yield [canal(at, "INSERT", name, row(at, name)) for at, name in enumerate("abcd")]
+    yield [
         canal(4, "RENAME", "a", sql="RENAME TABLE a TO swap, b TO a, swap TO b", second=9),
         canal(5, "ALTER", "c", sql="ALTER TABLE c RENAME COLUMN name TO title", second=9),
         canal(6, "INSERT", "c", {"id": "8", "title": "new"}, named, second=10),
         canal(0, "INSERT", "d", {"id": "8", "title": "new"}, named, second=10, partition=1),
-    )
-    topic.replicate(
+    ]
+    yield [
         canal(1, "INSERT", "c", row(9, "late"), second=8, partition=1),
         canal(7, "ALTER", "d", sql="ALTER TABLE d RENAME COLUMN name TO title", second=9),
-    )
+    ]
     assert states_of(topic) == {"a": "stale", "b": "stale", "c": "quarantined", "d": "stale"}
     assert topic.rows("c") == [{"id": 2, "title": "c"}, {"id": 8, "title": "new"}]
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["batch by batch", "in a batch"])
-def test_a_table_that_is_renamed_or_dropped_says_so_until_it_is_created(spark, tmp_path, together):
-    topic = Topic(spark, tmp_path)
-    renamed = canal(1, "RENAME", "people", sql="RENAME TABLE people TO persons", second=10)
-    dropped = canal(3, "ERASE", "people", sql="DROP TABLE people", second=30)
-    messages = [
-        (canal(0, "INSERT", "people", row(1, "x"), second=5), {"people": "ok"}),
-        (renamed, {"people": "renamed", "persons": "ok"}),
-        (canal(2, "CREATE", "people", sql="CREATE TABLE people (id int PRIMARY KEY)", second=20), {"people": "ok"}),
-        (dropped, {"people": "dropped", "persons": "ok"}),
-        (canal(4, "INSERT", "persons", row(2, "y"), second=40), {"people": "dropped", "persons": "ok"}),
-    ]
-    for message, states in [] if together else messages:
-        topic.replicate(message)
+PEOPLE = [
+    (canal(0, "INSERT", "people", row(1, "x"), second=5), {"people": "ok"}),
+    (
+        canal(1, "RENAME", "people", sql="RENAME TABLE people TO persons", second=10),
+        {"people": "renamed", "persons": "ok"},
+    ),
+    (canal(2, "CREATE", "people", sql="CREATE TABLE people (id int PRIMARY KEY)", second=20), {"people": "ok"}),
+    (canal(3, "ERASE", "people", sql="DROP TABLE people", second=30), {"people": "dropped", "persons": "ok"}),
+    (canal(4, "INSERT", "persons", row(2, "y"), second=40), {"people": "dropped", "persons": "ok"}),
+]
+"""Messages, and the states after each."""
+
+
+def created_again(topic):
+    """The table has rows again."""
+    created = canal(5, "CREATE", "people", sql="CREATE TABLE people (id int PRIMARY KEY)", second=50)
+    yield [created, canal(6, "INSERT", "people", row(3, "z"), second=60)]
+    assert {status["state"] for status in topic.states().values()} == {"ok"}
+    assert topic.names("people") == {3: "z"}
+    assert topic.names("persons") == {1: "x", 2: "y"}
+
+
+@together
+def test_a_table_that_is_renamed_or_dropped_says_so_until_it_is_created(topic):
+    for message, states in PEOPLE:
+        yield [message]
         found = topic.states()
         assert {name: found[name]["state"] for name in states} == states
         if states["people"] == "renamed":
             assert found["people"]["statement"] == "RENAME TABLE people TO persons"
-            assert found["people"]["reason"] == "the table was renamed to shop.persons"
-    if together:
-        topic.replicate(*(message for message, _ in messages))
-        assert states_of(topic) == messages[-1][1]
-    created = canal(5, "CREATE", "people", sql="CREATE TABLE people (id int PRIMARY KEY)", second=50)
-    topic.replicate(created, canal(6, "INSERT", "people", row(3, "z"), second=60))
-    assert {status["state"] for status in topic.states().values()} == {"ok"}
-    assert topic.names("people") == {3: "z"}
-    assert topic.names("persons") == {1: "x", 2: "y"}
+            assert found["people"]["reason"] == f"the table was renamed to {topic.database}.persons"
+    yield from created_again(topic)
+
+
+@together
+def test_a_table_that_was_renamed_and_dropped_in_a_batch_says_so_until_it_is_created(topic):
+    yield [message for message, _ in PEOPLE]
+    assert states_of(topic) == PEOPLE[-1][1]
+    yield from created_again(topic)
 
 
 def some_statement(rng, offset):

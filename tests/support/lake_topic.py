@@ -37,7 +37,10 @@ class Topic:
         return self.name(table) if self.catalog else f"delta.`{self.name(table)}`"
 
     def frame(self, *messages):
-        rows = [(m.get("key"), m["value"], "t", m["partition"], m["offset"], m.get("timestamp")) for m in messages]
+        rows = [
+            (m.get("key"), m["value"], m.get("topic", "t"), m["partition"], m["offset"], m.get("timestamp"))
+            for m in messages
+        ]
         return self.spark.createDataFrame(rows, COLUMNS)
 
     def replicate(self, *messages, dialect="canal-json", **options):
