@@ -1,6 +1,5 @@
 """Tables that tasks merge with delta-rs are those that Spark's MERGE would have made."""
 
-import json
 import random
 import sys
 from multiprocessing import get_context
@@ -149,8 +148,34 @@ def test_why_spark(facts, reason):
 
 # The worker's part alone.
 
+FEATURES = {
+    "cdf": ("SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')", "changeDataFeed"),
+    "append_only": ("SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "delta.appendOnly"),
+    "checked": ("ADD CONSTRAINT positive CHECK (id >= 0)", "checkConstraints"),
+    "widened": ("SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", "typeWidening"),
+    "tracked": ("SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')", "rowTracking"),
+}
+"""For each table, a statement and the reason for which a task refuses it."""
 
-def owned(topic, table="a", **changed):
+ROWS = {"attempts": 1, "overtaken": 1, "dies": 2, "killed": 1, "limited": 5, "refused": 1, "compacted": 30}
+"""The tables of the other tests, and their rows."""
+
+
+@pytest.fixture(scope="module")
+def targets(spark, tmp_path_factory):
+    """Each table is of one test."""
+    found, tables = Topic(spark, tmp_path_factory.mktemp("targets")), {**ROWS, **dict.fromkeys(FEATURES, 1)}
+    found.replicate(
+        *(
+            canal(at, "INSERT", table, row(at, "x"), second=at, partition=partition)
+            for partition, table in enumerate(tables)
+            for at in range(tables[table])
+        )
+    )
+    return found
+
+
+def owned(topic, table, **changed):
     """A table, as the driver describes it to a task."""
     target = topic.name(f"shop/{table}")
     decoder = ChangeDecoder("canal-json", "id int, name string", {"table": table})
@@ -168,42 +193,40 @@ def apply_alone(table, messages, barrier, results):
     results.put(apply(table, [messages]))
 
 
-def test_attempts_at_the_same_time_apply_each_change_once(topic):
+def test_attempts_at_the_same_time_apply_each_change_once(targets):
     """As with speculative execution, and with a retry of a task whose first attempt still runs."""
-    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
-    messages = batch(*(canal(at, "INSERT", "a", row(at, "x"), second=at) for at in range(1, 200)))
+    messages = batch(*(canal(at, "INSERT", "attempts", row(at, "x"), second=at) for at in range(1, 200)))
     processes = get_context("spawn")
     barrier, results = processes.Barrier(4), processes.Queue()
-    attempts = [
-        processes.Process(target=apply_alone, args=(owned(topic), messages, barrier, results)) for _ in range(4)
-    ]
+    arguments = (owned(targets, "attempts"), messages, barrier, results)
+    attempts = [processes.Process(target=apply_alone, args=arguments) for _ in range(4)]
     for one in attempts:
         one.start()
     found = [results.get(timeout=60) for _ in attempts]
     for one in attempts:
         one.join()
     assert sorted((one["row"], one["old"]) for one in found) == [(0, 199)] * 3 + [(199, 0)]
-    assert [one["id"] for one in topic.rows("a")] == list(range(200))
+    assert [one["id"] for one in targets.rows("attempts")] == list(range(200))
 
 
-def test_a_commit_between_reading_and_writing_is_seen(topic, monkeypatch):
-    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
+def test_a_commit_between_reading_and_writing_is_seen(targets, monkeypatch):
     write, others = owned_table._write, []
+    newer = canal(9, "INSERT", "overtaken", row(1, "newer"), second=9)
 
     def write_late(*arguments):
         if not others:
-            others.append(topic.replicate(canal(9, "INSERT", "a", row(1, "newer"), second=9), merge="spark"))
+            others.append(targets.replicate(newer, merge="spark"))
         write(*arguments)
 
     monkeypatch.setattr(owned_table, "_write", write_late)
-    found = apply(owned(topic), [batch(canal(5, "INSERT", "a", row(1, "older"), second=5))])
+    older = canal(5, "INSERT", "overtaken", row(1, "older"), second=5)
+    found = apply(owned(targets, "overtaken"), [batch(older)])
     assert (found["row"], found["old"]) == (0, 1)
-    assert topic.names("a") == {0: "x", 1: "newer"}
+    assert targets.names("overtaken") == {0: "x", 1: "newer"}
 
 
-def test_a_task_that_dies_between_tombstones_and_merge_is_repeated(topic, monkeypatch):
-    topic.replicate(canal(0, "INSERT", "a", row(0, "x")), canal(1, "INSERT", "a", row(1, "x"), second=1))
-    delete = batch(canal(2, "DELETE", "a", row(1, "x"), second=2))
+def test_a_task_that_dies_between_tombstones_and_merge_is_repeated(targets, monkeypatch):
+    delete = batch(canal(2, "DELETE", "dies", row(1, "x"), second=2))
 
     def die(*_):
         raise MemoryError
@@ -211,12 +234,12 @@ def test_a_task_that_dies_between_tombstones_and_merge_is_repeated(topic, monkey
     with monkeypatch.context() as patched:
         patched.setattr(owned_table, "_write", die)
         with pytest.raises(MemoryError):
-            apply(owned(topic), [delete])
-    assert sorted(topic.names("a")) == [0, 1]
-    assert apply(owned(topic), [delete])["delete"] == 1
-    assert topic.names("a") == {0: "x"}
-    topic.replicate(canal(1, "INSERT", "a", row(1, "x"), second=1))
-    assert topic.names("a") == {0: "x"}, "the tombstone is known to Spark's merge too"
+            apply(owned(targets, "dies"), [delete])
+    assert sorted(targets.names("dies")) == [0, 1]
+    assert apply(owned(targets, "dies"), [delete])["delete"] == 1
+    assert targets.names("dies") == {0: "x"}
+    targets.replicate(canal(1, "INSERT", "dies", row(1, "x"), second=1))
+    assert targets.names("dies") == {0: "x"}, "the tombstone is known to Spark's merge too"
 
 
 def apply_when_told(table, messages, is_ready):
@@ -227,77 +250,62 @@ def apply_when_told(table, messages, is_ready):
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(150, marks=pytest.mark.soak)])
-def test_tasks_that_are_killed_anywhere(topic, kills):
+def test_tasks_that_are_killed_anywhere(targets, kills):
     """Each is killed at a random moment, and another attempt reads the same messages, as Spark repeats a task."""
     rng, processes = random.Random(kills), get_context("spawn")
-    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
     rows, at, killed = {0: "x"}, 0, 0
     for _ in range(kills):
         messages = []
         for _ in range(30):
             at, key = at + 1, rng.randrange(20)
             kind = rng.choice(["UPDATE", "DELETE"]) if key in rows else "INSERT"
-            messages.append(canal(at, kind, "a", row(key, f"v{at}"), second=at))
+            messages.append(canal(at, kind, "killed", row(key, f"v{at}"), second=at))
             rows.pop(key, None)
             rows |= {} if kind == "DELETE" else {key: f"v{at}"}
         is_ready = processes.Event()
-        task = processes.Process(target=apply_when_told, args=(owned(topic), batch(*messages), is_ready))
+        task = processes.Process(target=apply_when_told, args=(owned(targets, "killed"), batch(*messages), is_ready))
         task.start()
         assert is_ready.wait(60)
         task.join(rng.uniform(0, 0.08))
         task.kill()
         task.join()
         killed += task.exitcode != 0
-        apply(owned(topic), [batch(*messages)])
-        assert topic.names("a") == rows
+        apply(owned(targets, "killed"), [batch(*messages)])
+        assert targets.names("killed") == rows
     assert killed, "every task was faster"
 
 
-FEATURES = {
-    "cdf": ("SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')", "changeDataFeed"),
-    "append_only": ("SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "delta.appendOnly"),
-    "checked": ("ADD CONSTRAINT positive CHECK (id >= 0)", "checkConstraints"),
-    "widened": ("SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", "typeWidening"),
-    "tracked": ("SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')", "rowTracking"),
-}
-"""For each table, a statement and the reason for which a task refuses it."""
-
-
-def test_features_that_a_task_refuses(topic):
-    topic.replicate(*(canal(at, "INSERT", table, row(0, "x")) for at, table in enumerate(FEATURES)))
+def test_features_that_a_task_refuses(targets):
     for table, (statement, reason) in FEATURES.items():
-        topic.spark.sql(f"ALTER TABLE {topic.sql_name(f'shop/{table}')} {statement}")
+        targets.spark.sql(f"ALTER TABLE {targets.sql_name(f'shop/{table}')} {statement}")
         with pytest.raises(RefusedError, match=reason):
-            apply(owned(topic, table), [batch(canal(9, "INSERT", table, row(1, "x")))])
+            apply(owned(targets, table), [batch(canal(9, "INSERT", table, row(1, "x")))])
 
 
 def test_deletion_vectors_are_read(topic):
     properties = {"delta.enableDeletionVectors": "true"}
     topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(50)), table_properties=properties)
     topic.spark.sql(f"DELETE FROM {topic.sql_name('shop/a')} WHERE id % 5 = 0")
-    assert apply(owned(topic), [batch(canal(90, "INSERT", "a", row(90, "y"), second=9))])["row"] == 1
+    assert apply(owned(topic, "a"), [batch(canal(90, "INSERT", "a", row(90, "y"), second=9))])["row"] == 1
     assert sorted(topic.names("a")) == [*(at for at in range(50) if at % 5), 90]
 
 
-def test_limits(topic):
-    topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(5)))
-    insert = batch(canal(9, "INSERT", "a", row(9, "y")))
+def test_limits(targets):
+    insert = batch(canal(9, "INSERT", "limited", row(9, "y")))
     for limits in (Limits(rows=4), Limits(size=100)):
         with pytest.raises(RefusedError, match=r"5 rows in .* more than a task merges"):
-            apply(owned(topic, limits=limits), [insert])
+            apply(owned(targets, "limited", limits=limits), [insert])
 
 
-def test_what_only_sparks_merge_applies(topic):
-    topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
+def test_what_only_sparks_merge_applies(targets):
+    table = owned(targets, "refused")
     with pytest.raises(BatchRefusedError, match="TRUNCATE"):
-        apply(owned(topic), [batch(canal(1, "TRUNCATE", "a"))])
+        apply(table, [batch(canal(1, "TRUNCATE", "refused"))])
     with pytest.raises(RefusedError, match="key is null"):
-        apply(owned(topic), [batch(canal(1, "INSERT", "a", {"id": None, "name": "x"}))])
-    partial = json.dumps({"database": "shop", "table": "a", "type": "UPDATE", "pkNames": ["id"], "isDdl": False})
-    values = {"data": [{"id": "0"}], "old": [{"id": "0"}], "mysqlType": {"id": "int", "name": "varchar(9)"}}
-    message = {"partition": 0, "offset": 1, "value": json.dumps({**json.loads(partial), **values}).encode()}
+        apply(table, [batch(canal(1, "INSERT", "refused", {"id": None, "name": "x"}))])
+    partial = canal(1, "UPDATE", "refused", {"id": "0"}, {"id": "int", "name": "varchar(9)"}, old={"id": "0"})
     with pytest.raises(RefusedError, match="only the changed columns"):
-        apply(owned(topic), [batch(message)])
+        apply(table, [batch(partial)])
 
 
 def test_the_argument(monkeypatch, caplog):
@@ -342,19 +350,21 @@ def test_tasks_reject_what_sparks_way_rejects(spark):
 def test_without_the_package(topic, monkeypatch):
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(RefusedError, match="no deltalake"):
-        apply(owned(topic), [batch(canal(1, "INSERT", "a", row(1, "x")))])
+        apply(owned(topic, "a"), [batch(canal(1, "INSERT", "a", row(1, "x")))])
 
 
-def test_tombstones_are_compacted_and_forgotten(topic):
+def test_tombstones_are_compacted_and_forgotten(targets):
     from datetime import datetime, timezone
 
-    topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(30)))
-    table = owned(topic)
+    table = owned(targets, "compacted")
     for at in range(25):
-        apply(table, [batch(canal(100 + at, "DELETE", "a", row(at, "x"), second=1 + at))])
+        apply(table, [batch(canal(100 + at, "DELETE", "compacted", row(at, "x"), second=40 + at))])
     tombstones = DeltaTable(table.tombstones)
     assert len(tombstones.file_uris()) < 25
     assert tombstones.to_pyarrow_table().num_rows == 25
     now = datetime.now(timezone.utc)  # most were remembered within this second
-    apply(owned(topic, forget_before=now), [batch(canal(200, "DELETE", "a", row(29, "x"), second=99))])
+    apply(
+        owned(targets, "compacted", forget_before=now),
+        [batch(canal(200, "DELETE", "compacted", row(29, "x"), second=99))],
+    )
     assert DeltaTable(table.tombstones).to_pyarrow_table().column("k0").to_pylist() == [29]
