@@ -6,25 +6,33 @@ from lake_topic import TYPES, Topic, canal, row
 from towpath.lakehouse import by_spark, overwrite
 from towpath.lakehouse.jobs import REWRITING
 
-FIRST = [canal(at, "INSERT", "a", row(at, "old")) for at in range(4)]
-UPDATES = [canal(10 + at, "UPDATE", "a", row(at, "new"), old={"name": "old"}) for at in range(3)]
 ALL_NEW = {0: "new", 1: "new", 2: "new", 3: "old"}
+TABLES = ["whole", "updated", "inserted", "changed", "emptied", "extended", "widened"]
+"""Each is of one test."""
 
 
-@pytest.fixture
+def first(table):
+    return [canal(at, "INSERT", table, row(at, "old")) for at in range(4)]
+
+
+def updates(table):
+    return [canal(10 + at, "UPDATE", table, row(at, "new"), old={"name": "old"}) for at in range(3)]
+
+
+@pytest.fixture(autouse=True)
 def rewriting(monkeypatch):
     monkeypatch.setattr(by_spark.BySpark, "_kind", lambda *_: REWRITING)
 
 
-@pytest.fixture(params=["delta", "ice"])
-def topic(request, spark, tmp_path, rewriting):
-    found = Topic(spark, tmp_path, "ice" if request.param == "ice" else None)
-    found.replicate(*FIRST, merge="spark")
+@pytest.fixture(scope="module", params=[None, "ice"], ids=["delta", "ice"])
+def topic(request, spark, tmp_path_factory):
+    found = Topic(spark, tmp_path_factory.mktemp("overwritten"), request.param)
+    found.replicate(*(message for table in TABLES for message in first(table)), merge="spark")
     return found
 
 
-def last_operation(topic):
-    name = topic.sql_name("shop/a")
+def last_operation(topic, table):
+    name = topic.sql_name(f"shop/{table}")
     if topic.catalog:  # a MERGE marks rows, which is an overwrite too, but of other files
         query = f"SELECT summary['total-delete-files'] = '0' AS is_whole FROM {name}.snapshots ORDER BY committed_at"
         return "WRITE" if topic.spark.sql(query).collect()[-1]["is_whole"] else "MERGE"
@@ -44,69 +52,67 @@ def meanwhile(monkeypatch, action):
 
 
 def test_rows_of_most_keys_are_written_in_one_commit(topic):
-    before = topic.version("a")
-    topic.replicate(*UPDATES, canal(20, "DELETE", "a", row(3, "old")), merge="spark")
-    assert topic.names("a") == {0: "new", 1: "new", 2: "new"}
-    assert (last_operation(topic), topic.version("a")) == ("WRITE", before + 1)
+    before = topic.version("whole")
+    topic.replicate(*updates("whole"), canal(20, "DELETE", "whole", row(3, "old")), merge="spark")
+    assert topic.names("whole") == {0: "new", 1: "new", 2: "new"}
+    assert (last_operation(topic, "whole"), topic.version("whole")) == ("WRITE", before + 1)
 
 
-@pytest.mark.parametrize("kind", ["UPDATE", "INSERT"])
-def test_a_newer_change_of_another_query_stays(topic, monkeypatch, kind):
-    other = canal(30, kind, "a", row({"UPDATE": 1, "INSERT": 7}[kind], "newest"), old={"name": "old"}, second=1)
+@pytest.mark.parametrize(("kind", "table"), [("UPDATE", "updated"), ("INSERT", "inserted")])
+def test_a_newer_change_of_another_query_stays(topic, monkeypatch, kind, table):
+    other = canal(30, kind, table, row({"UPDATE": 1, "INSERT": 7}[kind], "newest"), old={"name": "old"}, second=1)
     topic_of_other = Topic(topic.spark, topic.lake.parent)
     topic_of_other.target, topic_of_other.options = topic.target, {}
     meanwhile(monkeypatch, lambda: topic_of_other.replicate(other, merge="spark"))
-    topic.replicate(*UPDATES, canal(20, "INSERT", "a", row(7, "new")), merge="spark")
+    topic.replicate(*updates(table), canal(20, "INSERT", table, row(7, "new")), merge="spark")
     expected = {**ALL_NEW, 7: "new"} | ({1: "newest"} if kind == "UPDATE" else {7: "newest"})
-    assert topic.names("a") == expected
+    assert topic.names(table) == expected
 
 
-@pytest.mark.parametrize("statement", ["UPDATE {} SET name = 'own' WHERE id = 3", "DELETE FROM {} WHERE id = 3"])
-def test_a_statement_of_somebody_else_is_not_undone(topic, monkeypatch, statement):
-    meanwhile(monkeypatch, lambda: topic.spark.sql(statement.format(topic.sql_name("shop/a"))))
-    topic.replicate(*UPDATES, merge="spark")
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [("UPDATE {} SET name = 'own' WHERE id = 3", "changed"), ("DELETE FROM {} WHERE id = 3", "emptied")],
+)
+def test_a_statement_of_somebody_else_is_not_undone(topic, monkeypatch, statement, table):
+    meanwhile(monkeypatch, lambda: topic.spark.sql(statement.format(topic.sql_name(f"shop/{table}"))))
+    topic.replicate(*updates(table), merge="spark")
     expected = {**ALL_NEW, 3: "own"} if "UPDATE" in statement else dict.fromkeys(range(3), "new")
-    assert topic.names("a") == expected
+    assert topic.names(table) == expected
 
 
 def test_what_the_user_added_is_not_overwritten(topic):
-    name = topic.sql_name("shop/a")
+    name = topic.sql_name("shop/extended")
     topic.spark.sql(f"ALTER TABLE {name} ADD COLUMNS (note string)")
     topic.spark.sql(f"UPDATE {name} SET note = 'mine'")
-    topic.replicate(*UPDATES, merge="spark")
-    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("a")} == {
+    topic.replicate(*updates("extended"), merge="spark")
+    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("extended")} == {
         key: (name, "mine") for key, name in ALL_NEW.items()
     }
 
 
 def test_columns_come_with_the_changes(topic):
     types = {**TYPES, "note": "varchar(9)"}
-    later = [
-        canal(10 + at, "UPDATE", "a", {**row(at, "new"), "note": "n"}, types, old={"name": "old"}) for at in range(3)
-    ]
-    topic.replicate(*later, merge="spark")
-    topic.replicate(canal(20, "INSERT", "a", {**row(9, "x"), "note": None}, types), merge="spark")
+
+    def noted(at, kind, key, name, note):
+        return canal(at, kind, "widened", {**row(key, name), "note": note}, types, old={"name": "old"})
+
+    topic.replicate(*(noted(10 + key, "UPDATE", key, "new", "n") for key in range(3)), merge="spark")
+    topic.replicate(noted(20, "INSERT", 9, "x", None), merge="spark")
     expected = {key: (name, "n" if name == "new" else None) for key, name in ALL_NEW.items()} | {9: ("x", None)}
-    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("a")} == expected
-    assert topic.states()["a"]["state"] == "ok"
+    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("widened")} == expected
+    assert topic.states()["widened"]["state"] == "ok"
 
 
-@pytest.mark.parametrize(
-    ("property_name", "value"), [("delta.enableChangeDataFeed", "true"), ("delta.enableRowTracking", "true")]
-)
-def test_tables_whose_readers_would_see_it_are_merged(spark, tmp_path, rewriting, property_name, value):
+def test_tables_whose_readers_would_see_it_are_merged(spark, tmp_path):
     topic = Topic(spark, tmp_path)
-    topic.replicate(*FIRST, merge="spark", table_properties={property_name: value})
-    topic.replicate(*UPDATES, merge="spark")
-    assert topic.names("a") == ALL_NEW
-    assert last_operation(topic) == "MERGE"
-
-
-def test_partitioned_tables_are_merged(spark, tmp_path, rewriting):
-    topic = Topic(spark, tmp_path)
-    name = topic.sql_name("shop/a")
-    spark.sql(f"CREATE TABLE {name} (id int, name string) USING delta PARTITIONED BY (id)")
-    topic.replicate(*FIRST, merge="spark")
-    topic.replicate(*UPDATES, merge="spark")
-    assert topic.names("a") == ALL_NEW
-    assert last_operation(topic) == "MERGE"
+    tables = {
+        "fed": "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+        "tracked": "TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
+        "parted": "PARTITIONED BY (id)",
+    }
+    for table, clause in tables.items():
+        spark.sql(f"CREATE TABLE {topic.sql_name(f'shop/{table}')} (id int, name string) USING delta {clause}")
+    for messages in (first, updates):
+        topic.replicate(*(message for table in tables for message in messages(table)), merge="spark")
+    assert {table: topic.names(table) for table in tables} == dict.fromkeys(tables, ALL_NEW)
+    assert {table: last_operation(topic, table) for table in tables} == dict.fromkeys(tables, "MERGE")
