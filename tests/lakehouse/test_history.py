@@ -7,6 +7,7 @@ from hashlib import sha256
 import pytest
 
 import towpath
+from lake_cases import Together
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
 
@@ -14,6 +15,8 @@ EPOCH = datetime(2023, 11, 14, 22, 13, 20)
 """The time 1,700,000,000 in UTC, which is second 0 of `canal`."""
 
 OWN = ("_towpath", "_op", "_event_time", "_missing_columns")
+
+together = Together(keyless="append")
 
 
 @pytest.fixture
@@ -85,20 +88,20 @@ def seconds(value):
     return None if value is None else round((value - EPOCH) / timedelta(seconds=1))
 
 
+@together.having(history=["shop.people"])
 def test_versions_are_those_of_the_database(topic):
     database = Database(seed=17)
     for _ in range(300):
         database.execute()
     parts = [database.messages[:120], database.messages[120:]]
-    for part in parts:
-        topic.replicate(*part, history=True)
+    yield from parts
     history = topic.load("shop/people__history")
     count = history.count()
     found = of_spark(towpath.spark.versions(history, ["id"]).collect())
     spans = [(one["id"], one["name"], seconds(one["valid_from"]), seconds(one["valid_to"])) for one in found]
     assert sorted(spans, key=str) == database.all_versions()
     # A replay adds nothing, and the target has the current versions.
-    topic.replicate(*database.messages, history=True)
+    yield database.messages
     assert topic.load("shop/people__history").count() == count
     current = {key: name for key, name, _, until in database.all_versions() if until is None}
     assert topic.names("people") == current
@@ -141,11 +144,12 @@ def test_a_history_has_what_was_put_aside_partial_rows_and_its_own_names(topic, 
     assert not (topic.lake / "shop" / "other__history").exists()
 
 
+@together.having(history=["shop.a", "shop.log"])
 def test_a_history_follows_ddl_and_keeps_its_rows(topic):
     def statement(at, kind, table, sql):
         return canal(at, kind, table, None, None, sql=sql, second=at)
 
-    topic.replicate(
+    yield [
         canal(0, "INSERT", "a", {"id": "1", "x": "5"}, {"id": "int", "x": "int"}),
         statement(1, "ALTER", "a", "ALTER TABLE a RENAME COLUMN x TO y, ADD COLUMN z int DEFAULT 7"),
         statement(2, "ERASE", "a", "DROP TABLE a"),
@@ -155,9 +159,7 @@ def test_a_history_follows_ddl_and_keeps_its_rows(topic):
         statement(6, "ERASE", "log", "DROP TABLE log"),
         statement(7, "CREATE", "log", "CREATE TABLE log (x int)"),
         canal(8, "INSERT", "log", {"x": "5"}, {"x": "int"}, pkNames=None, second=8),
-        history=True,
-        keyless="append",
-    )
+    ]
     found = of_spark(towpath.spark.versions(topic.load("shop/a__history"), ["id"]).collect())
     assert [
         (one["y"], one["z"], seconds(one["valid_from"]), seconds(one["valid_to"]))
@@ -209,28 +211,27 @@ def test_deleted_rows_stay_with_the_time_of_their_deletion(topic):
     assert "soft_deletes: the table has a column gone_at itself" in topic.states()["taken"]["reason"]
 
 
+RULES = {
+    "shop.a": {"exclude": ["PIN"], "mask": {"mail": "sha2(value, 256)"}},
+    "shop.b": {"include": ["id", "mail"], "mask": {"mail": "length(value)"}},
+    "shop.keyed": {"mask": {"id": "0"}},
+}
+
+
+@together.having(columns=RULES, history=["shop.a"])
 def test_columns_are_left_out_and_masked(topic):
     types = {"id": "int", "name": "varchar(20)", "mail": "varchar(20)", "pin": "int"}
-    rules = {
-        "shop.a": {"exclude": ["PIN"], "mask": {"mail": "sha2(value, 256)"}},
-        "shop.b": {"include": ["id", "mail"], "mask": {"mail": "length(value)"}},
-        "shop.keyed": {"mask": {"id": "0"}},
-    }
     cells = {"id": "1", "name": "n", "mail": "x@y", "pin": "7"}
     masked = sha256(b"x@y").hexdigest()
-
-    def send(*messages):
-        topic.replicate(*messages, columns=rules, history=["shop.a"])
-
-    send(*(canal(at, "INSERT", table, cells, types) for at, table in enumerate(["a", "b", "keyed", "c"])))
-    send(
+    yield [canal(at, "INSERT", table, cells, types) for at, table in enumerate(["a", "b", "keyed", "c"])]
+    yield [
         canal(4, "ALTER", "a", None, None, sql="ALTER TABLE a ADD COLUMN z int DEFAULT 1", second=4),
         canal(5, "ALTER", "b", None, None, sql="ALTER TABLE b ADD COLUMN z int DEFAULT 1", second=5),
         canal(6, "ALTER", "b", None, None, sql="ALTER TABLE b MODIFY COLUMN mail varchar(99)", second=6),
         canal(7, "UPDATE", "b", {"id": "1", "mail": "longer"}, types, old={"mail": "x@y"}, second=7),
         canal(8, "ALTER", "c", None, None, sql="ALTER TABLE c RENAME COLUMN pin TO pin2", second=8),
         canal(9, "ALTER", "a", None, None, sql="ALTER TABLE a RENAME COLUMN pin TO pin2", second=9),
-    )
+    ]
     assert topic.rows("a") == [{"id": 1, "name": "n", "mail": masked, "z": 1}]
     [kept] = of_spark(topic.load("shop/a__history").drop(*OWN).collect())
     assert kept == {"id": 1, "name": "n", "mail": masked, "z": 1}
@@ -254,10 +255,11 @@ def test_rules_that_are_refused(topic, rules, message):
         topic.replicate(canal(0, "INSERT", "a", row(1, "x")), columns={"shop.a": rules})
 
 
+@together.having(history=["shop.a"])
 def test_a_truncate_before_the_first_row_is_in_the_history(topic):
-    topic.replicate(canal(0, "TRUNCATE", "a", sql="TRUNCATE TABLE a", second=20), history=True)
-    topic.replicate(canal(1, "INSERT", "a", row(2, "new"), second=30), history=True)
-    topic.replicate(canal(0, "INSERT", "a", row(1, "old"), second=10, partition=1), history=True)
+    yield [canal(0, "TRUNCATE", "a", sql="TRUNCATE TABLE a", second=20)]
+    yield [canal(1, "INSERT", "a", row(2, "new"), second=30)]
+    yield [canal(0, "INSERT", "a", row(1, "old"), second=10, partition=1)]
     assert topic.names("a") == {2: "new"}
     found = of_spark(towpath.spark.versions(topic.load("shop/a__history"), ["id"]).collect())
     assert {one["id"] for one in found if one["valid_to"] is None} == {2}
