@@ -266,11 +266,12 @@ def test_tasks_that_are_killed(spark, kafka, orders, tmp_path):
     assert rows(table(spark, tmp_path)) == wanted
 
 
-def test_drivers_that_are_killed(spark, kafka, orders, tmp_path):
+@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.soak)])
+def test_drivers_that_are_killed(spark, kafka, orders, tmp_path, kills):
     """Each time at another moment of its micro-batches."""
     topic, wanted = orders
     rng = random.Random(16)
-    for _ in range(2):
+    for _ in range(kills):
         kill(driver(kafka, topic, tmp_path, 30), rng.uniform(0, 1.5))
     finish(driver(kafka, topic, tmp_path, 1500))
     assert rows(table(spark, tmp_path)) == wanted

@@ -114,7 +114,7 @@ def test_no_row_is_deleted_by_a_guess(spark, tmp_path):
     assert all("which row is deleted is not known" in dead[key][1] for key in (b"1", b"{}"))
 
 
-@pytest.mark.parametrize("merge", ["auto", "spark"])
+@pytest.mark.parametrize("merge", ["auto", pytest.param("spark", marks=pytest.mark.soak)])
 def test_a_delete_without_a_column_of_the_key_is_a_dead_letter(spark, tmp_path, merge):
     topic = Topic(spark, tmp_path, merge=merge, keys={"shop.t": ["id", "name"]})
     assert topic.replicate(with_schema(1, "a"), with_schema(1)) == {1: "a"}

@@ -21,7 +21,7 @@ def topic(spark, tmp_path, monkeypatch, request):
     return found
 
 
-BOTH_WAYS = pytest.mark.parametrize("topic", ["auto", "spark"], indirect=True)
+BOTH_WAYS = pytest.mark.parametrize("topic", ["auto", pytest.param("spark", marks=pytest.mark.soak)], indirect=True)
 
 
 @pytest.fixture

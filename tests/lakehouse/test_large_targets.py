@@ -35,7 +35,7 @@ def contents(topic):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))])
-@pytest.mark.parametrize("catalog", ["delta", "ice"])
+@pytest.mark.parametrize("catalog", ["delta", pytest.param("ice", marks=pytest.mark.soak)])
 def test_random_tables_are_those_of_small_jobs(spark, tmp_path, monkeypatch, catalog, seed):
     """Keys of any name and type, batches of any size, and messages that come again. Spark filters the target's rows."""
     rng = random.Random(seed)
