@@ -33,13 +33,13 @@ def shown(row: dict, rules: dict) -> dict:
     return {name: value for name, value in kept.items() if value is not None}
 
 
-def replicated(spark, folder, seed, steps, partitions):
+def replicated(spark, folder, seed, steps, partitions, batches=3):
     rng = random.Random(seed)
     source = Source(rng, tables=2, partitions=partitions)
     for _ in range(steps):
         source.step()
     topic = Topic(spark, folder)
-    for batch in [source.first, *micro_batches(source.messages, rng, 3)]:
+    for batch in [source.first, *micro_batches(source.messages, rng, batches)]:
         if batch:
             topic.replicate(*batch, columns=source.rules)
         assert leaks(topic.lake) == set()
@@ -65,7 +65,7 @@ def wrong(source, topic):
 
 @pytest.mark.parametrize(("seed", "partitions"), [pytest.param(1, 1, marks=pytest.mark.soak), (2, 3)])
 def test_no_secret_is_in_a_target(spark, tmp_path, seed, partitions):
-    source, topic = replicated(spark, tmp_path, seed, 12, partitions)
+    source, topic = replicated(spark, tmp_path, seed, 10, partitions, batches=2)
     assert any(SECRET in one["value"].decode() for one in source.messages)
     bad, _ = wrong(source, topic)
     assert bad == {}
