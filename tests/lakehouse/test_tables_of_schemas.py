@@ -7,9 +7,12 @@ import pytest
 
 import towpath
 from debezium_records import record, row_of, schema_change
+from lake_cases import Together
 from lake_topic import Topic, canal, row
 
 COLUMNS = "id int, a string, b string"
+
+together = Together(dialect="debezium-json")
 
 
 @pytest.fixture(params=[None, "ice"], ids=["delta", "iceberg"])
@@ -38,6 +41,9 @@ def rows_of(spark, text):
     return spark.createDataFrame([(1, text, "b"), (2, text, "b")], COLUMNS)
 
 
+@pytest.mark.parametrize(
+    "topic", [None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"], indirect=True
+)
 def test_snapshots_of_two_schemas(topic, spark):
     """What arguments say about the name without a schema holds for both, and a mask in any case."""
     given = {name: partial(rows_of, spark, name) for name in ("shop.t", "shop.sales.t")}
@@ -127,66 +133,78 @@ def of_server(at, op, row, schema="dbo"):
     return record(at, op, row, schema=schema, connector="sqlserver")
 
 
-@pytest.mark.parametrize("partition", [0, 1], ids=["one topic", "a topic of its own"])
-def test_schema_changes_of_sql_server(delta, partition):
+def changes_of_sql_server(topic, partition):
     """They have no statement, and name tables of two schemas."""
     change = partial(schema_change, partition=partition)
-    replicate(delta, of_server(0, "c", row_of(1, "x")), of_server(1, "c", row_of(1, "x"), "sales"))
-    replicate(delta, change(2, ("ALTER", '"shop"."sales"."t"'), schema="sales"))
-    found = delta.states()
+    yield [of_server(0, "c", row_of(1, "x")), of_server(1, "c", row_of(1, "x"), "sales")]
+    yield [change(2, ("ALTER", '"shop"."sales"."t"'), schema="sales")]
+    found = topic.states()
     assert found["t"]["state"] == "ok"
     assert found["sales.t"]["state"] == "stale"
-    assert found["sales.t"]["statement"] == 'ALTER "shop"."sales"."t"'
+    assert found["sales.t"]["statement"] == f'ALTER "{topic.database}"."sales"."t"'
     assert "the table was altered" in found["sales.t"]["reason"]
-    replicate(delta, change(3, ("DROP", '"shop"."dbo"."t"')), change(4, ("CREATE", '"shop"."dbo"."t"')))
-    assert content(delta, "t") == {}
-    assert content(delta, "sales.t") == {1: "x"}
-    replicate(delta, of_server(5, "c", row_of(2, "y")), change(6, ("DROP", '"shop"."dbo"."t"')))
-    assert content(delta, "t") == {2: "y"}
-    assert states(delta) == {"t": "dropped", "sales.t": "stale"}
+    yield [change(3, ("DROP", '"shop"."dbo"."t"')), change(4, ("CREATE", '"shop"."dbo"."t"'))]
+    assert content(topic, "t") == {}
+    assert content(topic, "sales.t") == {1: "x"}
+    yield [of_server(5, "c", row_of(2, "y")), change(6, ("DROP", '"shop"."dbo"."t"'))]
+    assert content(topic, "t") == {2: "y"}
+    assert states(topic) == {"t": "dropped", "sales.t": "stale"}
 
 
-def test_the_schema_changes_of_a_first_snapshot(delta):
+@together
+def test_schema_changes_of_sql_server(topic):
+    yield from changes_of_sql_server(topic, partition=0)
+
+
+@together
+def test_schema_changes_of_sql_server_in_a_topic_of_their_own(topic):
+    yield from changes_of_sql_server(topic, partition=1)
+
+
+@together
+def test_the_schema_changes_of_a_first_snapshot(topic):
     """They create the tables whose rows follow."""
     created = [
         schema_change(at, ("CREATE", f'"shop"."{schema}"."t"'), schema=schema)
         for at, schema in enumerate(("dbo", "sales"))
     ]
-    replicate(delta, *created, of_server(2, "r", row_of(1, "x")), of_server(3, "r", row_of(1, "x"), "sales"))
-    assert states(delta) == {"t": "ok", "sales.t": "ok"}
+    yield [*created, of_server(2, "r", row_of(1, "x")), of_server(3, "r", row_of(1, "x"), "sales")]
+    assert states(topic) == {"t": "ok", "sales.t": "ok"}
 
 
 def of_oracle(at, row, schema):
     return record(at, "c", row, schema=schema, connector="oracle")
 
 
-def test_a_statement_of_oracle_is_not_read_as_one_of_mysql(delta):
+@together
+def test_a_statement_of_oracle_is_not_read_as_one_of_mysql(topic):
     """Its schema would be taken for a database, and a name without one for a table of another schema."""
-    replicate(
-        delta,
+    of_shop = f"{topic.database}.t"  # of the schema with the name of the database
+    yield [
         *(of_oracle(at, row_of(1, schema), schema) for at, schema in enumerate(["shop", "sales", "hr"])),
         {**record(3, "c", row_of(1, "default"), schema=None, connector="mysql")},
-    )
+    ]
     sql = 'ALTER TABLE shop.t ADD c int DEFAULT 5; DROP TABLE "t"; TRUNCATE TABLE t'
     change = partial(schema_change, sql=sql, schema="sales", connector="oracle", partition=0)
-    replicate(delta, change(4, ("ALTER", '"shop"."sales"."t"')))
-    assert states(delta) == {"t": "ok", "shop.t": "ok", "sales.t": "stale", "hr.t": "ok"}
-    assert delta.states()["sales.t"]["statement"] == sql
-    assert content(delta, "t") == {1: "default"}
-    assert "c" not in delta.load("shop/shop.t").columns
+    yield [change(4, ("ALTER", '"shop"."sales"."t"'))]
+    assert states(topic) == {"t": "ok", of_shop: "ok", "sales.t": "stale", "hr.t": "ok"}
+    assert topic.states()["sales.t"]["statement"] == sql.replace("shop", topic.database)
+    assert content(topic, "t") == {1: "default"}
+    assert "c" not in topic.load(f"shop/{of_shop}").columns
     # Nothing is listed: the table of the message.
-    replicate(delta, change(5, schema="hr"))
-    assert states(delta) == {"t": "ok", "shop.t": "ok", "sales.t": "stale", "hr.t": "stale"}
-    replicate(delta, change(6, sql="TRUNCATE TABLE shop.t", schema="sales"))
-    assert [content(delta, name) for name in ("sales.t", "t", "shop.t")] == [{}, {1: "default"}, {1: "shop"}]
+    yield [change(5, schema="hr")]
+    assert states(topic) == {"t": "ok", of_shop: "ok", "sales.t": "stale", "hr.t": "stale"}
+    yield [change(6, sql="TRUNCATE TABLE shop.t", schema="sales")]
+    assert [content(topic, name) for name in ("sales.t", "t", of_shop)] == [{}, {1: "default"}, {1: topic.database}]
 
 
-def test_both_names_of_a_renamed_table_are_stale(delta):
-    replicate(delta, of_oracle(0, row_of(1, "x"), "sales"))
+@together
+def test_both_names_of_a_renamed_table_are_stale(topic):
+    yield [of_oracle(0, row_of(1, "x"), "sales")]
     change = schema_change(1, ("ALTER", '"shop"."sales"."new"'), schema="sales", connector="oracle", table="new")
     former = b'"type": "ALTER", "previousId": "\\"shop\\".\\"sales\\".\\"t\\""'
-    replicate(delta, {**change, "value": change["value"].replace(b'"type": "ALTER"', former)})
-    assert states(delta) == {"sales.t": "stale", "sales.new": "stale"}
+    yield [{**change, "value": change["value"].replace(b'"type": "ALTER"', former)}]
+    assert states(topic) == {"sales.t": "stale", "sales.new": "stale"}
 
 
 def test_a_statement_that_names_no_table_is_logged(delta, caplog):

@@ -91,7 +91,8 @@ class Together:
                     outcomes[name] = None if isinstance(error, StopIteration) else error
                     del running[name]
             try:
-                topic.replicate(*batch, **options) if batch else None
+                if batch:
+                    topic.replicate(*batch, **options)
             except Exception as error:
                 return {**outcomes, **dict.fromkeys(running, error)}
         return outcomes
