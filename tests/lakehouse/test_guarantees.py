@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import towpath
+from lake_cases import Together
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
 from towpath.lakehouse.batch_messages import computed
@@ -20,37 +21,37 @@ def topic(spark, tmp_path, request):
     return Topic(spark, tmp_path, request.param)
 
 
+together = Together(catalogs=[None, "ice"], zero_date="error")
 # What decides the order of changes is the same for all formats.
-SOAKS_ICEBERG = pytest.mark.parametrize(
-    "topic", [None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"], indirect=True
-)
+SOAKED = pytest.param("ice", marks=pytest.mark.soak)
+soaks_iceberg = Together(catalogs=[None, SOAKED])
 
 
-@SOAKS_ICEBERG
+@soaks_iceberg
 def test_canals_order_holds_across_partitions_and_batches(topic):
     first = [canal(at, "INSERT", table, row(1, "v0")) for at, table in enumerate(["together", "late", "cut", "kept"])]
-    topic.replicate(*first)
+    yield first
     moved = {"old": {"id": "1"}, "second": 5, "id": 11, "partition": 1}
     again = {"second": 5, "id": 12}
     # Key 1 moves to 9, and is inserted again, in one second; the later change is read first, or in the same batch.
     late = canal(8, "UPDATE", "late", row(9, "v0"), **moved)
-    topic.replicate(
+    yield [
         canal(7, "UPDATE", "together", row(9, "v0"), **moved),
         canal(7, "INSERT", "together", row(1, "v1"), **again),
         canal(8, "INSERT", "late", row(1, "v1"), **again),
         canal(9, "INSERT", "cut", row(7, "x"), second=5, id=2, partition=1),
         canal(10, "TRUNCATE", "cut", None, None, second=5, id=3),
         canal(11, "INSERT", "kept", row(7, "x"), second=5, id=9, partition=1),
-    )
+    ]
     truncate = canal(12, "TRUNCATE", "kept", None, None, second=5, id=8)
-    topic.replicate(late, truncate)
+    yield [late, truncate]
     wanted = {"together": {1: "v1", 9: "v0"}, "late": {1: "v1", 9: "v0"}, "cut": {}, "kept": {7: "x"}}
     assert {table: topic.names(table) for table in wanted} == wanted
     # A replay writes nothing; a topic that was recreated has low offsets and later times.
     versions = {table: topic.version(table) for table in wanted}
-    topic.replicate(*first, late, truncate)
+    yield [*first, late, truncate]
     assert {table: topic.version(table) for table in wanted} == versions
-    topic.replicate(canal(0, "DELETE", "late", row(1, "v1"), second=86400))
+    yield [canal(0, "DELETE", "late", row(1, "v1"), second=86400)]
     assert topic.names("late") == {9: "v0"}
 
 
@@ -61,7 +62,7 @@ def debezium(at, table, position, second, after, op="u", *, server=5, partition=
     return {"partition": partition, "offset": at, "value": value, "key": b'{"id":1}'}
 
 
-@SOAKS_ICEBERG
+@pytest.mark.parametrize("topic", [None, SOAKED], ids=["delta", "iceberg"], indirect=True)
 def test_the_place_in_the_binlog_decides_except_between_servers(topic):
     tables = ["spread", "failover", "cut"]
     options = {
@@ -151,17 +152,18 @@ NAMES = [
 ]
 
 
+@together
 def test_columns_and_tables_may_have_any_name(topic):
     types = {"id": "int"} | dict.fromkeys(NAMES, "varchar(9)")
     cells = {"id": "1"} | {name: f"v{at}" for at, name in enumerate(NAMES)}
     changed = cells | {"value": "new"}
-    topic.replicate(
+    yield [
         canal(0, "INSERT", "../../out", row(1, "x")),
         canal(1, "INSERT", "a%20b#c?:*[d]{e} `f", row(1, "x")),
         canal(2, "INSERT", "plain", row(1, "x")),
         canal(3, "INSERT", "named", cells, types),
         canal(4, "UPDATE", "named", changed, types, old={"value": cells["value"]}),
-    )
+    ]
     assert topic.rows("named") == [changed | {"id": 1}]
     assert topic.tables("shop") == (
         ["a%20b#c?:*[d]{e} `f", "named", "plain"]
@@ -171,21 +173,20 @@ def test_columns_and_tables_may_have_any_name(topic):
     # A catalog could make a path of it.
     assert (topic.states()["../../out"]["state"] == "quarantined") == bool(topic.catalog)
     # A column that is our own by name is added later, and one that differs in case only.
-    topic.replicate(
-        canal(5, "INSERT", "plain", {"ID": "2", "_TOWPATH": "y"}, {"ID": "int", "_TOWPATH": "varchar(9)"}, second=1)
-    )
+    yield [canal(5, "INSERT", "plain", {"ID": "2", "_TOWPATH": "y"}, {"ID": "int", "_TOWPATH": "varchar(9)"}, second=1)]
     assert topic.rows("plain") == [
         {"id": 1, "name": "x", "_TOWPATH": None},
         {"id": 2, "name": None, "_TOWPATH": "y"},
     ]
 
 
+@together
 def test_ddl_is_followed_or_the_target_is_stale(topic):
     def statement(at, sql, kind="ALTER", **more):
         return canal(at, kind, more.pop("table", "a"), None, None, sql=sql, second=at, **more)
 
     wide = {"id": "int", "y": "int", "z": "int"}
-    topic.replicate(
+    yield [
         canal(0, "INSERT", "a", {"id": "1", "x": "5"}, {"id": "int", "x": "int"}),
         statement(1, "ALTER TABLE a RENAME COLUMN x TO y, ADD COLUMN z int DEFAULT 7"),
         canal(2, "INSERT", "a", {"id": "2", "y": "6", "z": "8"}, wide, second=2),
@@ -198,13 +199,13 @@ def test_ddl_is_followed_or_the_target_is_stale(topic):
         statement(9, "RENAME TABLE c TO _c_del, _c_gho TO c", "RENAME", table="c"),
         canal(10, "INSERT", "d", row(1, "x"), second=10),
         statement(11, "ALTER TABLE d TRUNCATE PARTITION p1", table="d"),
-    )
+    ]
     assert topic.rows("a") == [{"id": 1, "y": 5, "z": 7}, {"id": 2, "y": 6, "z": 8}]
     assert topic.names("b") == {2: "new"}
     assert topic.rows("c") == [{"id": 1, "name": "x", "z": 9}]
     # The copy of the ghost table is the table's target from now on.
     properties = topic.spark.sql(f"SHOW TBLPROPERTIES {topic.sql_name('shop/c')}").collect()
-    assert {"towpath.source": "shop.c"}.items() <= {one["key"]: one["value"] for one in properties}.items()
+    assert {"towpath.source": f"{topic.database}.c"}.items() <= {one["key"]: one["value"] for one in properties}.items()
     states = topic.states()
     assert [name for name, status in states.items() if status["state"] == "stale"] == ["d"]
     assert "TRUNCATE PARTITION" in states["d"]["statement"]
@@ -212,25 +213,25 @@ def test_ddl_is_followed_or_the_target_is_stale(topic):
     # A table has one row of states, however many statements are between its changes.
     assert topic.load("status").count() == len(states)
     assert (states["a"]["applied"], states["b"]["applied"]) == (2, 2)
-    topic.replicate(
+    yield [
         canal(12, "INSERT", "d", row(2, "x"), second=12),
         statement(13, "ALTER TABLE d ADD COLUMN z int", table="d"),
         canal(14, "INSERT", "d", row(3, "x") | {"z": "1"}, TYPES | {"z": "int"}, second=14),
-    )
+    ]
     after = topic.states()["d"]
     assert (after["applied"], after["state"], after["statement"]) == (3, "stale", states["d"]["statement"])
 
 
-@SOAKS_ICEBERG
+@soaks_iceberg
 def test_hostile_names_disable_no_folder_and_take_no_target(topic):
-    topic.replicate(canal(0, "INSERT", "a", row(1, "x")))
+    yield [canal(0, "INSERT", "a", row(1, "x"))]
     hostile = [canal(at, "INSERT", name, row(1, "evil")) for at, name in enumerate(["_delta_log", "_Delta_Log"], 1)]
-    topic.replicate(*hostile, canal(3, "INSERT", "a", row(2, "x"), second=1))
-    topic.replicate(canal(4, "INSERT", "a", row(3, "x"), second=2))
+    yield [*hostile, canal(3, "INSERT", "a", row(2, "x"), second=1)]
+    yield [canal(4, "INSERT", "a", row(3, "x"), second=2)]
     assert topic.names("a") == {1: "x", 2: "x", 3: "x"}
     assert topic.states()["a"]["state"] == "ok"
     # Another table of the same target, by a query that was started again.
-    shared = topic.target.replace("{database}", "shop").replace("{table}", "{database}_{table}")
+    shared = topic.target.replace("{database}", topic.database).replace("{table}", "{database}_{table}")
     own = {name: topic.name(f"own_{name}") for name in topic.options}
     for at, database, table in ((5, "s_t", "u"), (6, "s", "t_u"), (7, "s_t", "u")):
         message = canal(at, "INSERT", table, row(at, database), second=at, database=database)
@@ -240,10 +241,11 @@ def test_hostile_names_disable_no_folder_and_take_no_target(topic):
     assert states == {"u": "ok", "t_u": "quarantined"}
 
 
+@together.having(history=["shop.revived"])
 def test_partial_rows_inherit_from_their_own_row_only(topic):
     types = {"id": "int", "a": "int", "b": "int"}
     whole, dated = {"id": "1", "a": "1", "b": "2"}, {"id": "int", "a": "int", "d": "date"}
-    topic.replicate(
+    yield [
         canal(0, "INSERT", "again", whole, types),
         canal(1, "DELETE", "again", whole, types, second=1),
         canal(2, "INSERT", "again", {"id": "1", "a": "5"}, types, second=2),
@@ -255,9 +257,7 @@ def test_partial_rows_inherit_from_their_own_row_only(topic):
         canal(8, "DELETE", "revived", {"id": "1", "a": "1", "d": None}, dated, second=1),
         canal(9, "INSERT", "revived", {"id": "1", "a": "7", "d": "0000-00-00"}, dated, second=2),
         canal(10, "UPDATE", "revived", {"id": "1", "a": "8"}, dated, old={"a": "7"}, second=3),
-        zero_date="error",
-        history=["shop.revived"],
-    )
+    ]
     assert topic.rows("again") == [{"id": 1, "a": 5, "b": None}]
     assert topic.rows("unknown") == [{"id": 1, "a": 1, "b": 2}]
     assert topic.rows("bad_cell") == []
@@ -307,17 +307,17 @@ def test_rows_that_a_worker_held_are_computed_again_when_it_ended(spark):
     assert len(attempts) == 3
 
 
-def test_a_statement_of_many_parts_is_no_burden(spark, tmp_path):
-    topic = Topic(spark, tmp_path)
+@soaks_iceberg
+def test_a_statement_of_many_parts_is_no_burden(topic):
     names = [f"c{at}" for at in range(40)]
     added = ", ".join(f"ADD {name} int{' NOT NULL DEFAULT 5' if at % 3 == 0 else ''}" for at, name in enumerate(names))
-    topic.replicate(canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "t7", row(1, "x")))
+    yield [canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "t7", row(1, "x"))]
     version = topic.version("a")
-    topic.replicate(
+    yield [
         canal(2, "ALTER", "a", None, None, sql=f"ALTER TABLE a {added}", second=1),
         canal(3, "ERASE", "t7", None, None, sql=f"DROP TABLE {', '.join(f't{at}' for at in range(300))}", second=2),
         canal(4, "CREATE", "t7", None, None, sql="CREATE TABLE t7 (id int PRIMARY KEY)", second=3),
-    )
+    ]
     # The columns, their values, what is remembered, and the place of the statement.
     assert topic.version("a") - version <= 4
     values = {name: None if at % 3 else 5 for at, name in enumerate(names)}
