@@ -187,6 +187,7 @@ struct BatchReader<'r> {
 impl ChunkReader for BatchReader<'_> {
     fn reset(&mut self) {
         self.templates.clear();
+        self.batch.forget_types();
     }
 
     fn is_full(&self) -> bool {

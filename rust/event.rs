@@ -161,6 +161,12 @@ pub(crate) struct Source<'a> {
 const CALENDAR: Range<i64> = -62_135_596_800_000_000..253_402_300_800_000_000;
 
 impl Source<'_> {
+    /// Whether it has a place in a log of the database, as few dialects write it.
+    pub fn has_log(&self) -> bool {
+        let Source { file, position, transaction_id, commit_ts, watermark_ts, .. } = self;
+        file.is_some() || position.is_some() || transaction_id.is_some() || commit_ts.is_some() || watermark_ts.is_some()
+    }
+
     /// Whether readers have a date for the times.
     #[inline]
     pub fn has_times_in_calendar(&self) -> bool {

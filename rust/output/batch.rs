@@ -415,6 +415,11 @@ impl<'p> Batch<'p> {
         self.appended = 0;
     }
 
+    /// Forgets what refers to declared types, whose ids are no longer valid.
+    pub fn forget_types(&mut self) {
+        self.builders.iter_mut().filter_map(|(_, builder)| builder.as_mut()).for_each(Builder::forget_types);
+    }
+
     /// Returns the bytes of the appended rows.
     pub fn bytes(&self) -> usize {
         let envelopes: usize = self.builders.iter().filter_map(|(_, builder)| builder.as_ref()).map(Builder::bytes).sum();

@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use hashbrown::HashMap;
 
 use crate::columns::{Bytes, Forecast, Nulls, Offsets};
-use crate::event::{Events, Op};
+use crate::event::{Events, Op, Source};
 use crate::interner::{NameId, Quoting};
 use crate::output::envelope::{Content, ERROR, EnvelopeRow, Getter, Member, SOURCE, TextGetter, members, sequence_members};
 use crate::output::fields::{list_item, map_entries, map_fields};
@@ -25,6 +25,8 @@ pub(crate) struct Rows<'e, 'a, 's, 'k> {
     /// Runs of consecutive rows with the same envelope: index of the first row and count.
     runs: Vec<(usize, usize)>,
     has_errors: bool,
+    /// See [`Source::has_log`].
+    has_log: bool,
     events: &'e Events<'a, 's, 'k>,
     columns: &'e [FieldRef],
     /// See [`OutputRow::changed`], [`OutputRow::missing`] and [`OutputRow::types`].
@@ -57,7 +59,8 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
             }
         }
         let has_errors = rows.iter().any(|row| row.row.error.is_some());
-        Rows { rows, runs, has_errors, events, columns, changed, missing, types, input }
+        let has_log = events.needs.source && rows.iter().any(|row| row.source.is_some_and(Source::has_log));
+        Rows { rows, runs, has_errors, has_log, events, columns, changed, missing, types, input }
     }
 
     /// Iterates over runs of consecutive rows with the same envelope: the first row and the count.
@@ -91,8 +94,10 @@ pub(crate) enum Builder {
     PrimaryKey(NameLists),
     Changed(NameLists),
     Missing(NameLists),
-    DeclaredTypes(Maps<Texts>),
-    Jdbc(Maps<Values<i32>>),
+    /// With the last row's map, and the number of its block of types.
+    DeclaredTypes(Maps<Texts>, Option<(usize, RepeatedMap<Texts>)>),
+    /// With the last row's map, and what it was made from.
+    Jdbc(Maps<Values<i32>>, Option<(JdbcTypes, RepeatedMap<Values<i32>>)>),
     Sequence([Values<i64>; 3]),
     Source(Vec<Builder>, Values<()>),
     Error(Vec<Builder>, Values<()>),
@@ -111,8 +116,8 @@ impl Builder {
             Content::PrimaryKey => Builder::PrimaryKey(NameLists::default()),
             Content::Changed => Builder::Changed(NameLists::default()),
             Content::Missing => Builder::Missing(NameLists::default()),
-            Content::ColumnTypes => Builder::DeclaredTypes(Maps::default()),
-            Content::JdbcTypes => Builder::Jdbc(Maps::default()),
+            Content::ColumnTypes => Builder::DeclaredTypes(Maps::default(), None),
+            Content::JdbcTypes => Builder::Jdbc(Maps::default(), None),
             Content::Sequence => Builder::Sequence(Default::default()),
             Content::Source => Builder::Source(build_all(SOURCE), Values::default()),
             Content::Error => Builder::Error(build_all(ERROR), Values::default()),
@@ -128,8 +133,11 @@ impl Builder {
                 fields.iter_mut().for_each(|field| field.push_nulls(rows.len()));
                 validity.push_repeated(None, rows.len());
             }
-            Builder::Text(TextGetter::Row(get), texts) if rows.lack(*get) => texts.append(None, rows.len()),
-            Builder::Text(TextGetter::Row(get), texts) => rows.rows.iter().for_each(|row| texts.append(get(row), 1)),
+            Builder::Text(TextGetter::Log(_), texts) if !rows.has_log => texts.append(None, rows.len()),
+            Builder::Text(TextGetter::Row(get) | TextGetter::Log(get), texts) if rows.lack(*get) => texts.append(None, rows.len()),
+            Builder::Text(TextGetter::Row(get) | TextGetter::Log(get), texts) => {
+                rows.rows.iter().for_each(|row| texts.append(get(row), 1));
+            }
             Builder::Text(TextGetter::Envelope(get), texts) => {
                 rows.runs().for_each(|(row, count)| texts.append(row.envelope.and_then(*get), count))
             }
@@ -151,6 +159,7 @@ impl Builder {
                     lists.push(row.row.changed.clone().and_then(|part| rows.changed.get(part)).map(|keys| rows.names(keys)));
                 }
             }
+            Builder::Missing(lists) if rows.missing.is_empty() => lists.offsets.push_nulls(rows.len()),
             Builder::Missing(lists) => {
                 for row in &rows.rows {
                     let missing = rows.missing.get(row.row.missing.clone()).filter(|missing| !missing.is_empty());
@@ -159,8 +168,8 @@ impl Builder {
                     lists.push(names);
                 }
             }
-            Builder::DeclaredTypes(maps) => maps.extend_types(rows),
-            Builder::Jdbc(maps) => maps.extend_jdbc(rows),
+            Builder::DeclaredTypes(maps, last) => maps.extend_types(rows, last),
+            Builder::Jdbc(maps, last) => maps.extend_jdbc(rows, last),
             Builder::Sequence(parts) => {
                 for row in &rows.rows {
                     let sequence = sequence(row.row, row.source, rows.input);
@@ -187,6 +196,13 @@ impl Builder {
         }
     }
 
+    /// Forgets what refers to declared types, whose ids are no longer valid.
+    pub fn forget_types(&mut self) {
+        if let Builder::DeclaredTypes(_, last) = self {
+            *last = None;
+        }
+    }
+
     /// Reserves capacity.
     pub fn reserve(&mut self, forecast: Forecast) {
         match self {
@@ -199,11 +215,11 @@ impl Builder {
                 lists.names.reserve(forecast);
                 lists.offsets.reserve(forecast);
             }
-            Builder::DeclaredTypes(maps) => {
+            Builder::DeclaredTypes(maps, _) => {
                 maps.reserve(forecast);
                 maps.values.reserve(forecast);
             }
-            Builder::Jdbc(maps) => {
+            Builder::Jdbc(maps, _) => {
                 maps.reserve(forecast);
                 forecast.reserve(&mut maps.values.values);
             }
@@ -221,8 +237,8 @@ impl Builder {
             Builder::Index(numbers) => numbers.bytes(),
             Builder::Flag(_, flags) => flags.bytes(),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.names.bytes() + lists.offsets.bytes(),
-            Builder::DeclaredTypes(maps) => maps.bytes() + maps.values.bytes(),
-            Builder::Jdbc(maps) => maps.bytes() + maps.values.bytes(),
+            Builder::DeclaredTypes(maps, _) => maps.bytes() + maps.values.bytes(),
+            Builder::Jdbc(maps, _) => maps.bytes() + maps.values.bytes(),
             Builder::Sequence(parts) => parts.iter().map(Values::bytes).sum(),
             Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter().map(Builder::bytes).sum(),
         }
@@ -241,11 +257,11 @@ impl Builder {
             }
             Builder::CorruptRecord(bytes) => bytes.finish(),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
-            Builder::DeclaredTypes(maps) => {
+            Builder::DeclaredTypes(maps, _) => {
                 let values = maps.values.finish()?;
                 maps.finish(DataType::Utf8, values)
             }
-            Builder::Jdbc(maps) => {
+            Builder::Jdbc(maps, _) => {
                 let values = maps.values.numbers::<Int32Type>()?;
                 maps.finish(DataType::Int32, Arc::new(values))
             }
@@ -290,8 +306,9 @@ impl<N: Copy + Default> Values<N> {
 
     fn extend(&mut self, getter: Getter<N>, rows: &Rows<'_, '_, '_, '_>) {
         match getter {
-            Getter::Row(get) if rows.lack(get) => self.push_repeated(None, rows.len()),
-            Getter::Row(get) => rows.rows.iter().for_each(|row| self.push(get(row))),
+            Getter::Log(_) if !rows.has_log => self.push_repeated(None, rows.len()),
+            Getter::Row(get) | Getter::Log(get) if rows.lack(get) => self.push_repeated(None, rows.len()),
+            Getter::Row(get) | Getter::Log(get) => rows.rows.iter().for_each(|row| self.push(get(row))),
             Getter::Envelope(get) => rows.runs().for_each(|(row, count)| self.push_repeated(row.envelope.and_then(get), count)),
         }
     }
@@ -414,7 +431,48 @@ impl NameLists {
     }
 }
 
-/// Builder of maps with names as keys. Consecutive rows share a map, so it is built once and appended as a block.
+/// Values of maps.
+pub(crate) trait MapValues: Default {
+    /// Finished values.
+    type Array;
+    /// Whether values were lost that did not fit.
+    fn has_overflowed(&self) -> bool {
+        false
+    }
+    fn append_all(&mut self, values: &Self::Array);
+    fn take_all(&mut self) -> Self::Array;
+}
+
+impl MapValues for Texts {
+    type Array = StringArray;
+
+    fn has_overflowed(&self) -> bool {
+        self.has_overflowed
+    }
+
+    fn append_all(&mut self, values: &StringArray) {
+        Texts::append_all(self, values);
+    }
+
+    fn take_all(&mut self) -> StringArray {
+        self.builder.finish()
+    }
+}
+
+impl MapValues for Values<i32> {
+    type Array = Self;
+
+    fn append_all(&mut self, values: &Self) {
+        self.nulls.append(self.values.len(), &values.nulls);
+        self.values.extend_from_slice(&values.values);
+    }
+
+    fn take_all(&mut self) -> Self {
+        std::mem::take(self)
+    }
+}
+
+/// Builder of maps with names as keys. Rows of a table share a map, so it is built once and appended for many rows at once.
 #[derive(Default)]
 pub(crate) struct Maps<V> {
     keys: Texts,
@@ -422,31 +480,38 @@ pub(crate) struct Maps<V> {
     offsets: Offsets,
 }
 
-/// Number of rows whose maps are appended as one block.
-const BLOCK_ROWS: usize = 16;
+/// Keys and values of a map: at each index as often as the power of two with this exponent.
+pub(crate) struct RepeatedMap<V: MapValues>(Vec<(StringArray, V::Array)>);
 
-/// Keys and values of a map that is repeated: once, and [`BLOCK_ROWS`] times.
-struct RepeatedMap<A> {
-    single: (StringArray, A),
-    block: Option<(StringArray, A)>,
-}
+/// The text of an object of JDBC types, and how its names are quoted.
+type JdbcTypes = (Box<str>, Quoting);
 
-impl<A> RepeatedMap<A> {
-    /// Builds the block only if there are enough rows; `repeat` builds its values.
-    fn new(rows: usize, single: (StringArray, A), repeat: impl Fn(&A) -> A) -> Self {
-        let block = (rows >= BLOCK_ROWS).then(|| (repeated(&single.0), repeat(&single.1)));
-        RepeatedMap { single, block }
+/// Exponent of the largest number of rows whose maps are appended at once: these stay in a core's first cache.
+const MAX_EXPONENT: usize = 4;
+
+impl<V: MapValues> RepeatedMap<V> {
+    /// A map that has been built.
+    fn new(mut map: Maps<V>) -> Self {
+        RepeatedMap(vec![map.take_entries()])
+    }
+
+    /// The entries of a power of two of such maps, at most `rows`. Twice as many may not fit into an array.
+    fn most(&mut self, rows: usize) -> Option<(usize, &(StringArray, V::Array))> {
+        let most = (rows.max(1).ilog2() as usize).min(MAX_EXPONENT);
+        while let (Some(last), true) = (self.0.last(), self.0.len() <= most) {
+            let mut twice = Maps::<V>::default();
+            (0..2).for_each(|_| twice.append_entries(last));
+            if twice.keys.has_overflowed || twice.values.has_overflowed() {
+                break;
+            }
+            self.0.push(twice.take_entries());
+        }
+        let exponent = most.min(self.0.len().saturating_sub(1));
+        self.0.get(exponent).map(|entries| (1 << exponent, entries))
     }
 }
 
-/// Returns the strings [`BLOCK_ROWS`] times.
-fn repeated(strings: &StringArray) -> StringArray {
-    let mut block = Texts::default();
-    (0..BLOCK_ROWS).for_each(|_| block.append_all(strings));
-    block.builder.finish()
-}
-
-impl<V> Maps<V> {
+impl<V: MapValues> Maps<V> {
     /// Returns the bytes of the keys and offsets.
     fn bytes(&self) -> usize {
         self.keys.bytes() + self.offsets.bytes()
@@ -457,16 +522,22 @@ impl<V> Maps<V> {
         self.offsets.reserve(forecast);
     }
 
-    /// Appends the same map for each of `rows`, in blocks where possible; `append` appends the values.
-    fn extend<A>(&mut self, map: &RepeatedMap<A>, rows: usize, append: impl Fn(&mut V, &A)) {
+    fn take_entries(&mut self) -> (StringArray, V::Array) {
+        (self.keys.builder.finish(), self.values.take_all())
+    }
+
+    fn append_entries(&mut self, (keys, values): &(StringArray, V::Array)) {
+        self.keys.append_all(keys);
+        self.values.append_all(values);
+    }
+
+    /// Appends the same map for each of `rows`.
+    fn extend(&mut self, map: &mut RepeatedMap<V>, rows: usize) {
         let mut left = rows;
-        while left > 0 {
-            let block = map.block.as_ref().filter(|_| left >= BLOCK_ROWS);
-            let (count, (keys, values)) = block.map_or((1, &map.single), |block| (BLOCK_ROWS, block));
-            let (first, entries) = (self.keys.len(), keys.len() / count);
-            self.keys.append_all(keys);
-            append(&mut self.values, values);
-            (1..=count).for_each(|row| self.offsets.push(first + row * entries));
+        while let Some((count, entries)) = map.most(left).filter(|_| left > 0) {
+            let (first, length) = (self.keys.len(), entries.0.len() / count);
+            self.append_entries(entries);
+            (1..=count).for_each(|row| self.offsets.push(first + row * length));
             left -= count;
         }
     }
@@ -486,10 +557,10 @@ impl Maps<Texts> {
     }
 
     /// Appends the declared types of each row.
-    fn extend_types(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+    fn extend_types(&mut self, rows: &Rows<'_, '_, '_, '_>, last: &mut Option<(usize, RepeatedMap<Texts>)>) {
         for (row, count) in rows.runs() {
-            let block = row.envelope.and_then(|envelope| rows.events.types.block(envelope.types?));
-            let Some(block) = block else {
+            let types = row.envelope.and_then(|envelope| envelope.types);
+            let Some((number, block)) = types.and_then(|number| Some((number, rows.events.types.block(number)?))) else {
                 self.offsets.push_nulls(count);
                 continue;
             };
@@ -498,32 +569,36 @@ impl Maps<Texts> {
                 self.offsets.push(self.keys.len());
                 continue;
             }
-            let mut single = Maps::<Texts>::default();
-            block.entries.iter().for_each(|entry| single.push(entry, rows));
-            let map = RepeatedMap::new(count, (single.keys.builder.finish(), single.values.builder.finish()), repeated);
-            self.extend(&map, count, Texts::append_all);
+            let known = last.take().filter(|(known, _)| *known == number);
+            let (_, map) = last.insert(known.unwrap_or_else(|| {
+                let mut map = Maps::default();
+                block.entries.iter().for_each(|entry| map.push(entry, rows));
+                (number, RepeatedMap::new(map))
+            }));
+            self.extend(map, count);
         }
     }
 }
 
 impl Maps<Values<i32>> {
-    /// Appends the JDBC types of each row. Text that consecutive runs share is parsed once.
-    fn extend_jdbc(&mut self, rows: &Rows<'_, '_, '_, '_>) {
-        let mut last: Option<(&str, RepeatedMap<Vec<Option<i32>>>)> = None;
+    /// Appends the JDBC types of each row.
+    fn extend_jdbc(&mut self, rows: &Rows<'_, '_, '_, '_>, last: &mut Option<(JdbcTypes, RepeatedMap<Values<i32>>)>) {
         for (row, count) in rows.runs() {
-            let Some(object) = row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref()) else {
+            let Some((object, envelope)) = row.envelope.and_then(|envelope| Some((envelope.jdbc_types.as_deref()?, envelope))) else {
                 self.offsets.push_nulls(count);
                 continue;
             };
-            if last.as_ref().is_none_or(|(cached, ..)| *cached != object) {
-                let (names, numbers): (Vec<_>, Vec<_>) = jdbc_types(object).into_iter().unzip();
-                let quoting = row.envelope.map_or(Quoting::None, |envelope| envelope.quirks.quoting);
-                let names = names.iter().map(|name| Some(quoting.undo(name))).collect();
-                last = Some((object, RepeatedMap::new(count, (names, numbers), |numbers: &Vec<_>| numbers.repeat(BLOCK_ROWS))));
-            }
-            if let Some((_, map)) = &last {
-                self.extend(map, count, |values, numbers| numbers.iter().for_each(|number| values.push(*number)));
-            }
+            let quoting = envelope.quirks.quoting;
+            let known = last.take().filter(|((known, quoted), _)| **known == *object && *quoted == quoting);
+            let (_, map) = last.insert(known.unwrap_or_else(|| {
+                let mut map = Maps::<Values<i32>>::default();
+                for (name, number) in jdbc_types(object) {
+                    map.keys.append(Some(&quoting.undo(&name)), 1);
+                    map.values.push(number);
+                }
+                ((object.into(), quoting), RepeatedMap::new(map))
+            }));
+            self.extend(map, count);
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct EnvelopeRow<'r, 'a> {
 pub(crate) enum Getter<T> {
     Row(for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<T>),
     Envelope(for<'r> fn(&'r Envelope<'_>) -> Option<T>),
+    /// From a row, if a row's source has a place in a log.
+    Log(for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<T>),
 }
 
 /// [`Getter`] of borrowed text.
@@ -32,6 +34,7 @@ pub(crate) enum Getter<T> {
 pub(crate) enum TextGetter {
     Row(for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<&'r str>),
     Envelope(for<'r> fn(&'r Envelope<'_>) -> Option<&'r str>),
+    Log(for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<&'r str>),
 }
 
 /// Content of an envelope column; determines its type and its builder.
@@ -153,12 +156,12 @@ pub(crate) static SOURCE: &[Member] = &[
     ("connector", Content::Text(TextGetter::Envelope(|e| e.connector.as_deref()))),
     ("message_id", Content::Number(Getter::Row(|r| r.source?.message_id))),
     ("server_id", Content::Number(Getter::Envelope(|e| e.server_id))),
-    ("file", Content::Text(TextGetter::Row(|r| r.source?.file.as_deref()))),
-    ("position", Content::Number(Getter::Row(|r| r.source?.position))),
+    ("file", Content::Text(TextGetter::Log(|r| r.source?.file.as_deref()))),
+    ("position", Content::Number(Getter::Log(|r| r.source?.position))),
     ("gtid", Content::Text(TextGetter::Row(|r| r.source?.gtid.as_deref()))),
-    ("transaction_id", Content::Text(TextGetter::Row(|r| r.source?.transaction_id.as_deref()))),
-    ("commit_ts", Content::Number(Getter::Row(|r| r.source?.commit_ts))),
-    ("watermark_ts", Content::Number(Getter::Row(|r| r.source?.watermark_ts))),
+    ("transaction_id", Content::Text(TextGetter::Log(|r| r.source?.transaction_id.as_deref()))),
+    ("commit_ts", Content::Number(Getter::Log(|r| r.source?.commit_ts))),
+    ("watermark_ts", Content::Number(Getter::Log(|r| r.source?.watermark_ts))),
     ("handle_key_only", Content::Flag(Getter::Envelope(|e| e.handle_key_only))),
     ("claim_check", Content::Text(TextGetter::Envelope(|e| e.claim_check.as_deref()))),
     ("version", Content::Text(TextGetter::Envelope(|e| e.version.as_deref()))),

@@ -521,8 +521,11 @@ pub(crate) fn same_values(one: &str, other: &str) -> bool {
     if one == other {
         return true;
     }
-    let is_plain = |text: &str| text.starts_with('"') && memchr::memchr(b'\\', text.as_bytes()).is_none();
-    if is_plain(one) && is_plain(other) {
+    // Texts differ where their bytes do, unless an escape is there or before.
+    let is_escape = |byte: u8| byte == b'\\';
+    let first = one.bytes().zip(other.bytes()).find(|(a, b)| a != b || is_escape(*a));
+    let are_texts = one.starts_with('"') && other.starts_with('"');
+    if are_texts && first.is_some_and(|(a, b)| !is_escape(a) && !is_escape(b)) {
         return false;
     }
     let value = |text| Cursor::new(text, true).value();

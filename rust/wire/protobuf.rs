@@ -192,6 +192,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Skips a tag if it comes next, which must have a field number below 16.
+    #[inline(always)]
+    pub fn eat(&mut self, tag: Tag) -> bool {
+        let is_next = self.rest.first().is_some_and(|byte| u32::from(*byte) == tag);
+        self.rest = self.rest.get(usize::from(is_next)..).unwrap_or_default();
+        is_next
+    }
+
     #[inline(always)]
     fn tag(&mut self) -> Result<Tag> {
         match self.rest.split_first() {

@@ -293,9 +293,12 @@ fn cached_text<'a>(bytes: Reader<'a>, last: &mut &'a str) -> Result<&'a str> {
 
 impl<'a> Header<'a> {
     fn read(message: Reader<'a>, last: &mut LastTexts<'a>) -> Result<Self> {
-        let mut found = Header::default();
-        let mut current_gtid = "";
-        message.fields(header::KNOWN, |tag, reader| {
+        let (mut found, mut rest, mut current_gtid) = (Header::default(), message, "");
+        if found.read_usual(&mut rest, last).is_err() {
+            // A fault gets its path below.
+            (found, rest) = (Header::default(), message);
+        }
+        rest.fields(header::KNOWN, |tag, reader| {
             match tag {
                 header::version => found.version = Some(reader.varint()?),
                 header::logfileName => found.file = cached_text(reader.bytes()?, &mut last.file)?,
@@ -316,6 +319,35 @@ impl<'a> Header<'a> {
             found.gtid = current_gtid;
         }
         Ok(found)
+    }
+
+    /// Reads fields in the usual order, whose branches a processor predicts: in place of a jump for each.
+    #[inline(always)]
+    fn read_usual(&mut self, fields: &mut Reader<'a>, last: &mut LastTexts<'a>) -> Result<()> {
+        self.version = fields.eat(header::version).then(|| fields.varint()).transpose()?;
+        if fields.eat(header::logfileName) {
+            self.file = cached_text(fields.bytes()?, &mut last.file)?;
+        }
+        self.position = fields.eat(header::logfileOffset).then(|| fields.varint()).transpose()?.map(|at| at as i64);
+        self.server_id = fields.eat(header::serverId).then(|| fields.varint()).transpose()?.map(|id| id as i64);
+        if fields.eat(header::serverenCode) {
+            fields.bytes()?;
+        }
+        self.event_time = fields.eat(header::executeTime).then(|| fields.varint()).transpose()?.and_then(micros);
+        if fields.eat(header::sourceType) {
+            self.source_type = fields.varint()?;
+        }
+        if fields.eat(header::schemaName) {
+            self.database = cached_text(fields.bytes()?, &mut last.database)?;
+        }
+        if fields.eat(header::tableName) {
+            self.table = cached_text(fields.bytes()?, &mut last.table)?;
+        }
+        if fields.eat(header::eventLength) {
+            fields.varint()?;
+        }
+        self.event_type = fields.eat(header::eventType).then(|| fields.varint()).transpose()?.and_then(event_type);
+        Ok(())
     }
 
     /// Returns the envelope of a row change, or of an event without a table.
