@@ -41,6 +41,15 @@ def test_every_form_of_message_array(arrow):
     assert tombstone["op"] == "tombstone"
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_declared_types_when_more_are_declared_than_are_remembered(more):
+    """What was remembered is forgotten between two messages, and the next types get the numbers of earlier ones."""
+    kinds = [*range(1100), *[0] * more, *[0, 5000] * 1500]
+    messages = [change(data=[{"a": "1"}], mysqlType={"a": f"varchar({kind})"}) for kind in kinds]
+    found = towpath.Decoder("canal-json", fields=["column_types"]).decode(messages).column("column_types")
+    assert found.to_pylist() == [[("a", f"varchar({kind})")] for kind in kinds]
+
+
 def test_a_slice_is_read_from_its_offset():
     decoder = towpath.Decoder("canal-json", SCHEMA, fields=["after"])
     array = pa.array([b"broken", ONE, b"broken"])

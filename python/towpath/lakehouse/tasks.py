@@ -72,7 +72,6 @@ class Facts:
     masks: bool = False
     additions: bool = False
     """Whether columns were added with a value before there was a target."""
-    watermarks: bool = False
     moved: bool = False
     """Whether another table has the rows of this one since a RENAME TABLE."""
     elsewhere: str | None = None
@@ -110,7 +109,6 @@ def why_spark(facts: Facts) -> str | None:
         "deleted rows stay": facts.soft_deletes,
         "columns are masked": facts.masks,
         "columns were added with a value before it was created": facts.additions,
-        "watermarks rule changes out": facts.watermarks,
         "the table was renamed": facts.moved,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
