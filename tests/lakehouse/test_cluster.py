@@ -85,7 +85,7 @@ def run_job(cluster, kafka, sent, folder, python, **conf):
     }
     variables = {**node_environment(), "PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": str(python)}
     program = [sys.executable, ROOT / "tests" / "support" / "cluster_job.py", json.dumps(settings)]
-    ran = subprocess.run(program, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run(program, env=variables, capture_output=True, text=True, timeout=900, check=False)
     assert ran.returncode == 0, ran.stderr[-6000:]
     return json.loads(ran.stdout.splitlines()[-1])
 

@@ -50,7 +50,7 @@ def test_a_topic_goes_into_delta_tables_through_connect(spark, kafka, topic, ser
     settings = {"remote": server, "kafka": kafka.bootstrap, "topic": topic, "folder": str(tmp_path)}
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     program = [sys.executable, ROOT / "tests" / "support" / "connect_client.py", json.dumps(settings)]
-    ran = subprocess.run(program, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run(program, env=variables, capture_output=True, text=True, timeout=900, check=False)
     assert ran.returncode == 0, ran.stderr[-6000:]
     said = json.loads(ran.stdout.splitlines()[-1])
     assert said["session"] == "pyspark.sql.connect.session"

@@ -78,7 +78,7 @@ EXAMPLE = [sys.executable, ROOT / "examples" / "kafka_to_delta.py"]
 def run_example(*arguments, settings, folder):
     variables = {**os.environ, "SPARK_CONF_DIR": str(settings)}
     command = [*EXAMPLE, *arguments]
-    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=300, cwd=folder)
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=900, cwd=folder)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def environment(kafka):
 
 def ran(kafka, *arguments):
     command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(command, env=environment(kafka), capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, env=environment(kafka), capture_output=True, text=True, timeout=900, check=False)
 
 
 def batches(process):
@@ -72,7 +72,7 @@ def batches(process):
 def metrics(process):
     """The metrics as Prometheus reads them, by name and labels."""
     [port] = re.findall(r"^metrics: port (\d+)$", process.log(), re.MULTILINE)
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
@@ -82,29 +82,27 @@ def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path):
     topics = fill(kafka, case, tmp_path.name, random.Random(9))
     file = job(tmp_path, kafka, topics, metrics={"port": 0, "address": "127.0.0.1"})
 
-    first = ServerProcess([*COMMAND, file], tmp_path / "first.log", environment(kafka))
-    first.wait_until(lambda: batches(first) >= 2)
-    found = metrics(first)
-    assert found["towpath_batches_total"] >= 2
-    assert found["towpath_records_total"] >= 150
-    tables = {name.partition(".")[2] for name in case.tables}
-    for table in tables:
-        labels = f'database="shop",table="{table}"'
-        assert found[f"towpath_rows_total{{{labels}}}"] > 0
-        assert found[f'towpath_table_state{{database="shop",state="ok",table="{table}"}}'] == 1
-    assert sum(count for name, count in found.items() if name.startswith("towpath_lag_records{")) > 0
-    os.killpg(first.pid, signal.SIGKILL)
-    first.stop()
+    with ServerProcess([*COMMAND, file], tmp_path / "first.log", environment(kafka)) as first:
+        first.wait_until(lambda: batches(first) >= 2)
+        found = metrics(first)
+        assert found["towpath_batches_total"] >= 2
+        assert found["towpath_records_total"] >= 150
+        tables = {name.partition(".")[2] for name in case.tables}
+        for table in tables:
+            labels = f'database="shop",table="{table}"'
+            assert found[f"towpath_rows_total{{{labels}}}"] > 0
+            assert found[f'towpath_table_state{{database="shop",state="ok",table="{table}"}}'] == 1
+        assert sum(count for name, count in found.items() if name.startswith("towpath_lag_records{")) > 0
+        os.killpg(first.pid, signal.SIGKILL)
 
-    second = ServerProcess([*COMMAND, file], tmp_path / "second.log", environment(kafka))
-    second.wait_until(lambda: batches(second) >= 1)
-    os.kill(second.pid, signal.SIGTERM)
-    with pytest.raises(RuntimeError, match="ended with 0"):
-        second.wait_until(lambda: False, 60)
-    said = second.log()
-    assert said.rstrip().endswith("ended")
-    assert re.search(r"^shop\.moved_\d: ok: \d+ applied", said, re.MULTILINE)
-    second.stop()
+    with ServerProcess([*COMMAND, file], tmp_path / "second.log", environment(kafka)) as second:
+        second.wait_until(lambda: batches(second) >= 1)
+        os.kill(second.pid, signal.SIGTERM)
+        with pytest.raises(RuntimeError, match="ended with 0"):
+            second.wait_until(lambda: False, 300)
+        said = second.log()
+        assert said.rstrip().endswith("ended")
+        assert re.search(r"^shop\.moved_\d: ok: \d+ applied", said, re.MULTILINE)
 
     last = ran(kafka, file, "--once")
     assert last.returncode == 0, last.stderr

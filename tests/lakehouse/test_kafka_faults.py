@@ -36,7 +36,7 @@ def two_brokers():
         yield first, second
 
 
-def wait_until(true, seconds=60):
+def wait_until(true, seconds=300):
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
@@ -45,7 +45,7 @@ def wait_until(true, seconds=60):
 
 def all_in_sync(kafka, topic):
     """Whether each partition may lose a broker."""
-    partitions = kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions
+    partitions = kafka.admin().list_topics(topic, timeout=60).topics[topic].partitions
     return all(len(partition.isrs) == len(partition.replicas) for partition in partitions.values())
 
 

@@ -77,7 +77,7 @@ def test_a_table_in_a_store_is_the_one_of_a_local_folder(spark, tmp_path, store)
 
 
 def apply_alone(table, messages, barrier, results):
-    barrier.wait(60)
+    barrier.wait(300)
     results.put(apply(table, [messages]))
 
 
@@ -92,7 +92,7 @@ def test_attempts_at_the_same_time_apply_each_change_once(spark, tmp_path, store
     attempts = [processes.Process(target=apply_alone, args=(table, messages, barrier, results)) for _ in range(3)]
     for one in attempts:
         one.start()
-    found = [results.get(timeout=120) for _ in attempts]
+    found = [results.get(timeout=600) for _ in attempts]
     for one in attempts:
         one.join()
     assert sorted((one["row"], one["old"]) for one in found) == [(0, 49)] * 2 + [(49, 0)]

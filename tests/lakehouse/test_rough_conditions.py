@@ -231,7 +231,7 @@ def test_a_compacted_topic_ends_as_the_whole_one_does(spark, kafka, topic, tmp_p
         if not after:
             sent.append((b"%d" % key, None, 0))
     kafka.produce(topic, sent)
-    reader, deadline = spark.read.format("kafka").options(**options), time.monotonic() + 60
+    reader, deadline = spark.read.format("kafka").options(**options), time.monotonic() + 300
     while reader.load().count() > 200:
         assert time.monotonic() < deadline, "the topic was not compacted"
         time.sleep(0.3)

@@ -76,7 +76,7 @@ def _topics(sent):
 def finished(writer, folder: Path):
     """A query that has processed all messages."""
     query = started(writer.trigger(availableNow=True), folder)
-    assert query.awaitTermination(300)
+    assert query.awaitTermination(900)
     return query
 
 

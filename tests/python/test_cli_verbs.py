@@ -204,7 +204,7 @@ def completed(tmp_path, line):
     answer = tmp_path / "answer"
     asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
     asked |= {"COMP_LINE": line, "COMP_POINT": str(len(line))}
-    subprocess.run([sys.executable, "-m", "towpath"], env=os.environ | asked, check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "towpath"], env=os.environ | asked, check=True, timeout=300)
     return sorted(word.strip() for word in answer.read_text().split("\n"))
 
 

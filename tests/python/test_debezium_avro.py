@@ -866,7 +866,7 @@ def test_a_process_that_is_forked_during_a_request_has_a_lock_of_its_own():
     with known._lock:
         child = os.fork()
         if not child:
-            os._exit(0 if known._lock.acquire(timeout=20) else 1)
+            os._exit(0 if known._lock.acquire(timeout=100) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert known._lock.locked()
 

@@ -33,7 +33,7 @@ class Environment:
         clean = {name: value for name, value in os.environ.items() if not re.match("PYTHON|PYSPARK|SPARK", name)}
         command = [program, *arguments]
         environment = {**clean, "SPARK_LOCAL_IP": "127.0.0.1", **variables}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
 
     def code(self, text: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return self.run(self.python, "-c", text, **variables)

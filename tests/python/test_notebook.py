@@ -21,7 +21,7 @@ import nbformat
 from nbclient import NotebookClient
 
 notebook = nbformat.read(sys.argv[1], 4)
-NotebookClient(notebook, timeout=60, resources={"metadata": {"path": sys.argv[2]}}).execute()
+NotebookClient(notebook, timeout=300, resources={"metadata": {"path": sys.argv[2]}}).execute()
 nbformat.write(notebook, sys.argv[3])
 """
 
@@ -48,7 +48,7 @@ def test_the_notebook(tmp_path):
     path = os.pathsep.join([str(Path(towpath.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", EXECUTE, NOTEBOOK, NOTEBOOK.parent, executed]
     variables = {**os.environ, "PYTHONPATH": path, "IPYTHONDIR": str(tmp_path), "MPLBACKEND": ""}
-    ran = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=120)
+    ran = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=600)
     assert ran.returncode == 0, ran.stderr
     found = outputs(json.loads(executed.read_text()))
     assert found == outputs(json.loads(NOTEBOOK.read_text()))

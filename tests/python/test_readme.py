@@ -46,7 +46,7 @@ def test_a_command_prints_what_the_page_for_beginners_says(folder, commands, pri
 def output_of(commands, folder):
     variables = {**os.environ, "PATH": f"{folder}/bin{os.pathsep}{os.environ['PATH']}"}
     ran = subprocess.run(
-        commands, shell=True, env=variables, cwd=folder, capture_output=True, text=True, check=False, timeout=60
+        commands, shell=True, env=variables, cwd=folder, capture_output=True, text=True, check=False, timeout=300
     )
     return ran.stdout + ran.stderr
 

@@ -68,7 +68,7 @@ def changes(spark, pipelines):
     frame = pipelines.views["pkmove_changes"]()
     assert frame.isStreaming
     query = frame.writeStream.format("memory").queryName("pkmove_changes").trigger(availableNow=True).start()
-    query.awaitTermination(120)
+    query.awaitTermination(600)
     return spark.table("pkmove_changes")
 
 

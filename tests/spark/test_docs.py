@@ -77,7 +77,7 @@ def test_readme_stream(names, spark, tmp_path):
     names["spark"] = KafkaStandIn(spark, str(tmp_path / "kafka"))
     run_block("README.md", 'layout="upsert"', names)
     query = names["orders"].writeStream.format("memory").queryName("readme").trigger(availableNow=True).start()
-    query.awaitTermination(120)
+    query.awaitTermination(600)
     rows = spark.table("readme").orderBy("offset").collect()
     assert [(row["_op"], row["id"], row["topic"], row["offset"]) for row in rows] == [
         ("insert", 7, "t", 0),

@@ -48,7 +48,7 @@ def run(spark, kafka, folder, **trigger):
     frame = configured(spark.readStream, kafka).option("maxOffsetsPerTrigger", 30).load().select("after.id", "offset")
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(**trigger).start(str(folder / "table"))
-    query.processAllAvailable() if "processingTime" in trigger else query.awaitTermination(120)
+    query.processAllAvailable() if "processingTime" in trigger else query.awaitTermination(600)
     query.stop()
     ids = sorted(row.id for row in spark.read.parquet(str(folder / "table")).collect())
     return ids, [one for one in query.recentProgress if one.numInputRows]

@@ -51,8 +51,8 @@ def listen(spark):
 
 def run(frame, ended, name):
     query = frame.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
-    query.awaitTermination(120)
-    assert ended.of(query.runId).wait(60)
+    query.awaitTermination(600)
+    assert ended.of(query.runId).wait(300)
     return query
 
 

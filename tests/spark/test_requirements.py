@@ -69,7 +69,7 @@ sys.meta_path.insert(0, Absent())
 def errors_of(worker):
     """The lines of the error of a job whose workers run this Python."""
     program = JOB.format(worker=str(worker))
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
     return ran.stdout.splitlines()
 
 

@@ -18,7 +18,7 @@ def files(spark, tmp_path):
 
 def run(decoded, name):
     query = decoded.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
-    query.awaitTermination(120)
+    query.awaitTermination(600)
     assert not query.isActive
     return query
 

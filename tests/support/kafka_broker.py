@@ -152,7 +152,7 @@ class KafkaBroker:
 
     def leaders(self, topic: str) -> list[int]:
         """The node that leads each partition; -1 if there is none."""
-        partitions = self.admin().list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = self.admin().list_topics(topic, timeout=60).topics[topic].partitions
         return [partitions[number].leader for number in sorted(partitions)]
 
     def elect_preferred_leaders(self, topic: str) -> None:

@@ -42,7 +42,7 @@ def started(frame, folder, name="table", **trigger):
 
 def finished(frame, folder, name="table", **trigger):
     query = started(frame, folder, name, **trigger)
-    query.processAllAvailable() if trigger else query.awaitTermination(120)
+    query.processAllAvailable() if trigger else query.awaitTermination(600)
     query.stop()
     return query
 

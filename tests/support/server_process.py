@@ -37,7 +37,7 @@ class ServerProcess:
         """The process that was started."""
         return self._process.pid
 
-    def wait_until(self, answers: Callable[[], bool], seconds: float = 120) -> None:
+    def wait_until(self, answers: Callable[[], bool], seconds: float = 600) -> None:
         """Return when it is ready; `RuntimeError` with the end of its log if it exits or takes too long."""
         deadline = time.monotonic() + seconds
         while not answers():
@@ -54,6 +54,12 @@ class ServerProcess:
     def log_end(self, lines: int = 40) -> str:
         """The last lines of that."""
         return "\n".join(self.log().splitlines()[-lines:])
+
+    def __enter__(self) -> "ServerProcess":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
 
     def stop(self) -> None:
         """End it, and wait for that."""
