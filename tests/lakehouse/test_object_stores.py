@@ -5,15 +5,14 @@ import os
 import random
 import subprocess
 import sys
-from multiprocessing import get_context
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from lake_topic import Topic, canal, row
 from object_store import ObjectStore
-from towpath.lakehouse.changes import MESSAGE, ChangeDecoder
+from task_attempts import attempts_at_the_same_time, batch
+from towpath.lakehouse.changes import ChangeDecoder
 from towpath.lakehouse.owned_table import Limits, OwnedTable, apply
 from towpath.lakehouse.tasks import Facts, available, why_not_there, why_spark
 
@@ -32,11 +31,6 @@ def owned(target, storage=None):
     return OwnedTable(
         decoder, ("id",), target, f"{target}__tombstones", "_towpath", Limits(), forget_before=None, storage=storage
     )
-
-
-def batch(*messages):
-    rows = [{"topic": "t", **message} for message in messages]
-    return pa.RecordBatch.from_pylist(rows, pa.schema(list(MESSAGE.items())))
 
 
 def random_batches(rng):
@@ -76,26 +70,13 @@ def test_a_table_in_a_store_is_the_one_of_a_local_folder(spark, tmp_path, store)
     assert keys[0] == keys[1]
 
 
-def apply_alone(table, messages, barrier, results):
-    barrier.wait(300)
-    results.put(apply(table, [messages]))
-
-
 def test_attempts_at_the_same_time_apply_each_change_once(spark, tmp_path, store):
     """Two tasks that commit the same version: the store keeps the first one."""
     topic = Topic(spark, tmp_path)
     topic.replicate(canal(0, "INSERT", "a", row(0, "x")))
     table = owned(store.put(topic.name("shop/a"), "two/a"), store.storage_options)
     messages = batch(*(canal(at, "INSERT", "a", row(at, "x"), second=at) for at in range(1, 50)))
-    processes = get_context("spawn")
-    barrier, results = processes.Barrier(3), processes.Queue()
-    attempts = [processes.Process(target=apply_alone, args=(table, messages, barrier, results)) for _ in range(3)]
-    for one in attempts:
-        one.start()
-    found = [results.get(timeout=600) for _ in attempts]
-    for one in attempts:
-        one.join()
-    assert sorted((one["row"], one["old"]) for one in found) == [(0, 49)] * 2 + [(49, 0)]
+    assert attempts_at_the_same_time(table, messages, 3) == [(0, 49)] * 2 + [(49, 0)]
     store.get("two/a", topic.name("shop/copy"))
     assert [one["id"] for one in topic.rows("copy")] == list(range(50))
 

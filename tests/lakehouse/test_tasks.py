@@ -12,9 +12,10 @@ from lake_topic import TYPES as TYPES_OF_ROW
 from lake_topic import Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
+from task_attempts import attempts_at_the_same_time, batch
 from towpath.lakehouse import fold, owned_table
 from towpath.lakehouse import rows as rows_module
-from towpath.lakehouse.changes import MESSAGE, ChangeDecoder
+from towpath.lakehouse.changes import ChangeDecoder
 from towpath.lakehouse.owned_table import BatchRefusedError, Limits, OwnedTable, RefusedError, apply
 from towpath.lakehouse.tasks import Facts, available, why_spark
 
@@ -182,29 +183,10 @@ def owned(topic, table, **changed):
     return OwnedTable(decoder, **{**known, "limits": Limits(), "forget_before": None, **changed})
 
 
-def batch(*messages):
-    rows = [{"topic": "t", **message} for message in messages]
-    return pa.RecordBatch.from_pylist(rows, pa.schema(list(MESSAGE.items())))
-
-
-def apply_alone(table, messages, barrier, results):
-    barrier.wait(300)
-    results.put(apply(table, [messages]))
-
-
 def test_attempts_at_the_same_time_apply_each_change_once(targets):
     """As with speculative execution, and with a retry of a task whose first attempt still runs."""
     messages = batch(*(canal(at, "INSERT", "attempts", row(at, "x"), second=at) for at in range(1, 200)))
-    processes = get_context("spawn")
-    barrier, results = processes.Barrier(4), processes.Queue()
-    arguments = (owned(targets, "attempts"), messages, barrier, results)
-    attempts = [processes.Process(target=apply_alone, args=arguments) for _ in range(4)]
-    for one in attempts:
-        one.start()
-    found = [results.get(timeout=600) for _ in attempts]
-    for one in attempts:
-        one.join()
-    assert sorted((one["row"], one["old"]) for one in found) == [(0, 199)] * 3 + [(199, 0)]
+    assert attempts_at_the_same_time(owned(targets, "attempts"), messages, 4) == [(0, 199)] * 3 + [(199, 0)]
     assert [one["id"] for one in targets.rows("attempts")] == list(range(200))
 
 
