@@ -21,7 +21,6 @@ from towpath.lakehouse.history import append_changes, append_keyless
 from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.jobs import KINDS, MARKING, REWRITING, SMALL, UNKNOWN_SIZE, session_settings, settings_for
 from towpath.lakehouse.known_targets import KnownTargets
-from towpath.lakehouse.merge import Hints
 from towpath.lakehouse.newest import Changes
 from towpath.lakehouse.order import Kinds, is_after, with_order
 from towpath.lakehouse.ordered_statements import places_of
@@ -30,6 +29,7 @@ from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.rows import OLD, Applied
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import Sql, expressions, sql
+from towpath.lakehouse.staging import Hints
 from towpath.lakehouse.status import QUARANTINED, STALE, TableStatus
 from towpath.lakehouse.table_result import TableResult
 from towpath.lakehouse.tables import exists
@@ -100,7 +100,7 @@ class BySpark:
         """The kind of a table's jobs."""
         try:
             target = self.known.target(table)
-            size = self.known.applier(target).size(spark) if target else 0
+            size = self.known.applier(target).writer.size(spark) if target else 0
         except Exception:  # it is raised again where the table is applied
             return SMALL
         if size is None:
@@ -144,7 +144,7 @@ class BySpark:
         """Apply a table's changes. Returns also the state of other tables which lack some of them."""
         spark = batch.spark
         apply = self.known.applier(target)
-        existing = apply.schema(spark)
+        existing = apply.writer.schema(spark)
         if existing is None and table.truncates == table.messages:
             self.known.pending.read(spark)
             events = batch.events.frame
@@ -155,7 +155,7 @@ class BySpark:
         additions = self.known.additions(spark, table, target, existing)
         schema = self.known.schema(spark, existing, table, target, additions)
         unconverted = self.known.unconverted(spark, table, target, existing, schema)
-        if existing is not None and (apply.size(spark) or 0) > self.limits.size:
+        if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:
             self._mark_rows(spark, target)
         with ExitStack() as held:
             decoder = self.known.decoder(table, schema)

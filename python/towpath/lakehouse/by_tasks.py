@@ -93,7 +93,7 @@ class ByTasks:
         target = self.known.target(table)
         if target is None or not self.in_tasks.may(spark, target):
             return None
-        apply, existing = self.known.applier(target), self.known.applier(target).schema(spark)
+        apply, existing = self.known.applier(target), self.known.applier(target).writer.schema(spark)
         additions = self.known.additions(spark, table, target, existing)
         if why_spark(self._facts(spark, table, target, additions=existing is None and bool(additions))):
             return None
@@ -107,7 +107,7 @@ class ByTasks:
         apply.configure(keys, self.known.settings(table, keys), self.known.origin(table, target))
         if existing is None:
             self.known.remember_emptied(spark, table, apply, schema, keys)
-        order = apply.prepare(spark, schema)
+        order = apply.writer.prepare(spark, schema)
         if elsewhere := self.in_tasks.why_elsewhere(spark, target):
             self.in_tasks.refuse(target, elsewhere)
             return None

@@ -116,7 +116,7 @@ class KnownTargets:
         """The rules of columns, and where they are remembered."""
 
         def columns_of(target: str) -> list[str] | None:
-            schema = self.applier(target).schema(spark)
+            schema = self.applier(target).writer.schema(spark)
             return schema.names if schema is not None else None
 
         def properties(target: str) -> Mapping[str, str] | None:
