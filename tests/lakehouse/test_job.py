@@ -12,7 +12,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+import towpath.cli
 import towpath.replicate
 from documents import ROOT
 from exactly_once import Lake, compare, fill
@@ -65,6 +67,25 @@ def ran(kafka, *arguments):
     return subprocess.run(command, env=environment(kafka), capture_output=True, text=True, timeout=900, check=False)
 
 
+@pytest.fixture
+def ran_here(kafka, monkeypatch, capfd):
+    """The same in the session of these tests, which is warm."""
+    monkeypatch.setenv("TEST_BROKER", kafka.bootstrap)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+
+    def run(*arguments):
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        capfd.readouterr()
+        try:
+            status = towpath.cli.main(["replicate", *map(str, arguments)])
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        return status, capfd.readouterr().out
+
+    return run
+
+
 def batches(process):
     return process.log().count("\nbatch ")
 
@@ -77,7 +98,7 @@ def metrics(process):
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
-def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path):
+def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path, ran_here):
     case = moved_keys(400, tables=2, limit=150, seed=9)
     topics = fill(kafka, case, tmp_path.name, random.Random(9))
     file = job(tmp_path, kafka, topics, metrics={"port": 0, "address": "127.0.0.1"})
@@ -104,8 +125,7 @@ def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path):
         assert said.rstrip().endswith("ended")
         assert re.search(r"^shop\.moved_\d: ok: \d+ applied", said, re.MULTILINE)
 
-    last = ran(kafka, file, "--once")
-    assert last.returncode == 0, last.stderr
+    assert ran_here(file, "--once")[0] == 0
     assert compare(spark, Lake(tmp_path), case) > 0
     states = spark.read.format("delta").load(str(tmp_path / "lake" / "own" / "status")).collect()
     assert {row["table"]: row["state"] for row in states} == dict.fromkeys(tables, "ok")
@@ -153,23 +173,22 @@ def database(spark, folder, **tables):
     return f"jdbc:derby:{folder}"
 
 
-def test_the_first_snapshot_of_a_database(spark, kafka, tmp_path):
+def test_the_first_snapshot_of_a_database(spark, kafka, tmp_path, ran_here):
     url = database(spark, tmp_path / "db", a={1: "x", 2: "y"}, quiet={7: "z"})
     topic = kafka.create_topic(f"{tmp_path.name}-snapshot", 1)
     kafka.produce(topic, [(None, canal(0, "DELETE", "a", row(2, "y"))["value"], 0)])
     tables = {"shop.a": None, "shop.quiet": {"fetchsize": 10}}
     file = job(tmp_path, kafka, [topic], snapshots={"options": {"url": url}, "tables": tables})
-    checked = ran(kafka, file, "--check", "--json")
-    assert checked.returncode == 0, checked.stdout
-    found = {one["name"]: one["found"] for one in json.loads(checked.stdout) if one["is_ok"]}
+    status, checked = ran_here(file, "--check", "--json")
+    assert status == 0, checked
+    found = {one["name"]: one["found"] for one in json.loads(checked) if one["is_ok"]}
     assert found["snapshot of shop.a"] == "jdbc: struct<id:int,name:string>"
     assert found["source"] == f"kafka: {topic}: 1 partitions"
     looked_at = {"arguments", "source", "target", "dead_letters", "ddl", "status", "checkpoint"}
     assert set(found) == {*looked_at, "snapshot of shop.a", "snapshot of shop.quiet"}
     assert not (tmp_path / "lake").exists()
     for _ in range(2):  # the second start does not need the database
-        ended = ran(kafka, file, "--once")
-        assert ended.returncode == 0, ended.stderr
+        assert ran_here(file, "--once")[0] == 0
         (tmp_path / "db").rename(tmp_path / "gone") if (tmp_path / "db").exists() else None
     found = {
         name: {one.id: one.name for one in spark.read.format("delta").load(f"{tmp_path}/lake/shop/{name}").collect()}

@@ -31,7 +31,7 @@ import truth
 from avro_captures import writer_schemas
 from connect_avro import scrubbed
 from debezium_truth import SETTINGS, Capture
-from fidelity import row_changes
+from fidelity import beside, row_changes
 from kafka_records import Record
 from towpath import schema_registry
 
@@ -106,10 +106,7 @@ def compared_tables(capture, decoded):
     for table, version in debezium_truth.tables_and_versions(capture.server):
         columns = capture.server.versions[table][version]
         events = list(debezium_truth.split_key_changes(capture.server, capture.server.events[table]))
-        rows = decoded(table, columns)
-        assert len(events) == len(rows), table
-        pairs = zip(events, rows, strict=True)
-        yield columns, [(event, row) for event, row in pairs if capture.server.version(table, event["seq"]) == version]
+        yield columns, beside(events, decoded(table, columns), capture.server.written_under(table, version))
 
 
 @pytest.mark.parametrize(("server", "flavour"), FLAVOURS)
@@ -119,7 +116,7 @@ def test_cells_of_both_images(source, server, flavour, registry, written, score)
     batch = kafka_records.batch(written(f"{server}-{flavour}", "mixed"))
 
     def decoded(table, columns):
-        return row_changes(decoder_of(capture, table, columns, **schemas_from(registry, source)).decode(batch))
+        return decoder_of(capture, table, columns, **schemas_from(registry, source)).decode(batch)
 
     for columns, pairs in compared_tables(capture, decoded):
         key = [scrubbed(column.name) for column in columns if column.in_key] or None
@@ -142,7 +139,7 @@ def test_cells_of_flat_rows(server, flavour, registry, written, score):
     def decoded(table, columns):
         names_in_record = table[0], re.sub(r"[^A-Za-z0-9_]", "_", table[1])  # Debezium's names of topics and schemas
         decoder = decoder_of(capture, names_in_record, columns, schema_registry=registry.url)
-        return row_changes(decoder.decode(batch))
+        return decoder.decode(batch)
 
     for columns, pairs in compared_tables(capture, decoded):
         for event, row in pairs:
@@ -163,7 +160,7 @@ def test_cells_as_text(server, flavour, registry, written, score):
     def decoded(table, _):
         database, name = map(re.escape, table)
         decoder = towpath.Decoder("debezium-avro", database=database, table=name, schema_registry=registry.url)
-        return row_changes(decoder.decode(batch))
+        return decoder.decode(batch)
 
     for columns, pairs in compared_tables(capture, decoded):
         printed = [column for column in columns if is_printed(column)]

@@ -17,7 +17,7 @@ import truth
 from fidelity import SHARED, bulk, chunks, lines, messages, objects, records
 from replay import TABLES, Replay
 
-pytestmark = bulk
+pytestmark = [bulk, pytest.mark.soak]
 
 
 # How each dialect's capture is split into messages, and how many are decoded at once.

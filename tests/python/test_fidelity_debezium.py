@@ -15,7 +15,7 @@ import server_truth
 import towpath
 import truth
 from debezium_truth import SETTINGS, Capture
-from fidelity import ROOT, Score, objects, row_changes, unique
+from fidelity import ROOT, Score, beside, objects, row_changes, unique
 
 GOLDEN = ROOT / "tests" / "golden"
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -48,11 +48,9 @@ def test_cells_of_both_images(schemas, server, flavour, score):
     for table, version in debezium_truth.tables_and_versions(capture.server):
         columns = capture.server.versions[table][version]
         events = list(debezium_truth.split_key_changes(capture.server, capture.server.events[table]))
-        rows = row_changes(decoder_of(capture, table, columns).decode(batch))
-        if score.same_length(".".join(table), events, rows):
-            for event, row in zip(events, rows, strict=True):
-                if capture.server.version(table, event["seq"]) == version:
-                    compare(score, capture, columns, event, row)
+        rows = decoder_of(capture, table, columns).decode(batch)
+        for event, row in beside(events, rows, capture.server.written_under(table, version)):
+            compare(score, capture, columns, event, row)
     score.check_all()
 
 
@@ -88,11 +86,10 @@ def test_what_nobody_tells_is_right_or_an_error(server, flavour, score):
         columns = capture.server.versions[table][version]
         schema = server_truth.schema(columns)
         database, name = map(re.escape, table)
-        rows = row_changes(towpath.Decoder("debezium-json", schema, database=database, table=name).decode(batch))
-        events = debezium_truth.split_key_changes(capture.server, capture.server.events[table])
-        for event, row in zip(events, rows, strict=True):
-            if capture.server.version(table, event["seq"]) == version:
-                refused += compare_or_refused(score, capture, columns, event, row)
+        rows = towpath.Decoder("debezium-json", schema, database=database, table=name).decode(batch)
+        events = list(debezium_truth.split_key_changes(capture.server, capture.server.events[table]))
+        for event, row in beside(events, rows, capture.server.written_under(table, version)):
+            refused += compare_or_refused(score, capture, columns, event, row)
     score.check_all()
     assert score.total / 20 < refused < score.total / 5
 
@@ -121,11 +118,10 @@ def test_cells_as_text(server, flavour, score):
         columns = [column for column in capture.server.versions[table][version] if is_printed(column)]
         schema = pa.schema([(column.name, pa.string()) for column in columns])
         database, name = map(re.escape, table)
-        rows = row_changes(towpath.Decoder("debezium-json", schema, database=database, table=name).decode(batch))
-        events = debezium_truth.split_key_changes(capture.server, capture.server.events[table])
-        for event, row in zip(events, rows, strict=True):
-            if capture.server.version(table, event["seq"]) == version:
-                compare_texts(score, capture, columns, event, row)
+        rows = towpath.Decoder("debezium-json", schema, database=database, table=name).decode(batch)
+        events = list(debezium_truth.split_key_changes(capture.server, capture.server.events[table]))
+        for event, row in beside(events, rows, capture.server.written_under(table, version)):
+            compare_texts(score, capture, columns, event, row)
     score.check_all()
 
 
@@ -178,14 +174,13 @@ def test_cells_asked_otherwise(server, flavour, score):
         ]
         schema = pa.schema([(column.name, OTHERWISE[truth.base(column.declared)][0]) for column in columns])
         database, name = map(re.escape, table)
-        rows = row_changes(towpath.Decoder("debezium-json", schema, database=database, table=name).decode(batch))
-        events = debezium_truth.split_key_changes(capture.server, capture.server.events[table])
-        for event, row in zip(events, rows, strict=True):
-            if capture.server.version(table, event["seq"]) == version:
-                for image in ("before", "after"):
-                    want = wanted(score, capture, columns, event, image)
-                    want = want and {column.name: otherwise(column, want[column.name]) for column in columns}
-                    score.image(f"seq {event['seq']} {event['table']} {image}", want, row[image])
+        rows = towpath.Decoder("debezium-json", schema, database=database, table=name).decode(batch)
+        events = list(debezium_truth.split_key_changes(capture.server, capture.server.events[table]))
+        for event, row in beside(events, rows, capture.server.written_under(table, version)):
+            for image in ("before", "after"):
+                want = wanted(score, capture, columns, event, image)
+                want = want and {column.name: otherwise(column, want[column.name]) for column in columns}
+                score.image(f"seq {event['seq']} {event['table']} {image}", want, row[image])
     score.check_all()
 
 

@@ -14,7 +14,7 @@ import towpath
 from fidelity import SHARED, bulk, chunks
 from replay import TABLES, Replay
 
-pytestmark = bulk
+pytestmark = [bulk, pytest.mark.soak]
 
 FIELDS = ["op", "primary_key", "before", "after", "missing_columns", "error"]
 

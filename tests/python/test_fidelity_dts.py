@@ -146,6 +146,7 @@ def test_every_operation_and_kind_of_value_is_in_the_truth(truth):
 
 
 @bulk
+@pytest.mark.soak
 def test_the_bulk_capture(score):
     folder = SHARED / "encoder" / "dts_avro"
     truth = dts_truth.bulk(folder / "bulk_orders_truth.jsonl.zst")

@@ -13,7 +13,7 @@ import server_truth
 import ticdc_truth
 import towpath
 import truth
-from fidelity import ROOT, Score, lines, messages, row_changes, unique
+from fidelity import ROOT, Score, beside, lines, messages, row_changes, unique
 from maxwell_truth import REFUSED, WITH_TYPES, WITHOUT_TYPES
 from ticdc_truth import DECLARED, NUMBERS, Encoder
 
@@ -50,11 +50,9 @@ def test_cells_of_both_images(server, values, knowledge, score):
     for table, events in sorted(server.events.items()):
         for version in unique(server.version(table, event["seq"]) for event in events):
             columns = server.versions[table][version]
-            rows = row_changes(decoder_of(table, columns, knowledge).decode(array))
-            if score.same_length(".".join(table), events, rows):
-                for event, row in zip(events, rows, strict=True):
-                    if server.version(table, event["seq"]) == version:
-                        compare(score, knowledge, columns, event, row)
+            rows = decoder_of(table, columns, knowledge).decode(array)
+            for event, row in beside(events, rows, server.written_under(table, version)):
+                compare(score, knowledge, columns, event, row)
     score.check_all()
 
 

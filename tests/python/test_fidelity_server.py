@@ -13,7 +13,7 @@ import server_truth
 import towpath
 import truth
 from canal_captures import JSON, PROTOBUF
-from fidelity import Score, lines, messages, objects, row_changes, unique
+from fidelity import Score, beside, lines, messages, objects, row_changes, unique
 from golden_files import GOLDEN
 
 CAPTURES = JSON | PROTOBUF
@@ -47,11 +47,9 @@ def test_cells_of_both_images(name, score):
     server, array = load(capture.folder), capture.messages()
     for table, version in tables_and_versions(server):
         columns, events = server.versions[table][version], server.events[table]
-        rows = row_changes(decoder_of(table, columns, capture.dialect, **zone(name)).decode(array))
-        if score.same_length(".".join(table), events, rows):
-            for event, row in zip(events, rows, strict=True):
-                if server.version(table, event["seq"]) == version:
-                    compare(score, server, columns, event, row)
+        rows = decoder_of(table, columns, capture.dialect, **zone(name)).decode(array)
+        for event, row in beside(events, rows, server.written_under(table, version)):
+            compare(score, server, columns, event, row)
     score.check_all()
 
 

@@ -200,7 +200,7 @@ def test_what_the_bounds_decide_is_what_the_target_says(kind, most, monkeypatch)
     monkeypatch.setattr("towpath.lakehouse.bounds.MOST_RECENT", most)
     rng = random.Random(f"{kind} {most}")
     decided = Counter()
-    for _ in range(25):
+    for _ in range(8):
         target, offsets, clock = Target(), [0, 0], 0
         sent = []
         for number in range(8):

@@ -1,6 +1,5 @@
 """Errors of one line: what a worker lacks, with the cure, and where the message is that FAILFAST stops at."""
 
-import subprocess
 import sys
 
 import pyarrow as pa
@@ -39,21 +38,6 @@ def test_failfast_of_the_decoder_as_the_function(topic):
         topic.mapInArrow(decoder, decoder.spark_schema).collect()
 
 
-JOB = """
-import os, sys
-from pyspark.sql import SparkSession
-import towpath
-
-os.environ["PYSPARK_PYTHON"] = {worker!r}
-os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-df = spark.createDataFrame([(bytearray(b"x"),)], "value binary")
-try:
-    towpath.spark.decode(df, "canal-json").collect()
-except Exception as error:
-    print(type(error).__name__, str(error), sep=": ")
-"""
-
 WITHOUT_TOWPATH = """
 import sys
 
@@ -66,27 +50,25 @@ sys.meta_path.insert(0, Absent())
 """
 
 
-def errors_of(worker):
-    """The lines of the error of a job whose workers run this Python."""
-    program = JOB.format(worker=str(worker))
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
-    return ran.stdout.splitlines()
-
-
-def test_a_worker_without_towpath(tmp_path):
+def test_a_worker_without_towpath(topic, tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_TOWPATH)
     worker = tmp_path / "python"
     worker.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {sys.executable} "$@"\n')
     worker.chmod(0o755)
-    said = [line for line in errors_of(worker) if "towpath there" in line]
+    # What the session takes from PYSPARK_PYTHON when it is created.
+    monkeypatch.setattr(topic.sparkSession.sparkContext, "pythonExec", str(worker))
+    with pytest.raises(Exception, match="towpath there") as raised:
+        towpath.spark.decode(topic, "canal-json").collect()
+    said = [line for line in str(raised.value).splitlines() if "towpath there" in line]
     assert len(said) == 1
     assert f"the Python of this worker, {sys.executable}, has no module towpath: " in said[0]
     assert "PYSPARK_PYTHON" in said[0]
 
 
-def test_a_worker_python_that_does_not_exist(tmp_path):
-    [line] = errors_of(tmp_path / "absent")
-    assert line.startswith(f"ValueError: Spark would start its workers with {tmp_path}/absent, which is not a program")
+def test_a_worker_python_that_does_not_exist(topic, tmp_path, monkeypatch):
+    monkeypatch.setattr(topic.sparkSession.sparkContext, "pythonExec", f"{tmp_path}/absent")
+    with pytest.raises(ValueError, match=f"workers with {tmp_path}/absent, which is not a program"):
+        towpath.spark.decode(topic, "canal-json")
 
 
 @pytest.mark.skipif(pyspark.__version__ >= "4.1", reason="mapInArrow of Spark 4.1 and later needs no pandas")

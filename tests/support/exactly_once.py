@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_broker import KafkaBroker
+from replication_driver import replicated
 from server_process import ServerProcess
 from towpath.ddl import quoted
 from truth import Json
@@ -168,6 +170,11 @@ class Drivers:
         driver.wait_until(has_finished, 1800)
         driver.stop()
 
+    def finish_here(self, spark: SparkSession, limit: int | None = None) -> None:
+        """Replicate the rest of the topics in this process."""
+        query = replicated(spark, self._next(limit or self._limit))
+        query.awaitTermination()
+
     def remember(self) -> None:
         """Copy the checkpoint."""
         shutil.copytree(self._checkpoint, self._folder / "remembered")
@@ -179,10 +186,13 @@ class Drivers:
 
     def _start(self, limit: int) -> ServerProcess:
         file = self._folder / "job.json"
-        source = {**self._job["source"], "maxOffsetsPerTrigger": str(limit)}
-        replicate = {"merge": next(self._merge), **self._job["replicate"]}
-        file.write_text(json.dumps({**self._job, "source": source, "replicate": replicate}))
+        file.write_text(json.dumps(self._next(limit)))
         return ServerProcess([sys.executable, DRIVER, file], self._folder / f"driver-{time.monotonic_ns()}.log")
+
+    def _next(self, limit: int) -> Row:
+        """The job of the next driver."""
+        source = {**self._job["source"], "maxOffsetsPerTrigger": str(limit)}
+        return {**self._job, "source": source, "replicate": {"merge": next(self._merge), **self._job["replicate"]}}
 
 
 def compare(spark: SparkSession, lake: Lake, case: Case) -> int:
@@ -230,10 +240,13 @@ def prove(
     dead_letters: int = 0,
     format: str = "kafka",
     kills: int = 3,
+    *,
+    is_finished_here: bool = False,
 ) -> None:
     """Fill the topics if they are not, kill drivers, restore an old checkpoint, and compare the tables.
 
-    The format is that of Spark's Kafka source, or `towpath`.
+    The format is that of Spark's Kafka source, or `towpath`. Drivers that are not killed run in their own processes, or
+    in this one.
     """
     rng = random.Random(seed)
     topics = topics or fill(kafka, case, f"{lake.folder.name}-{seed}", rng)
@@ -242,11 +255,12 @@ def prove(
         drivers.start_and_kill(rng)
         if kill == 0:
             drivers.remember()
-    drivers.finish()
+    finish = partial(drivers.finish_here, spark) if is_finished_here else drivers.finish
+    finish()
     assert lake.count(spark, "own.dead_letters") == dead_letters
     report("cells", compare(spark, lake, case))
     # With the old checkpoint, changes that were applied long ago are processed again, in other batches.
     drivers.fall_back()
-    drivers.finish(limit=case.limit * 2)
+    finish(limit=case.limit * 2)
     report("cells after falling back", compare(spark, lake, case))
     assert lake.count(spark, "own.dead_letters") == dead_letters

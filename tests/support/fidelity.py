@@ -1,11 +1,12 @@
 """Counts the cells of decoded rows that equal the truth, and reports those that do not."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import truth
@@ -16,6 +17,9 @@ SHARED = ROOT.parent / "shared" / "captures"  # the captures that are too large 
 bulk = pytest.mark.skipif(not SHARED.is_dir(), reason="the bulk captures are not next to this checkout")
 
 ROW_CHANGES = ("insert", "update", "delete")
+
+_Event = dict[str, Any]
+_Pair = tuple[_Event, dict[str, Any]]
 
 
 def read(path: Path) -> bytes:
@@ -51,7 +55,20 @@ def messages(values: list[bytes]) -> pa.Array:
 
 def row_changes(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The rows of a batch that are row changes."""
-    return [row for row in batch.to_pylist(maps_as_pydicts="strict") if row["op"] in ROW_CHANGES]
+    return _changes(batch).to_pylist(maps_as_pydicts="strict")
+
+
+def beside(events: list[_Event], batch: pa.RecordBatch, is_compared: Callable[[_Event], bool]) -> list[_Pair]:
+    """The events that are compared, with their row changes. A batch has those of all events."""
+    changes = _changes(batch)
+    assert len(changes) == len(events)
+    places = [place for place, event in enumerate(events) if is_compared(event)]
+    rows = changes.take(pa.array(places, pa.int64())).to_pylist(maps_as_pydicts="strict")
+    return list(zip((events[place] for place in places), rows, strict=True))
+
+
+def _changes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.filter(pc.is_in(batch.column("op"), pa.array(ROW_CHANGES)))
 
 
 class Score:

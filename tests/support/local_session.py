@@ -7,12 +7,16 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from spark_cluster import QUICK_START
+
 
 def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
     """A classic session on two cores, with these settings and those that all tests need."""
     # Workers have to run the Python that has towpath; timestamps are collected in the process's time zone.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    # `spark-submit`, which starts every driver, gives these to its JVM before those of `settings`.
+    os.environ["SPARK_SUBMIT_OPTS"] = QUICK_START
     os.environ["TZ"] = "UTC"
     time.tzset()
     builder = (

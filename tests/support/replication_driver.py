@@ -9,7 +9,10 @@ import json
 import sys
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 import towpath
@@ -18,20 +21,26 @@ from lake_session import lake_session
 from towpath.lakehouse import blocks
 
 
+def replicated(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:
+    """Start the query of a job."""
+    source = spark.readStream.format(job["format"]).options(**job["source"]).load()
+    schemas = {name: StructType.fromJson(schema) for name, schema in job["schemas"].items()}
+    # On Spark 4.0 a source in Python has one micro-batch with availableNow.
+    trigger = {"availableNow": True} if job["format"] == "kafka" else {"processingTime": "0 seconds"}
+    return towpath.spark.replicate(source, schemas=schemas, trigger=trigger, **job["replicate"])
+
+
 def main() -> None:
     """Run the job, and print the number of each finished batch."""
     blocks._WORTH_KNOWING = 1  # the batches of tests are small
     job = json.loads(Path(sys.argv[1]).read_text())
     spark = lake_session(Path(job["warehouse"]), job["settings"])
-    source = spark.readStream.format(job["format"]).options(**job["source"]).load()
-    schemas = {name: StructType.fromJson(schema) for name, schema in job["schemas"].items()}
-    # On Spark 4.0 a source in Python has one micro-batch with availableNow.
-    trigger = {"availableNow": True} if job["format"] == "kafka" else {"processingTime": "0 seconds"}
-    query = towpath.spark.replicate(source, schemas=schemas, trigger=trigger, **job["replicate"])
+    query = replicated(spark, job)
     if job["format"] != "kafka":
         Thread(target=stop_at_the_end, args=[query]).start()
     print_batches(query)
     spark.stop()
 
 
-main()
+if __name__ == "__main__":
+    main()

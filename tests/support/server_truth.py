@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ class Server:
     def version(self, table: Table, seq: int) -> int:
         """The table's last definition at this point of the history."""
         return max(at for at in self.versions[table] if at <= seq)
+
+    def written_under(self, table: Table, version: int) -> Callable[[dict[str, Any]], bool]:
+        """Whether an event was written under a definition of its table."""
+        return lambda event: self.version(table, event["seq"]) == version
 
 
 def load(folder: Path, is_maria: bool) -> Server:
