@@ -15,7 +15,7 @@ from towpath.lakehouse.by_tasks import ByTasks
 from towpath.lakehouse.changes import PLACE
 from towpath.lakehouse.declarations import KnownDeclarations
 from towpath.lakehouse.events import DDL, DEAD, WATERMARK
-from towpath.lakehouse.follow import Follower, stored_source
+from towpath.lakehouse.follow import Follower
 from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.jobs import batch_settings, session_settings
 from towpath.lakehouse.known_targets import KnownTargets
@@ -30,6 +30,7 @@ from towpath.lakehouse.status import Unsound, by_table, write_status
 from towpath.lakehouse.steps import plan
 from towpath.lakehouse.table_result import TableResult
 from towpath.lakehouse.tables import append_once, schema_of
+from towpath.lakehouse.target_properties import stored_source
 from towpath.lakehouse.targets import Targets
 from towpath.lakehouse.tasks import TaskMerges
 from towpath.lakehouse.watermarks import Watermarks, write_watermarks

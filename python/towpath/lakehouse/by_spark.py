@@ -15,7 +15,6 @@ from towpath.lakehouse.aside import Aside, write_quarantine
 from towpath.lakehouse.batch_messages import BatchMessages, Messages
 from towpath.lakehouse.blocks import BatchEvents, BlockReader, FormerlyKnown, LearnedTables
 from towpath.lakehouse.changes import ChangeDecoder
-from towpath.lakehouse.follow import gone_at, moved_to
 from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.history import append_changes, append_keyless
 from towpath.lakehouse.interruption import is_interruption
@@ -33,6 +32,7 @@ from towpath.lakehouse.staging import Hints
 from towpath.lakehouse.status import QUARANTINED, STALE, TableStatus
 from towpath.lakehouse.table_result import TableResult
 from towpath.lakehouse.tables import exists
+from towpath.lakehouse.target_properties import gone_at, moved_to
 from towpath.lakehouse.watermarks import Watermarks
 from towpath.printable import SHOWN, printable
 

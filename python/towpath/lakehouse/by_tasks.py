@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.blocks import BatchEvents, FormerlyKnown, LearnedTables
-from towpath.lakehouse.follow import moved_to
 from towpath.lakehouse.formats import DELTA, format_of
 from towpath.lakehouse.jobs import SMALL, session_settings, settings_for
 from towpath.lakehouse.known_targets import KnownTargets
@@ -18,6 +17,7 @@ from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.source_tables import SourceTable, any_of
 from towpath.lakehouse.status import TableStatus
 from towpath.lakehouse.table_result import TableResult
+from towpath.lakehouse.target_properties import moved_to
 from towpath.lakehouse.targets import is_path
 from towpath.lakehouse.tasks import Facts, TaskMerges, TaskResult, merge_in_tasks, why_spark
 from towpath.printable import printable

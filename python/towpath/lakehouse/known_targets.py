@@ -13,7 +13,6 @@ from towpath.lakehouse.aside import Aside, Origin
 from towpath.lakehouse.changes import ChangeDecoder
 from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
-from towpath.lakehouse.follow import KEY, MODIFIED, RENAMED, SOURCE, modifications
 from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.merge import Applier
@@ -31,6 +30,7 @@ from towpath.lakehouse.tables import (
     table_properties,
     widened,
 )
+from towpath.lakehouse.target_properties import KEY, MODIFIED, RENAMED, SOURCE, modifications
 from towpath.lakehouse.targets import Targets, companion, source_name
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from towpath.lakehouse import arguments
 from towpath.lakehouse.aside import Aside
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.envelopes import read_envelopes
-from towpath.lakehouse.follow import MODIFIED, stored_source
 from towpath.lakehouse.protection import RULES, RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.snapshots import as_oldest
@@ -28,6 +27,7 @@ from towpath.lakehouse.tables import (
     settings_of,
     table_properties,
 )
+from towpath.lakehouse.target_properties import MODIFIED, stored_source
 from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name
 
 if TYPE_CHECKING:

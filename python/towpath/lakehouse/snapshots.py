@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.arguments import by_name, check_snapshot
-from towpath.lakehouse.follow import KEY, SOURCE, stored_source
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.protection import rule_of, rules_of
@@ -22,6 +21,7 @@ from towpath.lakehouse.replicate_options import ReplicateOptions, columns_of
 from towpath.lakehouse.sql import Sql, column, sql
 from towpath.lakehouse.status import TableStatus
 from towpath.lakehouse.tables import TableSettings, create_with, free_name, schema_of
+from towpath.lakehouse.target_properties import KEY, SOURCE, stored_source
 from towpath.lakehouse.targets import Targets, source_name, split_name
 from towpath.printable import printable
 

@@ -1,0 +1,241 @@
+"""Follows statements about columns: adds, changes and renames those of a target, or says why it is stale."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from towpath.lakehouse.additions import Addition, additions_property, literal, read_additions
+from towpath.lakehouse.declarations import storable
+from towpath.lakehouse.formats import format_of
+from towpath.lakehouse.order import is_before, is_ordered
+from towpath.lakehouse.ordered_statements import Place
+from towpath.lakehouse.sql import Sql, any_of, column, comma_separated, merge, sql
+from towpath.lakehouse.statements import ChangeColumn, ModifyColumn, RenameColumn
+from towpath.lakehouse.statements import Column as SourceColumn
+from towpath.lakehouse.tables import (
+    create_or_evolve,
+    rename_column,
+    schema_of,
+    set_properties,
+    table_properties,
+    temporary_view,
+)
+from towpath.lakehouse.target_properties import (
+    DROPPED_COLUMNS,
+    KEY,
+    MODIFIED,
+    RENAMED,
+    dropped_columns,
+    modifications,
+    renamed_columns,
+)
+from towpath.lakehouse.target_rows import find_column, has_row, one_row, order_of_rows
+from towpath.spark.types import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructField
+
+
+@dataclass(frozen=True)
+class ColumnChanges:
+    """Changes the columns of targets. Each method returns why the target is stale, or None."""
+
+    spark: SparkSession
+    follows: bool
+    """Whether targets may be changed."""
+
+    def drop(self, name: str, target: str) -> None:
+        """What the source drops is kept."""
+        dropped = dropped_columns(table_properties(self.spark, target))
+        if name not in dropped:
+            text = json.dumps([*dropped, name], ensure_ascii=False)
+            set_properties(self.spark, target, {DROPPED_COLUMNS: text, **self._without(name, target)})
+
+    def _without(self, name: str, target: str) -> dict[str, str]:
+        """The properties of a target with its additions and modifications, but those of one column."""
+        properties = table_properties(self.spark, target)
+        additions = [one for one in read_additions(properties) if one.name.lower() != name.lower()]
+        modified = {one: kind for one, kind in modifications(properties).items() if one != name.lower()}
+        return {**additions_property(additions), MODIFIED: json.dumps(modified)}
+
+    def add(self, columns: Sequence[SourceColumn], target: str, place: Place) -> str | None:
+        """Add columns, and give their values to older rows."""
+        reasons: list[str] = []
+        properties = table_properties(self.spark, target)
+        dropped = set(dropped_columns(properties))
+        known = {one.name.lower(): one for one in read_additions(properties)}
+        existing = schema_of(self.spark, target)
+        names = {name.lower() for name in existing.names} if existing is not None else set()
+        new: list[_NewColumn] = []
+        for added in columns:
+            name = added.name
+            is_new = name.lower() not in names
+            if added.unknown:
+                reasons.append(f"the values of the column {name} in old rows are not known: {added.unknown}")
+            elif not is_new and name not in dropped and name.lower() in known:
+                continue  # the statement was sent again
+            elif self.follows:
+                value = typed_value(added)
+                gets_value = added.initial is not None or name in dropped
+                new.append(_NewColumn(_addition(value, place), value.schema, is_new, name in dropped, gets_value))
+            elif added.initial is not None:
+                reasons.append(f"ddl_policy is ignore: the column {name}")
+        if new:
+            reasons += self._write_columns(new, target, place, properties)
+        return "; ".join(reasons) or None
+
+    def _write_columns(
+        self, new: list[_NewColumn], target: str, place: Place, properties: Mapping[str, str]
+    ) -> list[str]:
+        """Add columns in three commits at most: columns, values, properties. Returns why the target is stale."""
+        create_or_evolve(self.spark, target, struct_type(pa.schema([field for one in new for field in one.schema])))
+        reasons = self._fill(target, place, [one for one in new if one.gets_value])
+        names = {one.addition.name for one in new}
+        lower = {name.lower() for name in names}
+        additions = [one for one in read_additions(properties) if one.name.lower() not in lower]
+        written = additions_property([*additions, *(one.addition for one in new)])
+        written[RENAMED] = json.dumps(sorted(renamed_columns(properties) - lower))
+        remaining = [one for one in dropped_columns(properties) if one not in names]
+        written[DROPPED_COLUMNS] = json.dumps(remaining, ensure_ascii=False)
+        set_properties(self.spark, target, written)
+        return reasons
+
+    def _fill(self, target: str, place: Place, new: list[_NewColumn]) -> list[str]:
+        """Give the values of added columns to the rows that are older. Returns why the target is stale."""
+        order = order_of_rows(self.spark, target)
+        if order is None or not new:
+            return []
+        lacks = [one.lacks_it(order, Sql("s.place"), Sql(f"s.v{at}")) for at, one in enumerate(new)]
+        sets = (
+            sql("{column} = IF({lacks}, s.{v}, {column})", column=one.column, lacks=lack, v=Sql(f"v{at}"))
+            for at, (one, lack) in enumerate(zip(new, lacks, strict=True))
+        )
+        update = sql("WHEN MATCHED THEN UPDATE SET {sets}", sets=comma_separated(sets))
+        condition = sql("{order} IS NOT NULL AND ({lacks})", order=order, lacks=any_of(lacks))
+        values = [one.addition.value for one in new]
+        with ExitStack() as held, temporary_view(one_row(self.spark, place, values, held)) as view:
+            merge(self.spark, target, view, condition, update)
+        return [reason for one in new if not one.is_new and (reason := self._unfilled(target, one, order))]
+
+    def _unfilled(self, target: str, one: _NewColumn, order: Sql) -> str | None:
+        """Why a target is stale that had a column before it was added."""
+        ordered = is_ordered(Sql("s.place"), order)
+        condition = sql("{column} IS NULL AND NOT {ordered}", column=one.column, ordered=ordered)
+        if not has_row(self.spark, target, condition, one.addition.place):
+            return None
+        return f"rows of the time of the statement may lack the column {one.addition.name}, or have null in it"
+
+    def modify(self, action: ModifyColumn, target: str) -> str | None:
+        """Change the type of a column."""
+        wanted = struct_type(typed_value(action.column).schema)
+        found, kind = find_column(self.spark, target, action.column.name), wanted[0].dataType.simpleString()
+        if found is not None and self.follows:
+            create_or_evolve(self.spark, target, wanted)
+        after = schema_of(self.spark, target)
+        stored = format_of(self.spark, target).stored(kind)
+        if found is not None and after is not None and after[found].dataType.simpleString() != stored:
+            return f"the column {found} becomes {action.column.type}; rows may have changed without a message"
+        if self.follows:  # older rows may be read later
+            modified = modifications(table_properties(self.spark, target)) | {action.column.name.lower(): kind}
+            set_properties(self.spark, target, {MODIFIED: json.dumps(modified)})
+        return None
+
+    def rename(self, action: RenameColumn, target: str) -> str | None:
+        """Rename a column."""
+        old, new = find_column(self.spark, target, action.old), find_column(self.spark, target, action.new)
+        if old is None or old == action.new:
+            return None
+        if new is not None and new != old:
+            return f"rows with the column {new} were read before the statement: older ones have its values in {old}"
+        if not self.follows:
+            return f"ddl_policy is ignore: the column {old} is {action.new} now"
+        rename_column(self.spark, target, old, action.new)
+        gone = {*renamed_columns(table_properties(self.spark, target)), old.lower()} - {action.new.lower()}
+        set_properties(self.spark, target, {**self._without(old, target), RENAMED: json.dumps(sorted(gone))})
+        key = json.loads(table_properties(self.spark, target).get(KEY, "[]"))
+        if old in key:
+            renamed = json.dumps([action.new if name == old else name for name in key], ensure_ascii=False)
+            set_properties(self.spark, target, {KEY: renamed})
+        return None
+
+    def change(self, action: ChangeColumn, target: str) -> str | None:
+        """Rename a column and change its type."""
+        if action.old.lower() != action.column.name.lower():
+            reason = self.rename(RenameColumn(action.table, action.old, action.column.name), target)
+            if reason:
+                return reason
+        return self.modify(ModifyColumn(action.table, action.column), target)
+
+
+@dataclass(frozen=True)
+class _NewColumn:
+    """A column that a statement adds."""
+
+    addition: Addition
+    schema: pa.Schema
+    """It with its type."""
+    is_new: bool
+    """Whether the target lacked it."""
+    again: bool
+    """Whether the source dropped it before."""
+    gets_value: bool
+    """Whether older rows get another value than null."""
+
+    @property
+    def column(self) -> Sql:
+        """It in the merge's target."""
+        return column("t", self.addition.name)
+
+    def lacks_it(self, order: Sql, place: Sql, value: Sql) -> Sql:
+        """True if a row gets the value."""
+        older = self.addition.lacks_it(order, place) if self.is_new else is_before(order, place)
+        # A row with a value has it from its own message, unless the column was there before.
+        is_empty = Sql("true" if self.again else f"{self.column} IS NULL")
+        template = "NOT ({column} <=> {value}) AND {is_empty} AND {older}"
+        return sql(template, column=self.column, value=value, is_empty=is_empty, older=older)
+
+
+def awaited_additions(columns: Sequence[SourceColumn], place: Place) -> list[tuple[Addition, StructField]]:
+    """What columns give to older rows of a table that has no target yet, with their types."""
+    values = [typed_value(one) for one in columns if one.initial is not None and not one.unknown]
+    return [(_addition(value, place), struct_type(value.schema)[0]) for value in values]
+
+
+def stored_type(one: SourceColumn) -> str:
+    """The type of a column in a target."""
+    [field] = struct_type(typed_value(one).schema)
+    return field.dataType.simpleString()
+
+
+def _addition(value: pa.Table, place: Place) -> Addition:
+    [field] = struct_type(value.schema)
+    kind = Sql(field.dataType.simpleString())
+    return Addition(field.name, literal(value.to_pylist()[0][field.name], kind), place)
+
+
+def typed_value(added: SourceColumn) -> pa.Table:
+    """The initial value of a column, with the type that its values have in the target."""
+    from towpath.decoder import Decoder, infer_schema
+
+    initial = added.initial.decode("latin-1") if isinstance(added.initial, bytes) else added.initial
+    message = {
+        "type": "INSERT",
+        "database": "d",
+        "table": "t",
+        "mysqlType": {added.name: added.type},
+        "data": [{added.name: initial}],
+    }
+    values = pa.array([json.dumps(message, ensure_ascii=False).encode()], pa.binary())
+    schema = pa.schema([storable(field) for field in infer_schema(values, "canal-json")])
+    decoder = Decoder(
+        "canal-json", schema, layout="upsert", row_column="row", fields=["_op", "_error"], mode="FAILFAST"
+    )
+    row = decoder.decode(pa.record_batch({"value": values})).column("row")
+    return pa.table(row.flatten(), schema=schema)
