@@ -13,7 +13,8 @@ from lake_topic import Topic, canal, row
 from object_store import ObjectStore
 from task_attempts import attempts_at_the_same_time, batch
 from towpath.lakehouse.changes import ChangeDecoder
-from towpath.lakehouse.owned_table import Limits, OwnedTable, apply
+from towpath.lakehouse.delta_rs import Limits
+from towpath.lakehouse.owned_table import OwnedTable, apply
 from towpath.lakehouse.tasks import Facts, available, why_not_there, why_spark
 
 SUPPORT = Path(__file__).parents[1] / "support"

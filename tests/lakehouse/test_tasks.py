@@ -16,7 +16,8 @@ from task_attempts import attempts_at_the_same_time, batch
 from towpath.lakehouse import fold, owned_table
 from towpath.lakehouse import rows as rows_module
 from towpath.lakehouse.changes import ChangeDecoder
-from towpath.lakehouse.owned_table import BatchRefusedError, Limits, OwnedTable, RefusedError, apply
+from towpath.lakehouse.delta_rs import BatchRefusedError, Limits, RefusedError
+from towpath.lakehouse.owned_table import OwnedTable, apply
 from towpath.lakehouse.tasks import Facts, available, why_spark
 
 

@@ -26,7 +26,8 @@ from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.source_tables import SourceTable, any_of, source_tables, summary
 from towpath.lakehouse.sql import expressions
 from towpath.lakehouse.statements import DropDatabase
-from towpath.lakehouse.status import Unsound, by_table, write_status
+from towpath.lakehouse.status import Unsound, by_table
+from towpath.lakehouse.status_table import StatusTable
 from towpath.lakehouse.steps import plan
 from towpath.lakehouse.table_result import TableResult
 from towpath.lakehouse.tables import append_once, schema_of
@@ -70,6 +71,7 @@ class Replicator:
         self._declarations, self._learned = KnownDeclarations(), LearnedTables()
         self._known = KnownTargets(targets, options, dead_letters, self._pending, remembered or {})
         in_tasks = in_tasks or TaskMerges()
+        self._status = StatusTable(options.status, in_tasks) if options.status else None
         self._by_tasks = ByTasks(self._known, in_tasks, self._learned, dead_letters is not None)
         self._by_spark = BySpark(self._known, self._learned, dead_letters, quarantine, in_tasks.limits)
 
@@ -110,8 +112,8 @@ class Replicator:
         results = self._apply_in_order(batch, found, batch_id)
         self._pending.write(events.sparkSession)
         said = [status for result in results for status in result.statuses]
-        if self.options.status:
-            write_status(events.sparkSession, self.options.status, said, batch_id)
+        if self._status:
+            self._status.write(events.sparkSession, said, batch_id)
         if self.options.report:
             self.options.report(by_table(said))
         errors = [result.error for result in results if result.error]

@@ -15,6 +15,7 @@ from towpath.lakehouse.aside import Aside, write_quarantine
 from towpath.lakehouse.batch_messages import BatchMessages, Messages
 from towpath.lakehouse.blocks import BatchEvents, BlockReader, FormerlyKnown, LearnedTables
 from towpath.lakehouse.changes import ChangeDecoder
+from towpath.lakehouse.delta_rs import Limits
 from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.history import append_changes, append_keyless
 from towpath.lakehouse.interruption import is_interruption
@@ -23,7 +24,6 @@ from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.newest import Changes
 from towpath.lakehouse.order import Kinds, is_after, with_order
 from towpath.lakehouse.ordered_statements import places_of
-from towpath.lakehouse.owned_table import Limits
 from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.rows import OLD, Applied
 from towpath.lakehouse.source_tables import SourceTable

@@ -8,10 +8,8 @@ writers cannot apply a change twice, and none of them loses a commit.
 
 from __future__ import annotations
 
-import os
-import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -22,6 +20,19 @@ import pyarrow.compute as pc
 from towpath._towpath import KeySet, change_outcomes, newest_changes
 from towpath.lakehouse.blocks import read_blocks, stream
 from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, indices_of, taken
+from towpath.lakehouse.delta_rs import (
+    BatchRefusedError,
+    Limits,
+    RefusedError,
+    check_target,
+    is_conflict,
+    names_in,
+    next_version,
+    open_if_exists,
+    open_table,
+    quoted,
+    retried,
+)
 from towpath.lakehouse.fold import is_rejected, key_values
 from towpath.lakehouse.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
 from towpath.workers import begin_task
@@ -54,37 +65,9 @@ RESULT = pa.schema(
 `rejected_changes` is an Arrow stream, `properties` and `files` (their number) are the target's.
 """
 
-_FEATURES = frozenset(["appendOnly", "invariants", "timestampNtz", "columnMapping", "deletionVectors"])
-"""Those features of Delta with which merges of delta-rs were compared with Spark's."""
-
-_OFF = ("delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.enableInCommitTimestamps")
-"""Properties of a table for which a writer has to do more."""
-
 _FORGOTTEN = "recorded_at < arrow_cast('{time:%Y-%m-%dT%H:%M:%S.%fZ}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-_ATTEMPTS = 12
 _MOST_TOMBSTONE_FILES = 20
 _MOST_REJECTED = 16 << 20
-
-
-class RefusedError(Exception):
-    """The table has to be merged by Spark, for the reason that is the text."""
-
-    is_lasting = True
-
-
-class BatchRefusedError(RefusedError):
-    """This batch of the table has to be merged by Spark."""
-
-    is_lasting = False
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The largest target that a task merges: its memory grows with the rows, by some 200 bytes for each."""
-
-    rows: int = 4_000_000
-    size: int = 256 << 20
-    """Bytes of the files."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +157,7 @@ def apply(table: OwnedTable, events: Iterable[pa.RecordBatch]) -> dict[str, Any]
         raise BatchRefusedError("rows cannot be applied, and there is no table for dead letters")
     accepted = pc.invert(rejected)
     newest = _newest(batch.filter(accepted), orders.filter(accepted), table.keys)
-    applied = _retried(lambda: _merge(table, newest))
+    applied = retried(lambda: _merge(table, newest))
     found = batch.filter(rejected)
     last = _last_place(batch)
     return {
@@ -235,31 +218,14 @@ def _newest(changes: pa.RecordBatch, orders: pa.StructArray, names: Sequence[str
     )
 
 
-def _retried(attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Try again, from reading the target on, while other writers commit."""
-    for number in range(_ATTEMPTS):
-        try:
-            return attempt()
-        except Exception as error:
-            if not _is_conflict(error):
-                raise
-            time.sleep(random.uniform(0, 0.02 * 2 ** min(number, 6)))
-    raise BatchRefusedError(f"other writers were faster {_ATTEMPTS} times")
-
-
-def _is_conflict(error: Exception) -> bool:
-    """Whether another writer has made the version that this one was about to make."""
-    return type(error).__name__ == "CommitFailedError" and "Failed to commit transaction" in str(error)
-
-
 def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
-    target = _open_if_exists(table.target, table.storage)
+    target = open_if_exists(table.target, table.storage)
     if target is None:
         raise BatchRefusedError("the target was removed")
-    _check_target(target, table.limits)
-    keys = {f"k{at}": _quoted(name) for at, name in enumerate(_names(target, table.keys))}
-    rows = _Known.of(target, {**keys, "known": _quoted(table.order), "truncated": "false"}, newest)
-    tombstones = _open_if_exists(table.tombstones, table.storage)
+    check_target(target, table.limits)
+    keys = {f"k{at}": quoted(name) for at, name in enumerate(names_in(target, table.keys))}
+    rows = _Known.of(target, {**keys, "known": quoted(table.order), "truncated": "false"}, newest)
+    tombstones = open_if_exists(table.tombstones, table.storage)
     gone = _Known.nothing(newest)
     if tombstones is not None:
         _tidy(tombstones, table.forget_before)
@@ -289,42 +255,6 @@ def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
         "properties": list(target.metadata().configuration.items()),
         "files": len(target.file_uris()),
     }
-
-
-def _open(location: str, storage: Mapping[str, str] | None) -> DeltaTable:
-    # delta-rs starts as many threads as there are cores, in each of Spark's workers.
-    os.environ.setdefault("TOKIO_WORKER_THREADS", "2")
-    try:
-        from deltalake import DeltaTable
-    except ImportError as error:
-        raise RefusedError(f"the Python of the workers has no deltalake ({error})") from error
-    return DeltaTable(location, storage_options=dict(storage or {}))
-
-
-def _check_target(target: DeltaTable, limits: Limits) -> None:
-    """Refuse a table that delta-rs might not write as Spark does, or that is too large for a task."""
-    protocol, settings = target.protocol(), target.metadata().configuration
-    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    if unknown := sorted(features - _FEATURES):
-        raise RefusedError(f"the table has the features {', '.join(unknown)} of Delta")
-    if not features and protocol.min_writer_version > 2:
-        raise RefusedError(f"the table has version {protocol.min_writer_version} of Delta's protocol")
-    if on := [name for name in _OFF if settings.get(name, "false").lower() == "true"]:
-        raise RefusedError(f"the table has the properties {', '.join(on)}")
-    files = pa.table(target.get_add_actions(flatten=True))
-    size, rows = (pc.sum(files[name]).as_py() or 0 for name in ("size_bytes", "num_records"))
-    if size > limits.size or rows > limits.rows:
-        raise RefusedError(f"the table has {rows:,} rows in {size:,} bytes, more than a task merges")
-
-
-def _names(target: DeltaTable, wanted: Iterable[str]) -> list[str]:
-    """The names of columns as the target has them."""
-    known = {one.name.lower(): one.name for one in target.schema().fields}
-    return [known[name.lower()] for name in wanted]
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _select(table: DeltaTable, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
@@ -372,15 +302,6 @@ class _Known:
         )
 
 
-def _open_if_exists(location: str, storage: Mapping[str, str] | None) -> DeltaTable | None:
-    try:
-        return _open(location, storage)
-    except Exception as error:
-        if type(error).__name__ == "TableNotFoundError":
-            return None
-        raise
-
-
 def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
     """Forget old tombstones, and compact their files. Another writer of them may be faster, and does the same."""
     try:
@@ -391,7 +312,7 @@ def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
         if len(tombstones.file_uris()) > _MOST_TOMBSTONE_FILES and not is_mapped:
             tombstones.optimize.compact()
     except Exception as error:
-        if not _is_conflict(error):
+        if not is_conflict(error):
             raise
     tombstones.update_incremental()
 
@@ -406,7 +327,7 @@ def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, k
     if known is None:
         # Two attempts that create it with rows would both have them.
         DeltaTable.create(table.tombstones, rows.schema, mode="ignore", storage_options=dict(table.storage or {}))
-        known = _open(table.tombstones, table.storage)
+        known = open_table(table.tombstones, table.storage)
     write_deltalake(known, rows, mode="append")
 
 
@@ -414,20 +335,18 @@ def _write(
     target: DeltaTable, table: OwnedTable, newest: _Newest, orders: pa.StructArray, is_written: pa.BooleanArray
 ) -> None:
     """Merge rows and deletes. Columns of the source have names of ours, so they cannot be taken for the target's."""
-    from deltalake import CommitProperties
-
-    names = _names(target, [one.name for one in newest.columns.type])
+    names = names_in(target, [one.name for one in newest.columns.type])
     values = {f"c{at}": pc.struct_field(newest.columns, [at]) for at, _ in enumerate(names)}
     source = pa.table(values | {"place": orders, "gone": newest.is_delete}).filter(is_written)
-    assigned = {_quoted(name): f"s.c{at}" for at, name in enumerate(names)} | {_quoted(table.order): "s.place"}
+    assigned = {quoted(name): f"s.c{at}" for at, name in enumerate(names)} | {quoted(table.order): "s.place"}
     of_key = {name.lower(): f"s.c{at}" for at, name in enumerate(names)}
-    same = " AND ".join(f"t.{_quoted(name)} = {of_key[name.lower()]}" for name in _names(target, table.keys))
+    same = " AND ".join(f"t.{quoted(name)} = {of_key[name.lower()]}" for name in names_in(target, table.keys))
     merge = target.merge(
         source,
         predicate=same,
         source_alias="s",
         target_alias="t",
-        commit_properties=CommitProperties(max_commit_retries=0),
+        commit_properties=next_version(),
     )
     merge = merge.when_matched_delete("s.gone").when_matched_update(assigned)
     merge.when_not_matched_insert(assigned, "NOT s.gone").execute()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from towpath.lakehouse.jobs import SMALL, session_settings, settings_for
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, UNKNOWN, Applied
 from towpath.lakehouse.sql import Sql, comma_separated, execute, merge, sql, string, table
 from towpath.lakehouse.tables import create_or_evolve, schema_of, temporary_view
+from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,14 +28,31 @@ NO_BATCH = -1
 _UNSOUND = (QUARANTINED, STALE)
 """The states of targets that do not equal their tables."""
 
-_COLUMNS = (
-    "database string, `table` string, target string, state string, since timestamp, reason string, statement string, "
-    "applied bigint, ignored_as_old bigint, deleted bigint, dead_letters bigint, last_event_time timestamp, "
-    "last_place string, last_batch bigint, merge_seconds double, updated_at timestamp"
+_TIME = pa.timestamp("us", "UTC")
+
+COLUMNS = pa.schema(
+    [
+        ("database", pa.string()),
+        ("table", pa.string()),
+        ("target", pa.string()),
+        ("state", pa.string()),
+        ("since", _TIME),
+        ("reason", pa.string()),
+        ("statement", pa.string()),
+        ("applied", pa.int64()),
+        ("ignored_as_old", pa.int64()),
+        ("deleted", pa.int64()),
+        ("dead_letters", pa.int64()),
+        ("last_event_time", _TIME),
+        ("last_place", pa.string()),
+        ("last_batch", pa.int64()),
+        ("merge_seconds", pa.float64()),
+        ("updated_at", _TIME),
+    ]
 )
+"""Those of the table of states."""
+
 _COUNTS = ("applied", "ignored_as_old", "deleted", "dead_letters")
-# A target stays stale or quarantined until it is rebuilt or reprocessed, dropped or renamed until it is created again.
-_KEPT = "s.state = 'ok' OR array_position({states}, s.state) < array_position({states}, t.state)"
 
 
 @dataclass(frozen=True)
@@ -120,12 +140,10 @@ def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
     )
 
 
-def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus], batch_id: int) -> None:
-    """Merge what a batch did into the table of states."""
-    if not found:
-        return
+def status_rows(found: Iterable[TableStatus], batch_id: int) -> list[tuple[Any, ...]]:
+    """What a batch did, a row for each table, with the columns of the table of states."""
     now = datetime.now(timezone.utc)
-    rows = [
+    return [
         (
             one.database,
             one.table,
@@ -146,21 +164,51 @@ def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus],
         )
         for one in by_table(found)
     ]
-    frame = spark.createDataFrame(rows, _COLUMNS)
+
+
+def _severity(state: str) -> str:
+    ranks = " ".join(f"WHEN '{name}' THEN {at}" for at, name in enumerate(STATES))
+    return f"CASE {state} {ranks} END"
+
+
+def _assignments() -> dict[str, str]:
+    # A target stays stale or quarantined until it is rebuilt or reprocessed, and dropped or renamed until it is created
+    # again.
+    is_kept = f"s.state = '{OK}' OR {_severity('s.state')} < {_severity('t.state')}"
+    of_state = ("state", "since", "reason", "statement")
+    return {
+        **{name: f"CASE WHEN {is_kept} THEN t.{name} ELSE s.{name} END" for name in of_state},
+        **{name: f"t.{name} + s.{name}" for name in _COUNTS},
+        **{name: f"coalesce(s.{name}, t.{name})" for name in ("target", "last_event_time", "last_place")},
+        **{name: f"s.{name}" for name in ("merge_seconds", "updated_at")},
+        "last_batch": f"CASE WHEN s.last_batch = {NO_BATCH} THEN t.last_batch ELSE s.last_batch END",
+    }
+
+
+SAME_TABLE = "(t.database IS NOT DISTINCT FROM s.database) AND t.{table} = s.{table}"
+"""Whether a row `t` of the table of states and a new one `s` are of one table, in SQL of Spark and of delta-rs.
+
+They quote the name of the column `table` in different ways.
+"""
+
+ASSIGNMENTS: Mapping[str, str] = _assignments()
+"""What becomes of the columns of such a row `t`, in the same SQL."""
+
+
+def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus], batch_id: int) -> None:
+    """Merge what a batch did into the table of states."""
+    if not found:
+        return
+    frame = spark.createDataFrame(status_rows(found, batch_id), struct_type(COLUMNS))
     create_or_evolve(spark, target, frame.schema)
-    kept = _KEPT.format(states=f"array({', '.join(map(repr, STATES))})")
-    state = (f"t.{name} = IF({kept}, t.{name}, s.{name})" for name in ("state", "since", "reason", "statement"))
-    counts = (f"t.{name} = t.{name} + s.{name}" for name in _COUNTS)
-    latest = (f"t.{name} = coalesce(s.{name}, t.{name})" for name in ("target", "last_event_time", "last_place"))
-    newest = (f"t.{name} = s.{name}" for name in ("merge_seconds", "updated_at"))
-    batch = f"t.last_batch = IF(s.last_batch = {NO_BATCH}, t.last_batch, s.last_batch)"
+    updates = ", ".join(f"t.{name} = {value}" for name, value in ASSIGNMENTS.items())
     with session_settings(spark, settings_for(spark, SMALL)), temporary_view(frame) as view:
         merge(
             spark,
             target,
             view,
-            Sql("t.database <=> s.database AND t.`table` = s.`table`"),
-            Sql("WHEN MATCHED THEN UPDATE SET " + ", ".join([*state, *counts, *latest, *newest, batch])),
+            Sql(SAME_TABLE.format(table="`table`")),
+            Sql(f"WHEN MATCHED THEN UPDATE SET {updates}"),
             Sql("WHEN NOT MATCHED THEN INSERT *"),
         )
 

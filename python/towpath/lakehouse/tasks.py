@@ -15,9 +15,10 @@ import pyarrow as pa
 from towpath.lakehouse.arguments import one_of
 from towpath.lakehouse.blocks import BLOCKS_IN_BATCH
 from towpath.lakehouse.changes import MESSAGE
+from towpath.lakehouse.delta_rs import Limits
 from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.jobs import session_settings
-from towpath.lakehouse.owned_table import RESULT, Limits, OwnedTable, TableTasks
+from towpath.lakehouse.owned_table import RESULT, OwnedTable, TableTasks
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, Applied
 from towpath.lakehouse.sql import execute, sql, table
 from towpath.lakehouse.targets import is_path

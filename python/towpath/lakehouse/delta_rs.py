@@ -1,0 +1,131 @@
+"""Opens Delta tables with delta-rs, refuses those that it might not write as Spark does, and repeats lost commits."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable
+
+_Result = TypeVar("_Result")
+
+_FEATURES = frozenset(["appendOnly", "invariants", "timestampNtz", "columnMapping", "deletionVectors"])
+"""Those features of Delta with which merges of delta-rs were compared with Spark's."""
+
+_OFF = ("delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.enableInCommitTimestamps")
+"""Properties of a table for which a writer has to do more."""
+
+_ATTEMPTS = 12
+
+
+class RefusedError(Exception):
+    """The table has to be merged by Spark, for the reason that is the text."""
+
+    is_lasting = True
+
+
+class BatchRefusedError(RefusedError):
+    """This batch of the table has to be merged by Spark."""
+
+    is_lasting = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest target that a task merges: its memory grows with the rows, by some 200 bytes for each."""
+
+    rows: int = 4_000_000
+    size: int = 256 << 20
+    """Bytes of the files."""
+
+
+def open_table(location: str, storage: Mapping[str, str] | None) -> DeltaTable:
+    """A table in a local folder or at a URI.
+
+    Raises:
+        RefusedError: There is no deltalake.
+    """
+    # delta-rs starts as many threads as there are cores, in each of Spark's workers.
+    os.environ.setdefault("TOKIO_WORKER_THREADS", "2")
+    try:
+        from deltalake import DeltaTable
+    except ImportError as error:
+        raise RefusedError(f"this Python has no deltalake ({error})") from error
+    return DeltaTable(location, storage_options=dict(storage or {}))
+
+
+def open_if_exists(location: str, storage: Mapping[str, str] | None) -> DeltaTable | None:
+    """As `open_table`, or None if there is no table."""
+    try:
+        return open_table(location, storage)
+    except Exception as error:
+        if type(error).__name__ == "TableNotFoundError":
+            return None
+        raise
+
+
+def check_target(target: DeltaTable, limits: Limits) -> None:
+    """Refuse a table that delta-rs might not write as Spark does, or that is too large.
+
+    Raises:
+        RefusedError: It is one of these.
+    """
+    protocol, settings = target.protocol(), target.metadata().configuration
+    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    if unknown := sorted(features - _FEATURES):
+        raise RefusedError(f"the table has the features {', '.join(unknown)} of Delta")
+    if not features and protocol.min_writer_version > 2:
+        raise RefusedError(f"the table has version {protocol.min_writer_version} of Delta's protocol")
+    if on := [name for name in _OFF if settings.get(name, "false").lower() == "true"]:
+        raise RefusedError(f"the table has the properties {', '.join(on)}")
+    files = pa.table(target.get_add_actions(flatten=True))
+    size, rows = (pc.sum(files[name]).as_py() or 0 for name in ("size_bytes", "num_records"))
+    if size > limits.size or rows > limits.rows:
+        raise RefusedError(f"the table has {rows:,} rows in {size:,} bytes, more than a task merges")
+
+
+def names_in(target: DeltaTable, wanted: Iterable[str]) -> list[str]:
+    """The names of columns as the target has them."""
+    known = {one.name.lower(): one.name for one in target.schema().fields}
+    return [known[name.lower()] for name in wanted]
+
+
+def quoted(name: str) -> str:
+    """A name in an expression."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def next_version() -> CommitProperties:
+    """A commit of the version after the one that was read, or none: delta-rs would repeat some by rules of its own."""
+    from deltalake import CommitProperties
+
+    return CommitProperties(max_commit_retries=0)
+
+
+def retried(attempt: Callable[[], _Result]) -> _Result:
+    """Try again, from reading the target on, while other writers commit.
+
+    Raises:
+        BatchRefusedError: They were always faster.
+    """
+    for number in range(_ATTEMPTS):
+        try:
+            return attempt()
+        except Exception as error:
+            if not is_conflict(error):
+                raise
+            time.sleep(random.uniform(0, 0.02 * 2 ** min(number, 6)))
+    raise BatchRefusedError(f"other writers were faster {_ATTEMPTS} times")
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether another writer has made the version that this one was about to make."""
+    return type(error).__name__ == "CommitFailedError" and "Failed to commit transaction" in str(error)

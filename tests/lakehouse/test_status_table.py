@@ -1,0 +1,130 @@
+"""The table of states: delta-rs and Spark merge the same rows into it, which are those of a model."""
+
+import json
+import random
+import shutil
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from lake_topic import Topic, canal, row
+from spark_rows import of_spark
+from towpath.lakehouse.status import NO_BATCH, OK, STATES, TableStatus, write_status
+from towpath.lakehouse.status_table import StatusTable
+from towpath.lakehouse.tasks import TaskMerges
+
+NAMES = [(None, "a"), ("shop", "a"), ("shop", "A"), ("s'h\"op", "订单 `x`"), ("", "a"), ("shop", "t.{table}")]
+COUNTS = ("applied", "ignored_as_old", "deleted", "dead_letters")
+EPOCH = datetime(2024, 5, 6, tzinfo=timezone.utc)
+
+
+def some_status(rng, name):
+    time = EPOCH + timedelta(microseconds=rng.randrange(10**12))
+    return TableStatus(
+        *name,
+        target=rng.choice([None, "/lake/a", "ice.shop.`a`"]),
+        state=rng.choice([OK, OK, *STATES]),
+        reason=rng.choice([None, 'it\'s "why"\n\\']),
+        statement=rng.choice([None, "ALTER TABLE `a` ADD b int -- ${x}"]),
+        last_event_time=rng.choice([None, time, time.replace(tzinfo=None)]),  # as a task says it, and as Spark does
+        last_place=rng.choice([None, "t/0/7"]),
+        merge_seconds=rng.choice([None, rng.random()]),
+        **{count: rng.randrange(2**40) for count in COUNTS},
+    )
+
+
+class Model:
+    """What the documentation says of the table."""
+
+    def __init__(self):
+        self.rows = {}
+
+    def write(self, found, batch_id):
+        for one in found:
+            row = self.rows.setdefault((one.database, one.table), {"state": None, "last_batch": batch_id})
+            is_worse = row["state"] is None or STATES.index(one.state) >= STATES.index(row["state"])
+            if row["state"] is None or (one.state != OK and is_worse):
+                row |= {"state": one.state, "reason": one.reason, "statement": one.statement}
+            for name in COUNTS:
+                row[name] = row.get(name, 0) + getattr(one, name)
+            for name in ("target", "last_event_time", "last_place"):
+                row[name] = getattr(one, name) or row.get(name)
+            time = row["last_event_time"]
+            row["last_event_time"] = time and time.replace(tzinfo=None)
+            row["merge_seconds"] = one.merge_seconds
+            row["last_batch"] = row["last_batch"] if batch_id == NO_BATCH else batch_id
+
+
+def stored(spark, path):
+    found = {}
+    for one in of_spark(spark.read.format("delta").load(path).collect()):
+        assert one.pop("since") <= one.pop("updated_at")
+        key = one.pop("database"), one.pop("table")
+        assert key not in found
+        found[key] = one
+    return found
+
+
+def writers(path):
+    """What made each commit of a Delta table."""
+    lines = (line for file in sorted(Path(path).glob("_delta_log/*.json")) for line in file.read_text().splitlines())
+    commits = (action["commitInfo"] for action in map(json.loads, lines) if "commitInfo" in action)
+    return [one.get("engineInfo", one.get("clientVersion")) for one in commits]
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 8))])
+def test_delta_rs_and_spark_merge_what_the_model_says(spark, tmp_path, seed):
+    """Both into one table in turn, and one of them alone; delta-rs has the driver's process to itself for that."""
+    rng, model = random.Random(seed), Model()
+    mixed, alone = str(tmp_path / "mixed"), StatusTable(str(tmp_path / "alone"), TaskMerges())
+    by_delta_rs = StatusTable(mixed, TaskMerges())
+    for number in range(6):
+        found = [some_status(rng, name) for name in rng.sample(NAMES, rng.randrange(1, len(NAMES)))]
+        batch = rng.choice([number, number, NO_BATCH])
+        model.write(found, batch)
+        alone.write(spark, found, batch)
+        if number % 3 == 1:
+            write_status(spark, mixed, found, batch)
+        else:
+            by_delta_rs.write(spark, found, batch)
+    assert stored(spark, mixed) == model.rows
+    assert stored(spark, str(tmp_path / "alone")) == model.rows
+    made = writers(tmp_path / "alone")
+    assert ["delta-rs" in one for one in made] == [False] + [True] * 6
+
+
+def test_a_table_that_was_removed_is_created_again(spark, tmp_path):
+    path, table = tmp_path / "status", StatusTable(str(tmp_path / "status"), TaskMerges())
+    for number in range(3):
+        if number == 1:
+            shutil.rmtree(path)
+        table.write(spark, [TableStatus("shop", "a", None, applied=1)], number)
+    assert {key: one["applied"] for key, one in stored(spark, str(path)).items()} == {("shop", "a"): 2}
+    assert "delta-rs" in writers(path)[-1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"delta.enableChangeDataFeed": "true"}, "changeDataFeed"),
+        ({"delta.enableInCommitTimestamps": "true"}, "inCommitTimestamp"),
+    ],
+)
+def test_what_delta_rs_must_not_write_is_left_to_spark(spark, tmp_path, settings, reason):
+    path, in_tasks = str(tmp_path / "status"), TaskMerges()
+    write_status(spark, path, [TableStatus("shop", "a", None, applied=1)], 0)
+    pairs = ", ".join(f"'{name}' = '{value}'" for name, value in settings.items())
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({pairs})")
+    StatusTable(path, in_tasks).write(spark, [TableStatus("shop", "a", None, applied=1)], 1)
+    assert stored(spark, path)[("shop", "a")]["applied"] == 2
+    assert reason in in_tasks.refused[path]
+    assert not any("delta-rs" in one for one in writers(path))
+
+
+@pytest.mark.parametrize("merge", ["auto", "spark"])
+def test_a_query_writes_it_as_it_writes_its_targets(spark, tmp_path, merge):
+    topic = Topic(spark, tmp_path)
+    topic.replicate(canal(0, "INSERT", "a", row(1, "x")), merge=merge)
+    assert topic.states()["a"]["applied"] == 1
+    assert ["delta-rs" in one for one in writers(topic.name("status"))][-1] == (merge == "auto")
