@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -53,8 +52,6 @@ def open_table(location: str, storage: Mapping[str, str] | None) -> DeltaTable:
     Raises:
         RefusedError: There is no deltalake.
     """
-    # delta-rs starts as many threads as there are cores, in each of Spark's workers.
-    os.environ.setdefault("TOKIO_WORKER_THREADS", "2")
     try:
         from deltalake import DeltaTable
     except ImportError as error:

@@ -8,6 +8,7 @@ writers cannot apply a change twice, and none of them loses a commit.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -109,6 +110,8 @@ class TableTasks:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What Spark calls on a worker, with events behind the names of their database and table."""
         begin_task()
+        # delta-rs starts as many threads as there are cores, in each of Spark's workers.
+        os.environ.setdefault("TOKIO_WORKER_THREADS", "2")
         events: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
         for batch in batches:
             for name, part in _by_table(batch):

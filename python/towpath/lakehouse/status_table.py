@@ -57,11 +57,11 @@ class StatusTable:
     def _prepare(self, spark: SparkSession) -> bool:
         """Create the table or make it fit. Returns whether delta-rs may write it."""
         create_or_evolve(spark, self._target, struct_type(COLUMNS))
-        elsewhere = self._in_tasks.why_elsewhere(spark, self._target)
-        if format_of(spark, self._target) is DELTA and elsewhere is None:
-            return True
-        self._in_tasks.refuse(self._target, elsewhere or "it is not a Delta table")
-        return False
+        is_delta = format_of(spark, self._target) is DELTA
+        reason = self._in_tasks.why_elsewhere(spark, self._target) if is_delta else "it is an Iceberg table"
+        if reason is not None:
+            self._in_tasks.refuse(self._target, reason)
+        return reason is None
 
     def _merge(self, spark: SparkSession, found: Sequence[TableStatus], batch_id: int) -> bool:
         """Merge rows. Returns whether there is a table."""
