@@ -195,12 +195,13 @@ def as_recent(changes):
 
 @pytest.mark.parametrize("kind", ["canal", "log", "commit", "maxwell", "mixed", "in turns"])
 @pytest.mark.parametrize("most", [3, 20_000])
-def test_what_the_bounds_decide_is_what_the_target_says(kind, most, monkeypatch):
+@pytest.mark.parametrize("targets", [8, pytest.param(25, marks=pytest.mark.soak)])
+def test_what_the_bounds_decide_is_what_the_target_says(kind, most, targets, monkeypatch):
     """In batches of two partitions that are not equally far, with changes that are sent again or late."""
     monkeypatch.setattr("towpath.lakehouse.bounds.MOST_RECENT", most)
     rng = random.Random(f"{kind} {most}")
     decided = Counter()
-    for _ in range(8):
+    for _ in range(targets):
         target, offsets, clock = Target(), [0, 0], 0
         sent = []
         for number in range(8):
