@@ -1,13 +1,12 @@
 """The table of states: delta-rs and Spark merge the same rows into it, which are those of a model."""
 
-import json
 import random
 import shutil
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
 import pytest
 
+from delta_history import commits
 from lake_topic import Topic, canal, row
 from spark_rows import of_spark
 from towpath.lakehouse.status import NO_BATCH, OK, STATES, TableStatus, write_status
@@ -66,11 +65,9 @@ def stored(spark, path):
     return found
 
 
-def writers(path):
-    """What made each commit of a Delta table."""
-    lines = (line for file in sorted(Path(path).glob("_delta_log/*.json")) for line in file.read_text().splitlines())
-    commits = (action["commitInfo"] for action in map(json.loads, lines) if "commitInfo" in action)
-    return [one.get("engineInfo", one.get("clientVersion")) for one in commits]
+def writers(spark, path):
+    """What made each version of a table, the newest first."""
+    return [writer for _, writer in commits(spark, f"delta.`{path}`")]
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 8))])
@@ -90,8 +87,7 @@ def test_delta_rs_and_spark_merge_what_the_model_says(spark, tmp_path, seed):
             by_delta_rs.write(spark, found, batch)
     assert stored(spark, mixed) == model.rows
     assert stored(spark, str(tmp_path / "alone")) == model.rows
-    made = writers(tmp_path / "alone")
-    assert ["delta-rs" in one for one in made] == [False] + [True] * 6
+    assert writers(spark, tmp_path / "alone") == ["task"] * 6 + ["spark"]
 
 
 def test_a_table_that_was_removed_is_created_again(spark, tmp_path):
@@ -101,7 +97,7 @@ def test_a_table_that_was_removed_is_created_again(spark, tmp_path):
             shutil.rmtree(path)
         table.write(spark, [TableStatus("shop", "a", None, applied=1)], number)
     assert {key: one["applied"] for key, one in stored(spark, str(path)).items()} == {("shop", "a"): 2}
-    assert "delta-rs" in writers(path)[-1]
+    assert writers(spark, path)[0] == "task"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +115,7 @@ def test_what_delta_rs_must_not_write_is_left_to_spark(spark, tmp_path, settings
     StatusTable(path, in_tasks).write(spark, [TableStatus("shop", "a", None, applied=1)], 1)
     assert stored(spark, path)[("shop", "a")]["applied"] == 2
     assert reason in in_tasks.refused[path]
-    assert not any("delta-rs" in one for one in writers(path))
+    assert set(writers(spark, path)) == {"spark"}
 
 
 @pytest.mark.parametrize("merge", ["auto", "spark"])
@@ -127,4 +123,4 @@ def test_a_query_writes_it_as_it_writes_its_targets(spark, tmp_path, merge):
     topic = Topic(spark, tmp_path)
     topic.replicate(canal(0, "INSERT", "a", row(1, "x")), merge=merge)
     assert topic.states()["a"]["applied"] == 1
-    assert ["delta-rs" in one for one in writers(topic.name("status"))][-1] == (merge == "auto")
+    assert writers(spark, topic.name("status"))[0] == ("task" if merge == "auto" else "spark")

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from delta_history import commits
 from lake_topic import TYPES as TYPES_OF_ROW
 from lake_topic import Topic, canal, row
 from random_table import RandomTable
@@ -28,12 +29,8 @@ def topic(spark, tmp_path):
 
 def writers(topic, table):
     """What made each version of a table that changed its rows."""
-    history = topic.spark.sql(f"DESCRIBE HISTORY {topic.sql_name(f'shop/{table}')}").collect()
-    return [
-        "task" if one["engineInfo"].startswith("delta-rs") else "spark"
-        for one in history
-        if one["operation"] in ("MERGE", "CREATE TABLE AS SELECT")
-    ]
+    made = commits(topic.spark, topic.sql_name(f"shop/{table}"))
+    return [writer for operation, writer in made if operation in ("MERGE", "CREATE TABLE AS SELECT")]
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))])
