@@ -6,12 +6,14 @@ import re
 import urllib.request
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 import towpath
 from towpath.cli import main
 from towpath.lakehouse.job.exporter import Exporter
-from towpath.lakehouse.job.file import job_schema, read_job
+from towpath.lakehouse.job.file import read_job
+from towpath.lakehouse.job.schema import job_schema
 from towpath.lakehouse.status import TableStatus
 
 SMALL = """
@@ -36,6 +38,32 @@ def test_the_schema_has_the_arguments_of_replicate():
         if "default" in rules and name in parameters:
             assert parameters[name].default == rules["default"], name
         assert rules["description"]
+    jsonschema.Draft202012Validator.check_schema(job_schema())
+
+
+VALUES = {
+    "status": ("/lake/status", ""),
+    "keys": ({"shop.orders": ["id"]}, {"shop.orders": "id"}),
+    "schemas": ({"shop.orders": "id bigint"}, {"shop.orders": 1}),
+    "table_options": ({"shop.orders": {"zero_date": "error"}}, {"shop.orders": "zero_date"}),
+    "history": (["shop.orders"], "shop.orders"),
+    "evolve": (False, "no"),
+    "parallelism": (8, True),
+    "merge": ("task", "tasks"),
+    "optimize_every": (None, 0),
+    "soft_deletes": ("deleted_at", None),
+    "storage_options": ({"timeout": 5}, {"timeout": []}),
+    "columns": ({"shop.orders": {"mask": {"name": "sha2(value, 256)"}}}, {"shop.orders": {"mask": {"name": 1}}}),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_an_argument_has_the_type_that_replicate_has(name):
+    right, wrong = VALUES[name]
+    schema = job_schema()["properties"][name]
+    jsonschema.validate(right, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, schema)
 
 
 def test_a_file_becomes_arguments(tmp_path, monkeypatch):

@@ -26,7 +26,8 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Run or check the job."""
-    from towpath.lakehouse.job.file import job_schema, read_job
+    from towpath.lakehouse.job.file import read_job
+    from towpath.lakehouse.job.schema import job_schema
 
     if parsed.schema:
         print(json.dumps(job_schema(), indent=2, ensure_ascii=False))

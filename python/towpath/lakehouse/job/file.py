@@ -1,16 +1,15 @@
-"""Reads and validates the file of a job. `schema.json` declares its keys: most are arguments of `replicate`."""
+"""Reads and validates the file of a job. `schema.py` declares its keys: most are arguments of `replicate`."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from towpath.lakehouse.job.schema import job_schema, settings
 from towpath.names import nearest
 
 if TYPE_CHECKING:
@@ -75,12 +74,6 @@ class Job:
         """The tables beside the targets that the job writes, by argument."""
         names = ("dead_letters", "quarantine", "status", "ddl", "watermarks")
         return {name: self.replicate[name] for name in names if name in self.replicate}
-
-
-def job_schema() -> dict[str, Any]:
-    """The JSON schema of a job's file."""
-    found: dict[str, Any] = json.loads(files(__package__).joinpath("schema.json").read_text(encoding="utf-8"))
-    return found
 
 
 def read_job(path: str | Path) -> Job:
@@ -154,7 +147,7 @@ def _variable(found: re.Match[str]) -> str:
 def _job(found: dict[str, Any]) -> Job:
     source, metrics = found.pop("source"), found.pop("metrics", None)
     spark, options, snapshots = found.pop("spark", {}), found.pop("options", {}), found.pop("snapshots", None)
-    for name in ("table_properties", "storage_options", "writer_options"):
+    for name in settings():
         if name in found:
             found[name] = _texts(found[name])
     if misplaced := sorted(options.keys() & job_schema()["properties"].keys()):
