@@ -95,13 +95,15 @@ fuzz: ## Fuzz every target for SECONDS_EACH=120 seconds, and try CASES=20000 of 
 	PROPTEST_CASES=$$(($(CASES) / 50)) cargo test --locked --release --test differential
 	SECONDS_EACH=$(SECONDS_EACH) tests/fuzz/run.sh $(TARGETS)
 
-soak: jars target/jars/s3/fetched develop ## Bulk captures, also through Kafka into Delta while drivers and brokers are killed; needs the captures
+soak: jars target/jars/s3/fetched target/jars/hdfs/fetched develop ## Bulk captures, also through Kafka into Delta while drivers and brokers are killed; needs the captures
 	$(IN_VENV) pytest tests/python -m soak
 	$(IN_VENV) pytest tests/lakehouse -m soak -s
 	TOWPATH_TEST_MERGE=spark $(IN_VENV) pytest $(addprefix tests/lakehouse/test_,guarantees.py order.py rough_conditions.py statements_beside_rows.py protection.py tables_of_schemas.py)
 
-matrix: wheel ## The Spark tests on the newest Spark 3.5 and the newest Spark 4
+matrix: wheel ## The Spark tests on the newest Spark 3.5, on 4.1 with Delta and Iceberg, and on the newest Spark 4
 	$(MAKE) matrix-3.5
+	$(MAKE) matrix-4.1
+	$(MAKE) lakehouse-4.1
 	$(MAKE) matrix-4.3
 
 # After `develop`: two maturins at once move each other's library away.
@@ -142,6 +144,11 @@ $(VENV)/installed: requirements/dev.txt
 matrix-%: .venv-spark-%/installed
 	.venv-spark-$*/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	.venv-spark-$*/bin/python -m pytest tests/spark
+
+# What needs Spark's Kafka source runs with Spark 4.0 only.
+lakehouse-%: .venv-spark-%/installed target/jars/spark-%/fetched
+	.venv-spark-$*/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	.venv-spark-$*/bin/python -m pytest $$(grep -LE "kafka|object_store|hdfs" tests/lakehouse/test_*.py)
 
 # Every other environment is created from the requirements file of the same name.
 .venv-%/installed: requirements/%.txt

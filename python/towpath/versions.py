@@ -27,8 +27,9 @@ class Versions:
     def jars(self) -> dict[str, str]:
         """Maven's coordinates of what was tested, for `spark.jars.packages`: "delta", "iceberg" and "kafka"."""
         minor = ".".join(self.spark.split(".")[:2])
+        of_delta = "_2.13" if minor == "4.0" else f"_{minor}_2.13"
         artifacts = {
-            "delta": ("io.delta:delta-spark_2.13", self.delta),
+            "delta": (f"io.delta:delta-spark{of_delta}", self.delta),
             "iceberg": (f"org.apache.iceberg:iceberg-spark-runtime-{minor}_2.13", self.iceberg),
             "kafka": ("org.apache.spark:spark-sql-kafka-0-10_2.13", self.kafka),
         }
@@ -38,6 +39,7 @@ class Versions:
 TESTED = (
     Versions("3.5.9", "3.10, 3.11", "17", "2.3.3", "23.0.1", "-", "-", "-", "make matrix"),
     Versions("4.0.0", "3.10 to 3.13", "17, 21", "2.3.3", "25.0.1, 26.0.1", "4.0.0", "1.10.0", "4.0.0", "make test"),
+    Versions("4.1.4", "3.10 to 3.13", "17, 21", "2.3.3", "25.0.1, 26.0.1", "4.4.0", "1.12.0", "-", "make matrix"),
     Versions("4.3.0", "3.11 to 3.13", "17, 21", "2.3.3", "26.0.1", "-", "-", "-", "make matrix"),
 )
 """In order of their versions of Spark."""

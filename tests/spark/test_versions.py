@@ -38,7 +38,7 @@ def test_the_installed_versions_are_in_the_table():
     assert re.search(r'version "(\d+)', said)[1] in TESTED_HERE.java.split(", ")
 
 
-@pytest.mark.parametrize("name", ["3.5", "4.0", "4.3"])
+@pytest.mark.parametrize("name", ["3.5", "4.0", "4.1", "4.3"])
 def test_each_row_is_a_requirements_file(name):
     pinned = (ROOT / "requirements" / f"spark-{name}.txt").read_text()
     found = combination_with(name)
@@ -47,17 +47,17 @@ def test_each_row_is_a_requirements_file(name):
     assert set(re.findall(r"^pyarrow==([\d.]+)", pinned, re.MULTILINE)) == set(found.pyarrow.split(", "))
 
 
-def test_the_jars_are_those_of_the_table():
-    pom = ET.parse(ROOT / "tests" / "lakehouse" / "jars" / "spark.pom.xml").getroot()
+@pytest.mark.parametrize(("name", "spark"), [("spark", "4.0"), ("spark-4.1", "4.1")])
+def test_the_jars_are_those_of_the_table(name, spark):
+    pom = ET.parse(ROOT / "tests" / "lakehouse" / "jars" / f"{name}.pom.xml").getroot()
     space = {"m": "http://maven.apache.org/POM/4.0.0"}
     jars = {
-        jar.find("m:artifactId", space).text: jar.find("m:version", space).text
+        ":".join(jar.find(f"m:{part}", space).text for part in ("groupId", "artifactId", "version"))
         for jar in pom.iterfind("m:dependencies/m:dependency", space)
     }
-    [found] = [one for one in TESTED if one.delta != "-"]
-    assert jars == {
-        "spark-sql-kafka-0-10_2.13": found.kafka,
-        "delta-spark_2.13": found.delta,
-        "iceberg-spark-runtime-4.0_2.13": found.iceberg,
-    }
+    assert jars == set(combination_with(spark).jars.values())
+
+
+def test_every_format_is_tested_with_one_spark():
+    [found] = [one for one in TESTED if len(one.jars) == 3]
     assert found.tested_by == "make test"

@@ -1,8 +1,12 @@
-"""A local Spark with the formats `kafka`, `delta` and `iceberg`, from the jars that `make jars` fetched."""
+"""A local Spark with the formats `kafka`, `delta` and `iceberg`, from the jars that `make jars` fetched.
+
+With Spark 4.1 there is no `kafka`, and `make matrix` fetches the jars.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from local_session import local_session
@@ -30,10 +34,16 @@ OF_A_WHOLE_RUN = {
 """For the session of a whole run of tests."""
 
 
+def lake_jars() -> str:
+    """What this Spark needs beside itself."""
+    minor = pyspark.__version__.rpartition(".")[0]
+    return ",".join(map(str, jars("spark" if minor == "4.0" else f"spark-{minor}")))
+
+
 def lake_settings(warehouse: Path) -> dict[str, str]:
     """What a session needs for Kafka, Delta and the Iceberg catalog `ice`."""
     return {
-        "spark.jars": ",".join(map(str, jars("spark"))),
+        "spark.jars": lake_jars(),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -4,8 +4,34 @@ from multiprocessing import get_context
 
 import pyarrow as pa
 
-from towpath.lakehouse.changes import MESSAGE
-from towpath.lakehouse.owned_table import apply
+from lake_topic import canal, row
+from towpath.lakehouse.changes import MESSAGE, ChangeDecoder
+from towpath.lakehouse.delta_rs import Limits
+from towpath.lakehouse.owned_table import OwnedTable, apply
+
+
+def owned(target, storage=None):
+    """A table, as the driver describes it to a task."""
+    decoder = ChangeDecoder("canal-json", "id int, name string", {"table": "a"})
+    return OwnedTable(
+        decoder, ("id",), target, f"{target}__tombstones", "_towpath", Limits(), forget_before=None, storage=storage
+    )
+
+
+def random_batches(rng):
+    """Changes of a few keys, some of which come again, and the rows after them."""
+    rows, sent, batches = {0: "x"}, [], []
+    for at in range(1, 60):
+        key = rng.randrange(12)
+        kind = rng.choice(["UPDATE", "DELETE"]) if key in rows else "INSERT"
+        sent.append(canal(at, kind, "a", row(key, f"v{at}"), second=at // 3, id=at))
+        rows.pop(key, None)
+        rows |= {} if kind == "DELETE" else {key: f"v{at}"}
+    while sent:
+        size = rng.randrange(5, 25)
+        batches.append(sent[:size] + batches[-1][:3] if batches else sent[:size])
+        sent = sent[size:]
+    return batches, rows
 
 
 def batch(*messages):

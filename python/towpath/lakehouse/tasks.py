@@ -45,6 +45,8 @@ Both create the file of a version only if there is none. On HDFS that is a renam
 _PERCENT = "%25"
 """A percent sign in a URI. delta-rs decodes the paths of a store once too often: the folder may be another one."""
 
+_HDFS = "hdfs"
+
 _OWN = ("s3", "s3a")
 """Those in which Spark's Delta looks for the file of a version before it writes it, and delta-rs creates it atomically.
 
@@ -92,6 +94,8 @@ def why_not_there(location: str, merge: str, *, has_storage: bool) -> str | None
     scheme = urlsplit(location).scheme
     if _PERCENT in location:
         return "delta-rs does not read stores with % in the name of a folder"
+    if scheme == _HDFS and not (location.isascii() and "%" not in location):  # it is not decoded once there, but never
+        return "delta-rs does not read HDFS with blanks or other encoded characters in the name of a folder"
     if scheme in _SHARED:
         return None if merge == TASK or has_storage else f"it is on {scheme}, and there are no storage_options"
     if scheme in _OWN:
