@@ -2,120 +2,25 @@
 //! read all of them and compare the cells with the truth; this is what the core can say without Python, in a moment.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field};
+use captures::Message;
 use towpath::{DIALECTS, Decoder, Layout, Mode, Options, infer_schema};
 
-fn golden(dialect: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(dialect)
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
-    files.sort();
-    files
-}
-
-fn read(path: &Path) -> Vec<u8> {
-    let bytes = std::fs::read(path).unwrap();
-    if path.extension().is_none_or(|extension| extension != "zst") {
-        return bytes;
-    }
-    let mut plain = Vec::new();
-    ruzstd::decoding::StreamingDecoder::new(&bytes[..]).unwrap().read_to_end(&mut plain).unwrap();
-    plain
-}
-
-/// What Kafka hands over.
-#[derive(Clone)]
-struct Message {
-    key: Option<Vec<u8>>,
-    value: Option<Vec<u8>>,
-}
-
-impl Message {
-    fn of(value: impl Into<Vec<u8>>) -> Self {
-        Message { key: None, value: Some(value.into()) }
-    }
-
-    fn value(&self) -> &[u8] {
-        self.value.as_deref().unwrap_or_default()
-    }
-}
+#[path = "differential/captures.rs"]
+#[allow(dead_code, reason = "the tests of both readers use more of it")]
+mod captures;
 
 type Capture = (PathBuf, Vec<Message>);
 
-/// A folder's captures with the first of their messages; truth files beside them are left out.
-fn captures(dialect: &str) -> impl Iterator<Item = &'static Capture> {
-    static ALL: LazyLock<Vec<Capture>> = LazyLock::new(|| {
-        let found = files(&golden("")).into_iter();
-        found.filter_map(|path| messages(&path).map(|messages| (path, first(messages)))).collect()
-    });
-    let folder = golden(dialect);
-    ALL.iter().filter(move |(path, _)| path.starts_with(&folder))
-}
-
-/// Without optimisation, all messages of all captures would take minutes.
-fn first(messages: Vec<Message>) -> Vec<Message> {
-    messages.into_iter().filter(|message| message.value().len() < 20_000).take(120).collect()
-}
-
-fn messages(path: &Path) -> Option<Vec<Message>> {
-    let name = path.file_name()?.to_str()?;
-    match name.split_once('.')?.1 {
-        _ if is_truth(name) => None,
-        kind if kind.contains("kvrec") => Some(pairs(parts(&read(path)))),
-        kind if kind.contains("lenrec") || kind.contains("bin") => Some(parts(&read(path)).into_iter().map(Message::of).collect()),
-        kind if kind.contains("kv") => Some(lines(&read(path)).iter().map(|line| of_kafka(line)).collect()),
-        kind if kind.contains("json") => Some(lines(&read(path)).into_iter().map(Message::of).collect()),
-        _ => None,
-    }
-}
-
-fn is_truth(name: &str) -> bool {
-    let begins = ["truth", "columns.", "ddl.", "final"].iter().any(|start| name.starts_with(start));
-    begins || name.contains(".truth.") || name.contains(".index.")
-}
-
-fn lines(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let trimmed = |line: &[u8]| line.strip_suffix(b"\r").unwrap_or(line).to_vec();
-    bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(trimmed).collect()
-}
-
-/// `{"topic":..,"key":..,"value":..}`, key and value as JSON.
-fn of_kafka(line: &[u8]) -> Message {
-    #[derive(serde::Deserialize)]
-    struct Line<'l> {
-        #[serde(borrow)]
-        key: &'l serde_json::value::RawValue,
-        #[serde(borrow)]
-        value: &'l serde_json::value::RawValue,
-    }
-    let line: Line<'_> = serde_json::from_slice(line).unwrap();
-    let bytes = |raw: &serde_json::value::RawValue| Some(raw.get()).filter(|text| *text != "null").map(|text| text.as_bytes().to_vec());
-    Message { key: bytes(line.key), value: bytes(line.value) }
-}
-
-/// `[u32 big-endian length][bytes]`.
-fn parts(mut bytes: &[u8]) -> Vec<Vec<u8>> {
-    let mut found = Vec::new();
-    while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
-        let (record, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
-        found.push(record.to_vec());
-        bytes = rest;
-    }
-    found
-}
-
-/// Parts in turn are a key and its value.
-fn pairs(parts: Vec<Vec<u8>>) -> Vec<Message> {
-    let pairs = parts.chunks_exact(2);
-    pairs.map(|pair| Message { key: Some(pair[0].clone()), value: Some(pair[1].clone()) }).collect()
+/// A dialect's captures, each with some of its messages.
+fn captures(dialect: &str) -> &'static [Capture] {
+    static ALL: LazyLock<BTreeMap<&str, Vec<Capture>>> =
+        LazyLock::new(|| DIALECTS.iter().map(|dialect| (dialect.name, captures::captures(dialect.name, 120))).collect());
+    &ALL[dialect]
 }
 
 fn batch(messages: &[Message]) -> StructArray {
@@ -146,7 +51,7 @@ fn decode(options: Options, messages: &[Message]) -> RecordBatch {
 #[test]
 fn every_dialect_has_golden_messages() {
     for dialect in DIALECTS {
-        assert!(captures(dialect.name).next().is_some(), "{}", dialect.name);
+        assert!(!captures(dialect.name).is_empty(), "{}", dialect.name);
     }
 }
 
@@ -185,7 +90,7 @@ fn is_json_lines(path: &Path) -> bool {
 #[test]
 fn messages_joined_by_crlf_are_the_same_changes() {
     for dialect in DIALECTS {
-        for (path, messages) in captures(dialect.name).filter(|(path, _)| is_json_lines(path)) {
+        for (path, messages) in captures(dialect.name).iter().filter(|(path, _)| is_json_lines(path)) {
             let values: Vec<&[u8]> = messages.iter().map(Message::value).collect();
             let joined = vec![Message::of(values.join(&b"\r\n"[..]))];
             let fields = || Some(["op", "table", "before", "after", "event_time", "source"].map(String::from).to_vec());
@@ -200,7 +105,7 @@ fn messages_joined_by_crlf_are_the_same_changes() {
 #[test]
 fn inferred_types_hold_every_value() {
     for dialect in DIALECTS {
-        for (path, messages) in captures(dialect.name).filter(|(path, _)| path.ends_with("mixed.flat.jsonl.zst")) {
+        for (path, messages) in captures(dialect.name).iter().filter(|(path, _)| path.ends_with("mixed.flat.jsonl.zst")) {
             for table in ["all_types", "order_line"] {
                 inferred_types_hold(dialect.name, path, messages, table);
             }

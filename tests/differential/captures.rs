@@ -13,6 +13,18 @@ pub struct Message {
     pub value: Option<Vec<u8>>,
 }
 
+impl Message {
+    /// A record without a key.
+    pub fn of(value: impl Into<Vec<u8>>) -> Self {
+        Message { key: None, value: Some(value.into()) }
+    }
+
+    /// The value; empty if there is none.
+    pub fn value(&self) -> &[u8] {
+        self.value.as_deref().unwrap_or_default()
+    }
+}
+
 /// How much of a capture is unpacked for each message that is asked for: without optimisation, all of all captures would take minutes.
 const BYTES: u64 = 20_000;
 
@@ -49,8 +61,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn spread(messages: Vec<Message>, count: usize) -> Vec<Message> {
-    let short: Vec<Message> =
-        messages.into_iter().filter(|message| message.value.as_ref().is_none_or(|value| value.len() < LONGEST)).collect();
+    let short: Vec<Message> = messages.into_iter().filter(|message| message.value().len() < LONGEST).collect();
     let step = short.len().div_ceil(count).max(1);
     short.into_iter().step_by(step).collect()
 }
@@ -73,9 +84,9 @@ fn messages(path: &Path, most: u64) -> Option<Vec<Message>> {
     match name.split_once('.')?.1 {
         _ if is_truth(name) => None,
         kind if kind.contains("kvrec") => Some(parts(&read(path, most)).chunks_exact(2).map(pair).collect()),
-        kind if kind.contains("lenrec") || kind.contains("bin") => Some(parts(&read(path, most)).into_iter().map(value).collect()),
+        kind if kind.contains("lenrec") || kind.contains("bin") => Some(parts(&read(path, most)).into_iter().map(Message::of).collect()),
         kind if kind.contains("kv") => Some(lines(&read(path, most)).iter().map(|line| of_kafka(line)).collect()),
-        kind if kind.contains("json") => Some(lines(&read(path, most)).into_iter().map(value).collect()),
+        kind if kind.contains("json") => Some(lines(&read(path, most)).into_iter().map(Message::of).collect()),
         _ => None,
     }
 }
@@ -83,10 +94,6 @@ fn messages(path: &Path, most: u64) -> Option<Vec<Message>> {
 fn is_truth(name: &str) -> bool {
     let begins = ["truth", "columns.", "ddl.", "final"].iter().any(|start| name.starts_with(start));
     begins || name.contains(".truth.") || name.contains(".index.")
-}
-
-fn value(value: Vec<u8>) -> Message {
-    Message { key: None, value: Some(value) }
 }
 
 fn pair(pair: &[Vec<u8>]) -> Message {

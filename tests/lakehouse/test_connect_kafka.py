@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from all_golden import GOLDEN
+from delta_history import commits
 from fidelity import lines
 from kafka_source import decoded_locally, ordered
 from lake_session import QUICK, lake_settings
@@ -59,8 +60,12 @@ def test_a_topic_goes_into_delta_tables_through_connect(spark, kafka, topic, ser
     wanted = decoded_locally(sent, key="key")
     for table in ("batch", "stream"):
         assert ordered(spark.read.format("delta").load(str(tmp_path / table))) == wanted
-    for table in ("replica", "replica_of_stream"):
+    for table, merged_by in {"replica": "spark", "replica_of_stream": "task"}.items():
         assert replicated(spark, tmp_path / table) == last_rows(values)
+        [state] = spark.read.format("delta").load(str(tmp_path / table / "status")).collect()
+        assert (state["table"], state["state"]) == ("composite_pk", "ok")
+        found = commits(spark, f"delta.`{tmp_path / table}/composite_pk`")
+        assert {writer for operation, writer in found if operation == "MERGE"} == {merged_by}
 
 
 def replicated(spark, folder):

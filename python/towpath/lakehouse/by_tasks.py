@@ -24,6 +24,7 @@ from towpath.printable import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _log = logging.getLogger("towpath.spark")
 
@@ -115,7 +116,7 @@ class ByTasks:
             self.known.decoder(table, schema),
             tuple(keys),
             self.in_tasks.location(spark, target),
-            self.in_tasks.location(spark, apply.prepare_tombstones(spark, schema)),
+            self._tombstones(spark, target, schema),
             order,
             self.in_tasks.limits,
             apply.forget_before(spark),
@@ -123,6 +124,12 @@ class ByTasks:
             tuple(one.name.lower() for one in additions),
             storage=self.in_tasks.storage,
         )
+
+    def _tombstones(self, spark: SparkSession, target: str, schema: StructType) -> str:
+        """Where the tombstones of a target are."""
+        apply = self.known.applier(target)
+        apply.prepare_tombstones(spark, schema)
+        return self.in_tasks.location_of(spark, target, "tombstones")
 
     def _facts(self, spark: SparkSession, table: SourceTable, target: str, *, additions: bool) -> Facts:
         is_delta = format_of(spark, target) is DELTA
@@ -137,9 +144,13 @@ class ByTasks:
             masks=bool(self.known.rules(spark, table).mask),
             additions=additions,
             moved=moved_to(self.known.read_properties(target)) is not None,
-            # Where the table of a name is, is known when it exists.
-            elsewhere=self.in_tasks.why_elsewhere(spark, target) if is_path(target) else None,
+            elsewhere=self._why_elsewhere(spark, target),
         )
+
+    def _why_elsewhere(self, spark: SparkSession, target: str) -> str | None:
+        """Where the table of a name is, and any table on Connect, is known when it exists."""
+        is_known = is_path(target) and getattr(spark, "_jvm", None) is not None
+        return self.in_tasks.why_elsewhere(spark, target) if is_known else None
 
 
 def _decoded(

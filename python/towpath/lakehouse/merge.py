@@ -183,11 +183,10 @@ class Applier:
         """The time of before which a task forgets tombstones, if it is due."""
         return self.tombstones.forget_before(spark, self.writer.settings.forget_after)
 
-    def prepare_tombstones(self, spark: SparkSession, columns: StructType) -> str:
-        """The table of tombstones, for a task. That of a path is created by the task that has the first one."""
+    def prepare_tombstones(self, spark: SparkSession, columns: StructType) -> None:
+        """Create the table of tombstones for a task. That of a path is created by the task that has the first one."""
         if not is_path(self._target):
             self.tombstones.prepare(spark, columns, self._keys)
-        return self.tombstones.name
 
     def finish(self, spark: SparkSession, rejected: pa.Table | None, files: int, batch_id: int) -> None:
         """What is left to do after a task has merged changes into a target, which now has this number of files."""

@@ -42,7 +42,8 @@ class StatusTable:
 
     def _is_merged(self, spark: SparkSession, found: Sequence[TableStatus], batch_id: int) -> bool:
         """Merge with delta-rs, if that is possible. Returns whether it was."""
-        if not self._in_tasks.may(spark, self._target):
+        is_classic = getattr(spark, "_jvm", None) is not None  # A client of Connect may be on another machine.
+        if not is_classic or not self._in_tasks.may(spark, self._target):
             return False
         try:
             self._is_prepared = self._is_prepared or self._prepare(spark)

@@ -21,7 +21,7 @@ from towpath.lakehouse.jobs import session_settings
 from towpath.lakehouse.owned_table import RESULT, OwnedTable, TableTasks
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, Applied
 from towpath.lakehouse.sql import execute, sql, table
-from towpath.lakehouse.targets import is_path
+from towpath.lakehouse.targets import companion, is_path
 from towpath.printable import printable
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
@@ -134,8 +134,7 @@ class TaskMerges:
 
     def may(self, spark: SparkSession, target: str) -> bool:
         """Whether a target may be merged by a task at all."""
-        is_classic = getattr(spark, "_jvm", None) is not None
-        return self.mode != SPARK and is_classic and target not in self.refused
+        return self.mode != SPARK and target not in self.refused
 
     def refuse(self, target: str, reason: str, *, is_lasting: bool = True) -> None:
         """Leave a target to Spark, in this batch or in all."""
@@ -144,10 +143,16 @@ class TaskMerges:
         _log.info("%s: merged by Spark: %s", target, printable(reason))
 
     def location(self, spark: SparkSession, name: str) -> str:
-        """Where a Delta table is, for delta-rs. That of a name has to exist."""
+        """Where a Delta table is, for delta-rs. It has to exist, but for a path in a classic session."""
         if name not in self.locations:
             self.locations[name] = _location(spark, name)
         return self.locations[name]
+
+    def location_of(self, spark: SparkSession, name: str, suffix: str) -> str:
+        """Where a table is that belongs to another one. That of a path need not exist."""
+        if is_path(name):
+            return companion(self.location(spark, name), suffix)
+        return self.location(spark, companion(name, suffix))
 
     def why_elsewhere(self, spark: SparkSession, target: str) -> str | None:
         """Why tasks do not write where a Delta table is, of which the location is known."""
@@ -170,8 +175,9 @@ def available(merge: str) -> str:
 
 
 def _location(spark: SparkSession, target: str) -> str:
-    if is_path(target):
-        path = spark._jvm.org.apache.hadoop.fs.Path(target)  # type: ignore[union-attr]
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is not None and is_path(target):
+        path = jvm.org.apache.hadoop.fs.Path(target)
         found = path.getFileSystem(spark._jsc.hadoopConfiguration())
         uri = str(found.makeQualified(path).toUri().toASCIIString())
     else:
@@ -208,13 +214,20 @@ def merge_in_tasks(
     spark = events.sparkSession
     names = ["database", "table"]
     messages = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *MESSAGE)
-    count = min(len(tables), _TABLES_PER_CORE * spark.sparkContext.defaultParallelism)
+    count = min(len(tables), _most_tasks(spark))
     # One task needs no shuffle: it reads the cached messages.
     parts = messages.repartition(count, *names) if count > 1 else messages.coalesce(1)
     has_blocks = any(one.in_blocks for one in tables.values())
     with session_settings(spark, {_ROWS_IN_BATCH: str(BLOCKS_IN_BATCH)} if has_blocks else {}):
         results = map_in_arrow(parts, TableTasks(tables), struct_type(RESULT)).collect()
     return {(row["database"], row["table"]): _result(row.asDict()) for row in results}
+
+
+def _most_tasks(spark: SparkSession) -> int:
+    context = getattr(spark, "sparkContext", None)
+    if context is None:  # A client of Connect does not know the cores.
+        return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return _TABLES_PER_CORE * int(context.defaultParallelism)
 
 
 def _result(row: Mapping[str, Any]) -> TaskResult:
