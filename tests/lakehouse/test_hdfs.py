@@ -1,6 +1,7 @@
 """Tables on HDFS are merged by tasks, beside a Spark that commits to them too. `make soak` fetches HDFS."""
 
 import random
+import re
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -25,7 +26,7 @@ def hdfs(tmp_path_factory):
 @pytest.fixture
 def target(spark, hdfs, request):
     """A table with a row, as Spark creates it for `replicate`."""
-    lake = f"{hdfs.uri}/{request.node.name}"
+    lake = f"{hdfs.uri}/{re.sub(r'[^a-z0-9]', '_', request.node.name)}"
     replicated(spark, lake, "spark", {}, [[canal(0, "INSERT", "a", row(0, "x"))]])
     return f"{lake}/shop/a"
 

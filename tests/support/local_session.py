@@ -9,9 +9,12 @@ from pyspark.sql import SparkSession
 
 from spark_cluster import QUICK_START
 
+IS_CONNECT = "TOWPATH_TEST_CONNECT" in os.environ
+"""Whether tests run as clients of a Connect server, which pyspark starts. Not all can: some ask the JVM."""
+
 
 def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
-    """A classic session on two cores, with these settings and those that all tests need."""
+    """A session on two cores, with these settings and those that all tests need."""
     # Workers have to run the Python that has towpath; timestamps are collected in the process's time zone.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -19,8 +22,9 @@ def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
     os.environ["SPARK_SUBMIT_OPTS"] = QUICK_START
     os.environ["TZ"] = "UTC"
     time.tzset()
+    start = SparkSession.builder.remote if IS_CONNECT else SparkSession.builder.master
     builder = (
-        SparkSession.builder.master("local[2]")
+        start("local[2]")
         .appName(name)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -32,5 +36,6 @@ def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    if not IS_CONNECT:
+        session.sparkContext.setLogLevel("ERROR")
     return session
