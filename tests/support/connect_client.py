@@ -21,7 +21,7 @@ def observed(row: Row) -> dict[str, int]:
 
 
 def replicate(messages: DataFrame, folder: str) -> None:
-    """One table of the topic, from a batch or a stream. With watermarks, which the batch has, Spark merges it."""
+    """One table of the topic, from a batch or a stream."""
     query = towpath.spark.replicate(
         messages,
         {"test.composite_pk": f"{folder}/composite_pk"},
@@ -29,7 +29,7 @@ def replicate(messages: DataFrame, folder: str) -> None:
         checkpoint=f"{folder}/checkpoint" if messages.isStreaming else None,
         trigger={"availableNow": True} if messages.isStreaming else None,
         dead_letters=f"{folder}/dead_letters",
-        watermarks=None if messages.isStreaming else f"{folder}/watermarks",
+        watermarks=f"{folder}/watermarks",
         status=f"{folder}/status",
     )
     if query:
