@@ -48,8 +48,8 @@ NOTES = """\
 - `replicate`'s peer is a recipe: from_json, a window for the newest change of each key, MERGE, four tables at a time. It
   orders by offset, and keeps neither deleted keys nor what it cannot decode. The tables of both were equal afterwards. hot is
   200,000 changes of 50,000 keys in four batches, million a million of 200,000; of 20 tables each has 20 changes in each of
-  two batches, of 8, 100 and 500 tables ten. Each way ran twice, the second time in the reverse order; million, 100 and 500
-  tables once, the recipe in a JVM that towpath had warmed up. Both ways read 8 tables and 8 topics with
+  two batches, of 8, 100 and 500 tables ten. hot, hot by Spark, on Iceberg and million were measured in four rounds, 20M rows in two, every second round in the reverse
+  order, on 2026-11-26; the other shapes on the day before on a faster machine, in two rounds, 100 and 500 tables in one. Both ways read 8 tables and 8 topics with
   `kafka.fetch.max.wait.ms` = `20`, as `docs/cluster.md` says for topics with many partitions.
   Kafka's default delays the answer for each partition by up to 500 ms: with it the 8 topics took 33.3 s (31.6-35.0), the recipe 39.3 s.
 """
@@ -83,16 +83,14 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
 - **Flink, fastjson2, orjson**: the same as the tape; the ratios were 6.2, 3.3 and 10.5 two hours earlier.
 - **Identity in Spark**: the decoder takes about 0.35 s of 400k messages (0.44 GB), and the two images weigh more than the message on
   their way back to the JVM. Against `from_json` and from files and Kafka, where the same decoder is used, the targets are reached.
-- **replicate by Spark's MERGE** (20M rows, Iceberg, and hot where a user asks for it). 20M rows was measured a day after the other shapes, with a cache for 2,000
-  generated classes, on an idle machine. The first batch of a process takes 15.9 to 25.7 s (the recipe's 12.9 to 14.5), as it reads what the target stores at most, 3.9 s of
-  CPU time, looks up the changes of the latest second, 3.0 s, and compiles what is new to the JVM; the others take 11.6 to 14.4 s (the recipe's 13.4 to 15.1).
-  In the second round, when the JVM was warm, the whole took 1.01 of the recipe's CPU time. The MERGE reads the order value of each row in the files that it
-  changes, 13 columns that the recipe has not, but shuffles 0.02 of the recipe's bytes, as a Bloom filter of the changed keys takes out the rows without a change.
-  On Iceberg and on hot tables most rows change, so that there is nothing to filter, and the target is overwritten. Both were measured in four rounds on the day
-  after: on Iceberg 1.87 of the recipe's CPU time in the first one, which compiles, then 1.30 to 1.41. The last batch has 8 messages and takes 1.6 s (the recipe's 0.9):
-  its jobs, not its rows, are what it costs.
-- **replicate, million**: 1.7 times the recipe's wall time in its first batch, which is read twice and creates the target, 0.6 to 0.8 in the others. In a JVM
-  that had only warmed up, the CPU time was 0.68 of the recipe's.
+- **replicate, 20M rows**, which Spark's MERGE writes. The first batch of a process takes 1.6 times the recipe's wall time: it reads what the target stores at most,
+  and looks up the changes of the latest second. The second and the third batch take 1.01 to 1.03 times. On another day, on a machine that was three times
+  faster, the whole took 1.23 of the recipe's CPU time in the first round and 1.01 in the second one. The MERGE reads the order value of each row in the files
+  that it changes, 13 columns that the recipe has not, but shuffles 0.02 of the recipe's bytes, as a Bloom filter of the changed keys takes out the rows without
+  a change.
+- **replicate on Iceberg**: 1.15 of the recipe's CPU time in the first round, which compiles, then 0.79 to 0.90. The last batch has 8 messages and takes 2.2 to 2.9 s
+  (the recipe's 1.0 to 1.4): its jobs, not its rows, are what it costs.
+- **replicate, million**: the first batch, which is read twice and creates the target, takes as long as the recipe's; the others half as long.
 - **replicate, 8 topics of 64 partitions**: a batch of 8 tables takes 1 s in place of 7 since tasks merge them, and the 512 partitions take 1.7 s more in two batches.
 - **Kafka, other numbers of partitions**: 200,000 messages in one partition with lz4 take 1.0 s of CPU on the workers, 2.4 s with the tuned
   `from_json` (2.3 times less; 1.8 times less wall time). In 16 partitions with zstd they take 3.3 s and 5.8 s (1.75 times less),
