@@ -60,6 +60,26 @@ def test_a_topic_that_begins_before_the_snapshot(topic, spark, seed):
     assert topic.version("a") == version
 
 
+def test_a_column_that_is_added_after_the_snapshot(topic, spark):
+    """The rows of the snapshot have no place in the log, but are older."""
+    given = {f"shop.{name}": rows_of(spark, {1: "x", 2: None}) for name in "abc"}
+    types = {"id": "int", "name": "varchar(20)", "n": "int"}
+
+    def added(at, table, column):
+        return canal(at, "ALTER", table, sql=f"ALTER TABLE {table} ADD COLUMN {column} DEFAULT 5", second=5)
+
+    topic.replicate(canal(0, "UPDATE", "a", row(1, "new"), old={"name": "x"}), snapshots=given)
+    topic.replicate(
+        added(1, "a", "n int"),
+        canal(2, "INSERT", "a", row(3, "y") | {"n": None}, types, second=6),
+        # The snapshot may be newer than this.
+        added(3, "b", "name varchar(20)"),
+        canal(4, "ALTER", "c", sql="ALTER TABLE c DROP COLUMN name, ADD COLUMN name varchar(20)", second=5),
+    )
+    assert {one["id"]: one["n"] for one in topic.rows("a")} == {1: 5, 2: 5, 3: None}
+    assert {name: one["state"] for name, one in topic.states().items()} == {"a": "ok", "b": "stale", "c": "stale"}
+
+
 def test_several_tables_one_of_which_gets_no_change(topic, spark):
     called = []
 

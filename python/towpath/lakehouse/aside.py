@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.changes import MESSAGE, PLACE
+from towpath.lakehouse.sql import Sql
 from towpath.lakehouse.tables import append_once
 
 if TYPE_CHECKING:
@@ -30,8 +31,11 @@ class Aside:
     """What it got before this time does not count as there: it is being processed again."""
 
     def append(self, rows: DataFrame, identity: tuple[str, ...]) -> None:
-        """Append rows, without those that are there."""
-        append_once(rows, self.table, identity, self.since)
+        """Append rows, without those that wait there. One that is done may have been applied to another target."""
+        waiting = "done_at IS NULL"
+        if self.since is not None:
+            waiting += f" AND recorded_at >= timestamp_micros({round(self.since.timestamp() * 1_000_000)})"
+        append_once(rows, self.table, identity, Sql(waiting))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from towpath.lakehouse.follow import Follower
 from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.jobs import batch_settings, session_settings
 from towpath.lakehouse.known_targets import KnownTargets
-from towpath.lakehouse.ordered_statements import Place, Statement, read_ddl, sliced, without_databases
+from towpath.lakehouse.ordered_statements import Place, Statement, read_ddl, sliced, with_other_cases, without_databases
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
@@ -156,7 +156,8 @@ class Replicator:
         if any(isinstance(action, DropDatabase) for one in statements for action in one.actions):
             known = {*tables, *self._known.of_tables(spark)}
             statements = [without_databases(one, known) for one in statements]
-        return [statement for statement in statements if statement.actions]
+        of_other_case = partial(self._known.of_other_case, spark)
+        return [with_other_cases(statement, of_other_case) for statement in statements if statement.actions]
 
     def _apply_slices(
         self,

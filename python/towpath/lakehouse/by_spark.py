@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.additions import Addition, with_additions
@@ -23,7 +24,7 @@ from towpath.lakehouse.jobs import KINDS, MARKING, REWRITING, SMALL, UNKNOWN_SIZ
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.newest import Changes
 from towpath.lakehouse.order import Kinds, is_after, with_order
-from towpath.lakehouse.ordered_statements import places_of
+from towpath.lakehouse.ordered_statements import OTHER_CASE, places_of
 from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.rows import OLD, Applied
 from towpath.lakehouse.source_tables import SourceTable
@@ -91,10 +92,24 @@ class BySpark:
         results: list[TableResult] = []
         for kind in KINDS:
             of_kind = [one for one in tables if kinds[one] == kind]
-            apply = partial(self._guarded, replace(batch, is_small=kind == SMALL, are_most=kind == REWRITING))
+            apply = partial(self._one_by_one, replace(batch, is_small=kind == SMALL, are_most=kind == REWRITING))
             with session_settings(spark, settings_for(spark, kind) if of_kind else {}):
-                results += in_parallel(spark, apply, of_kind, parallelism)
+                results += chain.from_iterable(in_parallel(spark, apply, self._by_target(of_kind), parallelism))
         return results
+
+    def _by_target(self, tables: Sequence[SourceTable]) -> list[list[SourceTable]]:
+        """The tables, those that share a target together: what applies its changes is configured for one of them."""
+        found: dict[object, list[SourceTable]] = {}
+        for one in tables:
+            try:
+                place: object = self.known.target(one)
+            except Exception:  # it is raised again where the table is applied
+                place = one
+            found.setdefault(place, []).append(one)
+        return list(found.values())
+
+    def _one_by_one(self, batch: _Batch, tables: Sequence[SourceTable]) -> list[TableResult]:
+        return [self._guarded(batch, one) for one in tables]
 
     def _kind(self, spark: SparkSession, table: SourceTable) -> str:
         """The kind of a table's jobs."""
@@ -145,12 +160,14 @@ class BySpark:
         spark = batch.spark
         apply = self.known.applier(target)
         existing = apply.writer.schema(spark)
-        if existing is None and table.truncates == table.messages:
+        if existing is None and table.is_only_emptied:
             self.known.pending.read(spark)
             events = batch.events.frame
             for place in places_of(events.filter(table.condition() & (events["op"] == "truncate"))):
                 self.known.pending.empty(table.key, place)
-            return Applied(), ()
+            others = self.known.of_other_case(spark, *table.key)
+            reason = f"TRUNCATE TABLE {table.full_name}: {OTHER_CASE}"
+            return Applied(), tuple(TableStatus(*one, self.known.of_names(*one), STALE, reason) for one in others)
         self.known.protection(spark).check_renamed(table.database, table.name)
         additions = self.known.additions(spark, table, target, existing)
         schema = self.known.schema(spark, existing, table, target, additions)
@@ -158,7 +175,7 @@ class BySpark:
         if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:
             self._mark_rows(spark, target)
         with ExitStack() as held:
-            decoder = self.known.decoder(table, schema)
+            decoder = self.known.decoder(spark, table, schema, target if existing else None)
             changes = self._changes(batch, table, decoder, additions, held)
             moved = self._moved(spark, table, target, changes.frame) if existing else ()
             if self.known.options.keyless == "append" and not self.known.has_key(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from towpath.lakehouse.blocks import BatchEvents, FormerlyKnown, LearnedTables
 from towpath.lakehouse.formats import DELTA, format_of
+from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.jobs import SMALL, session_settings, settings_for
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.owned_table import OwnedTable
@@ -58,7 +59,16 @@ class ByTasks:
         others = [one for one in tables if one.name_key not in owned]
         events, in_tasks = _decoded(batch, owned, former)
         of_tasks = events.filter(~any_of(others)) if others else events
-        found = merge_in_tasks(of_tasks, in_tasks)
+        try:
+            found = merge_in_tasks(of_tasks, in_tasks)
+        except Exception as error:  # one table may have ended the workers: it must not stop the others
+            if is_interruption(error):
+                raise
+            for table, _ in owned.values():
+                self.in_tasks.refuse(
+                    self.known.target(table) or "", f"the job of all tasks failed: {error}", is_lasting=False
+                )
+            return []
         results = []
         for name, result in found.items():
             table, _ = owned[name]
@@ -76,7 +86,8 @@ class ByTasks:
     ) -> TableResult:
         applied = result.applied
         try:
-            self.known.applier(target).finish(spark, result.rejected, result.files, batch_id)
+            origin = self.known.origin(table, target)
+            self.known.applier(target).finish(spark, result.rejected, result.files, batch_id, origin)
         except Exception as error:  # the task has merged the changes: only this is left undone
             return TableResult(error=error, key=table.key)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, dict(applied.counts), applied.seconds)
@@ -113,7 +124,7 @@ class ByTasks:
             self.in_tasks.refuse(target, elsewhere)
             return None
         return OwnedTable(
-            self.known.decoder(table, schema),
+            self.known.decoder(spark, table, schema, target if existing else None),
             tuple(keys),
             self.in_tasks.location(spark, target),
             self._tombstones(spark, target, schema),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.lakehouse.moved_keys import MovedKeys
 from towpath.lakehouse.schemas import table_names
 from towpath.lakehouse.sql import column
 from towpath.spark.types import struct_type
@@ -136,13 +137,26 @@ class ChangeDecoder:
     """Decodes the messages of one table to a frame of changes; a function for `mapInArrow`."""
 
     def __init__(
-        self, dialect: Dialect, schema: Any, options: Mapping[str, Any], table: tuple[str | None, str] | None = None
+        self,
+        dialect: Dialect,
+        schema: Any,
+        options: Mapping[str, Any],
+        table: tuple[str | None, str] | None = None,
+        keys: Sequence[str] = (),
     ) -> None:
-        """As `towpath.Decoder`. `table` is the database and the name of the only table, as `table_name` has it."""
+        """As `towpath.Decoder`.
+
+        Args:
+            dialect: The dialect.
+            schema: The table's columns.
+            options: More arguments of `towpath.Decoder`.
+            table: The database and the name of the only table, as `table_name` has it.
+            keys: The columns of the key, if its messages do not declare them.
+        """
         from towpath.decoder import Decoder
 
         self._table = table
-        self.decodes_as = repr((dialect, schema, sorted(options.items()), table))
+        self.decodes_as = repr((dialect, schema, sorted(options.items()), table, list(keys)))
         """The same for decoders that decode alike."""
 
         # MySQL compares the names of columns without case.
@@ -153,7 +167,11 @@ class ChangeDecoder:
         self._declarations = Decoder(
             dialect, schema, row_column=COLUMNS, fields=["_missing_columns", "_column_types"], **settings
         )
-        self.schema: pa.Schema = change_schema(self._decoder.schema.field(COLUMNS).type)
+        columns = self._decoder.schema.field(COLUMNS)
+        self.schema: pa.Schema = change_schema(columns.type)
+        names = {one.name.lower() for one in columns.type}
+        known = [name for name in keys if name.lower() in names]  # another one is an error of the merge
+        self._moved = MovedKeys(dialect, columns, INDEX, known, settings) if known else None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
@@ -166,22 +184,29 @@ class ChangeDecoder:
         indexed = with_index(messages)
         for rows in self._decoder.decode_batches(indexed):
             columns = by_name(rows)
-            yield self._of_table(self._changes(indexed, columns), columns)
+            changes, is_own = self._changes(indexed, columns), self._is_of_table(columns)
+            indices = columns[INDEX]
+            if is_own is not None:
+                changes, indices = changes.filter(is_own), indices.filter(is_own)
+            yield self._moved.split(indexed, changes, indices) if self._moved else changes
 
-    def _of_table(self, changes: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.RecordBatch:
-        """Without the changes of a table of the same name in another schema, which a message may have too."""
+    def _is_of_table(self, rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
+        """Which changes are not those of a table of the same name in another schema; None if there can be none."""
         schemas = rows["_schema"]
         if self._table is None or ("_table" not in rows and schemas.null_count == len(schemas)):
-            return changes
+            return None
         database, name = self._table
         tables = rows.get("_table", pa.repeat(name, len(schemas)))
         names = table_names(tables, schemas, pa.repeat(pa.scalar(database, pa.string()), len(schemas)), rows["_source"])
-        return changes.filter(pc.equal(names, name))
+        return pc.equal(names, name)
 
     def _changes(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.RecordBatch:
         index = rows[INDEX]
-        partial = self._partial(messages, rows)
-        key_only = _key_only(rows["_source"])
+        incomplete = self._incomplete(messages, rows)
+        is_update = pc.equal(rows["_op"], "update")
+        partial = pc.and_(incomplete, is_update)
+        # The rest of a row whose key was changed is in no message.
+        key_only = pc.or_(_key_only(rows["_source"]), pc.and_(incomplete, pc.invert(is_update)))
         # A delete that lacks columns may lack some of the key.
         needs_message = pc.or_(
             pc.or_(partial, key_only), pc.or_(_is_incomplete_delete(rows), pc.is_valid(rows["_error"]))
@@ -205,10 +230,13 @@ class ChangeDecoder:
         }
         return pa.record_batch([columns[name].cast(self.schema.field(name).type) for name in columns], self.schema)
 
-    def _partial(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.Array:
-        """Whether each row lacks columns that its own message declares, or that it does not declare otherwise."""
+    def _incomplete(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.Array:
+        """Whether each row of an update lacks columns that its own message declares, or that it declares none of."""
         lacks = pc.greater(pc.fill_null(pc.list_value_length(rows["_missing_columns"]), 0), 0)
-        partial = pc.and_(lacks, pc.equal(rows["_op"], "update"))
+        step = pc.struct_field(rows["_sequence"], "row")
+        # The second half of an update that changes the key.
+        is_moved = pc.and_(pc.equal(rows["_op"], "insert"), pc.equal(pc.bit_wise_and(step, 1), 1))
+        partial = pc.and_(lacks, pc.or_(pc.equal(rows["_op"], "update"), is_moved))
         if not pc.any(partial).as_py():
             return partial
         # The rows are those of consecutive messages; a message's rows are never divided.
@@ -300,12 +328,14 @@ def structured(changes: DataFrame) -> DataFrame:
 
     lacks = f.coalesce(f.size(own("_missing_columns", "missing")) > 0, f.lit(False))
     key_only = f.expr("coalesce(_source.handle_key_only OR _source.claim_check IS NOT NULL, false)")
+    # The second half of an update that changes the key.
+    is_moved = f.expr("_op = 'insert' AND _sequence.row % 2 = 1")
     columns = {
         "op": f.col("_op"),
         COLUMNS: f.struct(*(f.col(column(name)).alias(name) for name in names)),
         "missing": own("_missing_columns", "missing"),
         "partial": lacks & (f.col("_op") == "update"),
-        "key_only": key_only if "_source" in after else f.lit(False),
+        "key_only": (key_only if "_source" in after else f.lit(False)) | (lacks & is_moved),
         "event_time": own("_event_time", "event_time"),
         "produced_time": own("_produced_time", "produced_time"),
         "source": part("_source", SOURCE),

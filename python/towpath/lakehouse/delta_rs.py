@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from deltalake import CommitProperties, DeltaTable
+    from deltalake import CommitProperties, DeltaTable, WriterProperties
 
 _Result = TypeVar("_Result")
 
@@ -23,6 +24,9 @@ _OFF = ("delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableRowTracki
 """Properties of a table for which a writer has to do more."""
 
 _ATTEMPTS = 12
+
+_EXACT_DIGITS = 15
+"""How many digits of a decimal the statistics of delta-rs have right, as it computes them with floats."""
 
 
 class RefusedError(Exception):
@@ -105,6 +109,23 @@ def next_version() -> CommitProperties:
     from deltalake import CommitProperties
 
     return CommitProperties(max_commit_retries=0)
+
+
+def without_wrong_statistics(target: DeltaTable) -> WriterProperties | None:
+    """How files are written whose statistics let no reader skip rows that it asks for. None: as always."""
+    from deltalake import ColumnProperties, WriterProperties
+
+    unknown = ColumnProperties(statistics_enabled="NONE")
+    columns = {
+        str(one.metadata.get(_PHYSICAL_NAME, one.name)): unknown
+        for one in target.schema().fields
+        if (found := _DECIMAL.fullmatch(str(getattr(one.type, "type", "")))) and int(found[1]) > _EXACT_DIGITS
+    }
+    return WriterProperties(compression="SNAPPY", column_properties=columns) if columns else None
+
+
+_DECIMAL = re.compile(r"decimal\((\d+),\s*\d+\)")
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 
 def retried(attempt: Callable[[], _Result]) -> _Result:

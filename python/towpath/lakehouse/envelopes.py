@@ -139,13 +139,13 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
     kinds = _kinds(decoded, future := _is_from_the_future(decoded, messages))
     firsts, lasts, rows = _first_and_last_rows(decoded, kinds)
     # The table's declaration may change within a message; the last one is valid for what follows.
-    types = taken(decoded.column("column_types"), lasts)
+    key, types = (taken(decoded.column(name), lasts) for name in ("primary_key", "column_types"))
     events = taken(decoded, firsts)
     kinds = kinds.take(firsts)
     is_change = pc.equal(kinds, CHANGE)
     source = events.column("source")
     kept = taken(messages, events.column(INDEX))
-    declared, declarations = _declarations(events, types, is_change)
+    declared, declarations = _declarations(events, key, types, is_change)
     columns = {
         **by_name(events),
         **by_name(kept),
@@ -209,26 +209,33 @@ def _kinds(events: pa.RecordBatch, future: pa.BooleanArray) -> pa.Array:
 
 
 def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Indices of the first and last row change of each message and table, and their number; and all other events."""
+    """Indices of the first and last row change of each message and table, and their number; and all other events.
+
+    The last one is not a truncate, which declares nothing, unless there are only truncates.
+    """
     changes = pc.equal(kinds, CHANGE).fill_null(False)
     indices = indices_of(events)
     if pc.count_distinct(events.column(INDEX)).as_py() == len(events):  # each message has one row
         rows = indices.filter(pc.is_valid(kinds))
         return rows, rows, changes.take(rows).cast(pa.int64())
     keys = ["message", "database", "table"]
-    rows = pa.table([events.column(name) for name in (INDEX, "database", "table")] + [indices], [*keys, "row"])
-    groups = rows.filter(changes).group_by(keys, use_threads=False).aggregate([("row", "min_max"), ("row", "count")])
+    declaring = pc.if_else(pc.equal(events.column("op"), "truncate"), pa.scalar(None, pa.int64()), indices)
+    columns = [events.column(name) for name in (INDEX, "database", "table")]
+    rows = pa.table([*columns, indices, declaring], [*keys, "row", "declaring"])
+    wanted = [("row", "min"), ("row", "max"), ("declaring", "max"), ("row", "count")]
+    groups = rows.filter(changes).group_by(keys, use_threads=False).aggregate(wanted)
     others = indices.filter(pc.and_(pc.invert(changes), pc.is_valid(kinds)))
-    bounds = groups["row_min_max"].combine_chunks()
-    firsts, lasts = (pa.concat_arrays([bounds.field(bound), others]) for bound in ("min", "max"))
+    found = groups["row_min"], pc.coalesce(groups["declaring_max"], groups["row_max"])
+    firsts, lasts = (pa.concat_arrays([one.combine_chunks(), others]) for one in found)
     counts = pa.concat_arrays([groups["row_count"].combine_chunks(), pa.repeat(pa.scalar(0, pa.int64()), len(others))])
     order = pc.sort_indices(firsts)
     return firsts.take(order), lasts.take(order), counts.take(order)
 
 
-def _declarations(events: pa.RecordBatch, types: pa.MapArray, is_change: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _declarations(
+    events: pa.RecordBatch, key: pa.ListArray, types: pa.MapArray, is_change: pa.Array
+) -> tuple[pa.Array, pa.Array]:
     """The hash of each event's declaration, and for the first event of each declaration its JSON text."""
-    key = events.column("primary_key")
     pairs = pc.binary_join_element_wise(types.keys, types.items, "\0", null_handling="replace", null_replacement="")
     said = pc.binary_join_element_wise(
         events.column("database"),

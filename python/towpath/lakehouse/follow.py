@@ -59,6 +59,8 @@ class _AddColumns:
 
     table: TableName
     columns: tuple[SourceColumn, ...]
+    conditional: frozenset[str] = frozenset()
+    """Those in lower case that are added only if the table lacks them."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ class Follower:
             reason = rules.unfollowed(action)
             return self._change(action, name, target, place) if reason is None else reason
         reasons = {one: rules.unfollowed(AddColumn(action.table, one)) for one in action.columns}
-        added = self._columns.add([one for one, reason in reasons.items() if reason is None], target, place)
+        followed = [one for one, reason in reasons.items() if reason is None]
+        added = self._columns.add(followed, target, place, action.conditional)
         return "; ".join(filter(None, [*reasons.values(), added]))
 
     def _has_followed(self, name: tuple[str, str], place: Place) -> bool:
@@ -216,7 +219,7 @@ class Follower:
 
     @property
     def _columns(self) -> ColumnChanges:
-        return ColumnChanges(self.spark, self.follows)
+        return ColumnChanges(self.spark, self.follows, has_rows_of_now=self.renames)
 
     @property
     def _renames(self) -> TableRenames:
@@ -293,7 +296,9 @@ def _grouped(actions: Iterable[Action]) -> Iterator[Action | _AddColumns]:
         if name is None:
             yield from group
         else:
-            yield _AddColumns(name, tuple(one.column for one in group if isinstance(one, AddColumn)))
+            added = [one for one in group if isinstance(one, AddColumn)]
+            conditional = frozenset(one.column.name.lower() for one in added if one.if_not_exists)
+            yield _AddColumns(name, tuple(one.column for one in added), conditional)
 
 
 def _stale(name: tuple[str, str], reason: str, statement: Statement, follower: Follower) -> TableStatus:

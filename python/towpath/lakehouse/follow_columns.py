@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from towpath.lakehouse.additions import Addition, additions_property, literal, read_additions
+from towpath.lakehouse.converted_values import is_converted
 from towpath.lakehouse.declarations import storable
 from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.order import is_before, is_ordered
@@ -50,12 +51,14 @@ class ColumnChanges:
     spark: SparkSession
     follows: bool
     """Whether targets may be changed."""
+    has_rows_of_now: bool = True
+    """Whether the rows are those of the table. A history has former ones too."""
 
     def drop(self, name: str, target: str) -> None:
         """What the source drops is kept."""
         dropped = dropped_columns(table_properties(self.spark, target))
-        if name not in dropped:
-            text = json.dumps([*dropped, name], ensure_ascii=False)
+        if name.lower() not in dropped:
+            text = json.dumps([*dropped, name.lower()], ensure_ascii=False)
             set_properties(self.spark, target, {DROPPED_COLUMNS: text, **self._without(name, target)})
 
     def _without(self, name: str, target: str) -> dict[str, str]:
@@ -65,8 +68,17 @@ class ColumnChanges:
         modified = {one: kind for one, kind in modifications(properties).items() if one != name.lower()}
         return {**additions_property(additions), MODIFIED: json.dumps(modified)}
 
-    def add(self, columns: Sequence[SourceColumn], target: str, place: Place) -> str | None:
-        """Add columns, and give their values to older rows."""
+    def add(
+        self, columns: Sequence[SourceColumn], target: str, place: Place, conditional: Collection[str] = ()
+    ) -> str | None:
+        """Add columns, and give their values to older rows.
+
+        Args:
+            columns: The columns.
+            target: The target.
+            place: That of the statement.
+            conditional: The columns in lower case that the statement adds only if the table lacks them.
+        """
         reasons: list[str] = []
         properties = table_properties(self.spark, target)
         dropped = set(dropped_columns(properties))
@@ -79,17 +91,30 @@ class ColumnChanges:
             is_new = name.lower() not in names
             if added.unknown:
                 reasons.append(f"the values of the column {name} in old rows are not known: {added.unknown}")
-            elif not is_new and name not in dropped and name.lower() in known:
+            elif not is_new and name.lower() not in dropped and name.lower() in known:
                 continue  # the statement was sent again
+            elif not is_new and name.lower() not in dropped and name.lower() in conditional:
+                reasons += self._undecided(added, target, place)
             elif self.follows:
                 value = typed_value(added)
-                gets_value = added.initial is not None or name in dropped
-                new.append(_NewColumn(_addition(value, place), value.schema, is_new, name in dropped, gets_value))
+                again = name.lower() in dropped
+                gets_value = added.initial is not None or again
+                new.append(_NewColumn(_addition(value, place), value.schema, is_new, again, gets_value))
             elif added.initial is not None:
                 reasons.append(f"ddl_policy is ignore: the column {name}")
         if new:
             reasons += self._write_columns(new, target, place, properties)
         return "; ".join(reasons) or None
+
+    def _undecided(self, added: SourceColumn, target: str, place: Place) -> list[str]:
+        """Why a target is stale that has a column which its table may have had before the statement, too."""
+        order, name = order_of_rows(self.spark, target), column("t", added.name)
+        if added.initial is None or order is None:
+            return []
+        older = sql("{name} IS NULL AND {older}", name=name, older=is_before(order, Sql("s.place")))
+        if not has_row(self.spark, target, older, place):
+            return []
+        return [f"the table may have had the column {added.name} before: nulls of old rows may be their values"]
 
     def _write_columns(
         self, new: list[_NewColumn], target: str, place: Place, properties: Mapping[str, str]
@@ -97,12 +122,11 @@ class ColumnChanges:
         """Add columns in three commits at most: columns, values, properties. Returns why the target is stale."""
         create_or_evolve(self.spark, target, struct_type(pa.schema([field for one in new for field in one.schema])))
         reasons = self._fill(target, place, [one for one in new if one.gets_value])
-        names = {one.addition.name for one in new}
-        lower = {name.lower() for name in names}
+        lower = {one.addition.name.lower() for one in new}
         additions = [one for one in read_additions(properties) if one.name.lower() not in lower]
         written = additions_property([*additions, *(one.addition for one in new)])
         written[RENAMED] = json.dumps(sorted(renamed_columns(properties) - lower))
-        remaining = [one for one in dropped_columns(properties) if one not in names]
+        remaining = [one for one in dropped_columns(properties) if one not in lower]
         written[DROPPED_COLUMNS] = json.dumps(remaining, ensure_ascii=False)
         set_properties(self.spark, target, written)
         return reasons
@@ -118,7 +142,7 @@ class ColumnChanges:
             for at, (one, lack) in enumerate(zip(new, lacks, strict=True))
         )
         update = sql("WHEN MATCHED THEN UPDATE SET {sets}", sets=comma_separated(sets))
-        condition = sql("{order} IS NOT NULL AND ({lacks})", order=order, lacks=any_of(lacks))
+        condition = any_of(lacks)
         values = [one.addition.value for one in new]
         with ExitStack() as held, temporary_view(one_row(self.spark, place, values, held)) as view:
             merge(self.spark, target, view, condition, update)
@@ -127,7 +151,7 @@ class ColumnChanges:
     def _unfilled(self, target: str, one: _NewColumn, order: Sql) -> str | None:
         """Why a target is stale that had a column before it was added."""
         ordered = is_ordered(Sql("s.place"), order)
-        condition = sql("{column} IS NULL AND NOT {ordered}", column=one.column, ordered=ordered)
+        condition = sql("{wants} AND NOT {ordered}", wants=one.wants(one.addition.value), ordered=ordered)
         if not has_row(self.spark, target, condition, one.addition.place):
             return None
         return f"rows of the time of the statement may lack the column {one.addition.name}, or have null in it"
@@ -142,6 +166,10 @@ class ColumnChanges:
         stored = format_of(self.spark, target).stored(kind)
         if found is not None and after is not None and after[found].dataType.simpleString() != stored:
             return f"the column {found} becomes {action.column.type}; rows may have changed without a message"
+        if found is not None and self.has_rows_of_now:
+            converted = is_converted(column("t", found), action.column.type)
+            if has_row(self.spark, target, converted):
+                return f"the column {found} becomes {action.column.type}; rows have changed without a message"
         if self.follows:  # older rows may be read later
             modified = modifications(table_properties(self.spark, target)) | {action.column.name.lower(): kind}
             set_properties(self.spark, target, {MODIFIED: json.dumps(modified)})
@@ -196,10 +224,13 @@ class _NewColumn:
     def lacks_it(self, order: Sql, place: Sql, value: Sql) -> Sql:
         """True if a row gets the value."""
         older = self.addition.lacks_it(order, place) if self.is_new else is_before(order, place)
+        return sql("{wants} AND {older}", wants=self.wants(value), older=older)
+
+    def wants(self, value: Sql) -> Sql:
+        """True if a row gets the value in case that it is older than the statement."""
         # A row with a value has it from its own message, unless the column was there before.
         is_empty = Sql("true" if self.again else f"{self.column} IS NULL")
-        template = "NOT ({column} <=> {value}) AND {is_empty} AND {older}"
-        return sql(template, column=self.column, value=value, is_empty=is_empty, older=older)
+        return sql("NOT ({column} <=> {value}) AND {is_empty}", column=self.column, value=value, is_empty=is_empty)
 
 
 def awaited_additions(columns: Sequence[SourceColumn], place: Place) -> list[tuple[Addition, StructField]]:

@@ -30,7 +30,7 @@ from towpath.lakehouse.tables import (
     table_properties,
     widened,
 )
-from towpath.lakehouse.target_properties import KEY, MODIFIED, RENAMED, SOURCE, modifications
+from towpath.lakehouse.target_properties import KEY, MODIFIED, RENAMED, SOURCE, modifications, renamed_columns
 from towpath.lakehouse.targets import Targets, companion, source_name
 
 if TYPE_CHECKING:
@@ -98,6 +98,21 @@ class KnownTargets:
         """The target of a table by its names; None if it is to be skipped."""
         return self._targets(database, table)
 
+    def of_other_case(self, spark: SparkSession, database: str, table: str) -> list[tuple[str, str]]:
+        """The tables that a name without a target may mean: some servers store names in lower case."""
+        if self._has_target(spark, database, table):
+            return []
+        folded = (database.lower(), table.lower())
+        others = (one for one in self.of_tables(spark) if (one[0].lower(), one[1].lower()) == folded)
+        return sorted(one for one in others if self._has_target(spark, *one))
+
+    def _has_target(self, spark: SparkSession, database: str, table: str) -> bool:
+        try:
+            target = self.of_names(database, table)
+        except ValueError:  # a template needs what the name does not have
+            return False
+        return target is not None and exists(spark, target)
+
     def read_properties(self, target: str) -> Mapping[str, str]:
         """The properties of a target, as far as they have been read."""
         return self._properties.get(target, {})
@@ -159,16 +174,27 @@ class KnownTargets:
 
     def has_key(self, spark: SparkSession, table: SourceTable, target: str | None) -> bool:
         """Whether a table has a key."""
-        if _given(self.options.keys, table) or any(one.key for one in table.declarations):
+        if _given(self.options.keys, table):
             return True
-        return bool(self.stored_key(spark, target))
+        stored = self.stored_key(spark, target)
+        if stored == []:  # its target is a history, and stays one
+            return False
+        return bool(stored) or any(one.key for one in table.declarations)
 
     def key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
-        """The key of a table: as given, or as its messages and its target say."""
-        given = _given(self.options.keys, table)
-        if given:
-            return list(given)
-        return declared_key(table.full_name, table.declarations, self.stored_key(spark, target))
+        """The key of a table: as given, or as its messages and its target say.
+
+        Raises:
+            ValueError: There is none, there are several, or the target is a history.
+        """
+        given, stored = _given(self.options.keys, table), self.stored_key(spark, target)
+        if stored == []:
+            raise ValueError(
+                f"{table.full_name}: the target has each change as a row, since the table had no key: name another one"
+            )
+        if given:  # tombstones have the columns in the stored order
+            return stored if stored and _lower(stored) == _lower(given) else list(given)
+        return declared_key(table.full_name, table.declarations, stored)
 
     def origin(self, table: SourceTable, target: str | None) -> Origin:
         """Whose dead letters, or messages in quarantine, they are."""
@@ -191,9 +217,16 @@ class KnownTargets:
             self.options.settings, cluster_by=cluster_by, properties={**own, **self.options.settings.properties}
         )
 
-    def decoder(self, table: SourceTable, schema: StructType) -> ChangeDecoder:
-        """The decoder of a table's messages."""
-        return ChangeDecoder(self.options.dialect, schema, self._decoder_options(table), (table.database, table.name))
+    def decoder(self, spark: SparkSession, table: SourceTable, schema: StructType, target: str | None) -> ChangeDecoder:
+        """The decoder of a table's messages. `target`: that of the table, if it exists."""
+        name, keys = (table.database, table.name), self._undeclared_key(spark, table, target)
+        return ChangeDecoder(self.options.dialect, schema, self._decoder_options(table), name, keys)
+
+    def _undeclared_key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
+        """The key of a table if its messages do not declare it, or another one."""
+        keys = self.key(spark, table, target) if self.has_key(spark, table, target) else []
+        names = _lower(keys)
+        return [] if all(_lower(one.key) == names for one in table.declarations) else keys
 
     def schema(
         self,
@@ -209,12 +242,17 @@ class KnownTargets:
         """
         rules = self.rules(spark, table)
         given = _given(self.options.schemas, table)
-        if given is not None:
-            return rules.kept(columns_of(given))
         known = rules.without_masked(_own_columns(existing, self.options.soft_deletes)) if existing else None
+        if given is not None:
+            columns = rules.kept(columns_of(given))
+            if late := self._renamed(table, target, columns, known):
+                raise ValueError(
+                    f"{table.full_name}: the columns {', '.join(late)} were renamed; give their new names in schemas"
+                )
+            return self._with_added(table, columns, rules, known, additions)
         declared = self._declared(table.declarations, table)
         if declared is None:
-            if known is None or (rules.mask and table.truncates < table.messages):
+            if known is None or (rules.mask and not table.is_only_emptied):
                 raise ValueError(
                     f"{table.full_name}: the messages do not declare its columns' types; "
                     f"give them: schemas={{{table.full_name!r}: 'id bigint, ...'}}"
@@ -226,6 +264,17 @@ class KnownTargets:
             self.protection(spark).check_declared(table.database, table.name, names)
         self._check_renamed(table, target, declared, known)
         columns = widened(target, known, rules.kept(declared))
+        return self._with_added(table, columns, rules, known, additions)
+
+    def _with_added(
+        self,
+        table: SourceTable,
+        columns: StructType,
+        rules: ColumnRules,
+        known: StructType | None,
+        additions: list[Addition],
+    ) -> StructType:
+        """The columns, and those that statements added to the target, or to the table before it has one."""
         return _with_added(columns, known or rules.kept(_struct_of(self.pending.of(table.key).fields)), additions)
 
     def additions(
@@ -283,22 +332,29 @@ class KnownTargets:
         Raises:
             ValueError: A declared column has a former name.
         """
-        if known is None:
-            former = self.pending.of(table.key).renamed
-        else:
-            former = set(json.loads(self.read_properties(target).get(RENAMED, "[]")))
-            former -= {name.lower() for name in known.names}
-        late = sorted(name for name in declared.names if name.lower() in former)
-        if late:
+        if late := self._renamed(table, target, declared, known):
             raise ValueError(
                 f"{table.full_name}: rows of before the columns {', '.join(late)} were renamed came after the "
                 "statement; rebuild the target (towpath.spark.rebuild)"
             )
 
+    def _renamed(self, table: SourceTable, target: str, columns: StructType, known: StructType | None) -> list[str]:
+        """The columns that have another name since a statement."""
+        if known is None:
+            former = self.pending.of(table.key).renamed
+        else:
+            former = renamed_columns(self.read_properties(target)) - {name.lower() for name in known.names}
+        return sorted(name for name in columns.names if name.lower() in former)
+
 
 def _given(rules: Mapping[str, _Rule], table: SourceTable) -> _Rule | None:
     """What an argument says about a table."""
     return rule_of(rules, table.database, table.name)
+
+
+def _lower(names: Iterable[str]) -> set[str]:
+    """Names of columns, which MySQL compares without case."""
+    return {name.lower() for name in names}
 
 
 def _own_columns(schema: StructType, soft_deletes: str | None) -> StructType:

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 KEY_ONLY = (
     "missing",
-    "the message has only the row's key (TiCDC's handle-key-only or claim-check), or a delete has not all columns of "
-    "the target's key: the rest is not in Kafka",
+    "the message has only the row's key (TiCDC's handle-key-only or claim-check), an update of the key has only the "
+    "changed columns, or a delete has not all columns of the target's key: the rest is not in Kafka",
 )
 _UNKNOWN_ROW = (
     "missing",
@@ -188,9 +188,10 @@ class Applier:
         if not is_path(self._target):
             self.tombstones.prepare(spark, columns, self._keys)
 
-    def finish(self, spark: SparkSession, rejected: pa.Table | None, files: int, batch_id: int) -> None:
-        """What is left to do after a task has merged changes into a target, which now has this number of files."""
+    def finish(self, spark: SparkSession, rejected: pa.Table | None, files: int, batch_id: int, origin: Origin) -> None:
+        """What is left to do after a task has merged changes of a table into a target, which now has so many files."""
         if rejected is not None:
+            self._origin = origin  # other tables may share the target
             frame = local_frame(spark, rejected, struct_type(rejected.schema))
             self._write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
         self.tombstones.was_forgotten()

@@ -19,6 +19,8 @@ from towpath.lakehouse.schemas import has_schemas
 from towpath.lakehouse.sql import Sql, comma_separated, expressions, sql, string
 from towpath.lakehouse.statements import (
     Action,
+    CreateTable,
+    DropColumn,
     DropDatabase,
     DropTable,
     NotFollowed,
@@ -150,6 +152,26 @@ def without_databases(statement: Statement, tables: Collection[tuple[str, str]])
         else:
             actions.append(action)
     return replace(statement, actions=tuple(actions))
+
+
+OTHER_CASE = "if the server does not distinguish names by case, it changes this table"
+
+
+def with_other_cases(statement: Statement, of_other_case: Callable[[str, str], list[tuple[str, str]]]) -> Statement:
+    """The statement, and that it may change tables whose names differ from those in it in case only.
+
+    A server with `lower_case_table_names` logs rows with names in lower case, and statements as they were written.
+
+    Args:
+        statement: A statement.
+        of_other_case: The tables that a name without a target may mean.
+    """
+    changing = [one for one in statement.actions if not isinstance(one, CreateTable | DropColumn | NotFollowed)]
+    names = {name for action in changing for name in statement.tables_of(action)}
+    found = {other for name in names for other in of_other_case(*name)} - names
+    others = tuple(TableName(*name) for name in sorted(found))
+    added = (NotFollowed(OTHER_CASE, statement.text, others),) if others else ()
+    return replace(statement, actions=(*statement.actions, *added))
 
 
 def with_event_order(events: DataFrame) -> DataFrame:

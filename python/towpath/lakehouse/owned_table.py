@@ -33,6 +33,7 @@ from towpath.lakehouse.delta_rs import (
     open_table,
     quoted,
     retried,
+    without_wrong_statistics,
 )
 from towpath.lakehouse.fold import is_rejected, key_values
 from towpath.lakehouse.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
@@ -349,6 +350,7 @@ def _write(
         predicate=same,
         source_alias="s",
         target_alias="t",
+        writer_properties=without_wrong_statistics(target),
         commit_properties=next_version(),
     )
     merge = merge.when_matched_delete("s.gone").when_matched_update(assigned)

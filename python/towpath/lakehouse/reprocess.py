@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,11 @@ from towpath.lakehouse.changes import MESSAGE
 from towpath.lakehouse.envelopes import read_envelopes
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.sql import Sql, column, execute, sql, string, table
+from towpath.lakehouse.sql import Sql, any_of, column, execute, sql, string, table
 from towpath.lakehouse.status import NO_BATCH, set_ok
 from towpath.lakehouse.tables import schema_of
 from towpath.lakehouse.targets import Target, Targets, suffixed
+from towpath.printable import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from towpath.arguments import ValueOptions
     from towpath.lakehouse.arguments import Place
     from towpath.literals import Dialect
+
+_log = logging.getLogger("towpath.spark")
 
 
 def reprocess(
@@ -99,9 +103,11 @@ def reprocess(
     existing = [one for one in (dead_letters, quarantine) if one and schema_of(spark, one) is not None]
     waiting = {name: _waiting(spark, name, tables, any_table=target is not None) for name in existing}
     origins = {origin for rows in waiting.values() for origin in _origins(rows)}
+    left: set[_Name] = set()
     for found in {dialect or origin["dialect"] for origin in origins}:
         of_dialect = [origin for origin in origins if (dialect or origin["dialect"]) == found]
-        targets = target or {(one["database"] or "", one["table"]): one["target"] for one in of_dialect if one["table"]}
+        targets = target or _stored_targets(of_dialect)
+        left |= _without_target(of_dialect, Targets(targets, existing))
         apply = Replicator(
             Targets(targets, existing),
             replace(given, dialect=found or "auto"),
@@ -111,12 +117,39 @@ def reprocess(
         )
         messages = [_messages(rows, None if dialect else found) for rows in waiting.values()]
         apply(read_envelopes(_union(messages), found or "auto", None, **options), NO_BATCH)
+    for database, name in left:
+        full_name = printable(f"{database}.{name}")
+        _log.warning("%s: nothing is applied, since it has no target: name one with target", full_name)
     for name in existing:
-        _mark_done(spark, name, tables, started, any_table=target is not None)
+        _mark_done(spark, name, tables, started, left, any_table=target is not None)
     if status is not None and schema_of(spark, status) is not None:
-        left = _origins(_waiting(spark, quarantine, None, any_table=True)) if quarantine in existing else []
-        done = {(one["database"], one["table"]) for one in origins} - {(one["database"], one["table"]) for one in left}
-        set_ok(spark, status, done)
+        waits = _origins(_waiting(spark, quarantine, None, any_table=True)) if quarantine in existing else []
+        set_ok(spark, status, {_name(one) for one in origins if one["table"]} - {_name(one) for one in waits})
+
+
+_Name = tuple[str | None, str]
+"""The database of a table, if it has one, and its name."""
+
+
+def _name(origin: Row) -> _Name:
+    return origin["database"], origin["table"]
+
+
+def _stored_targets(origins: Iterable[Row]) -> dict[tuple[str, str], str]:
+    """The target of each table when its changes were stored. One that was refused has none."""
+    return {(one["database"] or "", one["table"]): one["target"] for one in origins if one["table"] and one["target"]}
+
+
+def _without_target(origins: Iterable[Row], targets: Targets) -> set[_Name]:
+    """The tables whose changes nothing applies. They had a target when they were stored, or one that was refused."""
+    return {_name(one) for one in origins if one["table"] and not _has_target(targets, one)}
+
+
+def _has_target(targets: Targets, origin: Row) -> bool:
+    try:
+        return targets(*_name(origin)) is not None
+    except ValueError:  # they are put aside again
+        return True
 
 
 def _waiting(spark: SparkSession, name: str, tables: Sequence[str] | None, *, any_table: bool) -> DataFrame:
@@ -150,8 +183,26 @@ def _union(frames: Iterable[DataFrame]) -> DataFrame:
     return first.dropDuplicates(["topic", "partition", "offset", "timestamp", "value"])
 
 
-def _mark_done(spark: SparkSession, name: str, tables: Sequence[str] | None, started: Any, *, any_table: bool) -> None:
-    micros = Sql(f"timestamp_micros({round(started.timestamp() * 1_000_000)})")
-    template = "UPDATE {table} SET done_at = current_timestamp() WHERE {waiting} AND recorded_at < {started}"
-    waiting = _is_waiting(tables, any_table=any_table)
-    execute(spark, sql(template, table=table(name), waiting=waiting, started=micros))
+def _mark_done(
+    spark: SparkSession,
+    name: str,
+    tables: Sequence[str] | None,
+    started: Any,
+    left: Iterable[_Name],
+    *,
+    any_table: bool,
+) -> None:
+    """Mark what was waiting as done, but for the tables that are left."""
+    values = {
+        "table": table(name),
+        "waiting": _is_waiting(tables, any_table=any_table),
+        "started": Sql(f"timestamp_micros({round(started.timestamp() * 1_000_000)})"),
+        "left": any_of(_is_of(*one) for one in left),
+    }
+    template = "{waiting} AND recorded_at < {started} AND NOT ({left})"
+    execute(spark, sql(f"UPDATE {{table}} SET done_at = current_timestamp() WHERE {template}", **values))
+
+
+def _is_of(database: str | None, name: str) -> Sql:
+    of_database = string(database) if database is not None else Sql("NULL")
+    return sql("coalesce(database <=> {database} AND `table` = {name}, false)", database=of_database, name=string(name))

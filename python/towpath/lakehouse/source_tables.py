@@ -60,6 +60,11 @@ class SourceTable:
         """The name in `keys`, `schemas` and `table_options`."""
         return f"{self.database}.{self.name}"
 
+    @property
+    def is_only_emptied(self) -> bool:
+        """Whether its changes are truncates: a message may have rows behind one."""
+        return self.truncates == self.rows
+
     def condition(self) -> Column:
         """True for the events of this table's changes."""
         from pyspark.sql import functions as f

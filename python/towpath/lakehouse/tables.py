@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -405,20 +404,20 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
     return (digits, 0) if digits else None
 
 
-def append_once(rows: DataFrame, target: str, identity: Sequence[str], since: datetime | None = None) -> None:
+def append_once(rows: DataFrame, target: str, identity: Sequence[str], counts: Sql | None = None) -> None:
     """Append rows to a table, which is created if needed. Rows whose identity it already has are skipped.
 
     Args:
         rows: The rows.
         target: The table.
         identity: The columns that identify a row.
-        since: Rows that the table got before this time do not count; its column is `recorded_at`.
+        counts: True for the rows of the table that count. None: all of them.
     """
     spark = rows.sparkSession
     create_or_evolve(spark, target, rows.schema)
     known = spark.read.table(table(target))
-    if since is not None:
-        known = known.filter(f"recorded_at >= timestamp_micros({round(since.timestamp() * 1_000_000)})")
+    if counts is not None:
+        known = known.filter(counts)
     same = expressions(spark)(equal_columns(identity))
     new = rows.dropDuplicates(list(identity)).alias("s").join(known.alias("t"), same, "left_anti")
     # A MERGE reads the table that it writes, so a query that writes it more often would let it fail again and again.

@@ -28,7 +28,7 @@ NOT_DROPPED, DROPPED_SOMEWHERE = "false", "true"
 """The table is not dropped; it is, as former versions said it."""
 
 DROPPED_COLUMNS = "towpath.dropped_columns"
-"""Columns that the source dropped."""
+"""Columns that the source dropped, in lower case."""
 
 RENAMED = "towpath.renamed"
 """Former names of columns that were renamed, in lower case."""
@@ -69,6 +69,5 @@ def renamed_columns(properties: Mapping[str, str]) -> set[str]:
 
 
 def dropped_columns(properties: Mapping[str, str]) -> list[str]:
-    """Columns that the source dropped."""
-    found: list[str] = json.loads(properties.get(DROPPED_COLUMNS, "[]"))
-    return found
+    """Columns that the source dropped, in lower case."""
+    return [name.lower() for name in json.loads(properties.get(DROPPED_COLUMNS, "[]"))]

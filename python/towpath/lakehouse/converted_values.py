@@ -1,0 +1,103 @@
+"""Values of a column that MySQL converted without a message, when a statement gave the column another type.
+
+In strict mode the server refuses to shorten a text, and not to round a time. What a type holds as it is depends on the
+value, so the rows of the target say whether any of them changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from towpath.lakehouse.sql import Sql, any_of, comma_separated, sql, string
+from towpath.lakehouse.statements.column_types import ColumnType, read_type
+from towpath.lakehouse.statements.tokens import Cursor, tokenize
+
+
+def is_converted(column: Sql, kind: str) -> Sql:
+    """True if a value is not one of MySQL's type, or not as the type has it.
+
+    Args:
+        column: The column, whose type in the target is that of values of MySQL's type.
+        kind: MySQL's type, as `Column.type`.
+    """
+    found = read_type(Cursor(tokenize(kind)))
+    condition = _CONDITIONS.get(found.name)
+    return condition(column, found) if condition else Sql("false")
+
+
+def _text(column: Sql, kind: ColumnType) -> Sql:
+    """A text of n characters, or one of the types of texts, whose sizes are bytes."""
+    if kind.name == "varchar":
+        return Sql(f"char_length({column}) > {kind.number}")
+    most = 2 ** _SIZES[kind.name[:-4]] - 1 if kind.name in _OF_SIZES else kind.number
+    return Sql(f"octet_length({column}) > {most}")
+
+
+def _char(column: Sql, kind: ColumnType) -> Sql:
+    return Sql(f"char_length({column}) > {kind.number} OR {column} LIKE '% '")
+
+
+def _padded(column: Sql, kind: ColumnType) -> Sql:
+    length = -(-kind.number // 8) if kind.name == "bit" else kind.number
+    # A bit(1) is a boolean.
+    return Sql("false" if kind.name == "bit" and kind.number == 1 else f"octet_length({column}) <> {length}")
+
+
+def _instant(column: Sql, kind: ColumnType) -> Sql:
+    return _has_more_digits(f"date_format({column}, 'SSSSSS')", kind)
+
+
+def _time(column: Sql, kind: ColumnType) -> Sql:
+    return _has_more_digits(f"regexp_extract({column}, '[.]([0-9]+)$', 1)", kind)
+
+
+def _has_more_digits(fraction: str, kind: ColumnType) -> Sql:
+    return Sql(f"substr({fraction}, {kind.number + 1}) RLIKE '[1-9]'")
+
+
+def _enum(column: Sql, kind: ColumnType) -> Sql:
+    """The empty text is the value of an error. Digits are the index of a label that no message had."""
+    template = "{column} <> '' AND NOT {column} RLIKE '^[0-9]+$' AND {column} NOT IN ({labels})"
+    return sql(template, column=column, labels=comma_separated(map(string, kind.labels)))
+
+
+def _set(column: Sql, kind: ColumnType) -> Sql:
+    """The labels of a set are in the order of its type."""
+    template = (
+        "NOT {column} RLIKE '^[0-9]+$' AND {column} <> "
+        "array_join(filter(array({labels}), x -> array_contains(split({column}, ','), x)), ',')"
+    )
+    return sql(template, column=column, labels=comma_separated(map(string, kind.labels)))
+
+
+def _floating(column: Sql, kind: ColumnType) -> Sql:
+    rounded = f"CAST(round(CAST({column} AS double), {kind.arguments[1]}) AS {kind.name})" if kind.arguments else column
+    return any_of([Sql(f"{column} <> {rounded}"), _negative(column, kind)])
+
+
+def _negative(column: Sql, kind: ColumnType) -> Sql:
+    return Sql(f"{column} < 0" if kind.unsigned else "false")
+
+
+def _integer(column: Sql, kind: ColumnType) -> Sql:
+    bits = _BITS[kind.name]
+    least, most = (0, 2**bits - 1) if kind.unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return Sql(f"CAST({column} AS decimal(20, 0)) NOT BETWEEN {least} AND {most}")
+
+
+_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_SIZES = {"tiny": 8, "": 16, "medium": 24, "long": 32}
+_OF_SIZES = [f"{size}{kind}" for size in _SIZES for kind in ("text", "blob")]
+
+_CONDITIONS: Mapping[str, Callable[[Sql, ColumnType], Sql]] = {
+    **dict.fromkeys(_BITS, _integer),
+    **dict.fromkeys(("float", "double"), _floating),
+    **dict.fromkeys(("datetime", "timestamp"), _instant),
+    **dict.fromkeys(("binary", "bit"), _padded),
+    **dict.fromkeys(("varchar", "varbinary", *_OF_SIZES), _text),
+    "char": _char,
+    "decimal": _negative,
+    "enum": _enum,
+    "set": _set,
+    "time": _time,
+}

@@ -1,0 +1,114 @@
+"""Updates that change a key which their messages do not declare: the decoder cannot know that another row is gone.
+
+Where a message declares its key, layout "upsert" has a delete and an insert in place of such an update. Where only the
+user does, the updates are decoded once more, for their keys before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_OF_COLUMNS = ("labels", "column_types")
+"""Options that name columns of the schema."""
+
+
+class MovedKeys:
+    """Finds updates that change the key, and makes of each a delete of the old key and an insert of the new one."""
+
+    def __init__(
+        self, dialect: Any, columns: pa.Field, index: str, keys: Sequence[str], settings: Mapping[str, Any]
+    ) -> None:
+        """Make the decoder.
+
+        Args:
+            dialect: As for `towpath.Decoder`.
+            columns: The struct with the table's columns in a frame of changes.
+            index: The column of messages that the decoder copies to their rows.
+            keys: The columns of the key.
+            settings: More arguments of `towpath.Decoder`, with the index among those that it keeps.
+        """
+        from towpath.decoder import Decoder
+
+        wanted = {name.lower() for name in keys}
+        self._index, self._columns = index, columns
+        self._at = [at for at, one in enumerate(columns.type) if one.name.lower() in wanted]
+        schema = pa.schema([columns.type[at] for at in self._at])
+        of_columns = {
+            option: {name: one for name, one in settings[option].items() if name.lower() in wanted}
+            for option in _OF_COLUMNS
+            if settings.get(option)
+        }
+        own: dict[str, Any] = {"layout": "change", "missing": "null", "fields": ["op", "row", "before", "after"]}
+        self._decoder = Decoder(dialect, schema, **{**settings, **of_columns, **own})
+
+    def split(self, messages: pa.RecordBatch, changes: pa.RecordBatch, indices: pa.Array) -> pa.RecordBatch:
+        """The changes, those that move a row as two.
+
+        Args:
+            messages: The messages, with their indices.
+            changes: A frame of changes of them.
+            indices: The index of the message of each change.
+        """
+        updates = pc.equal(changes.column("op"), "update")
+        if not pc.any(updates).as_py():
+            return changes
+        before = self._before(messages.take(pc.unique(indices.filter(updates))))
+        if before is None:
+            return changes
+        found, values = before
+        places = zip(indices.to_pylist(), changes.column("row").to_pylist(), updates.to_pylist(), strict=True)
+        of_rows = [found.get((index, row)) if is_update else None for index, row, is_update in places]
+        moved = pa.array(of_rows, pa.int64())
+        at = pc.indices_nonzero(pc.is_valid(moved))
+        return _joined(changes, at, {self._columns.name: self._keys_only(values.take(moved.take(at)))})
+
+    def _keys_only(self, keys: pa.StructArray) -> pa.StructArray:
+        """Rows of the table with the columns of the key alone."""
+        values = [pa.nulls(len(keys), one.type) for one in self._columns.type]
+        for number, at in enumerate(self._at):
+            values[at] = pc.struct_field(keys, [number])
+        return pa.StructArray.from_arrays(values, fields=list(self._columns.type))
+
+    def _before(self, messages: pa.RecordBatch) -> tuple[dict[tuple[int, int], int], pa.StructArray] | None:
+        """The keys before, and where that of each update is which changes it, by message and row. None: none does."""
+        rows = self._decoder.decode(messages)
+        images = [rows.column(name).flatten() for name in ("before", "after")]
+        # What an image lacks is null too, and says nothing.
+        differ = reduce(pc.or_, (pc.fill_null(pc.not_equal(old, new), False) for old, new in zip(*images, strict=True)))
+        moves = pc.and_(pc.equal(rows.column("op"), "update"), differ)
+        if not pc.any(moves).as_py():
+            return None
+        at = pc.indices_nonzero(moves)
+        places = zip(*(rows.column(name).take(at).to_pylist() for name in (self._index, "row")), strict=True)
+        return dict(zip(places, at.to_pylist(), strict=True)), rows.column("before")
+
+
+def _joined(changes: pa.RecordBatch, at: pa.Array, rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """The changes, with deletes of rows before those at some places, which are inserts."""
+    deletes, moves = changes.take(at), pc.is_in(pa.array(range(len(changes)), pa.int64()), at.cast(pa.int64()))
+    gone = {
+        "op": pa.repeat("delete", len(at)),
+        **rows,
+        **{name: pa.nulls(len(at), changes.schema.field(name).type) for name in ("missing", "error")},
+        "partial": pa.repeat(False, len(at)),
+    }
+    # The rest of a row that an update without all columns moves is in no message.
+    lacks = pc.and_(moves, changes.column("partial"))
+    new = {
+        "op": pc.if_else(moves, "insert", changes.column("op")),
+        "partial": pc.and_(changes.column("partial"), pc.invert(moves)),
+        "key_only": pc.or_(changes.column("key_only"), lacks),
+        "step": pc.add(changes.column("step"), moves.cast(pa.int64())),
+    }
+    parts = [_with(deletes, gone), _with(changes, new)]
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+
+
+def _with(changes: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    values = dict(zip(changes.schema.names, changes.columns, strict=True)) | dict(columns)
+    return pa.record_batch([values[one.name].cast(one.type) for one in changes.schema], changes.schema)

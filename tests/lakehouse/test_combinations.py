@@ -1,0 +1,317 @@
+"""What features do together that each does right alone."""
+
+import re
+
+import pyarrow as pa
+import pytest
+
+import towpath
+from lake_cases import together
+from lake_topic import TYPES, Topic, canal, row
+from spark_rows import of_spark
+from towpath.lakehouse import by_tasks
+from towpath.lakehouse.converted_values import is_converted
+from towpath.lakehouse.follow_columns import typed_value
+from towpath.lakehouse.sql import column
+from towpath.lakehouse.statements import Column
+
+CODES = {"code": "varchar(9)", "v": "int"}
+
+
+def statement(at, table, sql, second=5, kind="ALTER", **more):
+    return canal(at, kind, table, sql=sql, second=second, **more)
+
+
+def in_one(*messages):
+    """Several messages in one of Kafka's."""
+    return {**messages[0], "value": b"\n".join(one["value"] for one in messages)}
+
+
+def coded(topic, table):
+    frame = topic.load(f"shop/{table}")
+    return {one["code"]: one["v"] for one in frame.collect()}
+
+
+@together.having(keys={"shop.moved": ["code"], "shop.cased": ["CODE"]})
+def test_an_update_of_a_key_that_only_the_user_knows(topic):
+    """The message does not say that another row is gone."""
+    tables = ["moved", "cased"]
+    yield [canal(at, "INSERT", name, {"code": "a", "v": "1"}, CODES, pkNames=None) for at, name in enumerate(tables)]
+    yield [
+        canal(9 + at, "UPDATE", name, {"code": "b", "v": "1"}, CODES, old={"code": "a"}, pkNames=None)
+        for at, name in enumerate(tables)
+    ]
+    assert [coded(topic, name) for name in tables] == [{"b": 1}, {"b": 1}]
+
+
+@together
+def test_a_moved_row_without_all_columns_is_a_dead_letter(topic):
+    types = {"id": "int", "a": "int", "b": "int"}
+    yield [canal(0, "INSERT", "partial", {"id": "1", "a": "1", "b": "2"}, types)]
+    yield [canal(1, "UPDATE", "partial", {"id": "2", "a": "3"}, types, old={"id": "1", "a": "1"})]
+    assert topic.rows("partial") == []
+    assert [one["table"] for one in topic.load("dead").collect()] == ["partial"]
+
+
+@together
+def test_rows_in_the_message_of_a_truncate(topic):
+    """The target does not exist yet, and the message is one of Kafka's with several in it."""
+
+    def emptied(at, table):
+        return canal(at, "TRUNCATE", table, types=None, sql=f"TRUNCATE TABLE {table}", pkNames=None)
+
+    yield [
+        in_one(emptied(0, "first"), canal(0, "INSERT", "first", row(1, "x"))),
+        in_one(canal(1, "INSERT", "last", row(1, "x")), emptied(1, "last")),
+    ]
+    assert (topic.names("first"), topic.rows("last")) == ({1: "x"}, [])
+    assert {name: status["state"] for name, status in topic.states().items()} == {"first": "ok", "last": "ok"}
+
+
+GIVEN = dict.fromkeys(("shop.grown", "shop.renamed"), "id int, name string")
+
+
+@together.having(schemas=GIVEN)
+def test_statements_about_a_table_whose_columns_are_given(topic):
+    """As for messages of Maxwell, which declare no types."""
+    yield [canal(at, "INSERT", table, row(1, "x"), types=None) for at, table in enumerate(["grown", "renamed"])]
+    yield [
+        statement(2, "grown", "ALTER TABLE grown ADD COLUMN n int DEFAULT 5"),
+        canal(3, "INSERT", "grown", row(2, "y") | {"n": "7"}, types=None, second=6),
+        statement(4, "renamed", "ALTER TABLE renamed RENAME COLUMN name TO title"),
+        canal(5, "INSERT", "renamed", {"id": "2", "title": "y"}, types=None, second=6),
+    ]
+    yield [canal(6, "UPDATE", "grown", row(1, "x") | {"n": "8"}, types=None, old={"n": "5"}, second=7)]
+    assert {one["id"]: one["n"] for one in topic.rows("grown")} == {1: 8, 2: 7}
+    states = topic.states()
+    assert (states["grown"]["state"], states["renamed"]["state"]) == ("ok", "quarantined")
+    assert "new names in schemas" in states["renamed"]["reason"]
+
+
+CONVERTED = [
+    ("datetime(6)", "2024-01-01 00:00:00.123456", "datetime"),
+    ("datetime(6)", "2024-01-01 00:00:00.123456", "datetime(3)"),
+    ("timestamp(3)", "2024-01-01 00:00:00.100", "timestamp"),
+    ("time(3)", "10:00:00.500", "time"),
+    ("varchar(20)", "longer", "varchar(5)"),
+    ("varchar(9)", "ends ", "char(9)"),
+    ("text", "é" * 200, "tinytext"),
+    ("varbinary(4)", "ab", "binary(4)"),
+    ("blob", "abc", "varbinary(2)"),
+    ("enum('a','b')", "b", "enum('a')"),
+    ("set('a','b')", "a,b", "set('b','a')"),
+    ("float", "1.25", "float(5,1)"),
+    ("double", "1.25", "double(5,1)"),
+    ("int", "-1", "mediumint unsigned"),
+    ("int", "9000000", "mediumint"),
+    ("bit(8)", "5", "bit(16)"),
+]
+"""A type, a value, and a type for which MySQL converts it."""
+KEPT = [
+    ("datetime(6)", "2024-01-01 00:00:00.000000", "datetime"),
+    ("datetime", "2024-01-01 00:00:00", "datetime(6)"),
+    ("time(3)", "-10:00:00.000", "time"),
+    ("varchar(20)", "short", "varchar(5)"),
+    ("varchar(9)", "no blank", "char(9)"),
+    ("varbinary(4)", "abcd", "binary(4)"),
+    ("enum('a','b')", "b", "enum('x','b')"),
+    ("set('a','b')", "a,b", "set('a','x','b')"),
+    ("float", "1.5", "float(5,1)"),
+    ("int", "7", "mediumint"),
+    ("bigint unsigned", "18446744073709551615", "bigint unsigned"),
+    ("json", '{"a": 1}', "json"),
+]
+
+
+def test_values_that_another_type_converts(spark):
+    cases = [*CONVERTED, *KEPT]
+    values = [typed_value(Column(f"v{at}", old, initial=value)) for at, (old, value, _) in enumerate(cases)]
+    frame = spark.createDataFrame(pa.table({one.column_names[0]: one.column(0) for one in values}))
+    found = frame.selectExpr(*(is_converted(column(f"v{at}"), new) for at, (_, _, new) in enumerate(cases))).first()
+    assert [case for case, is_true in zip(cases, found, strict=True) if is_true] == CONVERTED
+
+
+@together
+def test_a_statement_that_converts_values_makes_its_table_stale(topic):
+    """MySQL rounds, cuts and pads them without a message."""
+    tables = {"rounded": "datetime(6)", "exact": "datetime"}
+    yield [
+        canal(
+            at,
+            "INSERT",
+            name,
+            {"id": "1", "v": "2024-01-01 00:00:00.5"[: 19 + 2 * (at == 0)]},
+            {"id": "int", "v": kind},
+        )
+        for at, (name, kind) in enumerate(tables.items())
+    ]
+    yield [statement(9 + at, name, f"ALTER TABLE {name} CHANGE v v datetime") for at, name in enumerate(tables)]
+    assert [topic.states()[name]["state"] for name in tables] == ["stale", "ok"]
+
+
+@together
+def test_statements_with_names_in_another_case(topic):
+    """With lower_case_table_names rows have names in lower case, and statements those that somebody wrote."""
+    tables = ["added", "emptied", "gone", "other", "kept"]
+    yield [canal(at, "INSERT", table, row(1, "x")) for at, table in enumerate(tables)]
+    yield [
+        statement(10, "ADDED", "ALTER TABLE ADDED ADD COLUMN n int DEFAULT 5"),
+        canal(11, "TRUNCATE", "Emptied", types=None, sql="TRUNCATE TABLE Emptied", pkNames=None, second=5),
+        statement(12, "GONE", "DROP TABLE GONE", kind="ERASE"),
+        # On a server that distinguishes case this is another table.
+        statement(13, "Kept", "CREATE TABLE Kept (id int PRIMARY KEY)", kind="CREATE"),
+        statement(14, "OTHER", "ALTER TABLE OTHER ADD INDEX (name)"),
+    ]
+    states = {name: status["state"] for name, status in topic.states().items() if name in tables}
+    assert states == {"added": "stale", "emptied": "stale", "gone": "stale", "other": "ok", "kept": "ok"}
+
+
+@together
+def test_a_column_that_is_dropped_and_added_in_another_case(topic):
+    yield [canal(0, "INSERT", "a", row(1, "old"))]
+    yield [
+        statement(1, "a", "ALTER TABLE a DROP COLUMN NAME"),
+        statement(2, "a", "ALTER TABLE a ADD COLUMN name varchar(20)", second=6),
+        canal(3, "INSERT", "a", row(2, "new"), second=7),
+    ]
+    assert topic.names("a") == {1: None, 2: "new"}
+    assert topic.states()["a"]["state"] == "ok"
+
+
+@together
+def test_a_column_that_is_added_unless_it_exists(topic):
+    """MariaDB's statement does nothing if the table has the column."""
+    tables = {"has": {"id": "1", "name": None}, "full": row(1, "x"), "lacks": {"id": "1"}}
+    yield [
+        canal(at, "INSERT", table, values, {name: TYPES[name] for name in values})
+        for at, (table, values) in enumerate(tables.items())
+    ]
+    added = "ADD COLUMN IF NOT EXISTS name varchar(20) DEFAULT 'd'"
+    yield [statement(9 + at, table, f"ALTER TABLE {table} {added}") for at, table in enumerate(tables)]
+    assert [topic.names(table) for table in tables] == [{1: None}, {1: "x"}, {1: "d"}]
+    assert [topic.states()[table]["state"] for table in tables] == ["stale", "ok", "ok"]
+
+
+@pytest.mark.parametrize("merge", ["auto", "spark"])
+def test_shards_of_a_target_have_dead_letters_of_their_own(spark, tmp_path, merge):
+    topic = Topic(spark, tmp_path)
+    topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
+    dated = {"id": "int", "day": "date"}
+    bad = [canal(at, "INSERT", f"t_{at}", {"id": str(at), "day": "0000-00-00"}, dated) for at in range(4)]
+    topic.replicate(*bad, merge=merge, zero_date="error")
+    letters = topic.load("dead").orderBy("offset").collect()
+    assert [(one["offset"], one["table"]) for one in letters] == [(at, f"t_{at}") for at in range(4)]
+    towpath.spark.reprocess(spark, dead_letters=topic.options["dead_letters"], zero_date="null")
+    assert sorted(one["id"] for one in topic.rows("t")) == [0, 1, 2, 3]
+
+
+def test_messages_whose_target_was_refused_wait_for_one(spark, tmp_path, caplog):
+    topic = Topic(spark, tmp_path)
+    shared = f"{topic.lake}/{{database}}_{{table}}"
+    for at, database, table in ((0, "s_t", "u"), (1, "s", "t_u")):
+        message = canal(at, "INSERT", table, row(at, database), database=database)
+        towpath.spark.replicate(topic.frame(message), shared, "canal-json", **topic.options)
+    aside = {name: topic.options[name] for name in ("dead_letters", "status")}
+
+    def waiting():
+        return [one["table"] for one in topic.load("dead_quarantine").filter("done_at IS NULL").collect()]
+
+    for target in (None, {"s_t.u": f"{topic.lake}/s_t_u"}):
+        towpath.spark.reprocess(spark, **aside, target=target)
+        assert waiting() == ["t_u"]
+        assert topic.states()["t_u"]["state"] == "quarantined"
+        assert "s.t_u: nothing is applied, since it has no target" in caplog.text
+    towpath.spark.reprocess(spark, **aside, target={"s.t_u": f"{topic.lake}/other"})
+    assert waiting() == []
+    assert topic.states()["t_u"]["state"] == "ok"
+    assert [one["id"] for one in spark.read.format("delta").load(f"{topic.lake}/other").collect()] == [1]
+
+
+def test_a_history_of_a_table_that_gets_a_key(spark, tmp_path):
+    """Its target has several rows of a key."""
+    topic = Topic(spark, tmp_path)
+    topic.replicate(canal(0, "INSERT", "a", row(1, "x"), pkNames=None), keyless="append")
+    later = [canal(1, "UPDATE", "a", row(1, "y"), old={"name": "x"}, second=1), canal(2, "DELETE", "a", row(1, "y"))]
+    topic.replicate(*later, keyless="append")
+    history = topic.load("shop/a").orderBy("_towpath.offset").collect()
+    assert [(one["_op"], one["name"]) for one in history] == [("insert", "x"), ("update", "y"), ("delete", "y")]
+    topic.replicate(canal(3, "INSERT", "a", row(2, "x")))
+    assert topic.load("shop/a").count() == 3
+    assert "had no key" in topic.states()["a"]["reason"]
+
+
+def test_what_was_applied_to_another_target_is_put_aside_again(spark, tmp_path):
+    topic = Topic(spark, tmp_path)
+    dated = {"id": "int", "day": "date"}
+    messages = [
+        canal(0, "INSERT", "keyless", {"a": "1"}, {"a": "int"}, pkNames=None),
+        canal(1, "INSERT", "zero", {"id": "1", "day": "0000-00-00"}, dated),
+    ]
+    aside = {name: topic.options[name] for name in ("dead_letters", "status")}
+    for lake in ("lake", "other"):
+        topic.lake = tmp_path / lake
+        topic.target = f"{topic.lake}/{{database}}/{{table}}"
+        topic.replicate(*messages, zero_date="error")
+        towpath.spark.reprocess(spark, **aside, zero_date="null", keys={"shop.keyless": ["a"]})
+        assert topic.load("shop/keyless").count() == topic.load("shop/zero").count() == 1
+
+
+@pytest.mark.parametrize("merge", ["auto", "spark"])
+def test_a_key_that_is_given_in_another_order(spark, tmp_path, merge):
+    """The tombstones have its columns in the first order."""
+    topic, types = Topic(spark, tmp_path), {"a": "int", "b": "int"}
+    one, other = ({"a": "1", "b": "2"}, {"a": "2", "b": "1"})
+    declared = {"pkNames": ["a", "b"]}
+    topic.replicate(
+        canal(5, "INSERT", "t", one, types, second=5, **declared),
+        canal(6, "DELETE", "t", one, types, second=6, **declared),
+        merge=merge,
+    )
+    late = [canal(0, "INSERT", "t", values, types, second=4, partition=1, **declared) for values in (one, other)]
+    topic.replicate(late[0], {**late[1], "offset": 1}, keys={"shop.t": ["B", "a"]}, merge=merge)
+    assert [(found["a"], found["b"]) for found in topic.load("shop/t").collect()] == [(2, 1)]
+
+
+def test_a_job_of_tasks_that_fails_is_done_by_spark(spark, tmp_path, monkeypatch, caplog):
+    """One table may have ended the worker of all of them."""
+
+    def fail(*_):
+        raise RuntimeError("a worker ended")
+
+    monkeypatch.setattr(by_tasks, "merge_in_tasks", fail)
+    topic = Topic(spark, tmp_path)
+    with caplog.at_level("INFO", "towpath.spark"):
+        topic.replicate(canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "b", row(1, "x")))
+    assert (topic.names("a"), topic.names("b")) == ({1: "x"}, {1: "x"})
+    assert "a worker ended" in caplog.text
+
+
+WIDE = {
+    "bigint unsigned": ["18446744073709551615", "1234567890123456789", "5"],
+    "decimal(18,2)": ["1234567890123456.78", "-9999999999999999.99"],
+    "decimal(38,10)": ["1234567890123456789012345678.0123456789"],
+    "decimal(15,2)": ["1234567890123.45"],
+    "datetime(6)": ["2024-01-01 00:00:00.123456", "1000-01-01 00:00:00.000001"],
+    "varchar(200)": ["z" * 100, "\U0010ffff" * 50, "é" * 40],
+    "double": ["0.30000000000000004", "-1e300"],
+    "float": ["16777218"],
+    "bigint": ["9007199254740993"],
+}
+
+
+@pytest.mark.parametrize("merge", ["auto", "spark"])
+def test_readers_find_each_value_by_a_filter(spark, tmp_path, merge):
+    """Readers skip the files whose statistics exclude a value."""
+    topic = Topic(spark, tmp_path)
+    cases = [(kind, value) for kind, values in WIDE.items() for value in values]
+    messages = [
+        canal(at, "INSERT", f"t{at}", {"id": "1", "v": value}, {"id": "int", "v": kind})
+        for at, (kind, value) in enumerate(cases)
+    ]
+    topic.replicate(*messages, merge=merge)
+    for at, case in enumerate(cases):
+        rows = topic.load(f"shop/t{at}")
+        [found] = of_spark(rows.collect())
+        kind = rows.schema["v"].dataType.simpleString()
+        condition = f"v = CAST('{found['v']!s}' AS {kind})"
+        assert (case, rows.filter(condition).count()) == (case, 1)
