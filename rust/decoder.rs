@@ -12,9 +12,9 @@ use bumpalo::Bump;
 use hashbrown::{HashMap, HashSet};
 
 use crate::dialect::{
-    self, Caches, DEBEZIUM_AVRO, DEBEZIUM_JSON, Dialect, DialectOptions, Found, Read, ReadContext, SchemaSnapshot, TICDC_AVRO, Wire,
-    begins_like_json, begins_like_message, claim_check, explained, is_known, is_tidb, read_deleted, read_deleted_row, read_key, schema_id,
-    without_schema_id,
+    self, Caches, DEBEZIUM_AVRO, DEBEZIUM_JSON, Dialect, DialectOptions, Found, KeptCaches, Read, ReadContext, SchemaSnapshot, TICDC_AVRO,
+    Wire, begins_like_json, begins_like_message, claim_check, explained, is_known, is_tidb, read_deleted, read_deleted_row, read_key,
+    schema_id, without_schema_id,
 };
 use crate::error::{Error, Fault, Kind, MAX_TEXT, Result, shortened};
 use crate::event::{Capacity, Envelope, Events, Interned, Op};
@@ -152,10 +152,15 @@ trait ChunkReader {
 /// Reads every message into events, and calls `chunk` with those of each chunk.
 struct EventReader<'r, F> {
     decoder: &'r Decoder,
+    kept: KeptCaches,
     chunk: F,
 }
 
 impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ChunkReader for EventReader<'_, F> {
+    fn reset(&mut self) {
+        self.kept = KeptCaches::default();
+    }
+
     fn read<'a>(
         &mut self,
         messages: &'a [Payload<'_>],
@@ -163,12 +168,13 @@ impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ChunkReader f
         events: &mut Events<'a, '_, '_>,
         payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
-        let mut caches = Caches::new(input.schemas);
+        let mut caches = Caches::new(input.schemas, std::mem::take(&mut self.kept));
         for (index, payload) in messages.iter().enumerate() {
             let index = payloads.first + index;
             events.begin(index, self.decoder.plan.budget.max_rows(input.received(index)));
             self.decoder.read(payload, input.key(index), events, &mut caches);
         }
+        self.kept = caches.into_kept();
         (self.chunk)(events)
     }
 }
@@ -178,6 +184,7 @@ struct BatchReader<'r> {
     decoder: &'r Decoder,
     batch: Batch<'r>,
     templates: Templates,
+    kept: KeptCaches,
     /// The first message.
     start: usize,
     /// Bytes of rows after which the batch ends.
@@ -187,6 +194,7 @@ struct BatchReader<'r> {
 impl ChunkReader for BatchReader<'_> {
     fn reset(&mut self) {
         self.templates.clear();
+        self.kept = KeptCaches::default();
         self.batch.forget_types();
     }
 
@@ -201,7 +209,8 @@ impl ChunkReader for BatchReader<'_> {
         events: &mut Events<'a, '_, '_>,
         payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
-        let (mut scratch, mut caches, mut texts) = (Scratch::default(), Caches::new(input.schemas), Texts::new(input.buffer));
+        let mut caches = Caches::new(input.schemas, std::mem::take(&mut self.kept));
+        let (mut scratch, mut texts) = (Scratch::default(), Texts::new(input.buffer));
         for (index, payload) in messages.iter().enumerate() {
             let index = payloads.first + index;
             let key = input.key(index);
@@ -221,6 +230,7 @@ impl ChunkReader for BatchReader<'_> {
                 self.templates.learn(message, dialect, &mut self.batch, events);
             }
         }
+        self.kept = caches.into_kept();
         self.batch.append(events, &mut scratch, payloads)?;
         self.batch.end_chunk(events, |table| self.templates.envelope(table), input);
         if payloads.first == self.start {
@@ -390,7 +400,8 @@ impl Decoder {
     }
 
     fn run(&self, input: &Input<'_>, start: usize, max_bytes: usize) -> Result<(Finished, usize), DecodeError> {
-        let mut reader = BatchReader { decoder: self, batch: Batch::new(&self.plan)?, templates: Templates::new(), start, max_bytes };
+        let (batch, templates, kept) = (Batch::new(&self.plan)?, Templates::new(), KeptCaches::default());
+        let mut reader = BatchReader { decoder: self, batch, templates, kept, start, max_bytes };
         let end = self.read_from(start, input, &mut reader)?;
         Ok((reader.batch.finish(end.saturating_sub(start))?, end))
     }
@@ -452,7 +463,7 @@ impl Decoder {
         input: &Input<'_>,
         chunk: impl FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        self.read_from(0, input, &mut EventReader { decoder: self, chunk }).map(drop)
+        self.read_from(0, input, &mut EventReader { decoder: self, kept: KeptCaches::default(), chunk }).map(drop)
     }
 
     /// Expands the next messages, up to the size of a chunk.

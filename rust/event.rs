@@ -239,18 +239,25 @@ pub(crate) type Cells = Range<usize>;
 pub(crate) struct Image {
     pub base: Cells,
     pub own: Cells,
+    /// Whether its dialect knows that the cells are those of the table's first columns, one for each and in their order.
+    pub is_in_order: bool,
 }
 
 impl Image {
     /// A complete image.
     pub fn whole(cells: Cells) -> Self {
-        Image { base: cells, own: 0..0 }
+        Image { base: cells, own: 0..0, is_in_order: false }
+    }
+
+    /// A complete image whose cells may be known to be in the columns' order.
+    pub fn ordered(cells: Cells, is_in_order: bool) -> Self {
+        Image { is_in_order, ..Image::whole(cells) }
     }
 
     /// The image before an update or delete: `old` merged onto `data`. A column in `old`, even a null one, has its value from
     /// before; a column that `old` lacks did not change.
     pub fn merged(data: Cells, old: Cells) -> Self {
-        Image { base: data, own: old }
+        Image { base: data, own: old, is_in_order: false }
     }
 }
 
@@ -530,6 +537,24 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     pub fn envelope(&mut self, envelope: Envelope<'a>) -> Result<usize> {
         envelope.source.check_times()?;
         self.envelopes.push(envelope);
+        Ok(self.envelopes.len() - 1)
+    }
+
+    /// Adds an envelope with no field set, which is made in place: a copy of it costs as much as its fields.
+    #[inline]
+    pub fn new_envelope(&mut self, quirks: &'static Quirks) -> Option<&mut Envelope<'a>> {
+        self.envelopes.resize_with(self.envelopes.len() + 1, || Envelope::empty(quirks));
+        self.envelopes.last_mut()
+    }
+
+    /// Returns the index of the last envelope.
+    ///
+    /// # Errors
+    ///
+    /// As [`Events::envelope`].
+    #[inline]
+    pub fn last_envelope(&self) -> Result<usize> {
+        self.envelopes.last().map_or(Ok(()), |envelope| envelope.source.check_times())?;
         Ok(self.envelopes.len() - 1)
     }
 

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::error::{Fault, Kind, Result};
+use crate::mysql::short_text::ShortText;
 use crate::mysql::{number, temporal};
 use crate::wire::escape;
 use crate::wire::utf8::utf8;
@@ -29,6 +30,8 @@ pub(crate) enum Value<'a> {
     Text(&'a str),
     /// The same as bytes that are valid UTF-8. Most of them become numbers, which need no `&str`.
     Plain(&'a [u8]),
+    /// The same with what is around it.
+    Short(ShortText<'a>),
     /// A number's characters, as bytes.
     Digits(&'a [u8]),
     /// The raw characters of a JSON string with escapes.
@@ -89,6 +92,7 @@ impl<'a> Value<'a> {
             Value::Null => "null",
             Value::Bool(raw) | Value::Number(raw) | Value::Text(raw) | Value::Escaped(raw) | Value::Nested(raw) => raw,
             Value::Plain(bytes) | Value::Digits(bytes) => utf8(bytes).unwrap_or_default(),
+            Value::Short(text) => utf8(text.bytes()).unwrap_or_default(),
             Value::Zoned(zoned) => zoned.text,
             _ => "",
         }
@@ -98,6 +102,7 @@ impl<'a> Value<'a> {
     pub fn bytes(&self) -> &'a [u8] {
         match *self {
             Value::Bytes(bytes) | Value::Plain(bytes) | Value::Digits(bytes) => bytes,
+            Value::Short(text) => text.bytes(),
             Value::Unread(unread) => unread.bytes,
             other => other.raw().as_bytes(),
         }
@@ -127,6 +132,7 @@ impl<'a> Value<'a> {
         match *self {
             Value::Text(text) | Value::Number(text) => Some(text.as_bytes()),
             Value::Plain(text) | Value::Digits(text) => Some(text),
+            Value::Short(text) => Some(text.bytes()),
             _ => None,
         }
     }
@@ -134,7 +140,7 @@ impl<'a> Value<'a> {
     /// The value with its characters as a `&str`.
     pub fn as_text(&self) -> Value<'a> {
         match *self {
-            Value::Plain(_) => Value::Text(self.raw()),
+            Value::Plain(_) | Value::Short(_) => Value::Text(self.raw()),
             Value::Digits(_) => Value::Number(self.raw()),
             other => other,
         }
@@ -146,8 +152,7 @@ impl<'a> Value<'a> {
 
     /// Whether the message writes it as text.
     fn is_written(&self) -> bool {
-        use Value::{Bool, Digits, Escaped, Missing, Nested, Null, Number, Plain, Text};
-        matches!(self, Missing | Null | Bool(_) | Number(_) | Text(_) | Plain(_) | Digits(_) | Escaped(_) | Nested(_))
+        matches!(self, Value::Missing | Value::Null | Value::Bool(_) | Value::Escaped(_) | Value::Nested(_)) || self.plain().is_some()
     }
 
     /// Whether both are the same text; null equals only null.
@@ -156,6 +161,7 @@ impl<'a> Value<'a> {
             (a, b) if a.is_null() || b.is_null() => a.is_null() && b.is_null(),
             (Value::Text(a), Value::Text(b)) => a == b,
             (Value::Plain(a), Value::Plain(b)) | (Value::Digits(a), Value::Digits(b)) => a == b,
+            (Value::Short(a), Value::Short(b)) => a == b,
             (a, b) if a == b => true,
             (a, b) if !a.is_written() || !b.is_written() => false,
             (a, b) if a.raw() == b.raw() => true,

@@ -12,6 +12,8 @@ use super::Forecast;
 use super::nulls::Nulls;
 use super::overlay::{Origin, Overlay};
 use crate::error::{Fault, Kind, Result};
+use crate::mysql::number::Window;
+use crate::mysql::short_text::ShortText;
 use crate::wire::{escape, json};
 
 /// Values, offsets and nulls of a string or binary array. Unlike Arrow's builders, it can be truncated and read.
@@ -95,11 +97,27 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         if block.get(length) != Some(&b'"') || !self.has_capacity(block.len()) {
             return None;
         }
+        self.push_first_of(block, length);
+        Some(at + length)
+    }
+
+    /// Appends the first `length` bytes of a block that fits.
+    #[inline(always)]
+    fn push_first_of(&mut self, block: &Window, length: usize) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(block);
         self.bytes.truncate(start + length);
         self.end_value();
-        Some(at + length)
+    }
+
+    /// Appends a short text, unless the offsets overflow.
+    #[inline]
+    pub fn push_short(&mut self, text: ShortText<'_>) -> Result<()> {
+        if !self.has_capacity(size_of::<Window>()) {
+            return self.push(text.bytes());
+        }
+        self.push_first_of(text.window(), text.length());
+        Ok(())
     }
 
     /// Reads a string that does not end before `from`, or is near the end of the text.

@@ -27,6 +27,7 @@ use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Quirks, ValueFormat};
 use crate::mysql::number::ParseError;
+use crate::mysql::short_text::ShortText;
 use crate::mysql::types::{DeclaredType, DeclaredTypes};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
@@ -186,6 +187,11 @@ pub(crate) trait ColumnBuilder: Send {
     /// Requires [`ColumnBuilder::has_fast_path`].
     fn push_plain(&mut self, _: &[u8]) -> bool {
         false
+    }
+
+    /// The same for short text with what is around it.
+    fn push_short(&mut self, text: ShortText<'_>) -> bool {
+        self.push_plain(text.bytes())
     }
 
     /// Appends a value that is not null; on error appends nothing and returns the reason.

@@ -13,6 +13,7 @@ use super::nulls::Nulls;
 use super::{ColumnBuilder, Context, Forecast, Overlay};
 use crate::error::Result;
 use crate::mysql::number::{AROUND_START, Around, Window, around, window_at, window_of};
+use crate::mysql::short_text::ShortText;
 use crate::value::Value;
 
 /// Conversion of a value to the native type of an Arrow primitive.
@@ -144,6 +145,17 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
             return true;
         }
         self.push_rare(text)
+    }
+
+    fn push_short(&mut self, text: ShortText<'_>) -> bool {
+        if let Some((value, length)) = self.convert.usual_prefix(text.around())
+            && length == text.length()
+            && self.values.len() < self.values.capacity()
+        {
+            self.values.push(value);
+            return true;
+        }
+        self.push_rare(text.bytes())
     }
 
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {

@@ -16,6 +16,7 @@ use super::{ColumnBuilder, Context, Forecast, Nulls, Overlay, ValueOptions, Zero
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
 use crate::mysql::number::integer;
+use crate::mysql::short_text::ShortText;
 use crate::mysql::temporal::DateTimeText;
 use crate::mysql::types::{DeclaredType, TypeFamily};
 use crate::value::Value;
@@ -193,6 +194,10 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
 
     fn push_plain(&mut self, text: &[u8]) -> bool {
         self.bytes.push(text).is_ok()
+    }
+
+    fn push_short(&mut self, text: ShortText<'_>) -> bool {
+        self.bytes.push_short(text).is_ok()
     }
 
     fn push_nulls(&mut self, count: usize) {

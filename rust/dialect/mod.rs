@@ -179,20 +179,27 @@ pub(crate) enum Read {
     Keyed(for<'a> fn(&'a [u8], &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
 }
 
-/// What single dialects keep of the earlier messages of a chunk, as later ones repeat it.
+/// What single dialects keep of the earlier messages of a call, as later ones repeat it. It refers to interned names and declared types.
+#[derive(Default)]
+pub(crate) struct KeptCaches {
+    canal_protobuf: canal_protobuf::ColumnCache,
+}
+
+/// What they keep of the earlier messages of a chunk.
 pub(crate) struct Caches<'a> {
-    canal_protobuf: canal_protobuf::ColumnCache<'a>,
+    kept: KeptCaches,
     debezium_avro: debezium::debezium_avro::BoundSchemas<'a>,
     dts_avro: dts_avro::RecordCache<'a>,
 }
 
 impl<'a> Caches<'a> {
-    pub fn new(schemas: &'a SchemaSnapshot) -> Self {
-        Caches {
-            canal_protobuf: canal_protobuf::ColumnCache::default(),
-            debezium_avro: debezium::debezium_avro::BoundSchemas::new(schemas),
-            dts_avro: dts_avro::RecordCache::default(),
-        }
+    pub fn new(schemas: &'a SchemaSnapshot, kept: KeptCaches) -> Self {
+        Caches { kept, debezium_avro: debezium::debezium_avro::BoundSchemas::new(schemas), dts_avro: dts_avro::RecordCache::default() }
+    }
+
+    /// Returns what is kept for the next chunk.
+    pub fn into_kept(self) -> KeptCaches {
+        self.kept
     }
 }
 

@@ -278,9 +278,7 @@ impl Table {
                 column.push_nulls(1);
                 continue;
             }
-            if let (true, Some(text)) = (*accepts_raw, value.plain())
-                && column.push_plain(text)
-            {
+            if *accepts_raw && push_raw(column.as_mut(), value) {
                 continue;
             }
             if let Err(fault) = append_any(column.as_mut(), value, &row.of_column(index)) {
@@ -332,10 +330,19 @@ fn valid_rows(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u32> {
 /// Columns, of each the rows that have a value, and the next row.
 pub(crate) type Changes<'t> = (&'t mut [Box<dyn ColumnBuilder>], &'t mut [Vec<u32>], u32);
 
+/// Appends raw text. Returns false if the value is none, or not one that the column accepts.
+#[inline(always)]
+fn push_raw(column: &mut dyn ColumnBuilder, value: &Value<'_>) -> bool {
+    match value {
+        Value::Short(text) => column.push_short(*text),
+        other => other.plain().is_some_and(|text| column.push_plain(text)),
+    }
+}
+
 /// Appends a value outside the fast path.
 fn append_any(column: &mut dyn ColumnBuilder, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
     match value {
-        Value::Plain(_) | Value::Digits(_) => column.append(&value.as_text(), context),
+        Value::Plain(_) | Value::Short(_) | Value::Digits(_) => column.append(&value.as_text(), context),
         other => column.append(other, context),
     }
 }
@@ -346,7 +353,8 @@ pub(crate) fn cells_in_order<'e, 'a>(image: &Image, width: usize, events: &'e Ev
     let is_in_place = |(column, (key, value)): (usize, &(NameId, Value<'_>))| {
         events.keys.column(*key) == Some(column) && !matches!(value, Value::Missing)
     };
-    cells.iter().enumerate().all(is_in_place).then_some(cells)
+    debug_assert!(!image.is_in_order || cells.iter().enumerate().all(is_in_place));
+    (image.is_in_order || cells.iter().enumerate().all(is_in_place)).then_some(cells)
 }
 
 /// Arranges the cells of an image by column. Absent columns are missing; of a duplicate name, the later cell counts.
@@ -412,6 +420,7 @@ impl Map {
             Value::Missing | Value::Null => self.values.push_nulls(1),
             Value::Escaped(raw) => self.values.push_unescaped(raw)?,
             Value::Plain(text) | Value::Digits(text) => self.values.push(text)?,
+            Value::Short(text) => self.values.push_short(*text)?,
             other => self.values.push(other.text()?.as_bytes())?,
         }
         Ok(())

@@ -70,7 +70,13 @@ impl<'a> Reader<'a> {
     /// Returns the current offset.
     #[inline]
     pub fn at(&self) -> usize {
-        self.end.saturating_sub(self.rest.len())
+        self.end.wrapping_sub(self.rest.len())
+    }
+
+    /// Returns the offset of the end.
+    #[inline]
+    pub fn end(&self) -> usize {
+        self.end
     }
 
     #[inline]

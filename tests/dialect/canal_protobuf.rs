@@ -580,8 +580,51 @@ fn image(field: u64, row: &[Cell]) -> Vec<u8> {
     row.iter().flat_map(|cell| bytes(field, cell.write())).collect()
 }
 
+/// One column of each family of types.
+const FAMILIES: &str = "a bigint, b int, c tinyint, d decimal(10,2), e decimal(38,0), f double, g string, h date, i timestamp, \
+    j timestamp_ntz, k interval day to second, l boolean, m binary";
+
+/// Values that convert to some of these types, or nearly.
+fn value_of_a_family() -> impl Strategy<Value = Option<String>> {
+    let number = "-?[0-9]{0,20}";
+    let decimal = "-?[0-9]{0,10}[.][0-9]{0,6}";
+    let date = "[0-9]{4}-[01][0-9]-[0-3][0-9]";
+    let date_time = "20[0-9]{2}-[01][0-9]-[0-2][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-6][0-9]([.][0-9]{0,7})?Z?";
+    prop::option::weighted(
+        0.95,
+        prop_oneof![number, decimal, date, date_time, "-?[0-9]{2,3}:[0-5][0-9]:[0-5][0-9]", ".{0,12}", "[a-zé]{26,36}"],
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// A value of a table that was met before is loaded with what is around it.
+    #[test]
+    fn values_do_not_depend_on_what_is_around_them(
+        values in prop::collection::vec(value_of_a_family(), 13),
+        others in prop::collection::vec("[0-9a-zA-Z.:-]{0,9}", 13),
+    ) {
+        let row = |values: &[Option<&str>]| {
+            let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"];
+            bytes(12, columns(2, &names.into_iter().zip(values.iter().copied()).collect::<Vec<_>>()))
+        };
+        let values: Vec<_> = values.iter().map(Option::as_deref).collect();
+        let with_others: Vec<Vec<_>> = (0..13)
+            .map(|kept| (0..13).map(|at| if at == kept { values[at] } else { Some(others[at].as_str()) }).collect())
+            .collect();
+        let rows: Vec<_> = [&values, &values].into_iter().chain(&with_others).map(|values| row(values)).collect();
+        let batch = decode(with_schema(FAMILIES), &[packet(&[entry(orders(), ROWS, change(INSERT, &rows))])]);
+        let after = batch["after"].as_struct();
+        prop_assert_eq!(after.slice(0, 1), after.slice(1, 1));
+        for (at, column) in after.columns().iter().enumerate() {
+            prop_assert_eq!(&column.slice(0, 1), &column.slice(2 + at, 1));
+        }
+        let errors = batch["error"].as_struct();
+        for field in ["message", "column"] {
+            prop_assert_eq!(&errors[field].slice(0, 1), &errors[field].slice(1, 1));
+        }
+    }
 
     /// What was met before never changes what is read.
     #[test]
@@ -603,6 +646,30 @@ proptest! {
                 prop_assert_eq!(&batch.slice(first, 1)[field], &alone[field]);
             }
             first += rows.len();
+        }
+    }
+
+    /// Nor does what was met in an earlier chunk of messages, which two of these fill. Of tables that are altered each row is another.
+    #[test]
+    fn messages_are_what_they_are_alone(messages in prop::collection::vec(statements(), 2..8), repeated in 1..40_usize) {
+        let message = |statements: &Vec<(&'static str, Vec<Vec<Cell>>)>| {
+            let entries = statements.iter().map(|(table, rows)| {
+                let rows: Vec<_> = rows.iter().map(|row| bytes(12, [image(1, row), image(2, row)].concat())).collect();
+                entry(header(&[bytes(8, "shop"), bytes(9, table)]), ROWS, change(UPDATE, &rows))
+            });
+            let unknown_field = bytes(9, vec![0; 70_000]);
+            let entries: Vec<_> = std::iter::repeat_n(entries.collect::<Vec<_>>(), repeated).flatten().collect();
+            [packet(&entries), unknown_field].concat()
+        };
+        let messages: Vec<_> = messages.iter().map(message).collect();
+        let together = decode(options(Mode::FailFast), &messages);
+        let mut first = 0;
+        for message in messages {
+            let alone = read(message);
+            for field in ["op", "before", "after", "primary_key", "column_types", "jdbc_types"] {
+                prop_assert_eq!(&together[field].slice(first, alone.num_rows()), &alone[field]);
+            }
+            first += alone.num_rows();
         }
     }
 

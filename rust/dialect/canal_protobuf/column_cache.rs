@@ -2,76 +2,79 @@
 //!
 //! canal's protobuf repeats a column's name and type with each value. The rows of a table repeat these byte for byte and in the
 //! same order, so each cached column remembers its last successor: a column with that prefix and suffix around its value needs no
-//! parsing of its name, its type and the rest.
+//! parsing of its name, its type and the rest. It is kept from chunk to chunk, so it owns its bytes.
 
 use std::ops::Range;
 
-use hashbrown::HashMap;
+use hashbrown::{Equivalent, HashMap};
 use wide::u8x16;
 
+use crate::event::Events;
 use crate::interner::NameId;
 
-/// Index of a cached column, valid within one chunk of messages.
+/// Index of a cached column, valid until the cache is reset.
 pub(crate) type ColumnId = usize;
 
 /// A column's metadata, without its value.
-pub(crate) struct CachedColumn<'a> {
+pub(crate) struct CachedColumn {
     pub key: NameId,
     /// Whether its values are requested.
     pub is_requested: bool,
+    /// How many columns an image has up to this one, if they are the table's first ones in their order.
+    in_order: Option<usize>,
     /// Prefix and suffix of the varying part, unless its fields are out of order.
-    affixes: Option<(Affix<'a>, Affix<'a>)>,
+    affixes: Option<(Affix, Affix)>,
     /// The last successor.
     next: ColumnId,
     /// Metadata of a row that ends with this column, which only one sequence of columns reaches.
-    row_metadata: Option<RowMetadata<'a>>,
+    row_metadata: Option<RowMetadata>,
 }
 
-impl<'a> CachedColumn<'a> {
-    pub fn new(key: NameId, is_requested: bool, affixes: Option<(&'a [u8], &'a [u8])>) -> Self {
+impl CachedColumn {
+    pub fn new(key: NameId, is_requested: bool, affixes: Option<(&[u8], &[u8])>) -> Self {
         let affixes = affixes.map(|(prefix, suffix)| (Affix::prefix(prefix), Affix::suffix(suffix)));
-        CachedColumn { key, is_requested, affixes, next: NONE, row_metadata: None }
+        CachedColumn { key, is_requested, in_order: None, affixes, next: NONE, row_metadata: None }
     }
 
-    /// Returns the varying part of a column with this metadata.
+    /// Returns the varying part of a column with this metadata, and how many bytes are behind it.
     #[inline(always)]
-    pub fn varying_part(&self, column: &'a [u8]) -> Option<&'a [u8]> {
+    pub fn varying_part<'a>(&self, column: &'a [u8]) -> Option<(&'a [u8], usize)> {
         let (prefix, suffix) = self.affixes.as_ref()?;
-        let end = column.len().checked_sub(suffix.bytes.len())?;
-        let varying = column.get(prefix.bytes.len()..end)?;
+        let (before, rest) = column.split_at_checked(prefix.bytes.len())?;
+        let (varying, behind) = rest.split_at_checked(rest.len().checked_sub(suffix.bytes.len())?)?;
         let matches = match column.first_chunk().zip(column.last_chunk()) {
-            Some((head, tail)) => prefix.begins(*head, column) && suffix.ends(*tail, column),
-            None => column.starts_with(prefix.bytes) && column.ends_with(suffix.bytes),
+            Some((head, tail)) => prefix.begins(*head, before) && suffix.ends(*tail, behind),
+            None => *before == *prefix.bytes && *behind == *suffix.bytes,
         };
-        matches.then_some(varying)
+        matches.then_some((varying, behind.len()))
     }
 }
 
-/// Prefix or suffix, with up to 16 of its bytes as a block: nearly always one comparison instead of a call.
-struct Affix<'a> {
-    bytes: &'a [u8],
+/// Prefix or suffix, with up to 16 of its bytes as a block: nearly always one or two comparisons instead of a call.
+struct Affix {
+    bytes: Box<[u8]>,
     block: u8x16,
     /// Mask of the block's significant bytes.
     mask: u8x16,
 }
 
-impl<'a> Affix<'a> {
+impl Affix {
     /// The block begins like the bytes.
-    fn prefix(bytes: &'a [u8]) -> Self {
+    fn prefix(bytes: &[u8]) -> Self {
         let (mut block, mut mask) = ([0; 16], [0; 16]);
         for ((to, counts), from) in block.iter_mut().zip(&mut mask).zip(bytes) {
             (*to, *counts) = (*from, u8::MAX);
         }
-        Affix { bytes, block: u8x16::new(block), mask: u8x16::new(mask) }
+        Affix { bytes: bytes.into(), block: u8x16::new(block), mask: u8x16::new(mask) }
     }
 
     /// The block ends like the bytes.
-    fn suffix(bytes: &'a [u8]) -> Self {
+    fn suffix(bytes: &[u8]) -> Self {
         let (mut block, mut mask) = ([0; 16], [0; 16]);
         for ((to, counts), from) in block.iter_mut().zip(&mut mask).rev().zip(bytes.iter().rev()) {
             (*to, *counts) = (*from, u8::MAX);
         }
-        Affix { bytes, block: u8x16::new(block), mask: u8x16::new(mask) }
+        Affix { bytes: bytes.into(), block: u8x16::new(block), mask: u8x16::new(mask) }
     }
 
     #[inline(always)]
@@ -79,72 +82,125 @@ impl<'a> Affix<'a> {
         (u8x16::new(block) & self.mask).simd_eq(self.block).to_bitmask() == 0xFFFF
     }
 
+    /// Whether a column that begins with `head` has the prefix, in whose place it has `part`.
     #[inline(always)]
-    fn begins(&self, head: [u8; 16], column: &[u8]) -> bool {
-        self.is_in(head) && (self.bytes.len() <= 16 || column.starts_with(self.bytes))
+    fn begins(&self, head: [u8; 16], part: &[u8]) -> bool {
+        self.is_in(head) && self.has_rest(part, <[u8]>::last_chunk)
     }
 
+    /// Whether a column that ends with `tail` has the suffix, in whose place it has `part`.
     #[inline(always)]
-    fn ends(&self, tail: [u8; 16], column: &[u8]) -> bool {
-        self.is_in(tail) && (self.bytes.len() <= 16 || column.ends_with(self.bytes))
+    fn ends(&self, tail: [u8; 16], part: &[u8]) -> bool {
+        self.is_in(tail) && self.has_rest(part, <[u8]>::first_chunk)
+    }
+
+    /// Whether a part of the same length is the same, if their first blocks are; `other_end` is another block.
+    #[inline(always)]
+    fn has_rest(&self, part: &[u8], other_end: impl Fn(&[u8]) -> Option<&[u8; 16]>) -> bool {
+        match part.len() {
+            0..=16 => true,
+            // Two blocks that overlap.
+            17..=32 => other_end(part) == other_end(&self.bytes),
+            _ => *part == *self.bytes,
+        }
     }
 }
 
 /// Metadata of all columns of a row.
-#[derive(Clone, Debug)]
-pub(crate) struct RowMetadata<'a> {
+#[derive(Debug)]
+pub(crate) struct RowMetadata {
     pub types: Option<usize>,
-    pub primary_key: Option<Range<usize>>,
-    pub jdbc_types: &'a str,
+    pub primary_key: Vec<NameId>,
+    /// An object without members if they are not requested.
+    pub jdbc_types: String,
 }
 
-/// Cache of the columns in a chunk of messages. It is reset once it has more than [`ColumnCache::MAX_COLUMNS`].
+/// The same as envelopes have it: the declared types, the primary key as a range of the chunk's names, and the JDBC types.
+pub(crate) type ChunkMetadata<'a> = (Option<usize>, Option<Range<usize>>, &'a str);
+
+impl RowMetadata {
+    pub fn in_chunk<'a>(&self, events: &mut Events<'a, '_, '_>) -> ChunkMetadata<'a> {
+        let first = events.names.len();
+        events.names.extend_from_slice(&self.primary_key);
+        let primary_key = Some(first..events.names.len()).filter(|names| !names.is_empty());
+        let jdbc_types = if self.jdbc_types == NO_JDBC_TYPES { NO_JDBC_TYPES } else { events.arena.alloc_str(&self.jdbc_types) };
+        (self.types, primary_key, jdbc_types)
+    }
+}
+
+const NO_JDBC_TYPES: &str = "{}";
+
+/// Cache of the columns of earlier messages. It is reset once it has more than [`ColumnCache::MAX_COLUMNS`], and where
+/// [`ColumnCache::MAX_INEXACT`] columns were cached ones with other metadata, as they are after a table was altered.
 #[derive(Default)]
-pub(crate) struct ColumnCache<'a> {
-    columns: Vec<CachedColumn<'a>>,
+pub(crate) struct ColumnCache {
+    columns: Vec<CachedColumn>,
     /// By database and table: the predecessor of the before image's first column; that of the after image has the next id.
-    starts: HashMap<(&'a str, &'a str), ColumnId>,
+    starts: HashMap<(Box<str>, Box<str>), ColumnId>,
     /// The entry of `starts` for the last table.
-    last_starts: (&'a str, &'a str, ColumnId),
+    last_starts: (String, String, ColumnId),
+    /// Number of columns that were cached ones with other metadata.
+    inexact: usize,
+}
+
+/// Database and table, with the hash of a key of [`ColumnCache::starts`].
+#[derive(Hash)]
+struct TableName<'n>(&'n str, &'n str);
+
+impl Equivalent<(Box<str>, Box<str>)> for TableName<'_> {
+    fn equivalent(&self, (database, table): &(Box<str>, Box<str>)) -> bool {
+        *self.0 == **database && *self.1 == **table
+    }
 }
 
 /// No column: index 0 holds a placeholder.
 const NONE: ColumnId = 0;
 
-impl<'a> ColumnCache<'a> {
+impl ColumnCache {
     const MAX_COLUMNS: usize = 1 << 14;
+    const MAX_INEXACT: usize = 1 << 8;
 
-    /// Resets the cache if it has too many columns: earlier ids are invalid then.
+    /// Resets the cache if it has too many columns, or too many that do not match: earlier ids are invalid then.
     pub fn trim(&mut self) {
-        if self.columns.len() > Self::MAX_COLUMNS {
+        if self.columns.len() > Self::MAX_COLUMNS || self.inexact > Self::MAX_INEXACT {
             *self = ColumnCache::default();
         }
     }
 
     /// Returns the predecessors of the first columns of a table's before and after images.
-    pub fn starts(&mut self, database: &'a str, table: &'a str) -> [ColumnId; 2] {
+    pub fn starts(&mut self, database: &str, table: &str) -> [ColumnId; 2] {
         if self.columns.is_empty() {
             self.push(CachedColumn::new(NameId::START, false, None));
         }
-        let (last_database, last_table, last) = self.last_starts;
-        if last != NONE && last_database == database && last_table == table {
-            return [last, last + 1];
+        let (last_database, last_table, last) = &mut self.last_starts;
+        if *last != NONE && last_database == database && last_table == table {
+            return [*last, *last + 1];
         }
-        let before = match self.starts.get(&(database, table)) {
+        for (last, name) in [(last_database, database), (last_table, table)] {
+            last.clear();
+            last.push_str(name);
+        }
+        let before = match self.starts.get(&TableName(database, table)) {
             Some(before) => *before,
             None => {
-                let [before, _] = [(); 2].map(|()| self.push(CachedColumn::new(NameId::START, false, None)));
-                self.starts.insert((database, table), before);
+                let [before, _] =
+                    [(); 2].map(|()| self.push(CachedColumn { in_order: Some(0), ..CachedColumn::new(NameId::START, false, None) }));
+                self.starts.insert((database.into(), table.into()), before);
                 before
             }
         };
-        self.last_starts = (database, table, before);
+        self.last_starts.2 = before;
         [before, before + 1]
     }
 
-    fn push(&mut self, column: CachedColumn<'a>) -> ColumnId {
+    fn push(&mut self, column: CachedColumn) -> ColumnId {
         self.columns.push(column);
         self.columns.len() - 1
+    }
+
+    /// Counts a column that is a cached one with other metadata.
+    pub fn count_inexact(&mut self) {
+        self.inexact += 1;
     }
 
     /// Returns the name of a column.
@@ -154,15 +210,22 @@ impl<'a> ColumnCache<'a> {
 
     /// Returns the last successor of a column.
     #[inline(always)]
-    pub fn following(&self, previous: ColumnId) -> Option<(ColumnId, &CachedColumn<'a>)> {
+    pub fn following(&self, previous: ColumnId) -> Option<(ColumnId, &CachedColumn)> {
         let next = self.columns.get(previous)?.next;
         let column = self.columns.get(next)?;
         (next != NONE).then_some((next, column))
     }
 
-    /// Adds a column as the successor of another one.
-    pub fn add(&mut self, column: CachedColumn<'a>, previous: ColumnId) -> ColumnId {
-        let id = self.push(column);
+    /// Whether an image that ends with a column has the table's first columns in their order.
+    pub fn is_in_order(&self, last: ColumnId) -> bool {
+        self.columns.get(last).is_some_and(|column| column.in_order.is_some())
+    }
+
+    /// Adds a column as the successor of another one; `place` is its index in the table.
+    pub fn add(&mut self, column: CachedColumn, place: Option<usize>, previous: ColumnId) -> ColumnId {
+        let before = self.columns.get(previous).and_then(|previous| previous.in_order);
+        let in_order = before.filter(|before| place == Some(*before)).map(|before| before + 1);
+        let id = self.push(CachedColumn { in_order, ..column });
         if let Some(previous) = self.columns.get_mut(previous) {
             previous.next = id;
         }
@@ -170,12 +233,12 @@ impl<'a> ColumnCache<'a> {
     }
 
     /// Returns the metadata of a row that ends with this column.
-    pub fn row_metadata(&self, last: ColumnId) -> Option<&RowMetadata<'a>> {
+    pub fn row_metadata(&self, last: ColumnId) -> Option<&RowMetadata> {
         self.columns.get(last)?.row_metadata.as_ref()
     }
 
     /// Stores the metadata of a row that ends with this column.
-    pub fn set_row_metadata(&mut self, last: ColumnId, row_metadata: RowMetadata<'a>) {
+    pub fn set_row_metadata(&mut self, last: ColumnId, row_metadata: RowMetadata) {
         if let Some(last) = self.columns.get_mut(last) {
             last.row_metadata = Some(row_metadata);
         }
@@ -193,7 +256,7 @@ mod tests {
             let column = &text[..prefix + varying + suffix];
             let affixes = (&column[..prefix], &column[prefix + varying..]);
             let cached = CachedColumn::new(NameId::START, true, Some(affixes));
-            assert_eq!(cached.varying_part(column), Some(&column[prefix..prefix + varying]), "{prefix} {varying} {suffix}");
+            assert_eq!(cached.varying_part(column), Some((&column[prefix..prefix + varying], suffix)), "{prefix} {varying} {suffix}");
             for at in (0..prefix).chain(prefix + varying..column.len()) {
                 let mut other = column.to_vec();
                 other[at] ^= 0x80;

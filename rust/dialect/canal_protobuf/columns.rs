@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashSet;
 
-use super::column_cache::{CachedColumn, ColumnId, RowMetadata};
+use super::column_cache::{CachedColumn, ChunkMetadata, ColumnId, RowMetadata};
 use super::proto::{EVENT_TYPES, UPDATE, column, enum_name, row_change, row_data};
 use super::{EntryContext, Header, Xa, event_type};
 use crate::dialect::canal_json;
@@ -12,14 +12,15 @@ use crate::dialect::operations::unknown_word;
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Events, Image, Op};
 use crate::interner::NameId;
+use crate::mysql::short_text::ShortText;
 use crate::value::Value;
 use crate::wire::json::quoted;
 use crate::wire::protobuf::{Reader, Tag};
 use crate::wire::utf8::is_utf8;
 
 /// State of reading a RowChange: the rows of one table that one statement changed, or a statement.
-pub(super) struct Change<'a> {
-    header: Header<'a>,
+pub(super) struct Change<'h, 'a> {
+    header: &'h mut Header<'a>,
     event_type: Option<u64>,
     is_ddl: bool,
     sql: &'a str,
@@ -28,6 +29,8 @@ pub(super) struct Change<'a> {
     starts: [ColumnId; 2],
     /// Index of its first image in `context.events.images`, which has two for each row.
     first_image: usize,
+    /// Whether all images have the table's columns in their order.
+    are_in_order: bool,
     last_row: Option<LastRow<'a>>,
 }
 
@@ -47,16 +50,26 @@ struct ImageEnd {
     is_present: bool,
 }
 
-impl<'a> Change<'a> {
-    pub fn new(header: Header<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Self {
+impl<'h, 'a> Change<'h, 'a> {
+    pub fn new(header: &'h mut Header<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Self {
         context.columns.trim();
         let starts = context.columns.starts(header.database, header.table);
         let first_image = context.events.images.len();
-        Change { header, event_type: None, is_ddl: false, sql: "", xa: Xa::default(), starts, first_image, last_row: None }
+        let (are_in_order, last_row) = (true, None);
+        Change { header, event_type: None, is_ddl: false, sql: "", xa: Xa::default(), starts, first_image, are_in_order, last_row }
     }
 
     pub fn read(mut self, content: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
-        content.fields(row_change::KNOWN, |tag, reader| {
+        let mut rest = content;
+        if self.read_usual(&mut rest).is_err() {
+            // A fault gets its path below.
+            (self.event_type, self.is_ddl, rest) = (None, false, content);
+        }
+        let within = |fault: Fault| fault.within("rowDatas");
+        while let Some(row) = rest.repeated(row_change::rowDatas).map_err(within)? {
+            self.row(row, context).map_err(within)?;
+        }
+        rest.fields(row_change::KNOWN, |tag, reader| {
             match tag {
                 row_change::eventType => self.event_type = event_type(reader.varint()?),
                 row_change::isDdl => self.is_ddl = reader.flag()?,
@@ -71,6 +84,21 @@ impl<'a> Change<'a> {
         self.emit(context)
     }
 
+    /// Reads the fields before the rows, in the usual order.
+    #[inline(always)]
+    fn read_usual(&mut self, fields: &mut Reader<'a>) -> Result<()> {
+        if fields.eat(row_change::tableId) {
+            fields.varint()?;
+        }
+        if fields.eat(row_change::eventType) {
+            self.event_type = event_type(fields.varint()?);
+        }
+        if fields.eat(row_change::isDdl) {
+            self.is_ddl = fields.flag()?;
+        }
+        Ok(())
+    }
+
     fn row(&mut self, row: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
         let mut rest = row;
         let [before, after] = self.starts;
@@ -82,6 +110,7 @@ impl<'a> Change<'a> {
             }
             _ => reader.skip(tag, row_data::KNOWN),
         })?;
+        self.are_in_order &= context.columns.is_in_order(before.column) && context.columns.is_in_order(after.column);
         self.last_row = Some(LastRow { row, before, after });
         Ok(())
     }
@@ -98,22 +127,24 @@ impl<'a> Change<'a> {
         if op.is_row_change() && images.is_empty() && !is_statement {
             return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("rowDatas"));
         }
-        let mut envelope = self.header.envelope(operation, self.xa.id, context.reading);
-        // Empty if there is no statement.
-        envelope.sql = (self.is_ddl || !self.sql.is_empty()).then_some(Cow::Borrowed(self.sql));
-        if let (true, Some(row)) = (op.is_row_change(), &self.last_row) {
-            let metadata = row.metadata(&images, context)?;
-            (envelope.types, envelope.primary_key) = (metadata.types, metadata.primary_key);
-            envelope.jdbc_types = Some(metadata.jdbc_types.into());
-        }
-        let envelope = context.events.envelope(envelope)?;
+        let row = self.last_row.as_ref().filter(|_| op.is_row_change());
+        let metadata = row.map(|row| row.metadata(&images, self.are_in_order, context)).transpose()?;
+        let envelope = self.header.envelope(operation, self.xa.id, context, |envelope| {
+            // Empty if there is no statement.
+            envelope.sql = (self.is_ddl || !self.sql.is_empty()).then_some(Cow::Borrowed(self.sql));
+            if let Some((types, primary_key, jdbc_types)) = metadata {
+                (envelope.types, envelope.primary_key) = (types, primary_key);
+                envelope.jdbc_types = Some(jdbc_types.into());
+            }
+        })?;
         if !op.is_row_change() || is_statement {
             context.events.row(if is_statement { Op::Query } else { op }, envelope, None, None);
             return Ok(());
         }
         for row in (0..images.len()).step_by(2) {
             let (before, after) = (context.events.image(&images, row), context.events.image(&images, row + 1));
-            let (before, after) = row_images(op, before, after, context.events).map_err(|fault| fault.within("rowDatas"))?;
+            let images = row_images(op, before, after, self.are_in_order, context.events);
+            let (before, after) = images.map_err(|fault| fault.within("rowDatas"))?;
             context.events.row(op, envelope, before, after);
         }
         Ok(())
@@ -121,22 +152,34 @@ impl<'a> Change<'a> {
 }
 
 /// Returns the before and after images of one row.
-fn row_images(op: Op, before: Option<Cells>, after: Option<Cells>, events: &Events<'_, '_, '_>) -> Result<(Option<Image>, Option<Image>)> {
+fn row_images(
+    op: Op,
+    before: Option<Cells>,
+    after: Option<Cells>,
+    are_in_order: bool,
+    events: &Events<'_, '_, '_>,
+) -> Result<(Option<Image>, Option<Image>)> {
     let missing = || Fault::new(Kind::Envelope, format!("a row of this {} has no image", op.name()));
+    let whole = |cells| Image::ordered(cells, are_in_order);
     match op {
-        Op::Delete => Ok((Some(Image::whole(before.or(after).ok_or_else(missing)?)), None)),
+        Op::Delete => Ok((Some(whole(before.or(after).ok_or_else(missing)?)), None)),
         Op::Update => {
             let after = after.ok_or_else(missing)?;
-            let is_complete = before.as_ref().is_none_or(|before| have_same_keys(before, &after, events));
             // With a `binlog_row_image` other than FULL, the after image omits unchanged columns.
-            let base = if is_complete { 0..0 } else { before.clone().unwrap_or_default() };
-            Ok((before.map(Image::whole), Some(Image { base, own: after })))
+            let after = match before.as_ref().filter(|before| !have_same_keys(before, &after, are_in_order, events)) {
+                Some(before) => Image::merged(before.clone(), after),
+                None => whole(after),
+            };
+            Ok((before.map(whole), Some(after)))
         }
-        _ => Ok((None, Some(Image::whole(after.ok_or_else(missing)?)))),
+        _ => Ok((None, Some(whole(after.ok_or_else(missing)?)))),
     }
 }
 
-fn have_same_keys(one: &Cells, other: &Cells, events: &Events<'_, '_, '_>) -> bool {
+fn have_same_keys(one: &Cells, other: &Cells, are_in_order: bool, events: &Events<'_, '_, '_>) -> bool {
+    if are_in_order {
+        return one.len() == other.len();
+    }
     let keys = |cells: &Cells| events.cells_of(cells).iter().map(|(key, _)| *key);
     keys(one).eq(keys(other))
 }
@@ -147,7 +190,7 @@ fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ColumnId, context: &mut En
     let mut end = ImageEnd { column: start, is_exact: true, is_present: false };
     while let Some(column) = row.repeated(image)? {
         end.is_present = true;
-        match read_cached(column.rest(), end.column, context) {
+        match read_cached(column, end.column, context) {
             Some(id) => end.column = id,
             None => read_uncached(column, &mut end, context)?,
         }
@@ -159,18 +202,24 @@ fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ColumnId, context: &mut En
 
 /// Reads a column that equals the cached successor of `previous`, except for its value.
 #[inline(always)]
-fn read_cached<'a>(column: &'a [u8], previous: ColumnId, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Option<ColumnId> {
+fn read_cached<'a>(column: Reader<'a>, previous: ColumnId, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Option<ColumnId> {
     let (id, cached) = context.columns.following(previous)?;
-    let value = parse_varying(cached.varying_part(column)?)?;
+    let (varying, suffix_length) = cached.varying_part(column.rest())?;
+    let value = parse_varying(varying)?;
     if cached.is_requested {
-        let value = match value {
-            Some(value) if is_utf8(value) => Value::Plain(value),
-            Some(_) => return None,
-            None => Value::Null,
-        };
+        let value = value.map_or(Some(Value::Null), |value| text_value(value, column.end() - suffix_length, context.message))?;
         context.events.cells.push((cached.key, value));
     }
     Some(id)
+}
+
+/// The text that ends at an offset of the message, if it is UTF-8.
+#[inline(always)]
+fn text_value<'a>(text: &'a [u8], end: usize, message: &'a [u8]) -> Option<Value<'a>> {
+    match ShortText::of(message, end - text.len(), text.len()) {
+        Some(short) => (short.is_ascii() || is_utf8(text)).then_some(Value::Short(short)),
+        None => is_utf8(text).then_some(Value::Plain(text)),
+    }
 }
 
 /// Parses the varying part of a column: `updated`, `isNull`, `value`. Returns `None` if it has other fields.
@@ -214,7 +263,7 @@ fn length_prefixed(bytes: &[u8]) -> Option<&[u8]> {
 fn read_uncached<'a>(column: Reader<'a>, end: &mut ImageEnd, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
     let column = Column::read(column)?;
     let key = context.events.keys.plain(column.name, context.columns.key(end.column));
-    let is_requested = context.events.wants_cell(key);
+    let (is_requested, place) = (context.events.wants_cell(key), context.events.keys.column(key));
     if is_requested {
         context.events.cells.push((key, column.value()?));
     }
@@ -223,9 +272,10 @@ fn read_uncached<'a>(column: Reader<'a>, end: &mut ImageEnd, context: &mut Entry
         // The same column with other metadata: an unsigned value that needs a wider JDBC type than the cached one.
         Some((id, cached)) if cached.key == key => {
             end.is_exact = false;
+            context.columns.count_inexact();
             id
         }
-        _ => context.columns.add(CachedColumn::new(key, is_requested, column.affixes), previous),
+        _ => context.columns.add(CachedColumn::new(key, is_requested, column.affixes), place, previous),
     };
     Ok(())
 }
@@ -309,29 +359,37 @@ impl VaryingSpan {
 
 impl<'a> LastRow<'a> {
     /// Returns the metadata of the row's columns, which is usually cached.
-    fn metadata(&self, images: &std::ops::Range<usize>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<RowMetadata<'a>> {
+    fn metadata(
+        &self,
+        images: &std::ops::Range<usize>,
+        are_in_order: bool,
+        context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+    ) -> Result<ChunkMetadata<'a>> {
         let (before, after) =
             (context.events.image(images, images.len().wrapping_sub(2)), context.events.image(images, images.len().wrapping_sub(1)));
-        let needs_both = before.zip(after).is_some_and(|(before, after)| !have_same_keys(&before, &after, context.events));
+        let images_differ = |(before, after): (Cells, Cells)| !have_same_keys(&before, &after, are_in_order, context.events);
+        let needs_both = before.zip(after).is_some_and(images_differ);
         let (image, end) =
             if self.after.is_present { (row_data::afterColumns, self.after) } else { (row_data::beforeColumns, self.before) };
         if needs_both {
-            return read_metadata(self.row, &[row_data::beforeColumns, row_data::afterColumns], context.events);
+            let metadata = read_metadata(self.row, &[row_data::beforeColumns, row_data::afterColumns], context.events)?;
+            return Ok(metadata.in_chunk(context.events));
         }
         if let (true, Some(metadata)) = (end.is_exact, context.columns.row_metadata(end.column)) {
-            return Ok(metadata.clone());
+            return Ok(metadata.in_chunk(context.events));
         }
         let metadata = read_metadata(self.row, &[image], context.events)?;
+        let in_chunk = metadata.in_chunk(context.events);
         if end.is_exact {
-            context.columns.set_row_metadata(end.column, metadata.clone());
+            context.columns.set_row_metadata(end.column, metadata);
         }
-        Ok(metadata)
+        Ok(in_chunk)
     }
 }
 
 /// Reads the primary key, declared types and JDBC types of a row's columns, without duplicate names.
-fn read_metadata<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>) -> Result<RowMetadata<'a>> {
-    let (mut seen, mut key, first_name) = (HashSet::new(), NameId::START, events.names.len());
+fn read_metadata<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>) -> Result<RowMetadata> {
+    let (mut seen, mut key, mut primary_key) = (HashSet::new(), NameId::START, Vec::new());
     let (mut jdbc_types, wants_jdbc_types) = (String::from("{"), events.needs.jdbc_types);
     events.types.start();
     row.fields(row_data::KNOWN, |tag, reader| {
@@ -351,13 +409,12 @@ fn read_metadata<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_
                 jdbc_types += &column.jdbc_type.to_string();
             }
             if column.is_key {
-                events.names.push(key);
+                primary_key.push(key);
             }
         }
         Ok(())
     })?;
     jdbc_types.push('}');
     let types = events.needs.types.then(|| events.types.finish(&[], key.index()));
-    let primary_key = Some(first_name..events.names.len()).filter(|names| !names.is_empty());
-    Ok(RowMetadata { types, primary_key, jdbc_types: events.arena.alloc_str(&jdbc_types) })
+    Ok(RowMetadata { types, primary_key, jdbc_types })
 }

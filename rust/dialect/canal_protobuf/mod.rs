@@ -30,7 +30,7 @@ use proto::{
 
 use super::{Caches, Dialect, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::{Envelope, Events, Op, Quirks, Source, ValueFormat};
+use crate::event::{Envelope, Events, Op, Quirks, ValueFormat};
 use crate::interner::Quoting;
 use crate::wire::protobuf::Reader;
 
@@ -61,7 +61,9 @@ const MAX_ENTRIES: usize = 1 << 18;
 struct EntryContext<'c, 'r, 'a, 's, 'k> {
     reading: &'c ReadContext<'r, 'a>,
     events: &'c mut Events<'a, 's, 'k>,
-    columns: &'c mut ColumnCache<'a>,
+    /// The whole message.
+    message: &'a [u8],
+    columns: &'c mut ColumnCache,
 }
 
 fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<()> {
@@ -69,7 +71,7 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
         return Err(Fault::new(Kind::Syntax, "the message is empty").at(0));
     }
     let message = Reader::new(bytes);
-    let context = &mut EntryContext { reading, events, columns: &mut caches.canal_protobuf };
+    let context = &mut EntryContext { reading, events, message: bytes, columns: &mut caches.kept.canal_protobuf };
     match message_type(message)? {
         MessageType::Packet => packet(message, context),
         MessageType::Messages => messages(message, context),
@@ -171,8 +173,13 @@ fn messages<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, 
 }
 
 fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
-    let (mut header, mut kind, mut content) = (Reader::new(&[]), ROW_DATA, Reader::new(&[]));
-    message.fields(entry::KNOWN, |tag, reader| {
+    let mut rest = message;
+    // A fault gets its path below.
+    let (mut header, mut kind, mut content) = usual_entry(&mut rest).unwrap_or_else(|_| {
+        rest = message;
+        (Reader::new(&[]), ROW_DATA, Reader::new(&[]))
+    });
+    rest.fields(entry::KNOWN, |tag, reader| {
         match tag {
             entry::header => header = reader.bytes()?,
             entry::entryType => kind = reader.varint()?,
@@ -181,9 +188,11 @@ fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut EntryC
         }
         Ok(())
     })?;
-    let header = Header::read(header, last).map_err(|fault| fault.within("header"))?;
+    // Read in place: copies of it cost as much as its fields.
+    let (message, mut header) = (header, Header::default());
+    header.read(message, last).map_err(|fault| fault.within("header"))?;
     let read = match kind {
-        0 | ROW_DATA => Change::new(header, context).read(content, context),
+        0 | ROW_DATA => Change::new(&mut header, context).read(content, context),
         TRANSACTION_BEGIN | TRANSACTION_END => transaction(content, kind, &header, context),
         GTID_LOG => gtid(content, header, context),
         _ => {
@@ -192,6 +201,15 @@ fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut EntryC
         }
     };
     read.map_err(|fault| fault.within("storeValue"))
+}
+
+/// Reads an entry's header, type and content in the usual order: see [`Header::read_usual`].
+#[inline(always)]
+fn usual_entry<'a>(fields: &mut Reader<'a>) -> Result<(Reader<'a>, u64, Reader<'a>)> {
+    let header = if fields.eat(entry::header) { fields.bytes()? } else { Reader::new(&[]) };
+    let kind = if fields.eat(entry::entryType) { fields.varint()? } else { ROW_DATA };
+    let content = if fields.eat(entry::storeValue) { fields.bytes()? } else { Reader::new(&[]) };
+    Ok((header, kind, content))
 }
 
 /// Reads the begin or end of a transaction.
@@ -274,12 +292,24 @@ struct Header<'a> {
     gtid: &'a str,
 }
 
-/// LastTexts of the last header, which the entries of a batch repeat.
+/// Texts of the last header, which the entries of a batch repeat.
 #[derive(Default)]
 struct LastTexts<'a> {
     file: &'a str,
     database: &'a str,
     table: &'a str,
+    /// A property, and the GTID that it is.
+    property: (&'a [u8], Option<&'a str>),
+}
+
+impl<'a> LastTexts<'a> {
+    /// Returns the GTID of a transaction, if a property is one.
+    fn gtid(&mut self, property: Reader<'a>) -> Result<Option<&'a str>> {
+        if property.rest() != self.property.0 {
+            self.property = (property.rest(), gtid_of_transaction(property)?);
+        }
+        Ok(self.property.1)
+    }
 }
 
 /// Returns text that is usually the last one, which needs no validation.
@@ -292,33 +322,34 @@ fn cached_text<'a>(bytes: Reader<'a>, last: &mut &'a str) -> Result<&'a str> {
 }
 
 impl<'a> Header<'a> {
-    fn read(message: Reader<'a>, last: &mut LastTexts<'a>) -> Result<Self> {
-        let (mut found, mut rest, mut current_gtid) = (Header::default(), message, "");
-        if found.read_usual(&mut rest, last).is_err() {
+    /// Reads an empty header's fields.
+    fn read(&mut self, message: Reader<'a>, last: &mut LastTexts<'a>) -> Result<()> {
+        let (mut rest, mut current_gtid) = (message, "");
+        if self.read_usual(&mut rest, last).is_err() {
             // A fault gets its path below.
-            (found, rest) = (Header::default(), message);
+            (*self, rest) = (Header::default(), message);
         }
         rest.fields(header::KNOWN, |tag, reader| {
             match tag {
-                header::version => found.version = Some(reader.varint()?),
-                header::logfileName => found.file = cached_text(reader.bytes()?, &mut last.file)?,
-                header::logfileOffset => found.position = Some(reader.varint()? as i64),
-                header::serverId => found.server_id = Some(reader.varint()? as i64),
-                header::executeTime => found.event_time = micros(reader.varint()?),
-                header::sourceType => found.source_type = reader.varint()?,
-                header::schemaName => found.database = cached_text(reader.bytes()?, &mut last.database)?,
-                header::tableName => found.table = cached_text(reader.bytes()?, &mut last.table)?,
-                header::eventType => found.event_type = event_type(reader.varint()?),
-                header::props => current_gtid = gtid_of_transaction(reader.bytes()?)?.unwrap_or(current_gtid),
-                header::gtid => found.gtid = reader.text()?,
+                header::version => self.version = Some(reader.varint()?),
+                header::logfileName => self.file = cached_text(reader.bytes()?, &mut last.file)?,
+                header::logfileOffset => self.position = Some(reader.varint()? as i64),
+                header::serverId => self.server_id = Some(reader.varint()? as i64),
+                header::executeTime => self.event_time = micros(reader.varint()?),
+                header::sourceType => self.source_type = reader.varint()?,
+                header::schemaName => self.database = cached_text(reader.bytes()?, &mut last.database)?,
+                header::tableName => self.table = cached_text(reader.bytes()?, &mut last.table)?,
+                header::eventType => self.event_type = event_type(reader.varint()?),
+                header::props => current_gtid = last.gtid(reader.bytes()?)?.unwrap_or(current_gtid),
+                header::gtid => self.gtid = reader.text()?,
                 _ => reader.skip(tag, header::KNOWN)?,
             }
             Ok(())
         })?;
-        if found.gtid.is_empty() {
-            found.gtid = current_gtid;
+        if self.gtid.is_empty() {
+            self.gtid = current_gtid;
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Reads fields in the usual order, whose branches a processor predicts: in place of a jump for each.
@@ -350,38 +381,42 @@ impl<'a> Header<'a> {
         Ok(())
     }
 
-    /// Returns the envelope of a row change, or of an event without a table.
-    fn envelope(&self, operation: Cow<'a, str>, transaction: Option<&'a str>, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
+    /// Adds the envelope of a row change, or of an event without a table, whose other fields `set` sets. Returns its index.
+    #[inline(always)]
+    fn envelope(
+        &self,
+        operation: Cow<'a, str>,
+        transaction: Option<&'a str>,
+        context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+        set: impl FnOnce(&mut Envelope<'a>),
+    ) -> Result<usize> {
         // TiCDC has no binlog file.
-        let quirks = if self.file.is_empty() { &TIDB } else { reading.quirks };
-        let source = Source {
-            event_time: self.event_time,
-            operation: Some(operation),
-            file: not_empty(self.file),
-            position: self.position,
-            gtid: not_empty(self.gtid),
-            transaction_id: transaction.and_then(not_empty),
-            ..Source::default()
-        };
-        Envelope {
-            database: Some(quirks.quoting.undo(self.database)),
-            table: Some(quirks.quoting.undo(self.table)),
-            connector: Some(enum_name(&SOURCE_TYPES, self.source_type)),
-            server_id: self.server_id,
-            version: self.version.map(version),
-            source,
-            ..Envelope::empty(quirks)
+        let quirks = if self.file.is_empty() { &TIDB } else { context.reading.quirks };
+        if let Some(envelope) = context.events.new_envelope(quirks) {
+            envelope.source.event_time = self.event_time;
+            envelope.source.operation = Some(operation);
+            envelope.source.file = not_empty(self.file);
+            envelope.source.position = self.position;
+            envelope.source.gtid = not_empty(self.gtid);
+            envelope.source.transaction_id = transaction.and_then(not_empty);
+            envelope.database = Some(quirks.quoting.undo(self.database));
+            envelope.table = Some(quirks.quoting.undo(self.table));
+            envelope.connector = Some(enum_name(&SOURCE_TYPES, self.source_type));
+            envelope.server_id = self.server_id;
+            envelope.version = self.version.map(version);
+            set(envelope);
         }
+        context.events.last_envelope()
     }
 
     /// Emits the row of an entry that is not a row change.
     fn emit(&self, op: Op, kind: u64, transaction: Option<&'a str>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
         let operation = self.event_type.map_or_else(|| enum_name(&ENTRY_TYPES, kind), |event| enum_name(&EVENT_TYPES, event));
-        let mut envelope = self.envelope(operation, transaction, context.reading);
-        for name in [&mut envelope.database, &mut envelope.table] {
-            *name = name.take().filter(|name| !name.is_empty());
-        }
-        let envelope = context.events.envelope(envelope)?;
+        let envelope = self.envelope(operation, transaction, context, |envelope| {
+            for name in [&mut envelope.database, &mut envelope.table] {
+                *name = name.take().filter(|name| !name.is_empty());
+            }
+        })?;
         context.events.row(op, envelope, None, None);
         Ok(())
     }
