@@ -148,7 +148,7 @@ def _without_target(origins: Iterable[Row], targets: Targets) -> set[_Name]:
 def _has_target(targets: Targets, origin: Row) -> bool:
     try:
         return targets(*_name(origin)) is not None
-    except ValueError:  # they are put aside again
+    except ValueError:  # the target is refused: its messages are quarantined again
         return True
 
 
