@@ -84,6 +84,7 @@ SHAPES = {
     "hot on Iceberg": Shape(1, 200_000, 50_000, 4, 4, is_iceberg=True),
     "20M rows": Shape(1, 300_000, 20_000_000, 3, 4, is_large=True, rounds=2, rows=20_000_000, merge="spark"),
     "million": Shape(1, 1_000_000, 200_000, 4, 4, is_large=True),
+    "million in 40": Shape(1, 1_000_000, 200_000, 40, 4, is_large=True, rounds=2),
     "20 tables": Shape(20, 40, 20, 2),
     "8 tables": Shape(8, 20, 10, 2),
     "8 topics": Shape(8, 20, 10, 2, 64),
@@ -220,7 +221,10 @@ def insert_rows(spark, shape, name, topic):
         listed = ", ".join(f"'{field}', {places.get(field, 'NULL')}" for field in fields)
         cells.append(f"CAST(named_struct({listed}) AS {order})")
     names = [*COLUMNS, *(["_towpath"] if order else [])]
+    times = "spark.sql.parquet.outputTimestampType"
+    spark.conf.set(times, "TIMESTAMP_MICROS")  # as replicate writes them; the recipe has none
     spark.sql(f"INSERT INTO {name} ({', '.join(names)}) SELECT {', '.join(cells)} FROM numbers")
+    spark.conf.unset(times)
 
 
 def fill_tables(spark, kafka, shape, topic, folder):

@@ -47,7 +47,7 @@ NOTES = """\
   much for identity as for towpath, and with four tasks most of what small topics cost.
 - `replicate`'s peer is a recipe: from_json, a window for the newest change of each key, MERGE, four tables at a time. It
   orders by offset, and keeps neither deleted keys nor what it cannot decode. The tables of both were equal afterwards. hot is
-  200,000 changes of 50,000 keys in four batches, million a million of 200,000; of 20 tables each has 20 changes in each of
+  200,000 changes of 50,000 keys in four batches, million a million of 200,000 (in four batches, and in 40); of 20 tables each has 20 changes in each of
   two batches, of 8, 100 and 500 tables ten. hot, hot by Spark, on Iceberg and million were measured in four rounds, 20M rows in two, every second round in the reverse
   order, on 2026-11-26; the other shapes on the day before on a faster machine, in two rounds, 100 and 500 tables in one. Both ways read 8 tables and 8 topics with
   `kafka.fetch.max.wait.ms` = `20`, as `docs/cluster.md` says for topics with many partitions.

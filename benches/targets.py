@@ -280,6 +280,7 @@ LAKEHOUSE = [
     replicated("20M rows", "cpu", 1.0, 0.8),
     replicated("million"),
     replicated("million", "cpu", 0.7, 0.4),
+    replicated("million in 40", "cpu", 0.8, 0.5),
     replicated("20 tables"),
     replicated("20 tables", "cpu", 0.15, 0.06),
     Row(

@@ -32,6 +32,17 @@ def test_a_value_that_is_not_logged_stays_without_schema_parts(topic):
     yield from values_that_are_not_logged(topic, declared=False)
 
 
+@together
+def test_a_value_that_a_new_key_hides_is_a_dead_letter(topic):
+    """Debezium writes an update of the key as a delete and an insert, which has a placeholder for the large value."""
+    yield [record(0, "c", {"id": 1, "a": "large", "b": "x"}), record(1, "c", {"id": 2, "a": "large", "b": "x"})]
+    for at, (old, new) in enumerate([(1, 11), (2, 12)]):
+        moved = {"id": new, "a": TOAST if new == 11 else "known", "b": "x"}
+        yield [record(2 + 2 * at, "d", {"id": old, "a": "", "b": ""}), record(3 + 2 * at, "c", moved)]
+    assert topic.rows("t") == [{"id": 12, "a": "known", "b": "x"}]
+    assert topic.states()["t"]["dead_letters"] == 1
+
+
 def content(topic, table):
     return {one["id"]: one["a"] for one in topic.rows(table)}
 

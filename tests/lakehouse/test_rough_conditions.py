@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -45,32 +46,41 @@ def test_two_queries_on_one_target(spark, tmp_path):
         assert topic.states()[table]["state"] == "ok"
 
 
-def test_a_target_that_is_removed_while_its_query_runs(spark, tmp_path):
+def test_targets_that_are_removed_while_their_query_runs_and_while_it_is_stopped(spark, tmp_path):
     topic, source = Topic(spark, tmp_path), tmp_path / "messages"
 
-    def send(query, at):
-        messages = [canal(2 * at + part, "INSERT", "ab"[part], row(at, "x"), second=at) for part in (0, 1)]
+    def send(at):
+        messages = [canal(3 * at + part, "INSERT", "abc"[part], row(at, "x"), second=at) for part in (0, 1, 2)]
         topic.frame(*messages).coalesce(1).write.mode("append").parquet(str(source))
-        if query:
-            query.processAllAvailable()
 
-    send(None, 0)
-    stream = spark.readStream.schema(COLUMNS).parquet(str(source))
-    trigger = {"processingTime": "0 seconds"}
-    query = towpath.spark.replicate(
-        stream, topic.target, "canal-json", checkpoint=str(tmp_path / "checkpoint"), trigger=trigger, **topic.options
-    )
-    try:
-        query.processAllAvailable()
+    @contextmanager
+    def running():
+        stream = spark.readStream.schema(COLUMNS).parquet(str(source))
+        settings = {"checkpoint": str(tmp_path / "checkpoint"), "trigger": {"processingTime": "0 seconds"}}
+        query = towpath.spark.replicate(stream, topic.target, "canal-json", **settings, **topic.options)
+        try:
+            query.processAllAvailable()
+            yield query
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    send(0)
+    with running() as query:
         shutil.rmtree(topic.lake / "shop" / "a")
-        send(query, 1)
-        send(query, 2)
-    finally:
-        query.stop()
-    assert (topic.names("a"), topic.names("b")) == (dict.fromkeys([1, 2], "x"), dict.fromkeys([0, 1, 2], "x"))
+        for at in (1, 2):
+            send(at)
+            query.processAllAvailable()
+    assert {name: one["state"] for name, one in topic.states().items()} == {"a": "stale", "b": "ok", "c": "ok"}
+    shutil.rmtree(topic.lake / "shop" / "b")
+    send(3)
+    with running():
+        send(4)
     states = topic.states()
-    assert (states["a"]["state"], states["b"]["state"]) == ("stale", "ok")
-    assert "somebody removed the target" in states["a"]["reason"]
+    for table, first, state in [("a", 1, "stale"), ("b", 3, "stale"), ("c", 0, "ok")]:
+        assert topic.names(table) == dict.fromkeys(range(first, 5), "x")
+        assert states[table]["state"] == state
+        assert state == "ok" or "somebody removed the target" in states[table]["reason"]
 
 
 @pytest.mark.parametrize("place", [(Applier, "apply"), (Follower, "_follow")], ids=["merge", "statement"])

@@ -228,6 +228,25 @@ def test_relative_paths_are_in_the_working_directory() -> None:
     assert Targets(lambda database, table: f"lake/{table}")("s", "a") == f"{here}/lake/a"
 
 
+NAMES = ["/lake/a", "lake.a", "`la``ke`.`a b`", "a"]
+
+
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize("suffix", COMPANIONS)
+@pytest.mark.parametrize("as_function", [False, True])
+def test_no_target_is_a_companion_of_another_one(target: str, suffix: str, as_function: bool) -> None:
+    """Whichever of both comes first, and in which case a catalog's name is written."""
+    other = companion(target if is_path(target) else target.upper(), suffix)
+    mapping = {"s.a": target, "s.b": other}
+    for first, second in (("a", "b"), ("b", "a")):
+        find = Targets((lambda database, table: mapping[f"{database}.{table}"]) if as_function else mapping)
+        assert find("s", first) == mapping[f"s.{first}"]
+        with pytest.raises(ValueError, match=rf"s\.{second} would"):
+            find("s", second)
+        assert find("s", first) == mapping[f"s.{first}"]
+    assert Targets({"s.b": other})("s", "b") == other
+
+
 def test_regular_expressions_route_tables() -> None:
     find = Targets(
         {

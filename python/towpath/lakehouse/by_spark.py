@@ -45,7 +45,7 @@ _log = logging.getLogger("towpath.spark")
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
 
-_GONE = "somebody removed the target while its query ran: it has only the rows since then; rebuild it with rebuild"
+_GONE = "somebody removed the target: it has only the rows since then; rebuild it with rebuild"
 
 _MOST_REASON = 10 * SHOWN
 """Characters of the text of an error, which may have many names of columns."""
@@ -133,7 +133,7 @@ class BySpark:
             if target is None:
                 return TableResult()
             self.known.sources.add(table.key)
-            is_gone = self.known.is_gone(batch.spark, target)
+            is_gone = self.known.is_gone(batch.spark, target, batch.number)
             applied, moved = self._apply_table(batch, table, target)
             self.known.written.add(target)
             late = {OLD: batch.late.get((table.database, table.name), 0)}

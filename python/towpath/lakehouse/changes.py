@@ -231,20 +231,25 @@ class ChangeDecoder:
         return pa.record_batch([columns[name].cast(self.schema.field(name).type) for name in columns], self.schema)
 
     def _incomplete(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.Array:
-        """Whether each row of an update lacks columns that its own message declares, or that it declares none of."""
+        """Whether each row that was written lacks columns that its own message declares.
+
+        PostgreSQL does not log large values that an update of the key leaves as they are, and Debezium writes such an
+        update as a delete and an insert. Half of an update that declares no columns lacks some of its own, too: other
+        rows without declarations may be older than a column.
+        """
         lacks = pc.greater(pc.fill_null(pc.list_value_length(rows["_missing_columns"]), 0), 0)
-        step = pc.struct_field(rows["_sequence"], "row")
+        lacks = pc.and_(lacks, pc.is_in(rows["_op"], pa.array(["insert", "update"], rows["_op"].type)))
+        if not pc.any(lacks).as_py():
+            return lacks
         # The second half of an update that changes the key.
-        is_moved = pc.and_(pc.equal(rows["_op"], "insert"), pc.equal(pc.bit_wise_and(step, 1), 1))
-        partial = pc.and_(lacks, pc.or_(pc.equal(rows["_op"], "update"), is_moved))
-        if not pc.any(partial).as_py():
-            return partial
+        is_moved = pc.equal(pc.bit_wise_and(pc.struct_field(rows["_sequence"], "row"), 1), 1)
+        of_update = pc.or_(pc.equal(rows["_op"], "update"), is_moved)
         # The rows are those of consecutive messages; a message's rows are never divided.
         first, last = rows[INDEX][0].as_py(), rows[INDEX][-1].as_py()
         found = by_name(self._declarations.decode(messages.slice(first, last - first + 1)))
-        declared = zip(found["_missing_columns"].to_pylist(), found["_column_types"].to_pylist(), strict=True)
-        incomplete = pa.array([_is_incomplete(missing, types) for missing, types in declared], pa.bool_())
-        return pc.and_(partial, incomplete)
+        each = (found["_missing_columns"], found["_column_types"], of_update)
+        declared = zip(*(one.to_pylist() for one in each), strict=True)
+        return pc.and_(lacks, pa.array([_is_incomplete(*one) for one in declared], pa.bool_()))
 
 
 def indices_of(rows: Sized) -> pa.Int64Array:
@@ -273,10 +278,12 @@ def by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
-def _is_incomplete(missing: Sequence[str] | None, types: Sequence[tuple[str, str]] | None) -> bool:
+def _is_incomplete(
+    missing: Sequence[str] | None, types: Sequence[tuple[str, str]] | None, of_update: bool | None
+) -> bool:
     """Whether a row lacks columns of its own table. One that was added later is not in the declaration."""
     declared = {name.lower() for name, _ in types or ()}
-    return any(not declared or name.lower() in declared for name in missing or ())
+    return any((of_update if not declared else name.lower() in declared) for name in missing or ())
 
 
 def _is_incomplete_delete(rows: Mapping[str, pa.Array]) -> pa.Array:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.formats import ICEBERG, format_of
+from towpath.lakehouse.sessions import jvm_of
 from towpath.lakehouse.sql import execute, sql, table
 from towpath.lakehouse.tables import may_exist
 from towpath.lakehouse.targets import is_path
@@ -105,9 +106,7 @@ class _IcebergCommits(Commits):
 
 def iceberg_table(spark: SparkSession, target: str) -> Any:
     """Iceberg's own object of a table, with its last commit. Not on Connect."""
-    loaded = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(  # type: ignore[union-attr]
-        spark._jsparkSession, target
-    )
+    loaded = jvm_of(spark).org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, target)
     loaded.refresh()
     return loaded
 
@@ -116,6 +115,6 @@ def commits_of(spark: SparkSession, target: str) -> Commits | None:
     """The commits of a table, of which none is known yet. None where they cannot be: on Connect, and on Spark 3.5."""
     from pyspark.sql import DataFrame
 
-    if getattr(spark, "_jvm", None) is None or not hasattr(DataFrame, "toArrow"):
+    if jvm_of(spark) is None or not hasattr(DataFrame, "toArrow"):
         return None
     return _IcebergCommits(target) if format_of(spark, target) is ICEBERG else _DeltaCommits(target)

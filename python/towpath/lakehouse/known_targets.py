@@ -21,7 +21,7 @@ from towpath.lakehouse.protection import RULES, Protection, RuleState, rule_of
 from towpath.lakehouse.replicate_options import ReplicateOptions, columns_of
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import comma_separated, expressions, sql
-from towpath.lakehouse.status import read_tables
+from towpath.lakehouse.status import read_tables, read_written
 from towpath.lakehouse.tables import (
     TableSettings,
     exists,
@@ -70,6 +70,7 @@ class KnownTargets:
         self._remembered = dict(remembered)
         self._appliers: dict[str, Applier] = {}
         self._properties: dict[str, Mapping[str, str]] = {}
+        self._written_before: dict[str, int] | None = None
 
     def target(self, table: SourceTable) -> str | None:
         """The target of a table; None if it is to be skipped."""
@@ -158,12 +159,18 @@ class KnownTargets:
         is_kept = self.options.history if isinstance(self.options.history, bool) else full_name in self.options.history
         return companion(target, "history") if is_kept else None
 
-    def is_gone(self, spark: SparkSession, target: str) -> bool:
+    def is_gone(self, spark: SparkSession, target: str, batch_id: int) -> bool:
         """Whether somebody removed a target that this query has written. What is remembered of it is forgotten then."""
-        if target not in self.written or exists(spark, target):
+        if exists(spark, target) or not (target in self.written or self._was_written(spark, target, batch_id)):
             return False
         self.forget(target)
         return True
+
+    def _was_written(self, spark: SparkSession, target: str, batch_id: int) -> bool:
+        """Whether a process before this one has written a target. The batches of a new checkpoint begin again."""
+        if self._written_before is None:
+            self._written_before = read_written(spark, self.options.status) if self.options.status else {}
+        return self._written_before.get(target, batch_id) < batch_id
 
     def stored_key(self, spark: SparkSession, target: str | None) -> list[str] | None:
         """The key of a target that exists."""

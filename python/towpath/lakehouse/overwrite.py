@@ -16,6 +16,7 @@ from towpath.lakehouse.batch_messages import in_few_tasks
 from towpath.lakehouse.commits import iceberg_table
 from towpath.lakehouse.formats import ICEBERG, format_of
 from towpath.lakehouse.retries import is_conflict
+from towpath.lakehouse.sessions import jvm_of
 from towpath.lakehouse.sql import Sql, comma_separated, execute, sql, string, table
 from towpath.lakehouse.tables import table_properties
 from towpath.printable import printable
@@ -92,7 +93,7 @@ class Overwrite:
 def may_overwrite(spark: SparkSession, target: str) -> bool:
     """Whether readers of a target see the same after it was overwritten as after a MERGE."""
     of_target = format_of(spark, target)
-    if of_target is ICEBERG and getattr(spark, "_jvm", None) is None:  # a client of Connect knows no snapshot
+    if of_target is ICEBERG and jvm_of(spark) is None:  # a client of Connect knows no snapshot
         return False
     is_plain = not of_target.layout(spark, target)
     return is_plain and of_target.may_be_overwritten(table_properties(spark, target))

@@ -221,6 +221,14 @@ def read_tables(spark: SparkSession, target: str) -> set[tuple[str, str]]:
     return {(row["database"] or "", row["table"]) for row in rows}
 
 
+def read_written(spark: SparkSession, target: str) -> dict[str, int]:
+    """The targets that changes were applied to, with the last batch, but for those of dropped and renamed tables."""
+    if schema_of(spark, target) is None:
+        return {}
+    rows = spark.read.table(table(target)).filter(f"applied > 0 AND state NOT IN ('{DROPPED}', '{RENAMED}')")
+    return {row["target"]: row["last_batch"] for row in rows.select("target", "last_batch").collect()}
+
+
 class Unsound:
     """Which targets do not equal their tables, and why: by what a batch has found so far, or an earlier one."""
 

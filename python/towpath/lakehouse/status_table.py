@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from towpath.lakehouse.delta_rs import check_target, next_version, open_if_exists, quoted, retried
 from towpath.lakehouse.formats import DELTA, format_of
+from towpath.lakehouse.sessions import jvm_of
 from towpath.lakehouse.status import ASSIGNMENTS, COLUMNS, SAME_TABLE, TableStatus, status_rows, write_status
 from towpath.lakehouse.tables import create_or_evolve
 from towpath.lakehouse.tasks import TaskMerges
@@ -42,7 +43,7 @@ class StatusTable:
 
     def _is_merged(self, spark: SparkSession, found: Sequence[TableStatus], batch_id: int) -> bool:
         """Merge with delta-rs, if that is possible. Returns whether it was."""
-        is_classic = getattr(spark, "_jvm", None) is not None  # A client of Connect may be on another machine.
+        is_classic = jvm_of(spark) is not None  # A client of Connect may be on another machine.
         if not is_classic or not self._in_tasks.may(spark, self._target):
             return False
         try:

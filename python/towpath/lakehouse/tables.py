@@ -18,6 +18,7 @@ from towpath.lakehouse.batch_messages import computed
 from towpath.lakehouse.formats import DELTA, Format, format_of
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.retries import is_being_created, with_retries
+from towpath.lakehouse.sessions import jvm_of
 from towpath.lakehouse.sql import (
     Sql,
     column,
@@ -116,7 +117,7 @@ def exists(spark: SparkSession, target: str) -> bool:
 
 def may_exist(spark: SparkSession, path: str) -> bool:
     """Whether something is at a path: asked in a hundredth of the time that a failed reading takes."""
-    jvm = getattr(spark, "_jvm", None)
+    jvm = jvm_of(spark)
     if jvm is None:  # a client of Connect cannot ask
         return True
     found = jvm.org.apache.hadoop.fs.Path(path)

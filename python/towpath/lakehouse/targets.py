@@ -102,6 +102,7 @@ class Targets:
         self._needs_database = self._is_template and "{database}" in str(target)
         self._own = [_comparable(absolute(path)) for path in own]
         self._sources: dict[str, str] = {}
+        self._companions: dict[str, str] = {}
 
     def __call__(self, database: str | None, table: str, topic: str = "") -> str | None:
         """The target of a table; None if it is to be skipped.
@@ -114,6 +115,8 @@ class Targets:
             self._check_place(target, source_name(database, table))
             if self._is_template:
                 self._check_source(target, database or "", table, topic)
+            else:
+                self._check_companions(target, source_name(database, table))
         return target
 
     def _check_place(self, target: str, name: str) -> None:
@@ -135,6 +138,18 @@ class Targets:
                 f"target: {first} and {name} would share {target}; "
                 f"use a template with {{database}}, or a function for shards of one table"
             )
+
+    def _check_companions(self, target: str, name: str) -> None:
+        """Refuse a target that is a companion of another one. A template never makes such a target."""
+        key = _comparable(target)
+        if key in self._companions:
+            raise ValueError(f"target: {name} would be at {target}, which belongs to {self._companions[key]}")
+        self._sources.setdefault(key, name)
+        for suffix in COMPANIONS:
+            place = _comparable(companion(target, suffix))
+            if place in self._sources:
+                raise ValueError(f"target: {name} would have its {suffix} in the target of {self._sources[place]}")
+            self._companions[place] = f"the target of {name}"
 
     def _owner(self, target: str, database: str, table: str, topic: str) -> str | None:
         """The other table that a target was created for, by an earlier query.

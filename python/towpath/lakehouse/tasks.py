@@ -20,6 +20,7 @@ from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.jobs import session_settings
 from towpath.lakehouse.owned_table import RESULT, OwnedTable, TableTasks
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, Applied
+from towpath.lakehouse.sessions import jvm_of
 from towpath.lakehouse.sql import execute, sql, table
 from towpath.lakehouse.targets import companion, is_path
 from towpath.printable import printable
@@ -175,7 +176,7 @@ def available(merge: str) -> str:
 
 
 def _location(spark: SparkSession, target: str) -> str:
-    jvm: Any = getattr(spark, "_jvm", None)
+    jvm = jvm_of(spark)
     if jvm is not None and is_path(target):
         path = jvm.org.apache.hadoop.fs.Path(target)
         found = path.getFileSystem(spark._jsc.hadoopConfiguration())
