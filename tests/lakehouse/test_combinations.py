@@ -10,10 +10,13 @@ from lake_cases import together
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
 from towpath.lakehouse import by_tasks
+from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.converted_values import is_converted
 from towpath.lakehouse.follow_columns import typed_value
 from towpath.lakehouse.sql import column
 from towpath.lakehouse.statements import Column
+from towpath.lakehouse.target_writer import TargetWriter
+from towpath.lakehouse.tombstones import Tombstones
 
 CODES = {"code": "varchar(9)", "v": "int"}
 
@@ -147,6 +150,58 @@ def test_a_statement_that_converts_values_makes_its_table_stale(topic):
     ]
     yield [statement(9 + at, name, f"ALTER TABLE {name} CHANGE v v datetime") for at, name in enumerate(tables)]
     assert [topic.states()[name]["state"] for name in tables] == ["stale", "ok"]
+
+
+@together
+def test_a_column_that_is_generated_or_without_nulls_makes_its_table_stale(topic):
+    """MySQL computes the values, or replaces nulls, without a message."""
+    changes = {
+        "computed": "MODIFY name varchar(20) GENERATED ALWAYS AS (concat(id, '')) STORED",
+        "nulls": "MODIFY name varchar(20) NOT NULL",
+        "values": "MODIFY name varchar(20) NOT NULL DEFAULT 'x'",
+    }
+    yield [canal(at, "INSERT", name, row(1, None if name == "nulls" else "x")) for at, name in enumerate(changes)]
+    yield [statement(9 + at, name, f"ALTER TABLE {name} {change}") for at, (name, change) in enumerate(changes.items())]
+    assert [topic.states()[name]["state"] for name in changes] == ["stale", "stale", "ok"]
+
+
+@together
+def test_another_primary_key_makes_its_table_stale(topic):
+    """Messages without a key of their own are merged by that of the target."""
+    changes = {
+        "keyless": "DROP PRIMARY KEY",
+        "wider": "DROP PRIMARY KEY, ADD PRIMARY KEY (id, name)",
+        "equal": "ADD PRIMARY KEY (ID), DROP PRIMARY KEY",
+    }
+    yield [canal(at, "INSERT", name, row(1, "x")) for at, name in enumerate(changes)]
+    yield [
+        message
+        for at, (name, change) in enumerate(changes.items())
+        for message in (
+            statement(10 + 2 * at, name, f"ALTER TABLE {name} {change}"),
+            canal(11 + 2 * at, "INSERT", name, row(1, "y"), second=6, pkNames=None),
+        )
+    ]
+    states = topic.states()
+    assert [states[name]["state"] for name in changes] == ["stale", "stale", "ok"]
+    assert states["keyless"]["reason"] == "the primary key was dropped; rows are merged by (id)"
+
+
+@together
+def test_an_added_column_that_is_renamed_before_older_rows_are_read(topic):
+    """They get the value under the new name, whether there was a target or not."""
+    tables = ["empty", "filled"]
+    yield [canal(0, "INSERT", "filled", row(1, "x"))]
+    yield [
+        statement(10 * step + at, name, f"ALTER TABLE {name} {change}", second=5 + step)
+        for at, name in enumerate(tables)
+        for step, change in enumerate(["ADD COLUMN n int DEFAULT 5", "RENAME COLUMN n TO m"], 1)
+    ]
+    yield [canal(90 + at, "INSERT", name, row(2, "late"), partition=1) for at, name in enumerate(tables)]
+    for name in tables:
+        assert {one["id"]: (one["name"], one["m"]) for one in topic.rows(name)}[2] == ("late", 5)
+        assert "n" not in topic.rows(name)[0]
+        assert topic.states()[name]["state"] == "ok"
 
 
 @together
@@ -315,3 +370,92 @@ def test_readers_find_each_value_by_a_filter(spark, tmp_path, merge):
         kind = rows.schema["v"].dataType.simpleString()
         condition = f"v = CAST('{found['v']!s}' AS {kind})"
         assert (case, rows.filter(condition).count()) == (case, 1)
+
+
+@pytest.mark.parametrize("step", ["writer.truncate", "tombstones.write_truncates"])
+def test_a_truncate_that_fails_halfway_is_applied_again(spark, tmp_path, monkeypatch, step):
+    topic = Topic(spark, tmp_path)
+    topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(3)))
+    emptied = canal(9, "TRUNCATE", "a", types=None, second=5, pkNames=None, isDdl=False)
+    owner, name = {"writer": TargetWriter, "tombstones": Tombstones}[step.partition(".")[0]], step.partition(".")[2]
+    with monkeypatch.context() as patched:
+        done = getattr(owner, name)
+
+        def fail(*arguments):
+            done(*arguments)
+            raise RuntimeError("the driver ended")
+
+        patched.setattr(owner, name, fail)
+        with pytest.raises(RuntimeError, match="the driver ended"):
+            topic.replicate(emptied, on_table_error="fail")
+    topic.replicate(emptied, canal(10, "INSERT", "a", row(7, "new"), second=6))
+    assert topic.names("a") == {7: "new"}
+    assert topic.states()["a"]["state"] == "ok"
+
+
+def test_a_shard_that_is_dropped_empties_no_other_one(spark, tmp_path):
+    topic = Topic(spark, tmp_path)
+    topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
+    topic.replicate(*(canal(at, "INSERT", f"t_{at}", row(at, "x"), second=at) for at in range(3)))
+    topic.replicate(
+        statement(10, "t_0", "DROP TABLE t_0", kind="ERASE"),
+        statement(11, "t_3", "CREATE TABLE t_3 (id int PRIMARY KEY, name varchar(20))", second=6, kind="CREATE"),
+        canal(12, "INSERT", "t_3", row(3, "x"), second=7),
+    )
+    assert topic.names("t") == dict.fromkeys(range(4), "x")
+
+
+def test_a_table_in_two_topics_with_targets_of_their_own_is_refused(spark, tmp_path):
+    topic = Topic(spark, tmp_path)
+    topic.target = f"{topic.lake}/{{topic}}/{{table}}"
+    sent = [{**canal(at, "INSERT", "a", row(1, name)), "topic": name} for at, name in enumerate(["eu", "us"])]
+    topic.replicate(*sent, {**canal(5, "INSERT", "b", row(1, "eu")), "topic": "eu"})
+    assert not (topic.lake / "eu" / "a").exists()
+    assert [one["name"] for one in spark.read.format("delta").load(f"{topic.lake}/eu/b").collect()] == ["eu"]
+    state = topic.states()["a"]
+    assert (state["state"], "the topics eu, us" in state["reason"]) == ("quarantined", True)
+
+
+def test_reprocess_keeps_histories_and_marks_only_what_it_read(spark, tmp_path, monkeypatch):
+    topic, dated = Topic(spark, tmp_path), {"id": "int", "day": "date"}
+    sent = [
+        canal(0, "INSERT", "h", {"id": "1", "day": "2024-01-01"}, dated, pkNames=None),
+        canal(1, "INSERT", "h", {"id": "1", "day": "0000-00-00"}, dated, pkNames=None),
+    ]
+    topic.replicate(*sent, keyless="append", zero_date="error")
+    late = canal(2, "INSERT", "h", {"id": "2", "day": "0000-00-00"}, dated, pkNames=None)
+    apply = Replicator.__call__
+
+    def meanwhile(replicator, *arguments):
+        """A query goes on beside it, and commits what it began before."""
+        monkeypatch.undo()
+        topic.replicate(late, keyless="append", zero_date="error")
+        dead = topic.sql_name("dead")
+        spark.sql(f"UPDATE {dead} SET recorded_at = recorded_at - INTERVAL 1 HOUR WHERE offset = 2")
+        return apply(replicator, *arguments)
+
+    monkeypatch.setattr(Replicator, "__call__", meanwhile)
+    aside = {name: topic.options[name] for name in ("dead_letters", "status")}
+    towpath.spark.reprocess(spark, **aside, zero_date="null")
+    waiting = topic.load("dead").filter("done_at IS NULL").collect()
+    assert [one["offset"] for one in waiting] == [2]
+    towpath.spark.reprocess(spark, **aside, zero_date="null")
+    assert topic.load("shop/h").count() == 3
+    assert topic.states()["h"]["state"] == "ok"
+
+
+@pytest.mark.parametrize("merge", ["auto", "spark"])
+def test_reprocess_remembers_what_was_deleted_as_long_as_the_query(spark, tmp_path, merge):
+    topic, dated = Topic(spark, tmp_path), {"id": "int", "day": "date"}
+    bad = canal(0, "INSERT", "a", {"id": "1", "day": "0000-00-00"}, dated)
+    gone = canal(1, "DELETE", "a", {"id": "1", "day": "0000-00-00"}, dated, second=5)
+    kept = canal(2, "INSERT", "a", {"id": "2", "day": "2024-01-01"}, dated, second=6)
+    topic.replicate(bad, gone, kept, zero_date="error", forget_after="90 days", merge=merge)
+    path = topic.sql_name("shop/a__tombstones")
+    spark.sql(f"UPDATE {path} SET recorded_at = recorded_at - INTERVAL 30 DAYS")
+    for _ in range(2):
+        aside = {name: topic.options[name] for name in ("dead_letters", "status")}
+        towpath.spark.reprocess(spark, **aside, zero_date="null")
+        spark.sql(f"UPDATE {topic.sql_name('dead')} SET done_at = NULL")
+    assert [one["id"] for one in topic.rows("a")] == [2]
+    assert spark.table(path).count() == 1

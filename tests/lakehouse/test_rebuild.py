@@ -3,6 +3,7 @@
 import pytest
 
 import towpath
+import towpath.lakehouse.rebuild as rebuilding
 from lake_topic import Topic, canal, row
 from towpath.lakehouse.formats import format_of
 
@@ -45,6 +46,42 @@ def test_a_target_is_rebuilt_from_a_snapshot(topic, spark):
     rebuild(topic, lost, *later, snapshot=snapshot)
     assert topic.states()["a"]["state"] == "stale"
     assert "TRUNCATE PARTITION" in topic.states()["a"]["statement"]
+
+
+def test_what_a_query_follows_while_its_target_is_rebuilt(topic, spark, monkeypatch):
+    """The new target has not followed it, and what the query says meanwhile stays said."""
+    first, added = canal(0, "INSERT", "a", row(1, "x")), "ALTER TABLE a ADD COLUMN n int DEFAULT 5"
+    statement = canal(1, "ALTER", "a", None, None, sql=added, second=5)
+    lost = canal(2, "ALTER", "a", None, None, sql="ALTER TABLE a TRUNCATE PARTITION p1", second=6)
+    topic.replicate(first)
+    replace = rebuilding._replace
+
+    def meanwhile(*arguments):
+        topic.replicate(statement, lost)
+        replace(*arguments)
+
+    monkeypatch.setattr(rebuilding, "_replace", meanwhile)
+    rebuild(topic, first)
+    monkeypatch.undo()
+    assert topic.states()["a"]["state"] == "stale"
+    assert "TRUNCATE PARTITION" in topic.states()["a"]["statement"]
+    topic.replicate(statement)
+    assert topic.rows("a") == [{"id": 1, "name": "x", "n": 5}]
+    rebuild(topic, first, statement)
+    assert topic.states()["a"]["state"] == "ok"
+
+
+def test_a_snapshot_of_a_table_that_was_dropped_stays(topic, spark):
+    """What the former target remembers of the drop is not true of the new rows."""
+    topic.replicate(canal(0, "INSERT", "a", row(1, "x")), canal(1, "ERASE", "a", None, None, sql="DROP TABLE a"))
+    rebuild(
+        topic,
+        canal(3, "INSERT", "a", row(3, "z"), second=9),
+        snapshot=spark.createDataFrame([(2, "y")], "id int, name string"),
+    )
+    created = "CREATE TABLE IF NOT EXISTS a (id int PRIMARY KEY, name varchar(20))"
+    topic.replicate(canal(5, "CREATE", "a", None, None, sql=created, second=20))
+    assert topic.names("a") == {2: "y", 3: "z"}
 
 
 def test_a_target_is_rebuilt_from_its_topic(topic, spark):

@@ -62,6 +62,18 @@ def test_head_marks_what_changed(capsys, tmp_path):
     ]
 
 
+def test_head_shows_changes_that_name_no_table(capsys, tmp_path):
+    """As Flink's are."""
+    path = tmp_path / "flink.jsonl"
+    path.write_text('{"data":[{"id":1}],"type":"INSERT"}\n{"data":[{"id":2}],"type":"DELETE"}\n')
+    assert main(["head", str(path), "--schema", "id int", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["op"], one["before"], one["after"]) for one in rows] == [
+        ("insert", None, {"id": 1}),
+        ("delete", {"id": 2}, None),
+    ]
+
+
 def test_head_shows_so_many_rows_and_their_errors(capsys, mixed):
     assert main(["head", mixed, "-n", "2", "--json", "--schema", SCHEMA, "--table", "orders"]) == 1
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -98,7 +98,11 @@ FOLLOWED: list[tuple[str, list[Action]]] = [
     ("ALTER TABLE a DROP INDEX `PRIMARY`", [ChangePrimaryKey(A, ())]),
     ("DROP INDEX `PRIMARY` ON a", [ChangePrimaryKey(A, ())]),
     ("ALTER TABLE a ADD CONSTRAINT pk PRIMARY KEY USING BTREE (x, y(3) DESC)", [ChangePrimaryKey(A, ("x", "y"))]),
-    ("ALTER TABLE a DROP PRIMARY KEY, ADD PRIMARY KEY (y)", [ChangePrimaryKey(A, ()), ChangePrimaryKey(A, ("y",))]),
+    ("ALTER TABLE a ADD PRIMARY KEY (y), DROP PRIMARY KEY", [ChangePrimaryKey(A, ("y",))]),
+    (
+        "CREATE TABLE a (x bigint /*T![auto_rand] AUTO_RANDOM(5) */ PRIMARY KEY)",
+        [CreateTable(A, (Column("x", "bigint", False, unknown="AUTO_RANDOM numbers the rows", primary=True),), ("x",))],
+    ),
     # Tables
     ("TRUNCATE a", [TruncateTable(A)]),
     ("/* clean */ TRUNCATE TABLE shop.a", [TruncateTable(A)]),

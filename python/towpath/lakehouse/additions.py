@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,10 @@ class Addition:
     value: Sql
     """The value with its type."""
     place: Place
+
+    def renamed(self, old: str, new: str) -> Addition:
+        """It after a column got another name."""
+        return replace(self, name=new) if self.name.lower() == old.lower() else self
 
     def lacks_it(self, order: Sql, place: Sql) -> Sql:
         """True if a row without the column gets the value: unless it is known to be newer, and so lacks it again.

@@ -178,9 +178,7 @@ class BySpark:
             decoder = self.known.decoder(spark, table, schema, target if existing else None)
             changes = self._changes(batch, table, decoder, additions, held)
             moved = self._moved(spark, table, target, changes.frame) if existing else ()
-            if self.known.options.keyless == "append" and not self.known.has_key(
-                spark, table, target if existing else None
-            ):
+            if self.known.is_appended(spark, table, target if existing else None):
                 settings, origin = self.known.settings(table, []), self.known.origin(table, target)
                 applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
                 self.known.append_emptied(spark, table, target, existing)
@@ -237,7 +235,9 @@ class BySpark:
         if batch.watermarks:
             frame = batch.watermarks.without_late(frame, is_small=batch.is_small)
         frame = rules.masked(with_additions(frame, additions))
-        if self.known.options.history or self.known.options.keyless == "append":  # then they are needed more than once
+        if (
+            self.known.options.history or self.known.options.keyless != "quarantine"
+        ):  # then they are needed more than once
             frame = frame.persist()
             held.callback(frame.unpersist)
         elif table.tasks == 1 and not (batch.watermarks or additions or rules.mask):

@@ -21,6 +21,7 @@ from towpath.lakehouse.sql import Sql, column, sql
 from towpath.lakehouse.statements import (
     AddColumn,
     ChangeColumn,
+    ChangePrimaryKey,
     CreateTable,
     DropColumn,
     DropTable,
@@ -36,13 +37,16 @@ from towpath.lakehouse.tables import schema_of, set_properties, table_properties
 from towpath.lakehouse.target_properties import (
     DROPPED_AT,
     DROPPED_SOMEWHERE,
+    DROPPED_TABLE,
     FOLLOWED,
+    KEY,
     MODIFIED,
     MOVED,
     NOT_DROPPED,
     RENAMED,
 )
 from towpath.lakehouse.target_rows import find_column, has_row, order_of_rows
+from towpath.lakehouse.targets import source_name
 from towpath.printable import SHOWN, printable
 
 if TYPE_CHECKING:
@@ -202,7 +206,7 @@ class Follower:
         """Change a target. Returns why it is stale."""
         if isinstance(action, DropTable):
             self._say(name, DROPPED, "the table was dropped")
-            set_properties(self.spark, target, {DROPPED_AT: str(place)})
+            set_properties(self.spark, target, {DROPPED_AT: str(place), DROPPED_TABLE: source_name(*name)})
         elif isinstance(action, DropColumn):
             self._columns.drop(action.name, target)
         elif isinstance(action, CreateTable):
@@ -215,7 +219,17 @@ class Follower:
             return self._columns.rename(action, target)
         elif isinstance(action, ChangeColumn):
             return self._columns.change(action, target)
+        elif isinstance(action, ChangePrimaryKey) and self.renames:
+            return self._change_key(action, target)
         return None
+
+    def _change_key(self, action: ChangePrimaryKey, target: str) -> str | None:
+        """Why a target is stale whose rows are merged by another key than its table has now."""
+        key: list[str] = json.loads(table_properties(self.spark, target).get(KEY, "[]"))
+        if {one.lower() for one in key} in (set(), {one.lower() for one in action.columns}):
+            return None
+        new = f"is ({', '.join(action.columns)}) now" if action.columns else "was dropped"
+        return f"the primary key {new}; rows are merged by ({', '.join(key)})"
 
     @property
     def _columns(self) -> ColumnChanges:
@@ -242,7 +256,8 @@ class Follower:
         """
         properties = table_properties(self.spark, target)
         dropped = properties.get(DROPPED_AT, NOT_DROPPED)
-        if dropped == NOT_DROPPED:
+        is_other = properties.get(DROPPED_TABLE) not in (None, "", source_name(*name))
+        if dropped == NOT_DROPPED or is_other:
             return None if action.if_not_exists else self._created_twice(target, place)
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"

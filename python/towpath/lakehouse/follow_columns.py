@@ -17,7 +17,7 @@ from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.order import is_before, is_ordered
 from towpath.lakehouse.ordered_statements import Place
 from towpath.lakehouse.sql import Sql, any_of, column, comma_separated, merge, sql
-from towpath.lakehouse.statements import ChangeColumn, ModifyColumn, RenameColumn
+from towpath.lakehouse.statements import GENERATED, ChangeColumn, ModifyColumn, RenameColumn
 from towpath.lakehouse.statements import Column as SourceColumn
 from towpath.lakehouse.tables import (
     create_or_evolve,
@@ -60,6 +60,13 @@ class ColumnChanges:
         if name.lower() not in dropped:
             text = json.dumps([*dropped, name.lower()], ensure_ascii=False)
             set_properties(self.spark, target, {DROPPED_COLUMNS: text, **self._without(name, target)})
+
+    def _renamed(self, old: str, new: str, target: str) -> dict[str, str]:
+        """The properties of a target with its additions and modifications, of which one column has another name."""
+        properties = table_properties(self.spark, target)
+        additions = [one.renamed(old, new) for one in read_additions(properties)]
+        modified = {new.lower() if one == old.lower() else one: kind for one, kind in modifications(properties).items()}
+        return {**additions_property(additions), MODIFIED: json.dumps(modified)}
 
     def _without(self, name: str, target: str) -> dict[str, str]:
         """The properties of a target with its additions and modifications, but those of one column."""
@@ -167,8 +174,12 @@ class ColumnChanges:
         if found is not None and after is not None and after[found].dataType.simpleString() != stored:
             return f"the column {found} becomes {action.column.type}; rows may have changed without a message"
         if found is not None and self.has_rows_of_now:
+            if action.column.unknown == GENERATED:
+                return f"the column {found} is generated; rows may have changed without a message"
             converted = is_converted(column("t", found), action.column.type)
-            if has_row(self.spark, target, converted):
+            # Without the strict mode, MySQL replaces nulls.
+            is_null = sql("{name} IS NULL", name=column("t", found)) if not action.column.nullable else Sql("false")
+            if has_row(self.spark, target, any_of([converted, is_null])):
                 return f"the column {found} becomes {action.column.type}; rows have changed without a message"
         if self.follows:  # older rows may be read later
             modified = modifications(table_properties(self.spark, target)) | {action.column.name.lower(): kind}
@@ -186,7 +197,9 @@ class ColumnChanges:
             return f"ddl_policy is ignore: the column {old} is {action.new} now"
         rename_column(self.spark, target, old, action.new)
         gone = {*renamed_columns(table_properties(self.spark, target)), old.lower()} - {action.new.lower()}
-        set_properties(self.spark, target, {**self._without(old, target), RENAMED: json.dumps(sorted(gone))})
+        set_properties(
+            self.spark, target, {**self._renamed(old, action.new, target), RENAMED: json.dumps(sorted(gone))}
+        )
         key = json.loads(table_properties(self.spark, target).get(KEY, "[]"))
         if old in key:
             renamed = json.dumps([action.new if name == old else name for name in key], ensure_ascii=False)

@@ -22,7 +22,7 @@ from towpath.lakehouse.tables import (
     set_properties,
     settings_of,
 )
-from towpath.lakehouse.target_properties import DROPPED_AT, KEY, MOVED, NOT_DROPPED, SOURCE
+from towpath.lakehouse.target_properties import DROPPED_AT, DROPPED_TABLE, KEY, MOVED, NOT_DROPPED, SOURCE
 from towpath.lakehouse.target_rows import has_row, order_of_rows
 from towpath.lakehouse.targets import companion, source_name
 
@@ -118,7 +118,8 @@ class TableRenames:
         self.say(new, OK, ends=(DROPPED, RENAMED))
         self.say(old, RENAMED, f"the table was renamed to {'.'.join(new)}")
         # The old name has no table now: one that is created under it has none of these rows.
-        set_properties(self.spark, source, {DROPPED_AT: str(place), MOVED: json.dumps(new, ensure_ascii=False)})
+        gone = {DROPPED_AT: str(place), DROPPED_TABLE: source_name(*old)}
+        set_properties(self.spark, source, {**gone, MOVED: json.dumps(new, ensure_ascii=False)})
         self.changed(source)
         self.changed(target)
         return reason or late

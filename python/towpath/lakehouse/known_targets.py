@@ -18,7 +18,7 @@ from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.merge import Applier
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, RuleState, rule_of
-from towpath.lakehouse.replicate_options import ReplicateOptions, columns_of
+from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions, columns_of
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import comma_separated, expressions, sql
 from towpath.lakehouse.status import read_tables, read_written
@@ -73,8 +73,18 @@ class KnownTargets:
         self._written_before: dict[str, int] | None = None
 
     def target(self, table: SourceTable) -> str | None:
-        """The target of a table; None if it is to be skipped."""
-        return self._targets(table.database, table.name, table.topic)
+        """The target of a table; None if it is to be skipped.
+
+        Raises:
+            ValueError: It has none, or one for each of its topics.
+        """
+        found = {self._targets(table.database, table.name, one) for one in table.topics}
+        if len(found) > 1:
+            raise ValueError(
+                f"target: {table.full_name} is in the topics {', '.join(sorted(table.topics))}, which have targets of "
+                "their own; read each topic with a query of its own"
+            )
+        return found.pop()
 
     def applier(self, target: str) -> Applier:
         """What applies changes to a target, and knows it from earlier batches."""
@@ -187,6 +197,12 @@ class KnownTargets:
         if stored == []:  # its target is a history, and stays one
             return False
         return bool(stored) or any(one.key for one in table.declarations)
+
+    def is_appended(self, spark: SparkSession, table: SourceTable, target: str | None) -> bool:
+        """Whether each change of a table is a row of its target, since it has no key."""
+        keyless = self.options.keyless
+        may_be = keyless == "append" or (keyless == AS_STORED and self.stored_key(spark, target) == [])
+        return may_be and not self.has_key(spark, table, target)
 
     def key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
         """The key of a table: as given, or as its messages and its target say.

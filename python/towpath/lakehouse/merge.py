@@ -170,8 +170,10 @@ class Applier:
         schema, order = self.writer.schema(truncates.sparkSession), self.writer.order(truncates.sparkSession)
         if schema is None or order is None:
             return 0
+        # A truncate with a tombstone counts as applied: if one of the two fails, the batch is applied again.
+        unordered = self.writer.truncate(truncates, order)
         self.tombstones.write_truncates(truncates, schema, keys)
-        return self.writer.truncate(truncates, order)
+        return unordered
 
     def forget_schemas(self) -> None:
         """Read the schemas again, since somebody else changed the tables."""

@@ -139,8 +139,15 @@ class Pending:
     def rename(self, name: Name, old: str, new: str) -> None:
         """Remember that a column has another name."""
         known = self.of(name)
-        renamed = (known.renamed | {old.lower()}) - {new.lower()}
-        self._keep(name, replace(known, renamed=renamed, modified=_without(known.modified, old.lower())))
+        fields = [_with_name(one, new) if one.name.lower() == old.lower() else one for one in known.fields]
+        changes = replace(
+            known,
+            renamed=(known.renamed | {old.lower()}) - {new.lower()},
+            additions=[one.renamed(old, new) for one in known.additions],
+            fields=fields,
+            modified={new.lower() if one == old.lower() else one: kind for one, kind in known.modified.items()},
+        )
+        self._keep(name, changes)
 
     def modify(self, name: Name, column: str, kind: str) -> None:
         """Remember that a column has another type."""
@@ -155,6 +162,12 @@ class Pending:
             first = next(iter(self._changes))
             del self._changes[first]
             self._changed.add(first)
+
+
+def _with_name(column: StructField, name: str) -> StructField:
+    from pyspark.sql.types import StructField
+
+    return StructField(name, column.dataType, column.nullable, column.metadata)
 
 
 def _without(kinds: dict[str, str], name: str) -> dict[str, str]:

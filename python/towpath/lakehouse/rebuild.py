@@ -16,7 +16,7 @@ from towpath.lakehouse.protection import RULES, RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.snapshots import as_oldest
 from towpath.lakehouse.sql import table
-from towpath.lakehouse.status import QUARANTINED, STALE, TableStatus, read_stale, set_ok, write_status
+from towpath.lakehouse.status import STALE, TableStatus, read_stale, set_ok, write_status
 from towpath.lakehouse.tables import (
     TableSettings,
     append,
@@ -27,7 +27,7 @@ from towpath.lakehouse.tables import (
     settings_of,
     table_properties,
 )
-from towpath.lakehouse.target_properties import MODIFIED, stored_source
+from towpath.lakehouse.target_properties import KEY, NOTHING_FOLLOWED, SOURCE, stored_source
 from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def rebuild(
         parallelism=1,
         optimize_every=None,
     )
+    given = replace(given, forget_after=None)  # the query may remember what was deleted for longer
     status, dead_letters, rules = given.status, given.dead_letters, given.columns[full_name]
     if arguments.frame("messages", messages).isStreaming:
         raise ValueError("messages: rebuild reads a batch of the topic, from its beginning to its end")
@@ -127,12 +128,14 @@ def rebuild(
         replicator(read_envelopes(messages, dialect, None, **options))
 
     if status:
-        write_status(spark, status, [TableStatus(*name, place, state=STALE, reason="it is being rebuilt")], 0)
-    stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply)
-    apply(place)
-    if status:
-        set_ok(spark, status, [name], (STALE, QUARANTINED))
+        write_status(spark, status, [TableStatus(*name, place, state=STALE, reason=_REBUILT)], 0)
+    stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply) + _catch_up(spark, place, apply)
+    if status:  # what the query says meanwhile may be true of the new target, too
+        set_ok(spark, status, [name], (STALE,), reason=_REBUILT)
         write_status(spark, status, [replace(one, target=place) for one in stale], 0)
+
+
+_REBUILT = "it is being rebuilt"
 
 
 def _rule_state(spark: SparkSession, target: str) -> RuleState:
@@ -162,12 +165,23 @@ def _build(
             drop(spark, name)
 
 
+def _catch_up(spark: SparkSession, target: str, apply: Callable[[str, str], None]) -> list[TableStatus]:
+    """Apply what came since a target was built. Returns why it is stale, if it is."""
+    status = companion(sibling(target, f"towpath_rebuild_{uuid4().hex}"), "status")
+    try:
+        apply(target, status)
+        return read_stale(spark, status)
+    finally:
+        drop(spark, status)
+
+
 def _replace(spark: SparkSession, target: str, new: str) -> None:
     """Replace a target by another table, in one transaction, and add the tombstones of that one to its own."""
     former = settings_of(spark, target, target) if schema_of(spark, target) is not None else {}
     of_user = {name: text for name, text in former.items() if not name.startswith("towpath.")}
-    # What is modified is in the snapshot, whose columns have the target's types.
-    replace_with(spark, target, new, {**former, **settings_of(spark, new, target), **of_user, MODIFIED: "{}"})
+    of_table = {name: former[name] for name in (SOURCE, KEY, RULES) if name in former}
+    # What else the former target remembers of statements is not true of these rows: they may be older, or newer.
+    replace_with(spark, target, new, {**NOTHING_FOLLOWED, **of_table, **settings_of(spark, new, target), **of_user})
     found, own = companion(new, "tombstones"), companion(target, "tombstones")
     if schema_of(spark, found) is None:
         return

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from towpath.literals import Dialect
 
 
+AS_STORED = "as stored"
+"""For `keyless`: a target that is a history stays one, and no other table becomes one."""
+
+
 def _argument(check: Callable[[str, Any], Any], default: Any = None, *, is_secret: bool = False) -> Any:
     """A field, and how what a user gives for it is checked."""
     return field(default=default, metadata={"check": check}, repr=not is_secret)
@@ -72,7 +76,8 @@ class ReplicateOptions:
     history: bool | Collection[str] = _argument(arguments.names, default=False)
     soft_deletes: str | None = _argument(arguments.column)
     evolve: bool = _argument(arguments.flag, default=True)
-    forget_after: str = _argument(arguments.text, "7 days")
+    forget_after: str | None = _argument(arguments.text, "7 days")
+    """None: never."""
     parallelism: int = _argument(arguments.count, 4)
     merge: str = _argument(lambda _, value: available(value), AUTO)
     storage_options: Mapping[str, str] | None = _argument(_optional_texts, is_secret=True)

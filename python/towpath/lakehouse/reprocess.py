@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse import arguments
@@ -13,7 +14,7 @@ from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.changes import MESSAGE
 from towpath.lakehouse.envelopes import read_envelopes
 from towpath.lakehouse.pending import Pending
-from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions
 from towpath.lakehouse.sql import Sql, any_of, column, execute, sql, string, table
 from towpath.lakehouse.status import NO_BATCH, set_ok
 from towpath.lakehouse.tables import schema_of
@@ -96,12 +97,15 @@ def reprocess(
         evolve=evolve,
         parallelism=parallelism,
     )
+    # The query may remember what was deleted for longer.
+    given = replace(given, keyless=AS_STORED, forget_after=None)
     dead_letters, status = given.dead_letters, given.status
     quarantine = given.quarantine or suffixed(dead_letters or "", "_quarantine")
     tables = None if tables is None else arguments.columns("tables", tables)
     started = execute(spark, Sql("SELECT current_timestamp()")).collect()[0][0]
     existing = [one for one in (dead_letters, quarantine) if one and schema_of(spark, one) is not None]
     waiting = {name: _waiting(spark, name, tables, any_table=target is not None) for name in existing}
+    recorded = {name: _recorded(rows) for name, rows in waiting.items()}
     origins = {origin for rows in waiting.values() for origin in _origins(rows)}
     left: set[_Name] = set()
     for found in {dialect or origin["dialect"] for origin in origins}:
@@ -121,7 +125,7 @@ def reprocess(
         full_name = printable(f"{database}.{name}")
         _log.warning("%s: nothing is applied, since it has no target: name one with target", full_name)
     for name in existing:
-        _mark_done(spark, name, tables, started, left, any_table=target is not None)
+        _mark_done(spark, name, tables, recorded[name], left, any_table=target is not None)
     if status is not None and schema_of(spark, status) is not None:
         waits = _origins(_waiting(spark, quarantine, None, any_table=True)) if quarantine in existing else []
         set_ok(spark, status, {_name(one) for one in origins if one["table"]} - {_name(one) for one in waits})
@@ -164,6 +168,11 @@ def _is_waiting(tables: Sequence[str] | None, *, any_table: bool) -> Sql:
     return sql("done_at IS NULL AND concat_ws('.', database, `table`) IN ({names})", names=names)
 
 
+def _recorded(rows: DataFrame) -> list[datetime]:
+    """When rows were recorded: those of one commit at the same time."""
+    return [row[0] for row in rows.select("recorded_at").distinct().collect()]
+
+
 def _origins(rows: DataFrame) -> list[Row]:
     return rows.select("database", "table", "target", "dialect").distinct().collect()
 
@@ -187,19 +196,30 @@ def _mark_done(
     spark: SparkSession,
     name: str,
     tables: Sequence[str] | None,
-    started: Any,
+    recorded: Sequence[datetime],
     left: Iterable[_Name],
     *,
     any_table: bool,
 ) -> None:
-    """Mark what was waiting as done, but for the tables that are left."""
+    """Mark what was waiting as done, but for the tables that are left.
+
+    Args:
+        spark: The session.
+        name: The table of dead letters, or of messages in quarantine.
+        tables: The tables of the source; None: all of them.
+        recorded: When what was waiting was recorded. A query that runs may have committed more by now.
+        left: The tables whose changes were not applied.
+        any_table: Whether messages that name no table are marked.
+    """
     values = {
         "table": table(name),
         "waiting": _is_waiting(tables, any_table=any_table),
-        "started": Sql(f"timestamp_micros({round(started.timestamp() * 1_000_000)})"),
+        "times": Sql(
+            ", ".join(f"timestamp_micros({round(one.timestamp() * 1_000_000)})" for one in recorded) or "NULL"
+        ),
         "left": any_of(_is_of(*one) for one in left),
     }
-    template = "{waiting} AND recorded_at < {started} AND NOT ({left})"
+    template = "{waiting} AND recorded_at IN ({times}) AND NOT ({left})"
     execute(spark, sql(f"UPDATE {{table}} SET done_at = current_timestamp() WHERE {template}", **values))
 
 

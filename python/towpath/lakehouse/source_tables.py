@@ -26,7 +26,7 @@ class SourceTable:
 
     database: str | None
     name: str
-    topic: str
+    topics: frozenset[str]
     messages: int
     rows: int
     truncates: int
@@ -112,7 +112,7 @@ def _table(database: str | None, name: str, rows: list[Row], declarations: Mappi
     return SourceTable(
         database,
         name,
-        min(row["topic"] or "" for row in rows),
+        frozenset(row["topic"] or "" for row in rows),
         messages=sum(row["messages"] for row in rows),
         rows=sum(row["rows"] for row in rows),
         truncates=sum(row["truncates"] for row in rows),

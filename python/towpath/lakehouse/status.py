@@ -282,13 +282,16 @@ def set_ok(
     target: str,
     tables: Iterable[tuple[str | None, str]],
     states: Sequence[str] = (QUARANTINED,),
+    reason: str | None = None,
 ) -> None:
-    """Say that tables are right again that were in one of the states."""
+    """Say that tables are right again that were in one of the states, for this reason if one is given."""
     template = (
         "UPDATE {status} SET state = 'ok', since = current_timestamp(), reason = NULL, statement = NULL "
-        "WHERE state IN ({states}) AND database <=> {database} AND `table` = {name}"
+        "WHERE state IN ({states}) AND database <=> {database} AND `table` = {name} AND {because}"
     )
+    because = sql("reason = {reason}", reason=string(reason)) if reason else Sql("true")
     for database, name in tables:
         of_database = string(database) if database is not None else Sql("NULL")
         values = {"states": comma_separated(map(string, states)), "database": of_database, "name": string(name)}
+        values["because"] = because
         execute(spark, sql(template, status=table(target), **values))

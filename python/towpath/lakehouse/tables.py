@@ -55,7 +55,7 @@ class TableSettings:
     cluster_by: tuple[str, ...] = ()
     optimize_every: int | None = 50
     evolve: bool = True
-    forget_after: str = "7 days"
+    forget_after: str | None = "7 days"
     in_tasks: bool = False
     """Whether tasks may merge the changes of tables that are created."""
     soft_deletes: str | None = None

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from towpath.lakehouse.additions import additions_property
 from towpath.lakehouse.ordered_statements import Place
 from towpath.lakehouse.tables import schema_of, table_properties
 
@@ -24,6 +25,9 @@ FOLLOWED = "towpath.ddl"
 DROPPED_AT = "towpath.dropped"
 """The place of the statement that dropped the source's table, or `NOT_DROPPED`, or `DROPPED_SOMEWHERE`."""
 
+DROPPED_TABLE = "towpath.dropped_table"
+"""The `source_name` of that table: shards of a table share a target."""
+
 NOT_DROPPED, DROPPED_SOMEWHERE = "false", "true"
 """The table is not dropped; it is, as former versions said it."""
 
@@ -38,6 +42,18 @@ MODIFIED = "towpath.modified"
 
 MOVED = "towpath.moved"
 """The table that has the rows since a RENAME TABLE."""
+
+NOTHING_FOLLOWED = {
+    FOLLOWED: "[]",
+    DROPPED_AT: NOT_DROPPED,
+    DROPPED_TABLE: "",
+    DROPPED_COLUMNS: "[]",
+    RENAMED: "[]",
+    MODIFIED: "{}",
+    MOVED: "",
+    **additions_property([]),
+}
+"""What a target says that has followed no statement."""
 
 
 def stored_source(spark: SparkSession, target: str) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from towpath.ddl import quoted
@@ -84,13 +84,14 @@ class Targets:
     stored: Callable[[str], str | None] | None = None
     """The `source_name` in the properties of a target; None if there is none. A session is needed to know it."""
 
-    def __init__(self, target: Target, own: Iterable[str] = ()) -> None:
+    def __init__(self, target: Target, own: Iterable[str] = (), companions: Collection[str] = COMPANIONS) -> None:
         """Check the argument.
 
         Args:
             target: A template with `{database}`, `{table}` and `{topic}`; a mapping from "database.table", or a tuple
                 of both, to the target; or a function of both that returns the target, or None to skip the table.
             own: Targets and checkpoints that do not belong to a source table.
+            companions: Suffixes of the tables that targets have beside them.
 
         Raises:
             ValueError: The template has another placeholder, has neither `{table}` nor `{topic}`, or is not a name.
@@ -102,6 +103,7 @@ class Targets:
         self._needs_database = self._is_template and "{database}" in str(target)
         self._own = [_comparable(absolute(path)) for path in own]
         self._sources: dict[str, str] = {}
+        self._suffixes = companions
         self._companions: dict[str, str] = {}
 
     def __call__(self, database: str | None, table: str, topic: str = "") -> str | None:
@@ -145,7 +147,7 @@ class Targets:
         if key in self._companions:
             raise ValueError(f"target: {name} would be at {target}, which belongs to {self._companions[key]}")
         self._sources.setdefault(key, name)
-        for suffix in COMPANIONS:
+        for suffix in self._suffixes:
             place = _comparable(companion(target, suffix))
             if place in self._sources:
                 raise ValueError(f"target: {name} would have its {suffix} in the target of {self._sources[place]}")

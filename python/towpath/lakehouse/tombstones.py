@@ -70,16 +70,16 @@ class Tombstones:
         own: Any = StructType.fromDDL(f"`order` {ORDER_TYPE}, truncated boolean, recorded_at timestamp")
         self.schema.make_fit(spark, [*fields, *own])
 
-    def forget(self, spark: SparkSession, age: str) -> None:
-        """Delete those that are older than an interval, if it is due."""
-        if self._is_due() and self.schema.read(spark) is not None:
+    def forget(self, spark: SparkSession, age: str | None) -> None:
+        """Delete those that are older than an interval, if it is due; None: none of them."""
+        if age is not None and self._is_due() and self.schema.read(spark) is not None:
             self.was_forgotten()
             template = "DELETE FROM {table} WHERE recorded_at < current_timestamp() - INTERVAL {age}"
             execute(spark, sql(template, table=table(self.name), age=string(age)))
 
-    def forget_before(self, spark: SparkSession, age: str) -> datetime | None:
+    def forget_before(self, spark: SparkSession, age: str | None) -> datetime | None:
         """The time of before which a task deletes them, if it is due."""
-        if not self._is_due():
+        if age is None or not self._is_due():
             return None
         template = "SELECT unix_micros(current_timestamp() - INTERVAL {age})"
         micros = execute(spark, sql(template, age=string(age))).collect()[0][0]

@@ -58,7 +58,8 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
     """The rows of tables, and errors: no watermarks and transactions."""
     types = [(field.name, field.type) for field in batch.schema]
     for row in batch.to_pylist():
-        if row["table"] or row["error"]:
+        # A row change may name no table, as those of Flink do.
+        if any(row[name] for name in ("table", "before", "after", "error")):
             yield {name: plain(row[name], kind) for name, kind in types}
 
 

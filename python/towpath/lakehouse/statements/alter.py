@@ -276,7 +276,10 @@ _ORDER = (DropColumn, ModifyColumn, AddColumn, ChangePrimaryKey, NotFollowed, Re
 def _in_order(actions: list[Action]) -> list[Action]:
     """MySQL does all clauses at once, and they name the columns from before: a name is freed before it is used."""
     renaming = _freed_first([action for action in actions if isinstance(action, _Renaming)])
-    others = [action for kind in _ORDER for action in actions if isinstance(action, kind)]
+    keys = [action for action in actions if isinstance(action, ChangePrimaryKey)]
+    # One is dropped before another one is added.
+    dropped = [action for action in keys if not action.columns and any(one.columns for one in keys)]
+    others = [action for kind in _ORDER for action in actions if isinstance(action, kind) and action not in dropped]
     before = [action for action in others if isinstance(action, DropColumn | ModifyColumn)]
     return [*before, *renaming, *others[len(before) :]]
 

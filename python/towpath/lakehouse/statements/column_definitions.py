@@ -8,6 +8,9 @@ from towpath.lakehouse.statements.column_types import ColumnType, read_charset, 
 from towpath.lakehouse.statements.tokens import Cursor, Token
 from towpath.lakehouse.statements.values import given_value, implicit_value
 
+GENERATED = "the column is generated"
+"""Why the value of a generated column is not known."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -101,7 +104,7 @@ class _Definition:
     def _generated(self, cursor: Cursor) -> None:
         _close(cursor)
         cursor.accept_one("VIRTUAL", "STORED", "PERSISTENT")
-        self.unknown = "the column is generated"
+        self.unknown = GENERATED
 
     def _default(self, cursor: Cursor) -> None:
         inner = Cursor(cursor.parenthesized()) if cursor.word() == "(" else cursor

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from towpath.lakehouse.statements.actions import (
     Action,
     ChangePrimaryKey,
+    CreateTable,
     DropDatabase,
     DropTable,
     NotFollowed,
@@ -94,9 +96,18 @@ def read_statements(text: str, database: str | None = None) -> list[Action]:
         return [NotFollowed(f"the statement could not be read: {error}", text)]
     found = _actions(tokens, text, database)
     unconditional = [token for token in tokens if not token.conditional]
-    if len(unconditional) < len(tokens) and _actions(unconditional, text, database) != found:
+    if len(unconditional) < len(tokens) and _effects(_actions(unconditional, text, database)) != _effects(found):
         return [NotFollowed("a comment that only some servers execute changes what the statement does", text)]
     return found
+
+
+def _effects(actions: Sequence[Action]) -> list[Action]:
+    """The actions without the values that columns give to rows: a table that is created has none."""
+    return [_of_no_rows(one) if isinstance(one, CreateTable) else one for one in actions]
+
+
+def _of_no_rows(created: CreateTable) -> CreateTable:
+    return replace(created, columns=tuple(replace(one, initial=None, unknown=None) for one in created.columns))
 
 
 def _actions(tokens: Sequence[Token], text: str, database: str | None) -> list[Action]:
