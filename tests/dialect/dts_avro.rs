@@ -583,11 +583,25 @@ fn a_record_that_is_cut_is_an_error_and_disturbs_no_other() {
         assert_eq!(is_error(&batch), [false, true, false], "{end}");
         assert_eq!(batch["after"].slice(2, 1).as_ref(), good["after"].as_ref());
     }
-    // Where it was cut the older schema ends; what follows the newer one is of a schema that is newer still.
-    for complete in [older.clone(), [whole.clone(), text("more")].concat()] {
-        assert_eq!(decode(options(Mode::FailFast), &[complete])["after"].as_ref(), good["after"].as_ref());
-    }
+    // Where it was cut the older schema ends.
+    assert_eq!(decode(options(Mode::FailFast), std::slice::from_ref(&older))["after"].as_ref(), good["after"].as_ref());
     assert!(error(whole[..older.len() + 2].to_vec()).message.starts_with("dts-avro: bornTimestamp: the message ends inside a number"));
+}
+
+#[test]
+fn bytes_behind_a_record_are_an_error() {
+    let (whole, older) = (update().bytes(), update().older());
+    let more = [vec![0], text("more"), whole.clone(), older.clone()];
+    let of_whole = more.iter().map(|more| [&whole[..], more].concat());
+    // A single number behind the older record makes it a newer one.
+    let of_older = more.iter().skip(1).map(|more| [&older[..], more].concat());
+    for message in of_whole.chain(of_older) {
+        for dialect in ["dts-avro", "auto"] {
+            let error = error_of(Options { dialect: dialect.into(), mode: Mode::FailFast, ..Options::default() }, message.clone());
+            assert_eq!(error.kind, Kind::Syntax);
+            assert!(error.message.contains("bytes are left after the record"), "{}", error.message);
+        }
+    }
 }
 
 /// Whatever stands there: what Apache's avro cannot read is not read here either. That a text is UTF-8 is looked at only where
