@@ -11,6 +11,7 @@ use hashbrown::HashSet;
 
 use crate::error::{Fault, Kind, Result};
 use crate::interner::{Interner, MemberNames, NameId, Quoting};
+use crate::mysql::statement::first_word;
 use crate::mysql::types::DeclaredTypes;
 use crate::named::named_enum;
 use crate::value::Value;
@@ -58,7 +59,7 @@ named_enum! {
 impl Op {
     /// The operation of a statement whose message does not say which it is.
     pub(crate) fn of_statement(sql: &str) -> Op {
-        let word = sql.split_ascii_whitespace().next().unwrap_or_default();
+        let word = first_word(sql);
         let is = |other: &str| word.eq_ignore_ascii_case(other);
         match () {
             () if is("truncate") => Op::Truncate,

@@ -22,6 +22,7 @@ use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::Quoting;
+use crate::mysql::statement::first_word;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::json::Cursor;
 use crate::wire::json_de::{CowStr, RawNested, member_names};
@@ -280,7 +281,7 @@ pub(super) fn op_of(operation: &str, is_ddl: bool) -> Op {
 
 /// Whether a statement that canal sends as QUERY defines something, such as a database.
 fn is_definition(sql: &str) -> bool {
-    let word = sql.split_ascii_whitespace().next().unwrap_or_default();
+    let word = first_word(sql);
     ["create", "alter", "drop", "rename"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 

@@ -459,7 +459,10 @@ fn statements() {
         (strings(&batch, "op").remove(0).unwrap(), strings(&batch, "sql").remove(0))
     };
     assert_eq!(statement("create table t (a int)"), ("ddl".into(), Some("create table t (a int)".into())));
-    assert_eq!(statement(" TRUNCATE TABLE t").0, "truncate");
+    for truncate in [" TRUNCATE TABLE t", "/* app */ TRUNCATE TABLE t", "-- x\nTRUNCATE t", "/*!50000 TRUNCATE TABLE t*/", "truncate`t`"] {
+        assert_eq!(statement(truncate).0, "truncate", "{truncate}");
+    }
+    assert_eq!(statement("/* TRUNCATE */ create table t (a int)").0, "ddl");
     assert_eq!(statement("alter table t truncate partition p").0, "ddl");
     let none = decode(options(Mode::FailFast), &[Record::new(DDL).bytes()]);
     assert_eq!((strings(&none, "op"), strings(&none, "sql")), (vec![Some("ddl".into())], vec![None]));
