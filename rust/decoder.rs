@@ -621,7 +621,7 @@ impl Decoder {
         };
         let json = Some(without_schema_id(bytes)).filter(|json| json.starts_with(b"{"))?;
         let text = texts.text(json)?;
-        Some(Incoming { text, key, index, max_rows, lenient: self.options.lenient })
+        Some(Incoming { text, key, index, max_rows, lenient: self.options.lenient, is_detected: self.dialect.is_none() })
     }
 
     fn dialect_name(&self) -> &'static str {
