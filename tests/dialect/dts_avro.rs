@@ -359,6 +359,9 @@ fn geometries_come_without_their_srid() {
     let record = insert(("x", 255), object(BINARY_GEOMETRY, "POINT", b"\x01\x01\0\0\0rest")).bytes();
     let batch = decode(typed("x binary", Mode::FailFast), std::slice::from_ref(&record));
     assert_eq!(batch["after"].as_struct()["x"].as_binary::<i32>().value(0), b"\x01\x01\0\0\0rest");
+    let text = insert(("x", 255), object(TEXT_GEOMETRY, "WKT", "POINT(1 2)")).bytes();
+    let error = error_of(typed("x binary", Mode::FailFast), text);
+    assert_eq!((error.kind, error.message.contains("if it is WKT, ask string")), (Kind::Type, true), "{}", error.message);
     let error = error_of(typed("x struct<srid: int, wkb: binary>", Mode::FailFast), record);
     assert_eq!(error.message, "dts-avro: after.x: the message does not carry the geometry's SRID; ask binary");
 }
