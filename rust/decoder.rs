@@ -495,7 +495,8 @@ impl Decoder {
     fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
         // Only JSON is distinguishable from compressed bytes: the other formats may begin with any byte.
         let is_plain = |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_message(bytes);
-        let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| match claim_check::unwrap(&bytes) {
+        let stored = |bytes: &[u8]| if self.may_be_stored() { claim_check::unwrap(bytes) } else { None };
+        let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| match stored(&bytes) {
             None => Ok(Payload::Bytes(bytes)),
             Some(stored) => {
                 let claim_check::Stored { key, value } = stored?;
@@ -504,6 +505,11 @@ impl Decoder {
             }
         });
         expanded.unwrap_or_else(|fault| Payload::Invalid(Cell::new(Some(fault))))
+    }
+
+    /// Whether messages may be files in which TiCDC stored them. A row without an envelope may have the same members.
+    fn may_be_stored(&self) -> bool {
+        self.dialect.map_or(!self.dialect_options.unwrapped, |dialect| claim_check::is_stored(dialect.name))
     }
 
     /// Reads a message into events. Returns its dialect, or `None` for a tombstone or a message that cannot be read.

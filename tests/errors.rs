@@ -322,3 +322,24 @@ fn images_of_values_that_cannot_be_converted() {
         }
     }
 }
+
+/// TiCDC's file of a large message has these members, and so may a row.
+#[test]
+fn rows_with_the_members_of_a_stored_message_are_rows() {
+    const STORED: &str = "eyJ0eXBlIjoiSU5TRVJUIiwiZGF0YSI6W3sia2V5IjoiayIsInZhbHVlIjoidiJ9XX0=";
+    let message = format!(r#"{{"key":null,"value":"{STORED}"}}"#);
+    let values = |dialect: &str, unwrapped: bool| {
+        let schema = Some(TableSchema::Ddl("key string, value string".into()));
+        let options = Options { dialect: dialect.into(), unwrapped, schema, ..Options::default() };
+        let batch = Decoder::new(options).unwrap().decode(&BinaryArray::from(vec![message.as_bytes()])).unwrap();
+        let value = batch["after"].as_struct()["value"].clone();
+        value.is_valid(0).then(|| value.as_string::<i32>().value(0).to_owned())
+    };
+    for dialect in ["debezium-json", "auto"] {
+        assert_eq!(values(dialect, true).as_deref(), Some(STORED), "{dialect}");
+    }
+    for dialect in ["canal-json", "auto"] {
+        assert_eq!(values(dialect, false).as_deref(), Some("v"), "{dialect}");
+    }
+    assert_eq!(values("maxwell-json", false), None);
+}

@@ -71,7 +71,7 @@ const TYPES: [&str; 19] = [
     "\"TIDB_WATERMARK\"",
 ];
 
-const NAME: &str = "canal-json";
+pub(super) const NAME: &str = "canal-json";
 const TICDC: &str = "ticdc-canal-json";
 
 /// Alibaba canal: declared types are the DDL's own text.
