@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 
 use crate::mysql::number::ParseError;
-use crate::mysql::temporal::civil;
+use crate::mysql::temporal::{civil, in_calendar};
 
 /// Time zone. UTC has its own variant because nearly everyone uses it.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Zone {
     }
 
     /// Converts local seconds to an instant, both since the epoch. A local time that an offset change skips or repeats is out of
-    /// range.
+    /// range, and so is an instant outside of the calendar.
     #[inline]
     pub fn instant(&self, local: i64) -> Result<i64, ParseError> {
         match self {
@@ -41,7 +41,7 @@ impl Zone {
             Zone::Other(zone) => {
                 let local = civil(local).ok_or(ParseError::Range)?;
                 let instant = zone.to_ambiguous_timestamp(local).unambiguous().map_err(|_| ParseError::Range)?;
-                Ok(instant.as_second())
+                in_calendar(instant.as_second())
             }
         }
     }
@@ -53,7 +53,7 @@ impl Zone {
             Zone::Utc => Ok(instant),
             Zone::Other(zone) => {
                 let at = Timestamp::from_second(instant).map_err(|_| ParseError::Range)?;
-                Ok(instant + i64::from(zone.to_offset(at).seconds()))
+                in_calendar(instant + i64::from(zone.to_offset(at).seconds()))
             }
         }
     }
@@ -72,6 +72,16 @@ mod tests {
         for invalid in ["Mars/Olympus", "+8", "+08:99", "+24:00", "+08:-30", "+-8:00", "+8:"] {
             assert!(Zone::parse(invalid).is_none(), "{invalid}");
         }
+    }
+
+    #[test]
+    fn instants_are_in_the_calendar() {
+        let seconds = |text: &str| crate::mysql::temporal::DateTimeText::parse(text).unwrap().seconds().unwrap();
+        let (shanghai, new_york) = (Zone::parse("+08:00").unwrap(), Zone::parse("-05:00").unwrap());
+        assert_eq!(shanghai.instant(seconds("0001-01-01 07:59:59")), Err(ParseError::Range));
+        assert_eq!(shanghai.instant(seconds("0001-01-01 08:00:00")), Ok(seconds("0001-01-01 00:00:00")));
+        assert_eq!(new_york.local(seconds("0001-01-01 04:59:59")), Err(ParseError::Range));
+        assert_eq!(new_york.local(seconds("0001-01-01 05:00:00")), Ok(seconds("0001-01-01 00:00:00")));
     }
 
     #[test]

@@ -314,6 +314,11 @@ fn values_that_are_none() {
             zoned([2021, 3, 14, 2, 30, 0, NO], "America/New_York"),
             "the time zone \"America/New_York\" skips or repeats the clock year 2021, month 3, day 14, hour 2, minute 30, second 0",
         ),
+        (
+            17,
+            zoned([1, 1, 1, 7, 59, 59, NO], "+08:00"),
+            "the time zone \"+08:00\" has no instant in the years 1 to 9999 for the clock year 1, month 1, day 1, hour 7, minute 59, second 59",
+        ),
     ];
     for (number, value, why) in cases {
         assert_eq!(shown(number, value), format!("dts-avro: after.x: {why}"));
