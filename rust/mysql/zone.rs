@@ -13,6 +13,14 @@ pub(crate) enum Zone {
     Other(TimeZone),
 }
 
+/// Seconds by which a time is moved before jiff converts it. Its timestamps end before its dates do, and MySQL's last date is the one that
+/// means "for ever". 400 years before, the calendar and the rules of every zone are the same.
+fn shift(seconds: i64) -> i64 {
+    const CYCLE: i64 = 146_097 * 86_400;
+    const LAST_DAYS: i64 = 253_402_300_800 - 3 * 86_400;
+    if seconds < LAST_DAYS { 0 } else { CYCLE }
+}
+
 impl Zone {
     /// Parses `UTC`, an offset like `+08:00`, or an IANA name.
     pub fn parse(name: &str) -> Option<Zone> {
@@ -39,9 +47,10 @@ impl Zone {
         match self {
             Zone::Utc => Ok(local),
             Zone::Other(zone) => {
-                let local = civil(local).ok_or(ParseError::Range)?;
+                let shift = shift(local);
+                let local = civil(local - shift).ok_or(ParseError::Range)?;
                 let instant = zone.to_ambiguous_timestamp(local).unambiguous().map_err(|_| ParseError::Range)?;
-                in_calendar(instant.as_second())
+                in_calendar(instant.as_second() + shift)
             }
         }
     }
@@ -52,7 +61,7 @@ impl Zone {
         match self {
             Zone::Utc => Ok(instant),
             Zone::Other(zone) => {
-                let at = Timestamp::from_second(instant).map_err(|_| ParseError::Range)?;
+                let at = Timestamp::from_second(instant - shift(instant)).map_err(|_| ParseError::Range)?;
                 in_calendar(instant + i64::from(zone.to_offset(at).seconds()))
             }
         }
@@ -82,6 +91,26 @@ mod tests {
         assert_eq!(shanghai.instant(seconds("0001-01-01 08:00:00")), Ok(seconds("0001-01-01 00:00:00")));
         assert_eq!(new_york.local(seconds("0001-01-01 04:59:59")), Err(ParseError::Range));
         assert_eq!(new_york.local(seconds("0001-01-01 05:00:00")), Ok(seconds("0001-01-01 00:00:00")));
+    }
+
+    #[test]
+    fn the_last_days_have_instants() {
+        let seconds = |text: &str| crate::mysql::temporal::DateTimeText::parse(text).unwrap().seconds().unwrap();
+        let end = seconds("9999-12-31 23:59:59");
+        for (name, hours) in
+            [("Asia/Shanghai", 8), ("+08:00", 8), ("Australia/Sydney", 11), ("Europe/Berlin", 1), ("Pacific/Kiritimati", 14)]
+        {
+            let zone = Zone::parse(name).unwrap();
+            for hour in 0..100 {
+                let (local, instant) = (end - hour * 3600, end - (hour + hours) * 3600);
+                assert_eq!((zone.instant(local), zone.local(instant)), (Ok(instant), Ok(local)), "{name} {hour}");
+            }
+            assert_eq!(zone.local(end - hours * 3600 + 1), Err(ParseError::Range), "{name}");
+        }
+        let new_york = Zone::parse("America/New_York").unwrap();
+        assert_eq!(new_york.instant(end - 5 * 3600), Ok(end));
+        assert_eq!(new_york.instant(end - 5 * 3600 + 1), Err(ParseError::Range));
+        assert_eq!(new_york.local(end), Ok(end - 5 * 3600));
     }
 
     #[test]
