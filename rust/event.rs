@@ -93,6 +93,8 @@ pub(crate) struct Quirks {
 pub(crate) enum ValueFormat {
     /// As MySQL prints them. Binary is text whose characters U+0000 to U+00FF are the bytes.
     Text,
+    /// As text, with enums and sets by their labels.
+    TextAndLabels,
     /// As Kafka Connect does: epochs, base64, structs. The schema part says which; without it, the connector's settings do.
     Connect,
     /// As text, with binary in base64.
@@ -112,7 +114,7 @@ pub(crate) enum ValueFormat {
 impl ValueFormat {
     /// Whether text of digits may be the number of an enum, set or bit.
     pub fn has_numbers_as_text(self) -> bool {
-        matches!(self, ValueFormat::Text | ValueFormat::Base64AndNumbers | ValueFormat::BytesAndNumbers)
+        matches!(self, ValueFormat::Text | ValueFormat::TextAndLabels | ValueFormat::Base64AndNumbers | ValueFormat::BytesAndNumbers)
     }
 }
 

@@ -30,7 +30,7 @@ use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
-    aliases: &[TICDC, "cloudcanal-canal-json", "tencent-canal-json"],
+    aliases: &[TICDC, CLOUDCANAL_NAME, "tencent-canal-json"],
     producer: "Alibaba canal, TiCDC, CloudCanal, Tencent data access platform, Flink, Paimon, SeaTunnel, Aliyun DTS, Huawei DRS",
     wire: Wire::Json,
     description: "Alibaba canal's FlatMessage, and every producer of that envelope",
@@ -73,14 +73,23 @@ const TYPES: [&str; 19] = [
 
 pub(super) const NAME: &str = "canal-json";
 const TICDC: &str = "ticdc-canal-json";
+const CLOUDCANAL_NAME: &str = "cloudcanal-canal-json";
 
 /// Alibaba canal: declared types are the DDL's own text.
 static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text, quoting: Quoting::Backticks };
 /// TiCDC leaves the parameters of types out.
 static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
 
+/// CloudCanal writes labels, not their numbers.
+static CLOUDCANAL: Quirks =
+    Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::TextAndLabels, quoting: Quoting::Backticks };
+
 fn quirks(name: &str) -> &'static Quirks {
-    if name == TICDC { &TIDB } else { &CANAL }
+    match name {
+        TICDC => &TIDB,
+        CLOUDCANAL_NAME => &CLOUDCANAL,
+        _ => &CANAL,
+    }
 }
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
