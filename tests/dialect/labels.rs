@@ -54,3 +54,21 @@ fn a_declared_label_is_the_label() {
         assert_eq!(value("canal-json", declared, text, "string").as_deref(), Some(of_number), "{declared} {text}");
     }
 }
+
+#[test]
+fn labels_and_types_are_of_columns_in_any_case() {
+    let message: &[u8] = br#"{"type":"INSERT","data":[{"STATUS":"2","flags":"3"}]}"#;
+    let options = Options {
+        schema: Some(TableSchema::Ddl("status string, Flags string".into())),
+        labels: vec![("Status".into(), vec!["new".into(), "paid".into()])],
+        column_types: vec![("STATUS".into(), "enum('x')".into()), ("fLAGS".into(), "set('a','b')".into())],
+        case_sensitive: false,
+        dialect: "canal-json".into(),
+        ..Options::default()
+    };
+    let batch = Decoder::new(options.clone()).unwrap().decode(&BinaryArray::from(vec![message])).unwrap();
+    let after = batch["after"].as_struct();
+    assert_eq!([&after["status"], &after["Flags"]].map(|column| arrow_cast(column)[0].clone()), [Some("paid".into()), Some("a,b".into())]);
+    let refused = Decoder::new(Options { case_sensitive: true, ..options }).err();
+    assert_eq!(refused.as_deref(), Some("labels: \"Status\" is not a column of the schema"));
+}
