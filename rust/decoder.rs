@@ -388,7 +388,15 @@ impl Decoder {
         };
         let keys =
             self.options.key.as_ref().map(|key| bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}"))).transpose()?;
-        let offsets = columns.column_by_name("offset").and_then(|offsets| offsets.as_primitive_opt::<Int64Type>());
+        let offset = columns.column_by_name("offset");
+        let offsets = offset.and_then(|offsets| offsets.as_primitive_opt::<Int64Type>());
+        // Without them changes would be ordered within their batch only.
+        if let (Some(offset), None, true) = (offset, offsets, self.plan.has_field(EnvelopeField::Sequence)) {
+            let found = offset.data_type();
+            return Err(DecodeError::Input(format!(
+                "offset: _sequence needs int64, as Kafka's offsets are, not {found}; cast or rename the column"
+            )));
+        }
         let values = column(columns, &self.options.value)?;
         let (mut messages, buffer) = (bytes_of(values)?, buffer_of(values));
         if let Some(nulls) = columns.nulls() {
