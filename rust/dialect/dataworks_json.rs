@@ -15,7 +15,7 @@
 use bumpalo::Bump;
 use serde::Deserialize;
 
-use super::json_members::{Names, RowImage, read_record, text};
+use super::json_members::{FilledImage, Names, read_record, text};
 use super::operations::{any_case, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
@@ -128,7 +128,7 @@ struct Payload<'a> {
 #[derive(Deserialize)]
 struct Row {
     #[serde(default, rename = "dataColumn")]
-    cells: RowImage,
+    cells: FilledImage,
 }
 
 /// Milliseconds; -1 where there is none.
