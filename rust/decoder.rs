@@ -388,7 +388,15 @@ impl Decoder {
         };
         let keys =
             self.options.key.as_ref().map(|key| bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}"))).transpose()?;
-        let offsets = columns.column_by_name("offset").and_then(|offsets| offsets.as_primitive_opt::<Int64Type>());
+        let offset = columns.column_by_name("offset");
+        let offsets = offset.and_then(|offsets| offsets.as_primitive_opt::<Int64Type>());
+        // Without them changes would be ordered within their batch only.
+        if let (Some(offset), None, true) = (offset, offsets, self.plan.has_field(EnvelopeField::Sequence)) {
+            let found = offset.data_type();
+            return Err(DecodeError::Input(format!(
+                "offset: _sequence needs int64, as Kafka's offsets are, not {found}; cast or rename the column"
+            )));
+        }
         let values = column(columns, &self.options.value)?;
         let (mut messages, buffer) = (bytes_of(values)?, buffer_of(values));
         if let Some(nulls) = columns.nulls() {
@@ -495,7 +503,8 @@ impl Decoder {
     fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
         // Only JSON is distinguishable from compressed bytes: the other formats may begin with any byte.
         let is_plain = |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_message(bytes);
-        let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| match claim_check::unwrap(&bytes) {
+        let stored = |bytes: &[u8]| if self.may_be_stored() { claim_check::unwrap(bytes) } else { None };
+        let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| match stored(&bytes) {
             None => Ok(Payload::Bytes(bytes)),
             Some(stored) => {
                 let claim_check::Stored { key, value } = stored?;
@@ -504,6 +513,11 @@ impl Decoder {
             }
         });
         expanded.unwrap_or_else(|fault| Payload::Invalid(Cell::new(Some(fault))))
+    }
+
+    /// Whether messages may be files in which TiCDC stored them. A row without an envelope may have the same members.
+    fn may_be_stored(&self) -> bool {
+        self.dialect.map_or(!self.dialect_options.unwrapped, |dialect| claim_check::is_stored(dialect.name))
     }
 
     /// Reads a message into events. Returns its dialect, or `None` for a tombstone or a message that cannot be read.
@@ -621,7 +635,7 @@ impl Decoder {
         };
         let json = Some(without_schema_id(bytes)).filter(|json| json.starts_with(b"{"))?;
         let text = texts.text(json)?;
-        Some(Incoming { text, key, index, max_rows, lenient: self.options.lenient })
+        Some(Incoming { text, key, index, max_rows, lenient: self.options.lenient, is_detected: self.dialect.is_none() })
     }
 
     fn dialect_name(&self) -> &'static str {

@@ -11,6 +11,7 @@ use hashbrown::HashSet;
 
 use crate::error::{Fault, Kind, Result};
 use crate::interner::{Interner, MemberNames, NameId, Quoting};
+use crate::mysql::statement::first_word;
 use crate::mysql::types::DeclaredTypes;
 use crate::named::named_enum;
 use crate::value::Value;
@@ -58,7 +59,7 @@ named_enum! {
 impl Op {
     /// The operation of a statement whose message does not say which it is.
     pub(crate) fn of_statement(sql: &str) -> Op {
-        let word = sql.split_ascii_whitespace().next().unwrap_or_default();
+        let word = first_word(sql);
         let is = |other: &str| word.eq_ignore_ascii_case(other);
         match () {
             () if is("truncate") => Op::Truncate,
@@ -92,6 +93,8 @@ pub(crate) struct Quirks {
 pub(crate) enum ValueFormat {
     /// As MySQL prints them. Binary is text whose characters U+0000 to U+00FF are the bytes.
     Text,
+    /// As text, with enums and sets by their labels.
+    TextAndLabels,
     /// As Kafka Connect does: epochs, base64, structs. The schema part says which; without it, the connector's settings do.
     Connect,
     /// As text, with binary in base64.
@@ -111,7 +114,7 @@ pub(crate) enum ValueFormat {
 impl ValueFormat {
     /// Whether text of digits may be the number of an enum, set or bit.
     pub fn has_numbers_as_text(self) -> bool {
-        matches!(self, ValueFormat::Text | ValueFormat::Base64AndNumbers | ValueFormat::BytesAndNumbers)
+        matches!(self, ValueFormat::Text | ValueFormat::TextAndLabels | ValueFormat::Base64AndNumbers | ValueFormat::BytesAndNumbers)
     }
 }
 

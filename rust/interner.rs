@@ -106,6 +106,11 @@ pub(crate) struct ColumnNames {
     case_sensitive: bool,
 }
 
+/// A column's name as it is compared with others.
+pub(crate) fn folded(name: &str, case_sensitive: bool) -> String {
+    if case_sensitive { name.to_owned() } else { name.to_lowercase() }
+}
+
 impl ColumnNames {
     /// Fails with the first duplicate name.
     pub fn new<'n>(names: impl IntoIterator<Item = &'n str>, case_sensitive: bool) -> Result<Self, String> {
@@ -119,7 +124,7 @@ impl ColumnNames {
     }
 
     fn folded(&self, name: &str) -> String {
-        if self.case_sensitive { name.to_owned() } else { name.to_lowercase() }
+        folded(name, self.case_sensitive)
     }
 
     /// Returns the index of the column with this name.

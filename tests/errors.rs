@@ -322,3 +322,60 @@ fn images_of_values_that_cannot_be_converted() {
         }
     }
 }
+
+/// TiCDC's file of a large message has these members, and so may a row.
+#[test]
+fn rows_with_the_members_of_a_stored_message_are_rows() {
+    const STORED: &str = "eyJ0eXBlIjoiSU5TRVJUIiwiZGF0YSI6W3sia2V5IjoiayIsInZhbHVlIjoidiJ9XX0=";
+    let message = format!(r#"{{"key":null,"value":"{STORED}"}}"#);
+    let values = |dialect: &str, unwrapped: bool| {
+        let schema = Some(TableSchema::Ddl("key string, value string".into()));
+        let options = Options { dialect: dialect.into(), unwrapped, schema, ..Options::default() };
+        let batch = Decoder::new(options).unwrap().decode(&BinaryArray::from(vec![message.as_bytes()])).unwrap();
+        let value = batch["after"].as_struct()["value"].clone();
+        value.is_valid(0).then(|| value.as_string::<i32>().value(0).to_owned())
+    };
+    for dialect in ["debezium-json", "auto"] {
+        assert_eq!(values(dialect, true).as_deref(), Some(STORED), "{dialect}");
+    }
+    for dialect in ["canal-json", "auto"] {
+        assert_eq!(values(dialect, false).as_deref(), Some("v"), "{dialect}");
+    }
+    assert_eq!(values("maxwell-json", false), None);
+}
+
+/// An instant whose date is written with a year from 1 to 9999 may be of another year, which Python and Spark do not have.
+#[test]
+fn instants_outside_of_the_calendar_are_errors() {
+    let canal = |text: &str| format!(r#"{{"type":"INSERT","data":[{{"at":"{text}"}}]}}"#);
+    let dataworks = |millis: i64| {
+        let columns = r#"{"dataColumn":[{"name":"at","type":"DATE"}]}"#;
+        format!(r#"{{"schema":{columns},"payload":{{"op":"INSERT","after":{{"dataColumn":{{"at":{millis}}}}}}},"version":"0.0.1"}}"#)
+    };
+    let debezium = |text: &str| format!(r#"{{"op":"c","before":null,"after":{{"at":"{text}"}},"source":{{"table":"t"}}}}"#);
+    let cases = [
+        ("canal-json", canal("0001-01-01 00:00:00"), &["timestamp"][..]),
+        ("canal-json", canal("9999-12-31T23:59:59-05:00"), &["timestamp", "timestamp_ntz"]),
+        ("dataworks-json", dataworks(253_402_300_800_000), &["timestamp", "timestamp_ntz", "date", "string"]),
+        ("dataworks-json", dataworks(-62_135_596_800_001), &["timestamp", "timestamp_ntz", "date", "string"]),
+        ("dataworks-json", dataworks(i64::MIN), &["timestamp", "string"]),
+        ("debezium-json", debezium("9999-12-31T23:59:59-05:00"), &["timestamp", "string"]),
+        ("debezium-json", debezium("0001-01-01T00:00:00+08:00"), &["timestamp", "timestamp_ntz", "date", "string"]),
+    ];
+    for (dialect, message, asked) in cases {
+        for asked in asked {
+            let options = Options {
+                dialect: dialect.into(),
+                schema: Some(TableSchema::Ddl(format!("at {asked}"))),
+                mode: Mode::FailFast,
+                time_zone: "Asia/Shanghai".into(),
+                column_types: if dialect == "debezium-json" { vec![("at".into(), "timestamp".into())] } else { Vec::new() },
+                ..Options::default()
+            };
+            match Decoder::new(options).unwrap().decode(&BinaryArray::from(vec![message.as_bytes()])) {
+                Err(DecodeError::Row(error)) => assert_eq!(error.kind, Kind::Range, "{asked}: {message}: {}", error.message),
+                other => panic!("{asked}: {message}: {other:?}"),
+            }
+        }
+    }
+}

@@ -31,10 +31,8 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
         let declared = context.declared();
         stored_bytes(value, declared, context, &mut self.scratch)?;
         // Native bytes are WKB without MySQL's SRID prefix.
-        let is_stored = !matches!(value, Value::Bytes(_) | Value::Unread(_));
-        let is_geometry = is_stored && declared.is_some_and(|declared| declared.family == TypeFamily::Geometry);
-        let start = if is_geometry { SRID_LENGTH } else { 0 };
-        let bytes = self.scratch.get(start..).ok_or_else(|| conversion_fault(value, ParseError::Type, "geometry"))?;
+        let is_geometry = is_written_as_text(value) && declared.is_some_and(|declared| declared.family == TypeFamily::Geometry);
+        let bytes = if is_geometry { stored_geometry(&self.scratch, value)?.1 } else { &self.scratch };
         self.bytes.push(bytes)
     }
 
@@ -64,6 +62,19 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
 
     fn finish_over(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
         self.bytes.finish_over::<GenericBinaryType<O>>(overlay)
+    }
+}
+
+fn is_written_as_text(value: &Value<'_>) -> bool {
+    !matches!(value, Value::Bytes(_) | Value::Unread(_))
+}
+
+/// Splits what MySQL stores of a geometry into its SRID and its WKB. The WKB begins with its byte order and its type, which no WKT has
+/// there: producers write the one or the other.
+fn stored_geometry<'b>(stored: &'b [u8], value: &Value<'_>) -> Result<(&'b [u8; SRID_LENGTH], &'b [u8])> {
+    match stored.split_first_chunk() {
+        Some((srid, wkb @ [0 | 1, _, _, _, _, ..])) => Ok((srid, wkb)),
+        _ => Err(conversion_fault(value, ParseError::Type, "geometry as MySQL stores it").because("if it is WKT, ask string".into())),
     }
 }
 
@@ -183,8 +194,10 @@ impl ColumnBuilder for Geometries {
             return Err(Fault::new(Kind::Type, "the message does not carry the geometry's SRID; ask binary"));
         }
         stored_bytes(value, declared, context, &mut self.scratch)?;
-        let (srid, wkb) =
-            self.scratch.split_first_chunk::<SRID_LENGTH>().ok_or_else(|| conversion_fault(value, ParseError::Type, "geometry"))?;
+        let (srid, wkb) = match self.scratch.split_first_chunk() {
+            Some(parts) if !is_written_as_text(value) => parts,
+            _ => stored_geometry(&self.scratch, value)?,
+        };
         self.wkbs.push(wkb)?;
         self.srids.push(i32::from_le_bytes(*srid));
         Ok(())

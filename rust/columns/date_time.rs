@@ -9,7 +9,7 @@ use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, ValueOptions, ZeroDate, conversion_fault, scalar, spell};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::mysql::number::{Around, ParseError, Window, text_of, window_of};
-use crate::mysql::temporal::{DateTimeText, TimeText, UsualDateTime, parse_time, usual_date};
+use crate::mysql::temporal::{DateTimeText, TimeText, UsualDateTime, in_calendar, parse_time, usual_date};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
 
@@ -218,7 +218,7 @@ fn seconds_of(parsed: &DateTimeText, zone: &Zone, is_instant: bool) -> Result<i6
     match (parsed.offset, is_instant) {
         (None, true) => zone.instant(local),
         (None, false) => Ok(local),
-        (Some(offset), true) => Ok(local - i64::from(offset)),
+        (Some(offset), true) => in_calendar(local - i64::from(offset)),
         (Some(offset), false) => zone.local(local - i64::from(offset)),
     }
 }

@@ -65,7 +65,7 @@ where
             _ => {}
         }
         let parse = |text: &str| decimal::<T::Native>(text, precision, scale);
-        let is_label = scale == 0 && context.is_label(value) && is_enum_or_set(context);
+        let is_label = scale == 0 && is_enum_or_set(context) && context.is_label(value);
         let parsed = match if is_label { Err(ParseError::Type) } else { scalar(value, parse)? } {
             Err(ParseError::Type) if scale == 0 => match label_number(value, context.declared(), &self.labels) {
                 Some(number) => parse(&number.to_string()),

@@ -101,7 +101,7 @@ impl<'c> Context<'c> {
     pub fn binary_text(&self) -> Option<BinaryText> {
         let by_user = self.options.and_then(|options| options.binary);
         match self.format() {
-            ValueFormat::Text => by_user,
+            ValueFormat::Text | ValueFormat::TextAndLabels => by_user,
             ValueFormat::Base64 | ValueFormat::Base64AndJson | ValueFormat::Base64AndNumbers => by_user.or(Some(BinaryText::Base64)),
             ValueFormat::Hex => by_user.or(Some(BinaryText::Hex)),
             // Text that is left was not bytes.
@@ -128,7 +128,20 @@ impl<'c> Context<'c> {
 
     /// Whether an enum or set value is a label even if it looks like a number: only some producers write numbers as text.
     pub fn is_label(&self, value: &Value<'_>) -> bool {
-        !self.format().has_numbers_as_text() && matches!(value, Value::Text(_) | Value::Escaped(_))
+        if !matches!(value, Value::Text(_) | Value::Escaped(_)) {
+            return false;
+        }
+        match self.format() {
+            ValueFormat::TextAndLabels => self.names_labels(value),
+            format => !format.has_numbers_as_text(),
+        }
+    }
+
+    /// Whether the text is a label of the column, or several of a set.
+    fn names_labels(&self, value: &Value<'_>) -> bool {
+        let labels = numeric::labels(self.declared(), self.options.map_or(&[], |options| &options.labels));
+        let is_label = |text: &str| labels.iter().any(|label| label == text);
+        value.text().is_ok_and(|text| is_label(&text) || text.split(',').all(is_label))
     }
 
     /// Context of a nested value, which has no declared type.

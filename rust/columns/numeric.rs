@@ -55,7 +55,7 @@ where
     }
 
     fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>> {
-        let is_label = context.is_label(value) && is_enum_or_set(context);
+        let is_label = is_enum_or_set(context) && context.is_label(value);
         let parsed = match value {
             _ if is_label => Err(ParseError::Type),
             Value::Scaled(number, 0) => T::Native::try_from(*number).map_err(|_| ParseError::Range),

@@ -9,7 +9,7 @@ use bumpalo::Bump;
 use super::column::{Column, MICROS, members};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::mysql::number::{ParseError, fits, integer, short_integer};
-use crate::mysql::temporal::DateTimeText;
+use crate::mysql::temporal::{DateTimeText, in_calendar};
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::value::Value;
 use crate::wire::binary_text::{self, BinaryText};
@@ -70,9 +70,9 @@ fn decode_as<'a>(value: Value<'a>, encoding: Encoding, column: &Column<'_>, aren
         },
         Encoding::Instant(unit) => match value {
             Value::Number(digits) => micros(&value, digits, unit).map(Value::Timestamp),
-            _ => Ok(zoned(value)),
+            _ => zoned(value),
         },
-        Encoding::Zoned => Ok(zoned(value)),
+        Encoding::Zoned => zoned(value),
         Encoding::ZonedTime if column.requests_text() => Ok(value),
         Encoding::Iso | Encoding::ZonedTime => Ok(iso(value, arena)),
         Encoding::Unsigned => unsigned(value, arena),
@@ -133,12 +133,15 @@ fn is_time(micros: i64) -> bool {
 }
 
 /// Parses an instant in ISO format; other text is left for the column to reject.
-pub(crate) fn zoned(value: Value<'_>) -> Value<'_> {
-    let Value::Text(text) = value else { return value };
-    let Ok(written) = DateTimeText::parse(text) else { return value };
+pub(crate) fn zoned(value: Value<'_>) -> Result<Value<'_>> {
+    let Value::Text(text) = value else { return Ok(value) };
+    let Ok(written) = DateTimeText::parse(text) else { return Ok(value) };
     match (written.offset, written.seconds(), written.nanos % 1000) {
-        (Some(offset), Ok(seconds), 0) => Value::Timestamp((seconds - i64::from(offset)) * MICROS + i64::from(written.nanos / 1000)),
-        _ => value,
+        (Some(offset), Ok(seconds), 0) => {
+            let seconds = in_calendar(seconds - i64::from(offset)).map_err(|_| range_error(&value, "the years 1 to 9999 of UTC"))?;
+            Ok(Value::Timestamp(seconds * MICROS + i64::from(written.nanos / 1000)))
+        }
+        _ => Ok(value),
     }
 }
 
@@ -349,6 +352,16 @@ mod tests {
         assert_eq!(decimal("//9gsNjZ6GXduv4onb3Ta5pvJu/////////5", 30), "-1000000000000000000000000000000.000000000000000000000000000007");
         assert!(decimal("", 0).contains("is not a decimal"));
         assert!(decimal("z8c", 2).contains("is not base64"));
+    }
+
+    #[test]
+    fn instants_are_in_the_calendar() {
+        let zoned = |text| decoded(Value::Text(text), Encoding::Zoned, &DataType::Utf8);
+        assert_eq!(zoned("9999-12-31T18:59:59-05:00"), "9999-12-31 23:59:59");
+        assert_eq!(zoned("0001-01-01T08:00:00+08:00"), "0001-01-01 00:00:00");
+        for text in ["9999-12-31T19:00:00-05:00", "9999-12-31T23:59:59-05:00", "0001-01-01T07:59:59+08:00", "0001-01-01T00:00:00+08:00"] {
+            assert!(zoned(text).contains("does not fit into the years 1 to 9999"), "{text}: {}", zoned(text));
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::Quoting;
+use crate::mysql::statement::first_word;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::json::Cursor;
 use crate::wire::json_de::{CowStr, RawNested, member_names};
@@ -29,7 +30,7 @@ use crate::wire::records;
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: NAME,
-    aliases: &[TICDC, "cloudcanal-canal-json", "tencent-canal-json"],
+    aliases: &[TICDC, CLOUDCANAL_NAME, "tencent-canal-json"],
     producer: "Alibaba canal, TiCDC, CloudCanal, Tencent data access platform, Flink, Paimon, SeaTunnel, Aliyun DTS, Huawei DRS",
     wire: Wire::Json,
     description: "Alibaba canal's FlatMessage, and every producer of that envelope",
@@ -70,16 +71,25 @@ const TYPES: [&str; 19] = [
     "\"TIDB_WATERMARK\"",
 ];
 
-const NAME: &str = "canal-json";
+pub(super) const NAME: &str = "canal-json";
 const TICDC: &str = "ticdc-canal-json";
+const CLOUDCANAL_NAME: &str = "cloudcanal-canal-json";
 
 /// Alibaba canal: declared types are the DDL's own text.
 static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text, quoting: Quoting::Backticks };
 /// TiCDC leaves the parameters of types out.
 static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
 
+/// CloudCanal writes labels, not their numbers.
+static CLOUDCANAL: Quirks =
+    Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::TextAndLabels, quoting: Quoting::Backticks };
+
 fn quirks(name: &str) -> &'static Quirks {
-    if name == TICDC { &TIDB } else { &CANAL }
+    match name {
+        TICDC => &TIDB,
+        CLOUDCANAL_NAME => &CLOUDCANAL,
+        _ => &CANAL,
+    }
 }
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
@@ -280,7 +290,7 @@ pub(super) fn op_of(operation: &str, is_ddl: bool) -> Op {
 
 /// Whether a statement that canal sends as QUERY defines something, such as a database.
 fn is_definition(sql: &str) -> bool {
-    let word = sql.split_ascii_whitespace().next().unwrap_or_default();
+    let word = first_word(sql);
     ["create", "alter", "drop", "rename"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 

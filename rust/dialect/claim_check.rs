@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use super::{canal_json, ticdc_open, ticdc_simple};
 use crate::error::{Fault, Kind, Result};
 
 /// A stored message with its key.
@@ -18,6 +19,11 @@ pub(crate) struct Stored {
 struct Wrapper {
     key: Option<String>,
     value: String,
+}
+
+/// Whether TiCDC stores messages of a dialect. In the others an object with these members is a row.
+pub(crate) fn is_stored(dialect: &str) -> bool {
+    [canal_json::NAME, ticdc_open::NAME, ticdc_simple::NAME].contains(&dialect)
 }
 
 /// Returns the stored message, if the bytes are a wrapper.

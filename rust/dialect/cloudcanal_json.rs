@@ -48,7 +48,7 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "cloudcanal-json";
 
-static CLOUDCANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text, quoting: Quoting::None };
+static CLOUDCANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::TextAndLabels, quoting: Quoting::None };
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,

@@ -12,17 +12,18 @@
 //!
 //! An update is one message, or one of each image (`UPDATE_BEFOR`, `UPDATE_AFTER`).
 
+use bumpalo::Bump;
 use serde::Deserialize;
 
-use super::json_members::{Names, RowImage, read_record, text};
+use super::json_members::{FilledImage, Names, read_record, text};
 use super::operations::{any_case, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::Quoting;
-use crate::mysql::temporal::micros_of_epoch;
+use crate::mysql::temporal::{in_calendar, micros_of_epoch};
 use crate::mysql::types::{DeclaredType, TypeFamily};
-use crate::value::Value;
+use crate::value::{Unread, Value};
 use crate::wire::json::Cursor;
 use crate::wire::json_de::CowStr;
 use crate::wire::records;
@@ -127,7 +128,7 @@ struct Payload<'a> {
 #[derive(Deserialize)]
 struct Row {
     #[serde(default, rename = "dataColumn")]
-    cells: RowImage,
+    cells: FilledImage,
 }
 
 /// Milliseconds; -1 where there is none.
@@ -256,6 +257,15 @@ fn declared(spelling: &str) -> DeclaredType {
     DeclaredType { text: spelling.into(), ..DeclaredType::parse(mysql) }
 }
 
+/// The instant of milliseconds. Java's dates have years that a column has not.
+fn instant<'a>(millis: i64, digits: &'a str, arena: &'a Bump) -> Value<'a> {
+    if in_calendar(millis.div_euclid(1000)).is_ok() {
+        return Value::Timestamp(millis * 1000);
+    }
+    let why = arena.alloc_str(&format!("{digits} milliseconds do not fit into the years 1 to 9999"));
+    Value::Unread(arena.alloc(Unread { kind: Kind::Range, why, bytes: digits.as_bytes() }))
+}
+
 /// Replaces the milliseconds of requested DATE columns by their instant.
 #[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
 fn read_dates(cells: Cells, types: usize, events: &mut Events<'_, '_, '_>) {
@@ -263,9 +273,9 @@ fn read_dates(cells: Cells, types: usize, events: &mut Events<'_, '_, '_>) {
         let Value::Number(digits) = *value else { continue };
         let declared = events.keys.column(*key).and_then(|column| events.types.of_column(types, column));
         if declared.is_some_and(|declared| declared.family == TypeFamily::Timestamp)
-            && let Some(micros) = digits.parse::<i64>().ok().and_then(|millis| millis.checked_mul(1000))
+            && let Ok(millis) = digits.parse::<i64>()
         {
-            *value = Value::Timestamp(micros);
+            *value = instant(millis, digits, events.arena);
         }
     }
 }

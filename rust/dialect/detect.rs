@@ -43,6 +43,14 @@ impl Mark {
         }
     }
 
+    /// The texts that make the mark, which have their quotes.
+    fn texts(&self) -> &'static [&'static str] {
+        match self {
+            Mark::Texts(_, texts) | Mark::TextsBehind(_, _, texts) => texts,
+            _ => &[],
+        }
+    }
+
     fn outranks(&self) -> bool {
         matches!(self, Mark::TextsBehind(..) | Mark::First(..) | Mark::Holds(..))
     }
@@ -110,6 +118,20 @@ static ADDED: LazyLock<Vec<(IsAdded, &'static Dialect)>> = LazyLock::new(|| {
 /// Whether members of this name identify another dialect.
 pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
     MARKS.get(name).is_some_and(|marks| marks.iter().any(|(_, of)| of.name != dialect.name))
+}
+
+/// The texts of a member, this one included, that say the same of a message's dialect as this one; `None` if no text of the member says
+/// anything of it.
+pub(crate) fn texts_like(name: &str, text: &str) -> Option<Box<[Box<str>]>> {
+    let marks = MARKS.get(name)?;
+    let unquoted = |mark: &Mark| mark.texts().iter().map(|text| text.trim_matches('"'));
+    if marks.iter().all(|(mark, _)| mark.texts().is_empty()) {
+        return None;
+    }
+    let is_alike =
+        |other: &str| marks.iter().all(|(mark, _)| unquoted(mark).any(|known| known == other) == unquoted(mark).any(|known| known == text));
+    let others = marks.iter().flat_map(|(mark, _)| unquoted(mark)).filter(|other| *other != text && is_alike(other));
+    Some(std::iter::once(text).chain(others).map(Into::into).collect())
 }
 
 /// Detects the dialect of a message.

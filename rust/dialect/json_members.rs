@@ -26,6 +26,10 @@ pub(super) struct ImageList(pub Range<usize>);
 #[derive(Clone, Default)]
 pub(super) struct RowImage(pub Option<Cells>);
 
+/// The same, where an object without members is none either.
+#[derive(Clone, Default)]
+pub(super) struct FilledImage(pub Option<Cells>);
+
 /// Declared types: an object of names and types, or null. The index of its block in `DeclaredTypes`.
 #[derive(Default)]
 pub(super) struct Types(pub Option<usize>);
@@ -40,12 +44,14 @@ pub(super) struct Names(pub Option<Range<usize>>);
 
 const IMAGES: &str = "$images";
 const ROW_IMAGE: &str = "$row image";
+const FILLED_IMAGE: &str = "$filled image";
 const TYPES: &str = "$types";
 const REPEATED: &str = "$repeated";
 const NAMES: &str = "$names";
 
 deserialize_part!(ImageList, IMAGES, |part| ImageList(part.range().unwrap_or_default()));
 deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
+deserialize_part!(FilledImage, FILLED_IMAGE, |part| FilledImage(part.range()));
 deserialize_part!(Types, TYPES, |part| Types(part.index()));
 deserialize_part!(Names, NAMES, |part| Names(part.range()));
 
@@ -60,6 +66,7 @@ impl<'a> Context<'a> for Events<'a, '_, '_> {
         Ok(match token {
             IMAGES => Part::Range(self.read_images(cursor)?),
             ROW_IMAGE => row_image(cursor, self)?.map_or(Part::None, Part::Range),
+            FILLED_IMAGE => filled_image(cursor, self)?.map_or(Part::None, Part::Range),
             TYPES => self.read_types(cursor)?.map_or(Part::None, Part::Index),
             REPEATED => self.read_repeated(cursor)?.map_or(Part::None, Part::Raw),
             NAMES => self.read_names(cursor)?.map_or(Part::None, Part::Range),
@@ -76,6 +83,15 @@ pub(super) fn row_image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_,
         Some(b'{') => events.read_cells(cursor).map(Some),
         _ => Err(cursor.wrong_type("an object or null")),
     }
+}
+
+/// The same; none without members. Cells do not tell, as those that are not needed are skipped.
+fn filled_image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
+    cursor.peek();
+    let start = cursor.at();
+    let cells = row_image(cursor, events)?;
+    let members = cursor.since(start).trim_start_matches('{').trim_end_matches('}');
+    Ok(cells.filter(|_| !members.trim_ascii().is_empty()))
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Repeated<'a> {

@@ -42,7 +42,7 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "river-json";
 
-static RIVER: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text, quoting: Quoting::None };
+static RIVER: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::TextAndLabels, quoting: Quoting::None };
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,

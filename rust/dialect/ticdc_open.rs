@@ -39,7 +39,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     template: None,
 };
 
-const NAME: &str = "ticdc-open";
+pub(super) const NAME: &str = "ticdc-open";
 
 static OPEN: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
 

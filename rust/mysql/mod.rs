@@ -3,6 +3,7 @@
 pub(crate) mod charset;
 pub(crate) mod number;
 pub(crate) mod short_text;
+pub(crate) mod statement;
 pub(crate) mod temporal;
 pub(crate) mod types;
 pub(crate) mod zone;

@@ -1,5 +1,7 @@
 //! Parsing and printing of dates and times in MySQL's fixed layouts. Libraries reject `0000-00-00` and `-838:59:59`.
 
+use std::ops::Range;
+
 use crate::mysql::number::{ParseError, Window, digits, first_of_eight_digits, padded_window, window_of, words};
 
 /// Components of a date, with or without a time of day, as written.
@@ -19,6 +21,16 @@ pub(crate) struct DateTimeText {
 }
 
 const SECONDS_PER_DAY: i64 = 86_400;
+
+/// The years 1 to 9999, which are those of Python and of Spark, in seconds since the epoch. A date that is written has no other year, but
+/// its instant may have.
+const CALENDAR: Range<i64> = -62_135_596_800..253_402_300_800;
+
+/// Seconds since the epoch, if they are in the calendar.
+#[inline(always)]
+pub(crate) fn in_calendar(seconds: i64) -> Result<i64, ParseError> {
+    if CALENDAR.contains(&seconds) { Ok(seconds) } else { Err(ParseError::Range) }
+}
 
 impl DateTimeText {
     /// Parses `2021-01-31`, `2021-01-31 12:00:00.123456`, and both in ISO 8601's form with `T` and `Z` or `+08:00`.

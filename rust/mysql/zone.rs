@@ -4,13 +4,21 @@ use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 
 use crate::mysql::number::ParseError;
-use crate::mysql::temporal::civil;
+use crate::mysql::temporal::{civil, in_calendar};
 
 /// Time zone. UTC has its own variant because nearly everyone uses it.
 #[derive(Clone, Debug)]
 pub(crate) enum Zone {
     Utc,
     Other(TimeZone),
+}
+
+/// Seconds by which a time is moved before jiff converts it. Its timestamps end before its dates do, and MySQL's last date is the one that
+/// means "for ever". 400 years before, the calendar and the rules of every zone are the same.
+fn shift(seconds: i64) -> i64 {
+    const CYCLE: i64 = 146_097 * 86_400;
+    const LAST_DAYS: i64 = 253_402_300_800 - 3 * 86_400;
+    if seconds < LAST_DAYS { 0 } else { CYCLE }
 }
 
 impl Zone {
@@ -33,15 +41,16 @@ impl Zone {
     }
 
     /// Converts local seconds to an instant, both since the epoch. A local time that an offset change skips or repeats is out of
-    /// range.
+    /// range, and so is an instant outside of the calendar.
     #[inline]
     pub fn instant(&self, local: i64) -> Result<i64, ParseError> {
         match self {
             Zone::Utc => Ok(local),
             Zone::Other(zone) => {
-                let local = civil(local).ok_or(ParseError::Range)?;
+                let shift = shift(local);
+                let local = civil(local - shift).ok_or(ParseError::Range)?;
                 let instant = zone.to_ambiguous_timestamp(local).unambiguous().map_err(|_| ParseError::Range)?;
-                Ok(instant.as_second())
+                in_calendar(instant.as_second() + shift)
             }
         }
     }
@@ -52,8 +61,8 @@ impl Zone {
         match self {
             Zone::Utc => Ok(instant),
             Zone::Other(zone) => {
-                let at = Timestamp::from_second(instant).map_err(|_| ParseError::Range)?;
-                Ok(instant + i64::from(zone.to_offset(at).seconds()))
+                let at = Timestamp::from_second(instant - shift(instant)).map_err(|_| ParseError::Range)?;
+                in_calendar(instant + i64::from(zone.to_offset(at).seconds()))
             }
         }
     }
@@ -72,6 +81,36 @@ mod tests {
         for invalid in ["Mars/Olympus", "+8", "+08:99", "+24:00", "+08:-30", "+-8:00", "+8:"] {
             assert!(Zone::parse(invalid).is_none(), "{invalid}");
         }
+    }
+
+    #[test]
+    fn instants_are_in_the_calendar() {
+        let seconds = |text: &str| crate::mysql::temporal::DateTimeText::parse(text).unwrap().seconds().unwrap();
+        let (shanghai, new_york) = (Zone::parse("+08:00").unwrap(), Zone::parse("-05:00").unwrap());
+        assert_eq!(shanghai.instant(seconds("0001-01-01 07:59:59")), Err(ParseError::Range));
+        assert_eq!(shanghai.instant(seconds("0001-01-01 08:00:00")), Ok(seconds("0001-01-01 00:00:00")));
+        assert_eq!(new_york.local(seconds("0001-01-01 04:59:59")), Err(ParseError::Range));
+        assert_eq!(new_york.local(seconds("0001-01-01 05:00:00")), Ok(seconds("0001-01-01 00:00:00")));
+    }
+
+    #[test]
+    fn the_last_days_have_instants() {
+        let seconds = |text: &str| crate::mysql::temporal::DateTimeText::parse(text).unwrap().seconds().unwrap();
+        let end = seconds("9999-12-31 23:59:59");
+        for (name, hours) in
+            [("Asia/Shanghai", 8), ("+08:00", 8), ("Australia/Sydney", 11), ("Europe/Berlin", 1), ("Pacific/Kiritimati", 14)]
+        {
+            let zone = Zone::parse(name).unwrap();
+            for hour in 0..100 {
+                let (local, instant) = (end - hour * 3600, end - (hour + hours) * 3600);
+                assert_eq!((zone.instant(local), zone.local(instant)), (Ok(instant), Ok(local)), "{name} {hour}");
+            }
+            assert_eq!(zone.local(end - hours * 3600 + 1), Err(ParseError::Range), "{name}");
+        }
+        let new_york = Zone::parse("America/New_York").unwrap();
+        assert_eq!(new_york.instant(end - 5 * 3600), Ok(end));
+        assert_eq!(new_york.instant(end - 5 * 3600 + 1), Err(ParseError::Range));
+        assert_eq!(new_york.local(end), Ok(end - 5 * 3600));
     }
 
     #[test]

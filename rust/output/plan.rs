@@ -7,6 +7,7 @@ use arrow_schema::{DataType, Field, FieldRef, Fields};
 use crate::columns::ValueOptions;
 use crate::connect;
 use crate::event::Needs;
+use crate::interner::folded;
 use crate::mysql::types::{DeclaredType, TypeFamily};
 use crate::options::{Filter, Layout, Mode, Options, TableSchema, named};
 use crate::output::budget::Budget;
@@ -156,9 +157,11 @@ fn label_bytes(labels: &[String]) -> usize {
 
 fn value_options(options: &Options, table: Option<&Fields>) -> Result<Vec<ValueOptions>, String> {
     let (zone, zero_date, binary) = (options.zone()?, options.zero_date()?, options.binary_text()?);
+    let folded = |name: &str| folded(name, options.case_sensitive);
     let of_column = |field: &FieldRef| {
-        let labels = options.labels.iter().find(|(name, _)| name == field.name());
-        let declared = options.column_types.iter().find(|(name, _)| name == field.name());
+        let column = folded(field.name());
+        let labels = options.labels.iter().find(|(name, _)| folded(name) == column);
+        let declared = options.column_types.iter().find(|(name, _)| folded(name) == column);
         ValueOptions {
             zone: zone.clone(),
             zero_date,

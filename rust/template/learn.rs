@@ -4,9 +4,9 @@ use hashbrown::HashSet;
 
 use super::elements::Elements;
 use super::row_image::{Cell, Exact, ExpectedKeys, KeyLiteral, RowPlan};
-use super::{Segment, Template};
+use super::{Incoming, Segment, Template};
 use crate::dialect::spec::{Before, FlatMember, MayBeEmpty, Placeholder, TemplateSpec};
-use crate::dialect::{Dialect, is_mark_of_other};
+use crate::dialect::{Dialect, is_mark_of_other, texts_like};
 use crate::event::{Envelope, Events, Op};
 use crate::output::images::Images;
 use crate::output::plan::Plan;
@@ -18,6 +18,10 @@ struct TemplateBuilder<'t> {
     text: &'t str,
     spec: &'static TemplateSpec,
     dialect: &'static Dialect,
+    /// Whether the dialect was detected by the message.
+    is_detected: bool,
+    /// The operations' names that leave it what it is.
+    operations: Option<Box<[Box<str>]>>,
     /// Whether declared types are requested; else their order does not matter.
     compares_types: bool,
     segments: Vec<Segment>,
@@ -38,7 +42,7 @@ const MAX_DEPTH: u32 = 4;
 
 /// Learns a template from a message, given the envelope that the ordinary reader found. The caller sets `passes`.
 pub(super) fn learn(
-    text: &str,
+    message: &Incoming<'_>,
     dialect: &'static Dialect,
     op: Op,
     envelope: &Envelope<'_>,
@@ -46,6 +50,7 @@ pub(super) fn learn(
     images: &[Images],
     events: &mut Events<'_, '_, '_>,
 ) -> Option<Template> {
+    let Incoming { text, is_detected, .. } = *message;
     let spec = dialect.template?;
     let compares_types = events.needs.types;
     let (segments, types) = (Vec::new(), ("", Vec::new()));
@@ -53,6 +58,8 @@ pub(super) fn learn(
         text,
         spec,
         dialect,
+        is_detected,
+        operations: None,
         compares_types,
         segments,
         literal_start: 0,
@@ -85,6 +92,7 @@ pub(super) fn learn(
         row,
         elements,
         is_flat,
+        operations: builder.operations,
         types: (Exact::new(exact.as_bytes()), ExpectedKeys::new(types.into_iter().map(|literal| (literal, ())).collect())),
         envelope: TableEnvelope { envelope: envelope.shared(), primary_key: names.map(Into::into) },
         passes: false,
@@ -152,6 +160,9 @@ impl<'t> TemplateBuilder<'t> {
         let start = cursor.at();
         let inner = self.inner_path(path);
         let placeholder = self.spec.placeholders.iter().find(|(member, _)| *member == inner).map(|(_, placeholder)| *placeholder);
+        if self.is_detected && path == name && matches!(placeholder, Some(Placeholder::Operation)) {
+            self.operations = cursor.clone().text().ok().and_then(|operation| texts_like(name, operation.raw));
+        }
         match placeholder {
             Some(Placeholder::DeclaredTypes) if first == b'{' && self.compares_types => self.types(cursor),
             Some(Placeholder::DeclaredTypes | Placeholder::Object) if first == b'{' => self.placeholder(cursor, Placeholder::Object),

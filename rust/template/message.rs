@@ -37,6 +37,8 @@ pub(crate) struct Incoming<'a> {
     /// The number of rows that it may have, by its bytes before it was expanded.
     pub max_rows: usize,
     pub lenient: bool,
+    /// Whether its dialect is detected, not named by the user.
+    pub is_detected: bool,
 }
 
 /// Buffers for the rows of a message.
@@ -300,6 +302,9 @@ impl<'a> MessageReader<'_, '_, 'a> {
             }
             Placeholder::Operation => {
                 let (word, end) = plain_text(text, at)?;
+                if self.template.operations.as_deref().is_some_and(|known| known.iter().all(|known| **known != *word)) {
+                    return None;
+                }
                 // At the end of the message it has been read.
                 let is_read = end + 1 == text.len() && word.len() == OP_LENGTH;
                 let op = self.op.filter(|_| is_read).or_else(|| (self.template.spec.op)(word))?;

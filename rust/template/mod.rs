@@ -34,6 +34,8 @@ pub(crate) struct Template {
     is_flat: bool,
     /// Declared types, in any order: the whole block as one literal, and one literal per column.
     types: (Exact, row_image::ExpectedKeys<()>),
+    /// The operations' names that leave the message's dialect what it is, where it was detected by such a name.
+    operations: Option<Box<[Box<str>]>>,
     /// Envelope without the source.
     pub envelope: TableEnvelope,
     /// Whether the table is requested.

@@ -156,6 +156,31 @@ fn a_packet_has_many_rows() {
     assert_eq!(batch["row"].as_primitive::<arrow_array::types::Int32Type>().values(), &[0, 1, 2, 3, 4, 5]);
 }
 
+/// protobuf reads a message that follows another one as more fields of it, of which the last ones count.
+#[test]
+fn a_second_message_is_an_error() {
+    let alone = || entry(orders(), ROWS, change(INSERT, &[row(&[], &[("id", Some("1"))])]));
+    let entry_with = |more: Vec<u8>| [alone(), more].concat();
+    let cases = [
+        ([sample(), sample()].concat(), "body: duplicate field"),
+        ([sample(), bytes(5, "")].concat(), "body: duplicate field"),
+        (packet(&[entry_with(alone())]), "body.messages.0.header: duplicate field"),
+        (packet(&[entry_with(bytes(3, ""))]), "body.messages.0.storeValue: duplicate field"),
+        (messages(&[alone(), entry_with(alone())]), "messages.1.header: duplicate field"),
+        (entry_with(alone()), "header: duplicate field"),
+    ];
+    for (message, expected) in cases {
+        for dialect in ["canal-protobuf", "auto"] {
+            let options = Options { dialect: dialect.into(), ..options(Mode::Permissive) };
+            let batch = decode(options, &[sample(), message.clone(), sample()]);
+            let failed: Vec<_> = ops(&batch).iter().map(|op| *op == "error").collect();
+            assert_eq!(failed.iter().filter(|failed| **failed).count(), 1, "{expected}: {:?}", ops(&batch));
+            let found = error(message.clone());
+            assert_eq!((found.kind, found.message.as_str()), (Kind::Envelope, format!("canal-protobuf: {expected}").as_str()));
+        }
+    }
+}
+
 #[test]
 fn entries_and_messages_are_read_without_a_packet() {
     let wanted = read(packet(&[deleted()]));

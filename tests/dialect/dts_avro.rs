@@ -314,6 +314,11 @@ fn values_that_are_none() {
             zoned([2021, 3, 14, 2, 30, 0, NO], "America/New_York"),
             "the time zone \"America/New_York\" skips or repeats the clock year 2021, month 3, day 14, hour 2, minute 30, second 0",
         ),
+        (
+            17,
+            zoned([1, 1, 1, 7, 59, 59, NO], "+08:00"),
+            "the time zone \"+08:00\" has no instant in the years 1 to 9999 for the clock year 1, month 1, day 1, hour 7, minute 59, second 59",
+        ),
     ];
     for (number, value, why) in cases {
         assert_eq!(shown(number, value), format!("dts-avro: after.x: {why}"));
@@ -359,6 +364,9 @@ fn geometries_come_without_their_srid() {
     let record = insert(("x", 255), object(BINARY_GEOMETRY, "POINT", b"\x01\x01\0\0\0rest")).bytes();
     let batch = decode(typed("x binary", Mode::FailFast), std::slice::from_ref(&record));
     assert_eq!(batch["after"].as_struct()["x"].as_binary::<i32>().value(0), b"\x01\x01\0\0\0rest");
+    let text = insert(("x", 255), object(TEXT_GEOMETRY, "WKT", "POINT(1 2)")).bytes();
+    let error = error_of(typed("x binary", Mode::FailFast), text);
+    assert_eq!((error.kind, error.message.contains("if it is WKT, ask string")), (Kind::Type, true), "{}", error.message);
     let error = error_of(typed("x struct<srid: int, wkb: binary>", Mode::FailFast), record);
     assert_eq!(error.message, "dts-avro: after.x: the message does not carry the geometry's SRID; ask binary");
 }
@@ -459,7 +467,10 @@ fn statements() {
         (strings(&batch, "op").remove(0).unwrap(), strings(&batch, "sql").remove(0))
     };
     assert_eq!(statement("create table t (a int)"), ("ddl".into(), Some("create table t (a int)".into())));
-    assert_eq!(statement(" TRUNCATE TABLE t").0, "truncate");
+    for truncate in [" TRUNCATE TABLE t", "/* app */ TRUNCATE TABLE t", "-- x\nTRUNCATE t", "/*!50000 TRUNCATE TABLE t*/", "truncate`t`"] {
+        assert_eq!(statement(truncate).0, "truncate", "{truncate}");
+    }
+    assert_eq!(statement("/* TRUNCATE */ create table t (a int)").0, "ddl");
     assert_eq!(statement("alter table t truncate partition p").0, "ddl");
     let none = decode(options(Mode::FailFast), &[Record::new(DDL).bytes()]);
     assert_eq!((strings(&none, "op"), strings(&none, "sql")), (vec![Some("ddl".into())], vec![None]));
@@ -583,11 +594,25 @@ fn a_record_that_is_cut_is_an_error_and_disturbs_no_other() {
         assert_eq!(is_error(&batch), [false, true, false], "{end}");
         assert_eq!(batch["after"].slice(2, 1).as_ref(), good["after"].as_ref());
     }
-    // Where it was cut the older schema ends; what follows the newer one is of a schema that is newer still.
-    for complete in [older.clone(), [whole.clone(), text("more")].concat()] {
-        assert_eq!(decode(options(Mode::FailFast), &[complete])["after"].as_ref(), good["after"].as_ref());
-    }
+    // Where it was cut the older schema ends.
+    assert_eq!(decode(options(Mode::FailFast), std::slice::from_ref(&older))["after"].as_ref(), good["after"].as_ref());
     assert!(error(whole[..older.len() + 2].to_vec()).message.starts_with("dts-avro: bornTimestamp: the message ends inside a number"));
+}
+
+#[test]
+fn bytes_behind_a_record_are_an_error() {
+    let (whole, older) = (update().bytes(), update().older());
+    let more = [vec![0], text("more"), whole.clone(), older.clone()];
+    let of_whole = more.iter().map(|more| [&whole[..], more].concat());
+    // A single number behind the older record makes it a newer one.
+    let of_older = more.iter().skip(1).map(|more| [&older[..], more].concat());
+    for message in of_whole.chain(of_older) {
+        for dialect in ["dts-avro", "auto"] {
+            let error = error_of(Options { dialect: dialect.into(), mode: Mode::FailFast, ..Options::default() }, message.clone());
+            assert_eq!(error.kind, Kind::Syntax);
+            assert!(error.message.contains("bytes are left after the record"), "{}", error.message);
+        }
+    }
 }
 
 /// Whatever stands there: what Apache's avro cannot read is not read here either. That a text is UTF-8 is looked at only where

@@ -3,3 +3,4 @@
 mod canal_protobuf;
 mod debezium_avro;
 mod dts_avro;
+mod labels;

@@ -4,12 +4,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use towpath::{Layout, Options};
+use towpath::{Layout, Options, TableSchema};
 
 use crate::batches::Message;
 use crate::golden::plain;
-use crate::invariants::{decode, decoder, input};
+use crate::invariants::{decode, decoder, each_message_is_as_alone, input};
 use crate::properties::config;
+use crate::settings::NUMBER;
 use crate::tables::pick;
 
 const CASES: u32 = 400;
@@ -339,6 +340,43 @@ fn auto_is_the_name_in_any_order_of_members() {
         prop_assert_eq!(&auto, &named, "{}", text(&messages[0]));
         prop_assert!(ops(&named).iter().all(|op| *op != "error"), "{}", text(&messages[0]));
         Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("seed {seed:?}: {error}");
+    }
+}
+
+/// Messages whose dialect only the spelling of a word tells, and words that tell none.
+const WORDS: [&str; 10] = ["INSERT", "insert", "UPDATE", "update", "DELETE", "delete", "Insert", "ROW", "INIT", "bootstrap-insert"];
+const SHAPES: [(&str, &str); 5] = [
+    (r#""data":[{"id":1,"b":"AP8="}],"old":null,"type":"#, ""),
+    (r#""data":{"id":1,"b":"AP8="},"type":"#, ""),
+    (r#""type":"#, r#","data":[{"id":1,"b":"AP8="}]"#),
+    (r#""database":"shop","table":"orders","type":"#, r#","data":{"id":1,"b":"AP8="},"old":{"id":2}"#),
+    (r#""version":1,"type":"#, r#","data":[{"id":1,"b":"AP8="}]"#),
+];
+
+#[test]
+fn the_spelling_of_a_word_tells_the_dialect_behind_any_messages() {
+    let runs = prop::collection::vec((0..SHAPES.len(), 0..WORDS.len(), 0..WORDS.len(), 1..4_usize), 1..8);
+    let options = Options {
+        layout: Layout::Change,
+        schema: Some(TableSchema::Ddl("id int, b binary".into())),
+        keep: vec![NUMBER.to_owned()],
+        ..plain("auto")
+    };
+    let config = config(CASES);
+    let seed = config.rng_seed;
+    let outcome = TestRunner::new(config).run(&runs, |runs| {
+        let run = |(shape, word, other, count): &(usize, usize, usize, usize)| {
+            let (before, behind) = SHAPES[*shape];
+            let text = |word: &usize| format!(r#"{{{before}"{}"{behind}}}"#, WORDS[*word]).into_bytes();
+            let words = std::iter::repeat_n([word, other], *count).flatten();
+            words.map(|word| Message { key: None, value: Some(text(word)) }).collect::<Vec<_>>()
+        };
+        let messages: Vec<Message> = runs.iter().flat_map(run).collect();
+        let whole = decode(&decoder(&options), &input(&messages));
+        each_message_is_as_alone(&options, &messages, &whole)
     });
     if let Err(error) = outcome {
         panic!("seed {seed:?}: {error}");

@@ -128,11 +128,24 @@ def test_the_words_of_the_page():
     (message("INSERT", before={"id": 1}), "payload.after: insert without a row"),
     (message("DELETE", after={"id": 1}), "payload.before: delete without a row"),
     (message("UPDATE_AFTER", before=None), "payload.after: update without a row"),
+    (b'{"payload":{"op":"DELETE","before":{"dataColumn":{ }}}}', "payload.before: delete without a row"),
+    (b'{"payload":{"op":"INSERT","after":{"dataColumn":{}}}}', "payload.after: insert without a row"),
 ])  # fmt: skip
 def test_messages_that_are_errors(value, what):
     [row] = decode([value])
     assert (row["op"], row["error"]["kind"]) == ("error", "envelope")
     assert row["error"]["message"] == f"dataworks-json: {what}"
+
+
+@pytest.mark.parametrize("schema", [None, "id int, total int", "gone int"])
+@pytest.mark.parametrize("before", ["{}", " { } ", "null"])
+def test_an_image_without_columns_is_none(before, schema):
+    after = '"after":{"dataColumn":{"id":1}}'
+    value = f'{{"payload":{{"op":"UPDATE_AFTER","before":{{"dataColumn":{before}}},{after}}}}}'.encode()
+    [row] = decode([value], schema=schema)
+    assert (row["op"], row["before"], row["after"] is None) == ("update", None, False)
+    [row] = decode([value.replace(before.encode(), b'{"id":2}', 1)], schema=schema)
+    assert (row["op"], row["before"] is None) == ("update", False)
 
 
 def test_truncated_messages_are_one_error():

@@ -50,6 +50,17 @@ def test_declared_types_when_more_are_declared_than_are_remembered(more):
     assert found.to_pylist() == [[("a", f"varchar({kind})")] for kind in kinds]
 
 
+@pytest.mark.parametrize("type", [pa.int32(), pa.uint64(), pa.string(), pa.decimal128(20, 0), pa.null()])
+def test_an_offset_of_another_type_is_an_error_where_it_orders(type):
+    offsets = pa.array([None]) if type == pa.null() else pa.array([7]).cast(type)
+    batch = pa.record_batch([offsets, pa.array([ONE])], names=["offset", "value"])
+    decoder = towpath.Decoder("canal-json", SCHEMA, layout="upsert")
+    with pytest.raises(ValueError, match="offset: _sequence needs int64, .*, not "):
+        decoder.decode(batch)
+    for other in (towpath.Decoder("canal-json", SCHEMA, fields=["after"]), towpath.Decoder("canal-json", SCHEMA, layout="changelog")):
+        assert other.decode(batch).num_rows == 1
+
+
 def test_a_slice_is_read_from_its_offset():
     decoder = towpath.Decoder("canal-json", SCHEMA, fields=["after"])
     array = pa.array([b"broken", ONE, b"broken"])

@@ -231,19 +231,20 @@ class ChangeDecoder:
         return pa.record_batch([columns[name].cast(self.schema.field(name).type) for name in columns], self.schema)
 
     def _incomplete(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.Array:
-        """Whether each row that was written lacks columns that its own message declares.
+        """Whether each row of an update lacks columns that its own message declares, or that it declares none of.
 
         PostgreSQL does not log large values that an update of the key leaves as they are, and Debezium writes such an
-        update as a delete and an insert. Half of an update that declares no columns lacks some of its own, too: other
-        rows without declarations may be older than a column.
+        update as a delete and an insert. Its messages without declarations may be older than a column.
         """
         lacks = pc.greater(pc.fill_null(pc.list_value_length(rows["_missing_columns"]), 0), 0)
-        lacks = pc.and_(lacks, pc.is_in(rows["_op"], pa.array(["insert", "update"], rows["_op"].type)))
-        if not pc.any(lacks).as_py():
-            return lacks
+        is_insert = pc.equal(rows["_op"], "insert")
         # The second half of an update that changes the key.
         is_moved = pc.equal(pc.bit_wise_and(pc.struct_field(rows["_sequence"], "row"), 1), 1)
-        of_update = pc.or_(pc.equal(rows["_op"], "update"), is_moved)
+        of_update = pc.or_(pc.equal(rows["_op"], "update"), pc.and_(is_insert, is_moved))
+        of_postgresql = pc.fill_null(pc.equal(pc.struct_field(rows["_source"], "connector"), "postgresql"), False)
+        lacks = pc.and_(lacks, pc.or_(of_update, pc.and_(is_insert, of_postgresql)))
+        if not pc.any(lacks).as_py():
+            return lacks
         # The rows are those of consecutive messages; a message's rows are never divided.
         first, last = rows[INDEX][0].as_py(), rows[INDEX][-1].as_py()
         found = by_name(self._declarations.decode(messages.slice(first, last - first + 1)))

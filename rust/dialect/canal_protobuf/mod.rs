@@ -102,21 +102,31 @@ fn message_type(mut message: Reader<'_>) -> Result<MessageType> {
 }
 
 fn packet<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
-    let (mut kind, mut compression, mut body) = (0, NONE, Reader::new(&[]));
+    let (mut kind, mut compression, mut body) = (0, NONE, None);
     message.fields(packet::KNOWN, |tag, reader| {
         match tag {
             packet::r#type => kind = reader.varint()?,
             packet::compression => compression = reader.varint()?,
-            packet::body => body = reader.bytes()?,
+            packet::body => once(&mut body, reader)?,
             _ => reader.skip(tag, packet::KNOWN)?,
         }
         Ok(())
     })?;
+    let body = body.unwrap_or(Reader::new(&[]));
     match kind {
         PACKET_MESSAGES if compression <= NONE => messages(body, context).map_err(|fault| fault.within("body")),
         PACKET_MESSAGES => Err(envelope_fault("compression", format!("{} is not supported", enum_name(&COMPRESSIONS, compression)))),
         PACKET_ACK => Err(ack(body)),
         other => Err(envelope_fault("type", format!("expected MESSAGES, found {}", enum_name(&PACKET_TYPES, other)))),
+    }
+}
+
+/// Reads a field that a message has once. protobuf takes the last one, but then a second message behind it would replace its rows.
+fn once<'a>(field: &mut Option<Reader<'a>>, reader: &mut Reader<'a>) -> Result<()> {
+    let at = reader.at();
+    match field.replace(reader.bytes()?) {
+        None => Ok(()),
+        Some(_) => Err(Fault::new(Kind::Envelope, "duplicate field").at(at)),
     }
 }
 
@@ -177,19 +187,20 @@ fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut EntryC
     // A fault gets its path below.
     let (mut header, mut kind, mut content) = usual_entry(&mut rest).unwrap_or_else(|_| {
         rest = message;
-        (Reader::new(&[]), ROW_DATA, Reader::new(&[]))
+        (None, ROW_DATA, None)
     });
     rest.fields(entry::KNOWN, |tag, reader| {
         match tag {
-            entry::header => header = reader.bytes()?,
+            entry::header => once(&mut header, reader)?,
             entry::entryType => kind = reader.varint()?,
-            entry::storeValue => content = reader.bytes()?,
+            entry::storeValue => once(&mut content, reader)?,
             _ => reader.skip(tag, entry::KNOWN)?,
         }
         Ok(())
     })?;
     // Read in place: copies of it cost as much as its fields.
-    let (message, mut header) = (header, Header::default());
+    let empty = Reader::new(&[]);
+    let (message, content, mut header) = (header.unwrap_or(empty), content.unwrap_or(empty), Header::default());
     header.read(message, last).map_err(|fault| fault.within("header"))?;
     let read = match kind {
         0 | ROW_DATA => Change::new(&mut header, context).read(content, context),
@@ -205,10 +216,10 @@ fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut EntryC
 
 /// Reads an entry's header, type and content in the usual order: see [`Header::read_usual`].
 #[inline(always)]
-fn usual_entry<'a>(fields: &mut Reader<'a>) -> Result<(Reader<'a>, u64, Reader<'a>)> {
-    let header = if fields.eat(entry::header) { fields.bytes()? } else { Reader::new(&[]) };
+fn usual_entry<'a>(fields: &mut Reader<'a>) -> Result<(Option<Reader<'a>>, u64, Option<Reader<'a>>)> {
+    let header = fields.eat(entry::header).then(|| fields.bytes()).transpose()?;
     let kind = if fields.eat(entry::entryType) { fields.varint()? } else { ROW_DATA };
-    let content = if fields.eat(entry::storeValue) { fields.bytes()? } else { Reader::new(&[]) };
+    let content = fields.eat(entry::storeValue).then(|| fields.bytes()).transpose()?;
     Ok((header, kind, content))
 }
 

@@ -137,7 +137,10 @@ impl ValueReader {
             ValueReader::Single => Value::Single(reader.float()?),
             ValueReader::Double => Value::Double(reader.double()?),
             ValueReader::Text => Value::Text(reader.text()?),
-            ValueReader::Zoned if is_typed => zoned(Value::Text(reader.text()?)),
+            ValueReader::Zoned if is_typed => {
+                let text = reader.text()?;
+                zoned(Value::Text(text)).unwrap_or_else(|fault| unread(fault.kind(), &fault.into_parts().what, text.as_bytes(), arena))
+            }
             ValueReader::Iso if is_typed => iso(Value::Text(reader.text()?), arena),
             ValueReader::Zoned | ValueReader::Iso => Value::Text(reader.text()?),
             ValueReader::Symbol(symbols) => {

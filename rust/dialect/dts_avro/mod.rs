@@ -172,6 +172,7 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
     let plan = plan.ok_or_else(|| Fault::new(Kind::Envelope, "there is no schema"))?;
     let mut record = Record::new(bytes, plan, &mut caches.dts_avro);
     record.read(&plan.steps, events)?;
+    record.end()?;
     record.emit(events)
 }
 
@@ -189,7 +190,7 @@ fn try_read<'a>(bytes: &'a [u8], options: &DialectOptions, events: &mut Events<'
         return None;
     }
     events.set_dialect(&QUIRKS);
-    Some(record.read(rest, events).and_then(|()| record.emit(events)))
+    Some(record.read(rest, events).and_then(|()| record.end()).and_then(|()| record.emit(events)))
 }
 
 impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
@@ -208,7 +209,6 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         }
     }
 
-    /// Bytes after the last field are of a newer schema, and are ignored.
     fn read(&mut self, steps: &'p [Step], events: &mut Events<'a, '_, '_>) -> Result<()> {
         for step in steps {
             if step.is_optional && self.reader.is_at_end() {
@@ -217,6 +217,15 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             self.step(&step.action, events).map_err(|fault| fault.within(&step.name))?;
         }
         Ok(())
+    }
+
+    /// Bytes after the last field may be a second record, whose rows must not be lost.
+    fn end(&self) -> Result<()> {
+        if self.reader.is_at_end() {
+            return Ok(());
+        }
+        let what = format!("{} bytes are left after the record; writer_schema can name their schema", self.reader.rest().len());
+        Err(Fault::new(Kind::Syntax, what).at(self.reader.at()))
     }
 
     #[inline(always)]

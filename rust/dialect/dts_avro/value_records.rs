@@ -9,7 +9,7 @@ use super::parts::{ExpectedType, RecordPlan, RequestedField};
 use crate::error::{Fault, Kind, Result};
 use crate::mysql::charset;
 use crate::mysql::number::without_exponent;
-use crate::mysql::temporal::DateTimeText;
+use crate::mysql::temporal::{DateTimeText, in_calendar};
 use crate::mysql::types::{DeclaredType, Encoding, TypeFamily};
 use crate::mysql::zone::Zone;
 use crate::value::{Unread, Value};
@@ -264,15 +264,12 @@ fn object<'a>(value: &'a [u8], expected: &[u8]) -> Value<'a> {
 const MICROS: i64 = 1_000_000;
 const ZERO_DATE: &str = "0000-00-00 00:00:00";
 
-/// Epoch seconds of the years 1 to 9999.
-const SECONDS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
-
 /// Converts epoch seconds and microseconds; the field is named `millis`, but the SDK's `TimestampStringAdapter` prints six digits.
 fn timestamp<'a>(seconds: i64, micros: i64) -> Decoded<'a> {
     match micros {
         // MySQL stores its zero date as 0; a TIMESTAMP begins a second later.
         0 if seconds == 0 => Ok(Value::Text(ZERO_DATE)),
-        micros @ 0..MICROS if SECONDS.contains(&seconds) => Ok(Value::Timestamp(seconds * MICROS + micros)),
+        micros @ 0..MICROS if in_calendar(seconds).is_ok() => Ok(Value::Timestamp(seconds * MICROS + micros)),
         micros => Err(range_error(format!("{seconds} seconds and {micros} microseconds do not fit into a timestamp"))),
     }
 }
@@ -363,10 +360,13 @@ fn zoned<'a>(parts: &[Option<i64>; 7], zone: &[u8], arena: &'a Bump) -> Decoded<
     };
     let name = String::from_utf8_lossy(zone);
     let zone = parse_zone(&name).ok_or_else(|| type_error(format!("unknown time zone {name:?}")))?;
-    match zone.instant(local.div_euclid(MICROS)) {
-        Ok(seconds) => Ok(Value::Timestamp(seconds * MICROS + local.rem_euclid(MICROS))),
-        Err(_) => Err(range_error(format!("the time zone {name:?} skips or repeats the clock {}", format_parts(parts)))),
-    }
+    let seconds = local.div_euclid(MICROS);
+    zone.instant(seconds).map(|instant| Value::Timestamp(instant * MICROS + local.rem_euclid(MICROS))).map_err(|_| {
+        // Offsets are shorter than a day.
+        let is_at_an_end = [-86_400, 86_400].iter().any(|day| in_calendar(seconds + day).is_err());
+        let what = if is_at_an_end { "has no instant in the years 1 to 9999 for" } else { "skips or repeats" };
+        range_error(format!("the time zone {name:?} {what} the clock {}", format_parts(parts)))
+    })
 }
 
 /// Parses the name of a zone, or an offset in a format of the SDK's `DateTime`: `+08:00`, `GMT+8:00`, `UTC+8`.

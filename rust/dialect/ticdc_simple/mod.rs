@@ -55,7 +55,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     template: None,
 };
 
-const NAME: &str = "ticdc-simple";
+pub(super) const NAME: &str = "ticdc-simple";
 
 /// The words of `type` in messages that have no table, with their quotes in JSON.
 const TYPES: [&str; 10] = [

@@ -31,7 +31,7 @@ fn message(statement: &Statement<'_>, row: &Row, form: &Form) -> Json {
 /// Nulls are an empty text, or null, or left out.
 fn column(statement: &Statement<'_>, row: &Row, at: usize, form: &Form) -> Json {
     let column = &statement.table.columns[at];
-    let written = |cell| value(column, cell, form, Writes::Text);
+    let written = |cell| value(column, cell, form, Writes::Labels);
     let (now, is_null) = (written(&statement.data(row)[at]), written(&statement.data(row)[at]) == null());
     let mut members = vec![("\"n\"".to_owned(), form.text(column.name)), ("\"t\"".to_owned(), form.text(column.declared.mysql))];
     let mut push = |name: &str, value: Json| match (value == null(), form.style & 3) {
