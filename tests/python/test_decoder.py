@@ -55,9 +55,12 @@ def test_an_offset_of_another_type_is_an_error_where_it_orders(type):
     offsets = pa.array([None]) if type == pa.null() else pa.array([7]).cast(type)
     batch = pa.record_batch([offsets, pa.array([ONE])], names=["offset", "value"])
     decoder = towpath.Decoder("canal-json", SCHEMA, layout="upsert")
-    with pytest.raises(ValueError, match="offset: _sequence needs int64, .*, not "):
+    with pytest.raises(ValueError, match=r"offset: _sequence needs int64, .*, not "):
         decoder.decode(batch)
-    for other in (towpath.Decoder("canal-json", SCHEMA, fields=["after"]), towpath.Decoder("canal-json", SCHEMA, layout="changelog")):
+    for other in (
+        towpath.Decoder("canal-json", SCHEMA, fields=["after"]),
+        towpath.Decoder("canal-json", SCHEMA, layout="changelog"),
+    ):
         assert other.decode(batch).num_rows == 1
 
 

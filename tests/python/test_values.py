@@ -287,7 +287,16 @@ def test_geometries_with_and_without_their_srid(declared):
         text = (srid.to_bytes(4, "little") + wkb).decode("latin-1")
         assert decode(pa.binary(), [text], declared) == [wkb]
         assert decode(both, [text], declared) == [{"srid": srid, "wkb": wkb}]
-    texts = ["abc", "POINT(1 2)", "POINT EMPTY", "SRID=4326;POINT(1 2)", "", "\0\0\0\0", "\0\0\0\0\x01\0\0\0", "\0\0\0\0\x02\x01\0\0\0"]
+    texts = [
+        "abc",
+        "POINT(1 2)",
+        "POINT EMPTY",
+        "SRID=4326;POINT(1 2)",
+        "",
+        "\0\0\0\0",
+        "\0\0\0\0\x01\0\0\0",
+        "\0\0\0\0\x02\x01\0\0\0",
+    ]
     for type in (pa.binary(), pa.large_binary(), both):
         assert decode(type, texts, declared) == [TYPE] * len(texts)
     assert decode(pa.string(), ["POINT(1 2)"], declared) == ["POINT(1 2)"]
