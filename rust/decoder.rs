@@ -503,7 +503,7 @@ impl Decoder {
     fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
         // Only JSON is distinguishable from compressed bytes: the other formats may begin with any byte.
         let is_plain = |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_message(bytes);
-        let stored = |bytes: &[u8]| if self.may_be_stored() { claim_check::unwrap(bytes) } else { None };
+        let stored = |bytes: &[u8]| claim_check::unwrap(bytes).filter(|_| self.may_be_stored());
         let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| match stored(&bytes) {
             None => Ok(Payload::Bytes(bytes)),
             Some(stored) => {

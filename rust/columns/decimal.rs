@@ -6,7 +6,7 @@ use arrow_array::types::DecimalType;
 
 use super::numeric::{is_enum_or_set, label_number};
 use super::primitive::{Convert, primitives};
-use super::{ColumnBuilder, Context, ValueOptions, conversion_fault, scalar};
+use super::{ColumnBuilder, Context, ValueOptions, conversion_fault, is_text, scalar};
 use crate::error::Result;
 use crate::mysql::number::{
     Around, FromI64, ParseError, Unscaled, Window, decimal, decimal_prefix, fits, usual_decimal, usual_whole_decimal,
@@ -65,7 +65,7 @@ where
             _ => {}
         }
         let parse = |text: &str| decimal::<T::Native>(text, precision, scale);
-        let is_label = scale == 0 && is_enum_or_set(context) && context.is_label(value);
+        let is_label = scale == 0 && is_text(value) && is_enum_or_set(context) && context.is_label(value);
         let parsed = match if is_label { Err(ParseError::Type) } else { scalar(value, parse)? } {
             Err(ParseError::Type) if scale == 0 => match label_number(value, context.declared(), &self.labels) {
                 Some(number) => parse(&number.to_string()),

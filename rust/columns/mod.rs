@@ -128,12 +128,9 @@ impl<'c> Context<'c> {
 
     /// Whether an enum or set value is a label even if it looks like a number: only some producers write numbers as text.
     pub fn is_label(&self, value: &Value<'_>) -> bool {
-        if !matches!(value, Value::Text(_) | Value::Escaped(_)) {
-            return false;
-        }
         match self.format() {
-            ValueFormat::TextAndLabels => self.names_labels(value),
-            format => !format.has_numbers_as_text(),
+            ValueFormat::TextAndLabels => is_text(value) && self.names_labels(value),
+            format => !format.has_numbers_as_text() && is_text(value),
         }
     }
 
@@ -342,6 +339,11 @@ pub(crate) fn conversion_fault(value: &Value<'_>, error: ParseError, target: &st
         ParseError::Type => Fault::new(Kind::Type, format!("{shown} is not {} {target}", article(target))),
         ParseError::Range => Fault::new(Kind::Range, format!("{shown} does not fit into {} {target}", article(target))),
     }
+}
+
+/// Whether a value is text, which may be a label.
+fn is_text(value: &Value<'_>) -> bool {
+    matches!(value, Value::Text(_) | Value::Escaped(_))
 }
 
 /// Applies `convert` to a value's text; objects, arrays and booleans have none.

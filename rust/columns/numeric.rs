@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::types::{ArrowPrimitiveType, Int64Type};
 
 use super::primitive::{Convert, primitives};
-use super::{ColumnBuilder, Context, ValueOptions, conversion_fault, scalar, spell};
+use super::{ColumnBuilder, Context, ValueOptions, conversion_fault, is_text, scalar, spell};
 use crate::error::Result;
 use crate::mysql::number::{Around, ParseError, Window, float, integer, integer_prefix, short_integer, usual_integer, usual_whole_integer};
 use crate::mysql::temporal::parse_time;
@@ -55,7 +55,7 @@ where
     }
 
     fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>> {
-        let is_label = is_enum_or_set(context) && context.is_label(value);
+        let is_label = is_text(value) && is_enum_or_set(context) && context.is_label(value);
         let parsed = match value {
             _ if is_label => Err(ParseError::Type),
             Value::Scaled(number, 0) => T::Native::try_from(*number).map_err(|_| ParseError::Range),

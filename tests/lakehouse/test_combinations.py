@@ -165,11 +165,12 @@ def test_a_column_that_is_generated_or_without_nulls_makes_its_table_stale(topic
     assert [topic.states()[name]["state"] for name in changes] == ["stale", "stale", "ok"]
 
 
-@together
+@together.having(keys={"shop.given": ["id"]})
 def test_another_primary_key_makes_its_table_stale(topic):
     """Messages without a key of their own are merged by that of the target."""
     changes = {
         "keyless": "DROP PRIMARY KEY",
+        "given": "DROP PRIMARY KEY",
         "wider": "DROP PRIMARY KEY, ADD PRIMARY KEY (id, name)",
         "equal": "ADD PRIMARY KEY (ID), DROP PRIMARY KEY",
     }
@@ -183,7 +184,7 @@ def test_another_primary_key_makes_its_table_stale(topic):
         )
     ]
     states = topic.states()
-    assert [states[name]["state"] for name in changes] == ["stale", "stale", "ok"]
+    assert [states[name]["state"] for name in changes] == ["stale", "ok", "stale", "ok"]
     assert states["keyless"]["reason"] == "the primary key was dropped; rows are merged by (id)"
 
 
@@ -391,6 +392,29 @@ def test_a_truncate_that_fails_halfway_is_applied_again(spark, tmp_path, monkeyp
     topic.replicate(emptied, canal(10, "INSERT", "a", row(7, "new"), second=6))
     assert topic.names("a") == {7: "new"}
     assert topic.states()["a"]["state"] == "ok"
+
+
+@pytest.mark.parametrize("merge", ["auto", "spark"])
+def test_a_table_of_which_a_truncate_is_read_first(spark, tmp_path, merge):
+    topic = Topic(spark, tmp_path)
+    emptied = canal(0, "TRUNCATE", "a", types=None, sql="TRUNCATE TABLE a", pkNames=None)
+    batches = [[canal(at, "INSERT", "a", row(at, "x"), second=at)] for at in (1, 2)]
+    topic.replicate_in_turn([[emptied], *batches], merge=merge)
+    assert (topic.names("a"), topic.states()["a"]["state"]) == ({1: "x", 2: "x"}, "ok")
+
+
+def test_shards_that_are_dropped_and_created_in_another_order(spark, tmp_path):
+    topic = Topic(spark, tmp_path)
+    topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
+    topic.replicate(*(canal(at, "INSERT", f"t_{at}", row(at, "x")) for at in range(2)))
+    topic.replicate(*(statement(10 + at, f"t_{at}", f"DROP TABLE t_{at}", kind="ERASE") for at in range(2)))
+    created = "CREATE TABLE t_{} (id int PRIMARY KEY, name varchar(20))"
+    topic.replicate(
+        *(statement(20 + at, f"t_{at}", created.format(at), second=6, kind="CREATE") for at in range(2)),
+        canal(30, "INSERT", "t_0", row(7, "new"), second=7),
+    )
+    assert topic.names("t") == {7: "new"}
+    assert {one["state"] for one in topic.states().values()} == {"ok"}
 
 
 def test_a_shard_that_is_dropped_empties_no_other_one(spark, tmp_path):

@@ -88,6 +88,7 @@ class Replicator:
             batch_id: The number of the batch.
         """
         self._targets.stored = partial(stored_source, spark)
+        self._known.begin(batch_id)
         try:
             with ExitStack() as held, session_settings(spark, batch_settings(spark)):
                 self._apply(BatchEvents(read, self._tables_in_blocks(), held), batch_id)
@@ -209,7 +210,15 @@ class Replicator:
         follows = self.options.ddl_policy == "follow"
         protection = self._known.protection(spark)
         of_targets = Follower(
-            spark, self._targets, truncate, self._known.forget, follows, protection, unsound, self._pending
+            spark,
+            self._targets,
+            truncate,
+            self._known.forget,
+            follows,
+            protection,
+            unsound,
+            self._pending,
+            keys=self.options.keys,
         )
         if not self.options.history:
             return [of_targets]

@@ -133,9 +133,10 @@ class BySpark:
             if target is None:
                 return TableResult()
             self.known.sources.add(table.key)
-            is_gone = self.known.is_gone(batch.spark, target, batch.number)
+            is_gone = self.known.is_gone(batch.spark, target)
             applied, moved = self._apply_table(batch, table, target)
-            self.known.written.add(target)
+            if self.known.applier(target).writer.schema(batch.spark) is not None:
+                self.known.written.add(target)
             late = {OLD: batch.late.get((table.database, table.name), 0)}
             applied = replace(applied, counts=Counter(applied.counts) + Counter(late))
             status = TableStatus.of(table.database, table.name, target, applied)

@@ -53,7 +53,7 @@ class ByTasks:
         self, batch: BatchEvents, tables: list[SourceTable], former: FormerlyKnown, batch_id: int
     ) -> list[TableResult]:
         spark = batch.frame.sparkSession
-        prepared = in_parallel(spark, partial(self._owned, spark, batch_id), tables, self.known.options.parallelism)
+        prepared = in_parallel(spark, partial(self._owned, spark), tables, self.known.options.parallelism)
         owned = {one.name_key: (one, ready) for one, ready in zip(tables, prepared, strict=True) if ready}
         if not owned:
             return []
@@ -94,20 +94,20 @@ class ByTasks:
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, dict(applied.counts), applied.seconds)
         return TableResult(TableStatus.of(table.database, table.name, target, applied), key=table.key)
 
-    def _owned(self, spark: SparkSession, batch_id: int, table: SourceTable) -> OwnedTable | None:
+    def _owned(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
         """The table for a task, after its target was created or made to fit. None if it is left to Spark."""
         try:
-            return self._prepared(spark, table, batch_id)
+            return self._prepared(spark, table)
         except Exception as error:  # Spark's way raises it again, if it is the table's fault
             _log.info("%s: left to Spark: %s", table.full_name, printable(str(error)))
             return None
 
-    def _prepared(self, spark: SparkSession, table: SourceTable, batch_id: int) -> OwnedTable | None:
+    def _prepared(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
         target = self.known.target(table)
         if target is None or not self.in_tasks.may(spark, target):
             return None
         apply, existing = self.known.applier(target), self.known.applier(target).writer.schema(spark)
-        if existing is None and self.known.is_gone(spark, target, batch_id):  # Spark's way says so
+        if existing is None and self.known.is_gone(spark, target):  # Spark's way says so
             return None
         additions = self.known.additions(spark, table, target, existing)
         if why_spark(self._facts(spark, table, target, additions=existing is None and bool(additions))):

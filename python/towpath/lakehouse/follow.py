@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.order import is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.pending import Pending
-from towpath.lakehouse.protection import RULES, Protection
+from towpath.lakehouse.protection import RULES, Protection, rule_of
 from towpath.lakehouse.sql import Sql, column, sql
 from towpath.lakehouse.statements import (
     AddColumn,
@@ -37,13 +37,14 @@ from towpath.lakehouse.tables import schema_of, set_properties, table_properties
 from towpath.lakehouse.target_properties import (
     DROPPED_AT,
     DROPPED_SOMEWHERE,
-    DROPPED_TABLE,
     FOLLOWED,
     KEY,
     MODIFIED,
     MOVED,
     NOT_DROPPED,
     RENAMED,
+    dropped_at,
+    dropped_tables,
 )
 from towpath.lakehouse.target_rows import find_column, has_row, order_of_rows
 from towpath.lakehouse.targets import source_name
@@ -93,6 +94,8 @@ class Follower:
     unsound: Unsound
     pending: Pending = field(default_factory=Pending)
     renames: bool = True
+    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The keys that the user gives, by table."""
     _said: list[TableStatus] = field(default_factory=list, init=False)
     """What the current statement has done to tables as a whole."""
 
@@ -206,7 +209,8 @@ class Follower:
         """Change a target. Returns why it is stale."""
         if isinstance(action, DropTable):
             self._say(name, DROPPED, "the table was dropped")
-            set_properties(self.spark, target, {DROPPED_AT: str(place), DROPPED_TABLE: source_name(*name)})
+            dropped = dropped_tables(table_properties(self.spark, target)) | {source_name(*name): str(place)}
+            set_properties(self.spark, target, dropped_at(place, dropped))
         elif isinstance(action, DropColumn):
             self._columns.drop(action.name, target)
         elif isinstance(action, CreateTable):
@@ -220,11 +224,13 @@ class Follower:
         elif isinstance(action, ChangeColumn):
             return self._columns.change(action, target)
         elif isinstance(action, ChangePrimaryKey) and self.renames:
-            return self._change_key(action, target)
+            return self._change_key(action, name, target)
         return None
 
-    def _change_key(self, action: ChangePrimaryKey, target: str) -> str | None:
+    def _change_key(self, action: ChangePrimaryKey, name: tuple[str, str], target: str) -> str | None:
         """Why a target is stale whose rows are merged by another key than its table has now."""
+        if rule_of(self.keys, *name):
+            return None
         key: list[str] = json.loads(table_properties(self.spark, target).get(KEY, "[]"))
         if {one.lower() for one in key} in (set(), {one.lower() for one in action.columns}):
             return None
@@ -255,9 +261,10 @@ class Follower:
         partitions. They are deleted by the drop's place, since no row is between the drop and the creation.
         """
         properties = table_properties(self.spark, target)
-        dropped = properties.get(DROPPED_AT, NOT_DROPPED)
-        is_other = properties.get(DROPPED_TABLE) not in (None, "", source_name(*name))
-        if dropped == NOT_DROPPED or is_other:
+        others = dropped_tables(properties)
+        own = others.pop(source_name(*name), None)
+        dropped = own or (NOT_DROPPED if others else properties.get(DROPPED_AT, NOT_DROPPED))
+        if dropped == NOT_DROPPED:
             return None if action.if_not_exists else self._created_twice(target, place)
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
@@ -266,7 +273,7 @@ class Follower:
         if reason is None:  # nothing is left of what was wrong
             self._say(name, OK, ends=STATES[1:])
         nothing = {RENAMED: "[]", RULES: "{}", MODIFIED: "{}", MOVED: "", **additions_property([])}
-        set_properties(self.spark, target, {DROPPED_AT: NOT_DROPPED, **nothing})
+        set_properties(self.spark, target, {**dropped_at(None, others), **nothing})
         return reason
 
     def _given_by_former_table(self, target: str, additions: Sequence[Addition]) -> str | None:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructField
 
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+
 
 @dataclass(frozen=True)
 class ColumnChanges:
@@ -174,11 +176,12 @@ class ColumnChanges:
         if found is not None and after is not None and after[found].dataType.simpleString() != stored:
             return f"the column {found} becomes {action.column.type}; rows may have changed without a message"
         if found is not None and self.has_rows_of_now:
-            if action.column.unknown == GENERATED:
+            if action.column.unknown == GENERATED and has_row(self.spark, target, Sql("true")):
                 return f"the column {found} is generated; rows may have changed without a message"
             converted = is_converted(column("t", found), action.column.type)
-            # Without the strict mode, MySQL replaces nulls.
-            is_null = sql("{name} IS NULL", name=column("t", found)) if not action.column.nullable else Sql("false")
+            # Without the strict mode, MySQL replaces nulls. Those of times may be zero dates.
+            had_nulls = not action.column.nullable and kind not in _TIMES
+            is_null = sql("{name} IS NULL", name=column("t", found)) if had_nulls else Sql("false")
             if has_row(self.spark, target, any_of([converted, is_null])):
                 return f"the column {found} becomes {action.column.type}; rows have changed without a message"
         if self.follows:  # older rows may be read later

@@ -22,7 +22,7 @@ from towpath.lakehouse.tables import (
     set_properties,
     settings_of,
 )
-from towpath.lakehouse.target_properties import DROPPED_AT, DROPPED_TABLE, KEY, MOVED, NOT_DROPPED, SOURCE
+from towpath.lakehouse.target_properties import KEY, MOVED, SOURCE, dropped_at
 from towpath.lakehouse.target_rows import has_row, order_of_rows
 from towpath.lakehouse.targets import companion, source_name
 
@@ -92,7 +92,7 @@ class TableRenames:
         schema = schema_of(self.spark, source) if source is not None else None
         if source is None or schema is None:
             return False
-        properties = {**settings_of(self.spark, source, target), DROPPED_AT: NOT_DROPPED}
+        properties = {**settings_of(self.spark, source, target), **dropped_at(None, {})}
         create_or_evolve(self.spark, target, schema, settings=TableSettings(properties))
         self.changed(target)
         return True
@@ -118,7 +118,7 @@ class TableRenames:
         self.say(new, OK, ends=(DROPPED, RENAMED))
         self.say(old, RENAMED, f"the table was renamed to {'.'.join(new)}")
         # The old name has no table now: one that is created under it has none of these rows.
-        gone = {DROPPED_AT: str(place), DROPPED_TABLE: source_name(*old)}
+        gone = dropped_at(place, {source_name(*old): str(place)})
         set_properties(self.spark, source, {**gone, MOVED: json.dumps(new, ensure_ascii=False)})
         self.changed(source)
         self.changed(target)
@@ -149,7 +149,7 @@ class TableRenames:
         order = order_column(schema)
         own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
         columns = rules.of_copy(schema.names, former, own)
-        of_new = {SOURCE: source_name(*new), DROPPED_AT: NOT_DROPPED, MOVED: "", RULES: str(state)}
+        of_new = {SOURCE: source_name(*new), **dropped_at(None, {}), MOVED: "", RULES: str(state)}
         replace_with(self.spark, target, source, {**kept, **of_new}, columns)
         differ = sorted(name for name in former.mask if rules.mask.get(name) != former.mask[name] and rules.keeps(name))
         if differ:

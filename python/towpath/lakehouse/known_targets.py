@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -70,7 +70,8 @@ class KnownTargets:
         self._remembered = dict(remembered)
         self._appliers: dict[str, Applier] = {}
         self._properties: dict[str, Mapping[str, str]] = {}
-        self._written_before: dict[str, int] | None = None
+        self._first_batch: int | None = None
+        self._written_before: Collection[str] | None = None
 
     def target(self, table: SourceTable) -> str | None:
         """The target of a table; None if it is to be skipped.
@@ -169,18 +170,25 @@ class KnownTargets:
         is_kept = self.options.history if isinstance(self.options.history, bool) else full_name in self.options.history
         return companion(target, "history") if is_kept else None
 
-    def is_gone(self, spark: SparkSession, target: str, batch_id: int) -> bool:
+    def begin(self, batch_id: int) -> None:
+        """A batch begins."""
+        if self._first_batch is None:
+            self._first_batch = batch_id
+
+    def is_gone(self, spark: SparkSession, target: str) -> bool:
         """Whether somebody removed a target that this query has written. What is remembered of it is forgotten then."""
-        if exists(spark, target) or not (target in self.written or self._was_written(spark, target, batch_id)):
+        if exists(spark, target) or not (target in self.written or target in self._read_written(spark)):
             return False
         self.forget(target)
         return True
 
-    def _was_written(self, spark: SparkSession, target: str, batch_id: int) -> bool:
-        """Whether a process before this one has written a target. The batches of a new checkpoint begin again."""
+    def _read_written(self, spark: SparkSession) -> Collection[str]:
+        """The targets that former processes have written; none with a new checkpoint, whose batches begin again."""
         if self._written_before is None:
-            self._written_before = read_written(spark, self.options.status) if self.options.status else {}
-        return self._written_before.get(target, batch_id) < batch_id
+            found = read_written(spark, self.options.status) if self.options.status else {}
+            begins_again = (self._first_batch or 0) <= max(found.values(), default=0)
+            self._written_before = () if begins_again else found.keys()
+        return self._written_before
 
     def stored_key(self, spark: SparkSession, target: str | None) -> list[str] | None:
         """The key of a target that exists."""

@@ -139,12 +139,14 @@ class Pending:
     def rename(self, name: Name, old: str, new: str) -> None:
         """Remember that a column has another name."""
         known = self.of(name)
-        fields = [_with_name(one, new) if one.name.lower() == old.lower() else one for one in known.fields]
+        # A column that had the new name was dropped before.
+        additions = [one for one in known.additions if one.name.lower() != new.lower()]
+        fields = [one for one in known.fields if one.name.lower() != new.lower()]
         changes = replace(
             known,
             renamed=(known.renamed | {old.lower()}) - {new.lower()},
-            additions=[one.renamed(old, new) for one in known.additions],
-            fields=fields,
+            additions=[one.renamed(old, new) for one in additions],
+            fields=[_with_name(one, new) if one.name.lower() == old.lower() else one for one in fields],
             modified={new.lower() if one == old.lower() else one: kind for one, kind in known.modified.items()},
         )
         self._keep(name, changes)

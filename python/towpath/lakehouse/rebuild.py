@@ -27,7 +27,7 @@ from towpath.lakehouse.tables import (
     settings_of,
     table_properties,
 )
-from towpath.lakehouse.target_properties import KEY, NOTHING_FOLLOWED, SOURCE, stored_source
+from towpath.lakehouse.target_properties import FOLLOWED, KEY, NOTHING_FOLLOWED, SOURCE, stored_source
 from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def rebuild(
     if snapshot is not None:
         arguments.check_snapshot("snapshot", snapshot)
     spark = messages.sparkSession
-    targets = Targets(target, filter(None, (status, dead_letters)))
+    targets = Targets(target, filter(None, (status, dead_letters)), given.companions)
     targets.stored = partial(stored_source, spark)
     place = targets(*name)
     if place is None:
@@ -129,7 +129,8 @@ def rebuild(
 
     if status:
         write_status(spark, status, [TableStatus(*name, place, state=STALE, reason=_REBUILT)], 0)
-    stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply) + _catch_up(spark, place, apply)
+    stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply, _followed(spark, place))
+    stale += _catch_up(spark, place, apply)
     if status:  # what the query says meanwhile may be true of the new target, too
         set_ok(spark, status, [name], (STALE,), reason=_REBUILT)
         write_status(spark, status, [replace(one, target=place) for one in stale], 0)
@@ -145,8 +146,18 @@ def _rule_state(spark: SparkSession, target: str) -> RuleState:
     return RuleState.parse(table_properties(spark, target).get(RULES))
 
 
+def _followed(spark: SparkSession, target: str) -> dict[str, str]:
+    """What a target says of the statements that are older than its rebuilding."""
+    found = table_properties(spark, target) if schema_of(spark, target) is not None else {}
+    return {FOLLOWED: found.get(FOLLOWED, NOTHING_FOLLOWED[FOLLOWED])}
+
+
 def _build(
-    spark: SparkSession, target: str, snapshot: DataFrame | None, apply: Callable[[str, str], None]
+    spark: SparkSession,
+    target: str,
+    snapshot: DataFrame | None,
+    apply: Callable[[str, str], None],
+    followed: Mapping[str, str],
 ) -> list[TableStatus]:
     """Build a table beside the target, and replace the target by it. Returns why it is stale, if it is."""
     # A table of the catalog, because SQL cannot remove one that is only a path.
@@ -158,7 +169,7 @@ def _build(
         apply(new, status)
         if schema_of(spark, new) is None:
             raise ValueError(f"{target}: the messages have no rows of its table")
-        _replace(spark, target, new)
+        _replace(spark, target, new, followed)
         return read_stale(spark, status)
     finally:
         for name in (new, companion(new, "tombstones"), status):
@@ -175,13 +186,15 @@ def _catch_up(spark: SparkSession, target: str, apply: Callable[[str, str], None
         drop(spark, status)
 
 
-def _replace(spark: SparkSession, target: str, new: str) -> None:
+def _replace(spark: SparkSession, target: str, new: str, followed: Mapping[str, str]) -> None:
     """Replace a target by another table, in one transaction, and add the tombstones of that one to its own."""
     former = settings_of(spark, target, target) if schema_of(spark, target) is not None else {}
     of_user = {name: text for name, text in former.items() if not name.startswith("towpath.")}
     of_table = {name: former[name] for name in (SOURCE, KEY, RULES) if name in former}
-    # What else the former target remembers of statements is not true of these rows: they may be older, or newer.
-    replace_with(spark, target, new, {**NOTHING_FOLLOWED, **of_table, **settings_of(spark, new, target), **of_user})
+    # What else the former target says of statements is not true of these rows: they may be older, or newer.
+    replace_with(
+        spark, target, new, {**NOTHING_FOLLOWED, **followed, **of_table, **settings_of(spark, new, target), **of_user}
+    )
     found, own = companion(new, "tombstones"), companion(target, "tombstones")
     if schema_of(spark, found) is None:
         return

@@ -16,7 +16,7 @@ from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.snapshots import Snapshots, checked_snapshots
 from towpath.lakehouse.status import NO_BATCH, write_status
-from towpath.lakehouse.targets import COMPANIONS, Target, Targets, suffixed
+from towpath.lakehouse.targets import Target, Targets, suffixed
 from towpath.lakehouse.tasks import TaskMerges
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def replicate(
     pending = Pending(given.status)
     place = arguments.place("checkpoint", checkpoint)
     own = (given.ddl, given.dead_letters, aside, given.status, pending.table, given.watermarks, place)
-    targets = Targets(target, filter(None, own), COMPANIONS if given.history else ("tombstones",))
+    targets = Targets(target, filter(None, own), given.companions)
     if rows:
         created = Snapshots(rows, given).create_targets(messages.sparkSession, targets)
         if given.status:

@@ -12,6 +12,7 @@ from towpath.decoder import Decoder
 from towpath.lakehouse import arguments
 from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.tables import TableSettings
+from towpath.lakehouse.targets import COMPANIONS
 from towpath.lakehouse.tasks import AUTO, SPARK, available
 from towpath.spark.types import struct_type
 
@@ -107,6 +108,11 @@ class ReplicateOptions:
         arguments.check_names(decoder, [one.name for one in fields(cls)])
         arguments.check_decoders(dialect, decoder, found.schemas, found.table_options)
         return found
+
+    @property
+    def companions(self) -> Sequence[str]:
+        """Suffixes of the tables that targets have beside them."""
+        return COMPANIONS if self.history else ("tombstones",)
 
     @property
     def settings(self) -> TableSettings:

@@ -111,9 +111,9 @@ def reprocess(
     for found in {dialect or origin["dialect"] for origin in origins}:
         of_dialect = [origin for origin in origins if (dialect or origin["dialect"]) == found]
         targets = target or _stored_targets(of_dialect)
-        left |= _without_target(of_dialect, Targets(targets, existing))
+        left |= _without_target(of_dialect, Targets(targets, existing, given.companions))
         apply = Replicator(
-            Targets(targets, existing),
+            Targets(targets, existing, given.companions),
             replace(given, dialect=found or "auto"),
             dead_letters=Aside(dead_letters, started) if dead_letters else None,
             quarantine=Aside(quarantine, started),
@@ -214,13 +214,18 @@ def _mark_done(
     values = {
         "table": table(name),
         "waiting": _is_waiting(tables, any_table=any_table),
-        "times": Sql(
-            ", ".join(f"timestamp_micros({round(one.timestamp() * 1_000_000)})" for one in recorded) or "NULL"
-        ),
         "left": any_of(_is_of(*one) for one in left),
     }
     template = "{waiting} AND recorded_at IN ({times}) AND NOT ({left})"
-    execute(spark, sql(f"UPDATE {{table}} SET done_at = current_timestamp() WHERE {template}", **values))
+    for first in range(0, len(recorded), _MOST_TIMES):
+        micros = (round(one.timestamp() * 1_000_000) for one in recorded[first : first + _MOST_TIMES])
+        times = Sql(", ".join(f"timestamp_micros({one})" for one in micros))
+        update = f"UPDATE {{table}} SET done_at = current_timestamp() WHERE {template}"
+        execute(spark, sql(update, times=times, **values))
+
+
+_MOST_TIMES = 1000
+"""In one statement."""
 
 
 def _is_of(database: str | None, name: str) -> Sql:

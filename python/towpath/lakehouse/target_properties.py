@@ -25,8 +25,8 @@ FOLLOWED = "towpath.ddl"
 DROPPED_AT = "towpath.dropped"
 """The place of the statement that dropped the source's table, or `NOT_DROPPED`, or `DROPPED_SOMEWHERE`."""
 
-DROPPED_TABLE = "towpath.dropped_table"
-"""The `source_name` of that table: shards of a table share a target."""
+DROPPED_TABLES = "towpath.dropped_tables"
+"""The places of such statements by `source_name`: shards of a table share a target."""
 
 NOT_DROPPED, DROPPED_SOMEWHERE = "false", "true"
 """The table is not dropped; it is, as former versions said it."""
@@ -46,7 +46,7 @@ MOVED = "towpath.moved"
 NOTHING_FOLLOWED = {
     FOLLOWED: "[]",
     DROPPED_AT: NOT_DROPPED,
-    DROPPED_TABLE: "",
+    DROPPED_TABLES: "{}",
     DROPPED_COLUMNS: "[]",
     RENAMED: "[]",
     MODIFIED: "{}",
@@ -77,6 +77,18 @@ def gone_at(properties: Mapping[str, str]) -> Place | None:
     """The place of the statement that dropped or renamed the table of a target, if it is gone."""
     found = properties.get(DROPPED_AT, NOT_DROPPED)
     return None if found in (NOT_DROPPED, DROPPED_SOMEWHERE) else Place.parse(found)
+
+
+def dropped_tables(properties: Mapping[str, str]) -> dict[str, str]:
+    """The places of the statements that dropped tables of a target, by `source_name`."""
+    found: dict[str, str] = json.loads(properties.get(DROPPED_TABLES, "{}"))
+    return found
+
+
+def dropped_at(place: Place | None, tables: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a target of which these tables are dropped, the last one at a place."""
+    text = json.dumps(dict(tables), ensure_ascii=False)
+    return {DROPPED_AT: NOT_DROPPED if place is None else str(place), DROPPED_TABLES: text}
 
 
 def renamed_columns(properties: Mapping[str, str]) -> set[str]:
