@@ -390,9 +390,9 @@ impl Decoder {
             self.options.key.as_ref().map(|key| bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}"))).transpose()?;
         let offset = columns.column_by_name("offset");
         let offsets = offset.and_then(|offsets| offsets.as_primitive_opt::<Int64Type>());
-        // Without them changes would be ordered within their batch only.
-        if let (Some(offset), None, true) = (offset, offsets, self.plan.has_field(EnvelopeField::Sequence)) {
-            let found = offset.data_type();
+        // Without them changes would be ordered within their batch only. A list of no values has the type Null.
+        let found = offset.map(|offset| offset.data_type()).filter(|found| **found != DataType::Null);
+        if let (Some(found), None, true) = (found, offsets, self.plan.has_field(EnvelopeField::Sequence)) {
             return Err(DecodeError::Input(format!(
                 "offset: _sequence needs int64, as Kafka's offsets are, not {found}; cast or rename the column"
             )));
