@@ -236,9 +236,8 @@ class BySpark:
         if batch.watermarks:
             frame = batch.watermarks.without_late(frame, is_small=batch.is_small)
         frame = rules.masked(with_additions(frame, additions))
-        if (
-            self.known.options.history or self.known.options.keyless != "quarantine"
-        ):  # then they are needed more than once
+        is_needed_again = self.known.options.history or self.known.options.keyless != "quarantine"
+        if is_needed_again:
             frame = frame.persist()
             held.callback(frame.unpersist)
         elif table.tasks == 1 and not (batch.watermarks or additions or rules.mask):
