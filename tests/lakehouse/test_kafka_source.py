@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import NewPartitions
 from pyspark.errors import StreamingQueryException
 
 import captures_for_replication
@@ -278,9 +277,7 @@ def test_a_restart_continues_from_the_checkpoint(spark, kafka, topic, tmp_path, 
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 12}
     frame = source(spark, kafka, format, True, **options)
     finished(frame, tmp_path, **EVERY)
-    partitions = NewPartitions(topic, 4)
-    admin = kafka.admin()
-    admin.create_partitions([partitions])[topic].result(30)
+    kafka.add_partitions(topic, 4)
     kafka.produce(topic, [(None, b"%d" % number, number % 4) for number in range(30, 70)])
     query = finished(frame, tmp_path, **EVERY)
     assert numbers(table(spark, tmp_path)) == list(range(70))

@@ -10,13 +10,14 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from server_process import ServerProcess, free_port, jars, java
 
@@ -149,6 +150,17 @@ class KafkaBroker:
         name: str = topic.topic
         admin.create_topics([topic])[name].result(60)
         return name
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Add partitions until the topic has this many, and wait until clients see them."""
+        admin = self.admin()
+        admin.create_partitions([NewPartitions(topic, total)])[topic].result(60)
+        # The controller answers before the broker's metadata has them, and a producer refuses what that lacks.
+        waiting_ends = time.monotonic() + 60
+        while len(self.leaders(topic)) < total or -1 in self.leaders(topic):
+            if time.monotonic() > waiting_ends:
+                raise RuntimeError(f"{topic} has no {total} partitions after a minute:\n{self.log_end()}")
+            time.sleep(0.1)
 
     def leaders(self, topic: str) -> list[int]:
         """The node that leads each partition; -1 if there is none."""
