@@ -35,6 +35,7 @@ def test_all_changes_are_in_the_feed(topic, merge):
     assert topic.states()["a"]["state"] == "ok"
 
 
+@pytest.mark.soak
 def test_a_renamed_table_keeps_its_feed(topic):
     topic.replicate(*FIRST)
     topic.replicate(canal(2, "RENAME", "b", sql="RENAME TABLE a TO b", second=1))

@@ -18,6 +18,8 @@ from towpath.lakehouse.statements import Column
 from towpath.lakehouse.target_writer import TargetWriter
 from towpath.lakehouse.tombstones import Tombstones
 
+BOTH_WAYS = pytest.mark.parametrize("merge", ["auto", pytest.param("spark", marks=pytest.mark.soak)])
+
 CODES = {"code": "varchar(9)", "v": "int"}
 
 
@@ -248,7 +250,7 @@ def test_a_column_that_is_added_unless_it_exists(topic):
     assert [topic.states()[table]["state"] for table in tables] == ["stale", "ok", "ok"]
 
 
-@pytest.mark.parametrize("merge", ["auto", "spark"])
+@BOTH_WAYS
 def test_shards_of_a_target_have_dead_letters_of_their_own(spark, tmp_path, merge):
     topic = Topic(spark, tmp_path)
     topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
@@ -312,7 +314,7 @@ def test_what_was_applied_to_another_target_is_put_aside_again(spark, tmp_path):
         assert topic.load("shop/keyless").count() == topic.load("shop/zero").count() == 1
 
 
-@pytest.mark.parametrize("merge", ["auto", "spark"])
+@BOTH_WAYS
 def test_a_key_that_is_given_in_another_order(spark, tmp_path, merge):
     """The tombstones have its columns in the first order."""
     topic, types = Topic(spark, tmp_path), {"a": "int", "b": "int"}
@@ -355,7 +357,7 @@ WIDE = {
 }
 
 
-@pytest.mark.parametrize("merge", ["auto", "spark"])
+@BOTH_WAYS
 def test_readers_find_each_value_by_a_filter(spark, tmp_path, merge):
     """Readers skip the files whose statistics exclude a value."""
     topic = Topic(spark, tmp_path)
@@ -373,7 +375,9 @@ def test_readers_find_each_value_by_a_filter(spark, tmp_path, merge):
         assert (case, rows.filter(condition).count()) == (case, 1)
 
 
-@pytest.mark.parametrize("step", ["writer.truncate", "tombstones.write_truncates"])
+@pytest.mark.parametrize(
+    "step", [pytest.param("writer.truncate", marks=pytest.mark.soak), "tombstones.write_truncates"]
+)
 def test_a_truncate_that_fails_halfway_is_applied_again(spark, tmp_path, monkeypatch, step):
     topic = Topic(spark, tmp_path)
     topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(3)))
@@ -394,7 +398,7 @@ def test_a_truncate_that_fails_halfway_is_applied_again(spark, tmp_path, monkeyp
     assert topic.states()["a"]["state"] == "ok"
 
 
-@pytest.mark.parametrize("merge", ["auto", "spark"])
+@BOTH_WAYS
 def test_a_table_of_which_a_truncate_is_read_first(spark, tmp_path, merge):
     topic = Topic(spark, tmp_path)
     emptied = canal(0, "TRUNCATE", "a", types=None, sql="TRUNCATE TABLE a", pkNames=None)
@@ -468,7 +472,7 @@ def test_reprocess_keeps_histories_and_marks_only_what_it_read(spark, tmp_path, 
     assert topic.states()["h"]["state"] == "ok"
 
 
-@pytest.mark.parametrize("merge", ["auto", "spark"])
+@BOTH_WAYS
 def test_reprocess_remembers_what_was_deleted_as_long_as_the_query(spark, tmp_path, merge):
     topic, dated = Topic(spark, tmp_path), {"id": "int", "day": "date"}
     bad = canal(0, "INSERT", "a", {"id": "1", "day": "0000-00-00"}, dated)

@@ -35,7 +35,7 @@ def report(record_property):
 
 def test_tables_equal_the_sources_after_kills_and_replays(spark, kafka, tmp_path, report):
     """One driver is killed. Then this session ends what it began, which takes less time than a new JVM."""
-    case = replace(captures.canal_json_small(), limit=60, settings=QUICK)
+    case = replace(captures.canal_json_small(), limit=70, settings=QUICK)
     prove(spark, kafka, Lake(tmp_path), case, seed=1, report=report, kills=1, is_finished_here=True)
 
 

@@ -37,7 +37,7 @@ def job(tmp_path, kafka, topics, **more):
                 "kafka.bootstrap.servers": "${TEST_BROKER}",
                 "subscribe": ",".join(topics),
                 "startingOffsets": "earliest",
-                "maxOffsetsPerTrigger": 150,
+                "maxOffsetsPerTrigger": 90,
             }
         },
         "target": f"{lake}/{{database}}/{{table}}",
@@ -99,7 +99,7 @@ def metrics(process):
 
 
 def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path, ran_here):
-    case = moved_keys(400, tables=2, limit=150, seed=9)
+    case = moved_keys(240, tables=2, limit=90, seed=9)
     topics = fill(kafka, case, tmp_path.name, random.Random(9))
     file = job(tmp_path, kafka, topics, metrics={"port": 0, "address": "127.0.0.1"})
 
@@ -107,7 +107,7 @@ def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path, ran_here):
         first.wait_until(lambda: batches(first) >= 2)
         found = metrics(first)
         assert found["towpath_batches_total"] >= 2
-        assert found["towpath_records_total"] >= 150
+        assert found["towpath_records_total"] >= 90
         tables = {name.partition(".")[2] for name in case.tables}
         for table in tables:
             labels = f'database="shop",table="{table}"'
@@ -272,6 +272,7 @@ def test_a_check_of_a_port_and_of_names(spark, kafka, tmp_path, monkeypatch):
     assert found["names"].found.startswith("orders: expected database.table")
 
 
+@pytest.mark.soak
 def test_a_check_without_delta_and_broker(kafka, tmp_path):
     settings = {"spark.jars": "", "spark.sql.extensions": "", "spark.sql.catalog.spark_catalog": ""}
     settings |= {"spark.master": "local[1]", "spark.ui.enabled": False}

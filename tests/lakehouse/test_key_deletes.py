@@ -64,7 +64,7 @@ class Topic:
         return {row["id"]: row["name"] for row in self.read(name)}
 
 
-@pytest.mark.parametrize("merge", ["auto", "spark"])
+@pytest.mark.parametrize("merge", ["auto", pytest.param("spark", marks=pytest.mark.soak)])
 def test_a_tombstone_deletes_the_row_of_its_key(spark, tmp_path, merge):
     topic = Topic(spark, tmp_path, merge=merge)
     a, b, c = (with_schema(key, name) for key, name in enumerate("abc"))

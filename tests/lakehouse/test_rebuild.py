@@ -8,7 +8,7 @@ from lake_topic import Topic, canal, row
 from towpath.lakehouse.formats import format_of
 
 
-@pytest.fixture(params=[None, "ice"], ids=["delta", "iceberg"])
+@pytest.fixture(params=[None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"])
 def topic(spark, tmp_path, request):
     return Topic(spark, tmp_path, request.param)
 

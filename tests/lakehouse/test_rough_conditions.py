@@ -83,7 +83,11 @@ def test_targets_that_are_removed_while_their_query_runs_and_while_it_is_stopped
         assert state == "ok" or "somebody removed the target" in states[table]["reason"]
 
 
-@pytest.mark.parametrize("place", [(Applier, "apply"), (Follower, "_follow")], ids=["merge", "statement"])
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param((Applier, "apply"), marks=pytest.mark.soak), (Follower, "_follow")],
+    ids=["merge", "statement"],
+)
 def test_an_interruption_is_not_the_fault_of_a_table(spark, tmp_path, monkeypatch, place):
     topic, (owner, name) = Topic(spark, tmp_path), place
     messages = [canal(0, "INSERT", "a", row(1, "x")), canal(1, "QUERY", "a", sql="TRUNCATE TABLE a", second=5)]

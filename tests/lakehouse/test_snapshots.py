@@ -10,12 +10,8 @@ from lake_topic import Topic, canal, row
 from towpath.lakehouse import snapshots
 from towpath.lakehouse.sql import Sql
 
-SOAKED = pytest.param("ice", marks=pytest.mark.soak)
-# What does not depend on how a table is created.
-soaks_iceberg = pytest.mark.parametrize("topic", [None, SOAKED], ids=["delta", "iceberg"], indirect=True)
 
-
-@pytest.fixture(params=[None, "ice"], ids=["delta", "iceberg"])
+@pytest.fixture(params=[None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"])
 def topic(spark, tmp_path, request):
     return Topic(spark, tmp_path, request.param)
 
@@ -104,7 +100,6 @@ def test_several_tables_one_of_which_gets_no_change(topic, spark):
     assert len(called) == 4
 
 
-@soaks_iceberg
 def test_a_start_that_fails_is_repeated(topic, spark, monkeypatch):
     """One target was created when the driver died: it stays, and the others are created at the next start."""
     create, created = snapshots.create_with, []
@@ -145,7 +140,6 @@ def test_types_rules_and_soft_deletes(topic, spark):
     assert {"towpath.source": "shop.a"}.items() <= {one.key: one.value for one in properties}.items()
 
 
-@soaks_iceberg
 def test_what_is_refused(topic, spark):
     rows = rows_of(spark, {1: "x"})
     for said, options in {
@@ -165,7 +159,6 @@ def test_what_is_refused(topic, spark):
     assert topic.tables("shop") == [] if not topic.catalog else True
 
 
-@soaks_iceberg
 def test_other_types_than_those_of_the_messages_are_said(topic, spark):
     """Spark's JDBC source reads a DATETIME as an instant by default."""
     sql = Sql("SELECT 1 AS id, TIMESTAMP'2024-01-01 00:00:00' AS at")

@@ -15,7 +15,7 @@ COLUMNS = "id int, a string, b string"
 together = Together(dialect="debezium-json")
 
 
-@pytest.fixture(params=[None, "ice"], ids=["delta", "iceberg"])
+@pytest.fixture(params=[None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"])
 def topic(spark, tmp_path, request):
     return Topic(spark, tmp_path, request.param)
 
@@ -41,9 +41,6 @@ def rows_of(spark, text):
     return spark.createDataFrame([(1, text, "b"), (2, text, "b")], COLUMNS)
 
 
-@pytest.mark.parametrize(
-    "topic", [None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"], indirect=True
-)
 def test_snapshots_of_two_schemas(topic, spark):
     """What arguments say about the name without a schema holds for both, and a mask in any case."""
     given = {name: partial(rows_of, spark, name) for name in ("shop.t", "shop.sales.t")}

@@ -58,7 +58,8 @@ def counted(source: DataFrame) -> tuple[list[str], dict[str, int]]:
 
 def main() -> None:
     """Decode through a Connect server of this process."""
-    spark = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
+    spark = builder.config("spark.sql.shuffle.partitions", "2").config("spark.ui.enabled", "false").getOrCreate()
     decoder = towpath.Decoder("canal-json", SCHEMA, table="orders")
     source = spark.createDataFrame([(value,) for value in MIXED], "value binary")
     rows, counts = counted(source)
