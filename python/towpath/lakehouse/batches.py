@@ -111,6 +111,7 @@ class Replicator:
         self._write_dead_letters(events, found)
         self._write_ddl(events, found)
         results = self._apply_in_order(batch, found, batch_id)
+        self._known.write_shards(events.sparkSession)
         self._pending.write(events.sparkSession)
         said = [status for result in results for status in result.statuses]
         if self._status:
@@ -180,6 +181,7 @@ class Replicator:
         if not tables:
             return []
         former, watermarks = self._learned.take(tables), self._watermarks(batch.frame.sparkSession, tables)
+        self._known.shards.meet(tables)
         results = [] if watermarks else self._by_tasks.merge(batch, tables, former, batch_id)
         done = {result.key for result in results}
         merged = [one for one in tables if one.key in done]
@@ -208,7 +210,7 @@ class Replicator:
             return self._known.history(f"{database}.{table}", target) if target else None
 
         follows = self.options.ddl_policy == "follow"
-        protection = self._known.protection(spark)
+        protection, sharing = self._known.protection(spark), partial(self._known.sharing, spark)
         of_targets = Follower(
             spark,
             self._targets,
@@ -217,6 +219,7 @@ class Replicator:
             follows,
             protection,
             unsound,
+            sharing,
             self._pending,
             keys=self.options.keys,
         )
@@ -225,7 +228,17 @@ class Replicator:
         append = partial(append_truncate, spark)
         return [
             of_targets,
-            Follower(spark, history_of, append, lambda _: None, follows, protection, unsound, renames=False),
+            Follower(
+                spark,
+                history_of,
+                append,
+                lambda _: None,
+                follows,
+                protection,
+                unsound,
+                sharing,
+                renames=False,
+            ),
         ]
 
     def _write_dead_letters(self, events: DataFrame, found: Iterable[Row]) -> None:

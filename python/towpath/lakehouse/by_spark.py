@@ -27,10 +27,11 @@ from towpath.lakehouse.order import Kinds, is_after, with_order
 from towpath.lakehouse.ordered_statements import OTHER_CASE, places_of
 from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.rows import OLD, Applied
+from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import Sql, expressions, sql
 from towpath.lakehouse.staging import Hints
-from towpath.lakehouse.status import QUARANTINED, STALE, TableStatus
+from towpath.lakehouse.status import QUARANTINED, STALE, TableStatus, write_ahead
 from towpath.lakehouse.table_result import TableResult
 from towpath.lakehouse.tables import exists
 from towpath.lakehouse.target_properties import gone_at, moved_to
@@ -134,6 +135,9 @@ class BySpark:
                 return TableResult()
             self.known.sources.add(table.key)
             is_gone = self.known.is_gone(batch.spark, target)
+            if is_gone:
+                gone = TableStatus(table.database, table.name, target, STALE, _GONE)
+                write_ahead(batch.spark, self.known.options.status, gone)
             applied, moved = self._apply_table(batch, table, target)
             if self.known.applier(target).writer.schema(batch.spark) is not None:
                 self.known.written.add(target)
@@ -175,10 +179,14 @@ class BySpark:
         unconverted = self.known.unconverted(spark, table, target, existing, schema)
         if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:
             self._mark_rows(spark, target)
+        sharing = self.known.sharing(spark, table.key) if table.truncates else Sharing()
         with ExitStack() as held:
             decoder = self.known.decoder(spark, table, schema, target if existing else None)
-            changes = self._changes(batch, table, decoder, additions, held)
+            changes = self._changes(batch, table, decoder, additions, held, with_truncates=not sharing)
             moved = self._moved(spark, table, target, changes.frame) if existing else ()
+            if sharing:
+                reason = f"the table was truncated; {sharing}"
+                moved += (TableStatus(*table.name_key, target, state=STALE, reason=reason),)
             if self.known.is_appended(spark, table, target if existing else None):
                 settings, origin = self.known.settings(table, []), self.known.origin(table, target)
                 applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
@@ -228,7 +236,14 @@ class BySpark:
             self.known.change_properties(spark, target, dict(missing))
 
     def _changes(
-        self, batch: _Batch, table: SourceTable, decoder: ChangeDecoder, additions: list[Addition], held: ExitStack
+        self,
+        batch: _Batch,
+        table: SourceTable,
+        decoder: ChangeDecoder,
+        additions: list[Addition],
+        held: ExitStack,
+        *,
+        with_truncates: bool,
     ) -> Changes:
         rules = self.known.rules(batch.spark, table)
         messages, reader = batch.read(table, decoder)
@@ -236,11 +251,12 @@ class BySpark:
         if batch.watermarks:
             frame = batch.watermarks.without_late(frame, is_small=batch.is_small)
         frame = rules.masked(with_additions(frame, additions))
+        frame = frame if with_truncates else frame.filter("op <> 'truncate'")
         is_needed_again = self.known.options.history or self.known.options.keyless != "quarantine"
         if is_needed_again:
             frame = frame.persist()
             held.callback(frame.unpersist)
-        elif table.tasks == 1 and not (batch.watermarks or additions or rules.mask):
+        elif table.tasks == 1 and with_truncates and not (batch.watermarks or additions or rules.mask):
             decoded = partial(messages.newest, table, reader)
             return Changes(frame, table.tasks, decoded)
         return Changes(frame, table.tasks)

@@ -17,6 +17,7 @@ from towpath.lakehouse.order import is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, rule_of
+from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.sql import Sql, column, sql
 from towpath.lakehouse.statements import (
     AddColumn,
@@ -32,7 +33,7 @@ from towpath.lakehouse.statements import (
     TruncateTable,
 )
 from towpath.lakehouse.statements import Column as SourceColumn
-from towpath.lakehouse.status import DROPPED, OK, STALE, STATES, TableStatus, Unsound, unordered
+from towpath.lakehouse.status import DROPPED, GONE, OK, STATES, TableStatus, Unsound, unordered
 from towpath.lakehouse.tables import schema_of, set_properties, table_properties
 from towpath.lakehouse.target_properties import (
     DROPPED_AT,
@@ -81,6 +82,7 @@ class Follower:
         follows: Whether targets may be changed.
         protection: The rules for the columns of tables.
         unsound: Which targets are not as their tables.
+        sharing: What a table shares its target with.
         pending: What statements did to tables without a target.
         renames: Whether a target gets the rows of the one whose table got its name. The rows of a history stay.
     """
@@ -92,6 +94,7 @@ class Follower:
     follows: bool
     protection: Protection
     unsound: Unsound
+    sharing: Callable[[tuple[str, str]], Sharing]
     pending: Pending = field(default_factory=Pending)
     renames: bool = True
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -112,7 +115,7 @@ class Follower:
                 reasons = {name: str(error) for name in _tables_of(action, statement)}
             said += [replace(one, statement=printable(statement.text, SHOWN)) for one in self._said]
             self._said.clear()
-            said += [_stale(name, reason, statement, self) for name, reason in reasons.items()]
+            said += [self._stale(name, reason, statement) for name, reason in reasons.items()]
         for target in followed:
             self._remember_place(target, statement.place)
             self.changed(target)
@@ -154,10 +157,19 @@ class Follower:
             if self.renames and self.follows:  # a history has each change
                 self._wait(action, tables[0], statement.place)
             return {}
-        reason = self._unless_ruled_out(action, tables[0], target, statement.place)
+        reason = self._unless_ruled_out(action, tables[0], target, statement)
         if not reason and self.follows and not isinstance(action, DropTable | DropColumn):
             followed.add(target)
         return {tables[0]: reason} if reason else {}
+
+    def _stale(self, name: tuple[str, str], reason: str, statement: Statement) -> TableStatus:
+        try:
+            target = self.target(*name)
+        except ValueError:  # a template needs what the statement does not say
+            target = None
+        status = TableStatus.stale(name, target, reason, statement.text)
+        _log.warning("%s is stale: %s: %s", printable(".".join(name), SHOWN), status.reason, status.statement)
+        return status
 
     def _is_skipped(self, name: tuple[str, str]) -> bool:
         """Whether a table is not replicated, so that no statement makes it stale."""
@@ -185,16 +197,17 @@ class Follower:
             self.protection.follow(action, name)
 
     def _unless_ruled_out(
-        self, action: Action | _AddColumns, name: tuple[str, str], target: str, place: Place
+        self, action: Action | _AddColumns, name: tuple[str, str], target: str, statement: Statement
     ) -> str | None:
         """Change a target, as far as the rules for the columns of its table allow it. Returns why it is stale."""
         rules = self.protection.rules(*name)
         if not isinstance(action, _AddColumns):
             reason = rules.unfollowed(action)
-            return self._change(action, name, target, place) if reason is None else reason
+            return self._change(action, name, target, statement) if reason is None else reason
         reasons = {one: rules.unfollowed(AddColumn(action.table, one)) for one in action.columns}
         followed = [one for one, reason in reasons.items() if reason is None]
-        added = self._columns.add(followed, target, place, action.conditional)
+        is_shared = bool(self.sharing(name))
+        added = self._columns.add(followed, target, statement.place, action.conditional, is_shared=is_shared)
         return "; ".join(filter(None, [*reasons.values(), added]))
 
     def _has_followed(self, name: tuple[str, str], place: Place) -> bool:
@@ -205,8 +218,9 @@ class Follower:
         known = Place.parse_all(table_properties(self.spark, target).get(FOLLOWED))
         return any(place.repeats(one) for one in known)
 
-    def _change(self, action: Action, name: tuple[str, str], target: str, place: Place) -> str | None:
+    def _change(self, action: Action, name: tuple[str, str], target: str, statement: Statement) -> str | None:
         """Change a target. Returns why it is stale."""
+        place = statement.place
         if isinstance(action, DropTable):
             self._say(name, DROPPED, "the table was dropped")
             dropped = dropped_tables(table_properties(self.spark, target)) | {source_name(*name): str(place)}
@@ -214,9 +228,9 @@ class Follower:
         elif isinstance(action, DropColumn):
             self._columns.drop(action.name, target)
         elif isinstance(action, CreateTable):
-            return self._create_table(action, name, target, place)
+            return self._create_table(action, name, target, statement)
         elif isinstance(action, TruncateTable):
-            return self._truncate_table(target, place)
+            return self._truncate_table(name, target, place)
         elif isinstance(action, ModifyColumn):
             return self._columns.modify(action, target)
         elif isinstance(action, RenameColumn):
@@ -251,30 +265,50 @@ class Follower:
             self.protection,
             self.unsound,
             self._say,
+            self.sharing,
             self._has_followed,
         )
 
-    def _create_table(self, action: CreateTable, name: tuple[str, str], target: str, place: Place) -> str | None:
+    def _create_table(
+        self, action: CreateTable, name: tuple[str, str], target: str, statement: Statement
+    ) -> str | None:
         """A table that was dropped has no rows when it is created again.
 
         A table that was not dropped has none either: then the rows of its target came with the statement, in other
         partitions. They are deleted by the drop's place, since no row is between the drop and the creation.
         """
-        properties = table_properties(self.spark, target)
+        place, properties = statement.place, table_properties(self.spark, target)
         others = dropped_tables(properties)
         own = others.pop(source_name(*name), None)
         dropped = own or (NOT_DROPPED if others else properties.get(DROPPED_AT, NOT_DROPPED))
+        sharing = self.sharing(name)
         if dropped == NOT_DROPPED:
-            return None if action.if_not_exists else self._created_twice(target, place)
+            is_right = action.if_not_exists or (sharing and sharing.is_new)
+            return None if is_right else self._created_twice(target, place)
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
-        reason = self._truncate(target, place if dropped == DROPPED_SOMEWHERE else Place.parse(dropped) or place)
+        gone_at = place if dropped == DROPPED_SOMEWHERE else Place.parse(dropped) or place
+        if sharing:
+            return self._create_shard(name, target, sharing, gone_at, others)
+        reason = self._truncate(target, gone_at)
         reason = reason or self._given_by_former_table(target, read_additions(properties))
-        if reason is None:  # nothing is left of what was wrong
+        if reason:
+            self.unsound.write_ahead(TableStatus.stale(name, target, reason, statement.text))
+        else:  # nothing is left of what was wrong
             self._say(name, OK, ends=STATES[1:])
         nothing = {RENAMED: "[]", RULES: "{}", MODIFIED: "{}", MOVED: "", **additions_property([])}
         set_properties(self.spark, target, {**dropped_at(None, others), **nothing})
         return reason
+
+    def _create_shard(
+        self, name: tuple[str, str], target: str, sharing: Sharing, gone_at: Place, dropped: Mapping[str, str]
+    ) -> str | None:
+        """Why a target is stale that may have rows of a table which was dropped, beside those of other tables."""
+        if self._has_rows_before(target, gone_at):
+            return f"the table was dropped and created again; {sharing}"
+        self._say(name, OK, ends=GONE)
+        set_properties(self.spark, target, dropped_at(None, dropped))
+        return None
 
     def _given_by_former_table(self, target: str, additions: Sequence[Addition]) -> str | None:
         """Why a target is stale that has rows of a table which was created again, from before that was read.
@@ -291,19 +325,24 @@ class Follower:
 
     def _created_twice(self, target: str, place: Place) -> str | None:
         """Why a target is stale whose table was created, although it had rows before."""
-        order = order_of_rows(self.spark, target)
-        if order is not None and has_row(self.spark, target, is_before(order, Sql("s.place")), place):
+        if self._has_rows_before(target, place):
             return "the table was created, but has older rows: that it was dropped was not read"
         return None
+
+    def _has_rows_before(self, target: str, place: Place) -> bool:
+        order = order_of_rows(self.spark, target)
+        return order is not None and has_row(self.spark, target, is_before(order, Sql("s.place")), place)
 
     def _truncate(self, target: str, place: Place) -> str | None:
         """Delete what is older than a place. Returns why the target is stale."""
         kept = self.truncate(target, place)
         return unordered(kept) if kept else None
 
-    def _truncate_table(self, target: str, place: Place) -> str | None:
+    def _truncate_table(self, name: tuple[str, str], target: str, place: Place) -> str | None:
         if not self.follows:
             return "ddl_policy is ignore: the table was truncated"
+        if sharing := self.sharing(name):
+            return f"the table was truncated; {sharing}"
         return self._truncate(target, place)
 
 
@@ -321,13 +360,3 @@ def _grouped(actions: Iterable[Action]) -> Iterator[Action | _AddColumns]:
             added = [one for one in group if isinstance(one, AddColumn)]
             conditional = frozenset(one.column.name.lower() for one in added if one.if_not_exists)
             yield _AddColumns(name, tuple(one.column for one in added), conditional)
-
-
-def _stale(name: tuple[str, str], reason: str, statement: Statement, follower: Follower) -> TableStatus:
-    reason, text = printable(reason, SHOWN), printable(statement.text, SHOWN)
-    _log.warning("%s is stale: %s: %s", printable(".".join(name), SHOWN), reason, text)
-    try:
-        target = follower.target(*name)
-    except ValueError:
-        target = None
-    return TableStatus(*name, target, state=STALE, reason=reason, statement=text)

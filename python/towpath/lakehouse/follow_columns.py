@@ -63,9 +63,8 @@ class ColumnChanges:
             text = json.dumps([*dropped, name.lower()], ensure_ascii=False)
             set_properties(self.spark, target, {DROPPED_COLUMNS: text, **self._without(name, target)})
 
-    def _renamed(self, old: str, new: str, target: str) -> dict[str, str]:
+    def _renamed(self, old: str, new: str, properties: Mapping[str, str]) -> dict[str, str]:
         """The properties of a target with its additions and modifications, of which one column has another name."""
-        properties = table_properties(self.spark, target)
         additions = [one.renamed(old, new) for one in read_additions(properties)]
         modified = {new.lower() if one == old.lower() else one: kind for one, kind in modifications(properties).items()}
         return {**additions_property(additions), MODIFIED: json.dumps(modified)}
@@ -78,7 +77,13 @@ class ColumnChanges:
         return {**additions_property(additions), MODIFIED: json.dumps(modified)}
 
     def add(
-        self, columns: Sequence[SourceColumn], target: str, place: Place, conditional: Collection[str] = ()
+        self,
+        columns: Sequence[SourceColumn],
+        target: str,
+        place: Place,
+        conditional: Collection[str] = (),
+        *,
+        is_shared: bool = False,
     ) -> str | None:
         """Add columns, and give their values to older rows.
 
@@ -87,6 +92,7 @@ class ColumnChanges:
             target: The target.
             place: That of the statement.
             conditional: The columns in lower case that the statement adds only if the table lacks them.
+            is_shared: Whether the target has rows of other tables, to which a column is added by other statements.
         """
         reasons: list[str] = []
         properties = table_properties(self.spark, target)
@@ -101,19 +107,40 @@ class ColumnChanges:
             if added.unknown:
                 reasons.append(f"the values of the column {name} in old rows are not known: {added.unknown}")
             elif not is_new and name.lower() not in dropped and name.lower() in known:
-                continue  # the statement was sent again
+                first = known[name.lower()].place
+                if not (is_shared and self.follows and place.is_later(first)):
+                    continue  # the statement was sent again
+                reason = self._of_shard(added, target, place, first)
+                reasons += [reason] if reason else []
+                new += [] if reason else [_of(added, place, is_new=False, gets_value=not added.nullable)]
             elif not is_new and name.lower() not in dropped and name.lower() in conditional:
                 reasons += self._undecided(added, target, place)
             elif self.follows:
-                value = typed_value(added)
                 again = name.lower() in dropped
-                gets_value = added.initial is not None or again
-                new.append(_NewColumn(_addition(value, place), value.schema, is_new, again, gets_value))
+                new.append(_of(added, place, is_new=is_new, again=again, gets_value=added.initial is not None or again))
             elif added.initial is not None:
                 reasons.append(f"ddl_policy is ignore: the column {name}")
         if new:
             reasons += self._write_columns(new, target, place, properties)
         return "; ".join(reasons) or None
+
+    def _of_shard(self, added: SourceColumn, target: str, place: Place, first: Place) -> str | None:
+        """Why a target is stale to whose tables a column was added one after the other.
+
+        Rows between both statements that have null may be of the table which got the column first.
+        """
+        order, name = order_of_rows(self.spark, target), column("t", added.name)
+        if added.initial is None or not added.nullable or order is None:
+            return None
+        between = sql(
+            "{name} IS NULL AND {older} AND NOT {first}",
+            name=name,
+            older=is_before(order, Sql("s.place")),
+            first=is_before(order, first.literal()),
+        )
+        if not has_row(self.spark, target, between, place):
+            return None
+        return f"nulls in {added.name} may be of a table that had the column already, or of one that had not"
 
     def _undecided(self, added: SourceColumn, target: str, place: Place) -> list[str]:
         """Why a target is stale that has a column which its table may have had before the statement, too."""
@@ -131,20 +158,22 @@ class ColumnChanges:
         """Add columns in three commits at most: columns, values, properties. Returns why the target is stale."""
         create_or_evolve(self.spark, target, struct_type(pa.schema([field for one in new for field in one.schema])))
         reasons = self._fill(target, place, [one for one in new if one.gets_value])
-        lower = {one.addition.name.lower() for one in new}
+        # The others are asked about again, if the driver ends before their states are written.
+        done = [one for one in new if one.addition.name not in reasons]
+        lower = {one.addition.name.lower() for one in done}
         additions = [one for one in read_additions(properties) if one.name.lower() not in lower]
-        written = additions_property([*additions, *(one.addition for one in new)])
+        written = additions_property([*additions, *(one.addition for one in done)])
         written[RENAMED] = json.dumps(sorted(renamed_columns(properties) - lower))
         remaining = [one for one in dropped_columns(properties) if one not in lower]
         written[DROPPED_COLUMNS] = json.dumps(remaining, ensure_ascii=False)
         set_properties(self.spark, target, written)
-        return reasons
+        return list(reasons.values())
 
-    def _fill(self, target: str, place: Place, new: list[_NewColumn]) -> list[str]:
-        """Give the values of added columns to the rows that are older. Returns why the target is stale."""
+    def _fill(self, target: str, place: Place, new: list[_NewColumn]) -> dict[str, str]:
+        """Give the values of added columns to the rows that are older. Returns why columns make the target stale."""
         order = order_of_rows(self.spark, target)
         if order is None or not new:
-            return []
+            return {}
         lacks = [one.lacks_it(order, Sql("s.place"), Sql(f"s.v{at}")) for at, one in enumerate(new)]
         sets = (
             sql("{column} = IF({lacks}, s.{v}, {column})", column=one.column, lacks=lack, v=Sql(f"v{at}"))
@@ -155,7 +184,8 @@ class ColumnChanges:
         values = [one.addition.value for one in new]
         with ExitStack() as held, temporary_view(one_row(self.spark, place, values, held)) as view:
             merge(self.spark, target, view, condition, update)
-        return [reason for one in new if not one.is_new and (reason := self._unfilled(target, one, order))]
+        reasons = {one.addition.name: self._unfilled(target, one, order) for one in new if not one.is_new}
+        return {name: reason for name, reason in reasons.items() if reason}
 
     def _unfilled(self, target: str, one: _NewColumn, order: Sql) -> str | None:
         """Why a target is stale that had a column before it was added."""
@@ -190,24 +220,33 @@ class ColumnChanges:
         return None
 
     def rename(self, action: RenameColumn, target: str) -> str | None:
-        """Rename a column."""
+        """Rename a column.
+
+        What the properties say of it follows, also if it was renamed before: a driver may have ended in between.
+        """
         old, new = find_column(self.spark, target, action.old), find_column(self.spark, target, action.new)
         if old is None or old == action.new:
+            self._rename_in_properties(action.old, action.new, target)
             return None
         if new is not None and new != old:
             return f"rows with the column {new} were read before the statement: older ones have its values in {old}"
         if not self.follows:
             return f"ddl_policy is ignore: the column {old} is {action.new} now"
-        rename_column(self.spark, target, old, action.new)
         gone = {*renamed_columns(table_properties(self.spark, target)), old.lower()} - {action.new.lower()}
-        set_properties(
-            self.spark, target, {**self._renamed(old, action.new, target), RENAMED: json.dumps(sorted(gone))}
-        )
-        key = json.loads(table_properties(self.spark, target).get(KEY, "[]"))
-        if old in key:
-            renamed = json.dumps([action.new if name == old else name for name in key], ensure_ascii=False)
-            set_properties(self.spark, target, {KEY: renamed})
+        set_properties(self.spark, target, {RENAMED: json.dumps(sorted(gone))})
+        rename_column(self.spark, target, old, action.new)
+        self._rename_in_properties(old, action.new, target)
         return None
+
+    def _rename_in_properties(self, old: str, new: str, target: str) -> None:
+        """Let the additions, the modifications and the key of a target name a column as it is called now."""
+        properties = table_properties(self.spark, target)
+        key = [new if name.lower() == old.lower() else name for name in json.loads(properties.get(KEY, "[]"))]
+        values = {**self._renamed(old, new, properties), KEY: json.dumps(key, ensure_ascii=False)}
+        if changed := {
+            name: value for name, value in values.items() if name in properties and properties[name] != value
+        }:
+            set_properties(self.spark, target, changed)
 
     def change(self, action: ChangeColumn, target: str) -> str | None:
         """Rename a column and change its type."""
@@ -247,6 +286,11 @@ class _NewColumn:
         # A row with a value has it from its own message, unless the column was there before.
         is_empty = Sql("true" if self.again else f"{self.column} IS NULL")
         return sql("NOT ({column} <=> {value}) AND {is_empty}", column=self.column, value=value, is_empty=is_empty)
+
+
+def _of(added: SourceColumn, place: Place, *, is_new: bool, gets_value: bool, again: bool = False) -> _NewColumn:
+    value = typed_value(added)
+    return _NewColumn(_addition(value, place), value.schema, is_new, again, gets_value)
 
 
 def awaited_additions(columns: Sequence[SourceColumn], place: Place) -> list[tuple[Addition, StructField]]:

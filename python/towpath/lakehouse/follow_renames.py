@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from towpath.lakehouse.order import is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.protection import RULES, Protection, RuleState
+from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.sql import Sql, column, sql
 from towpath.lakehouse.statements import RenameTable
-from towpath.lakehouse.status import DROPPED, OK, RENAMED, Unsound
+from towpath.lakehouse.status import GONE, OK, RENAMED, TableStatus, Unsound
 from towpath.lakehouse.tables import (
     TableSettings,
     create_or_evolve,
@@ -22,7 +23,7 @@ from towpath.lakehouse.tables import (
     set_properties,
     settings_of,
 )
-from towpath.lakehouse.target_properties import KEY, MOVED, SOURCE, dropped_at
+from towpath.lakehouse.target_properties import KEY, MOVED, SHARDS, SOURCE, dropped_at
 from towpath.lakehouse.target_rows import has_row, order_of_rows
 from towpath.lakehouse.targets import companion, source_name
 
@@ -42,6 +43,7 @@ class TableRenames:
     unsound: Unsound
     say: Callable[..., None]
     """Says that a table is gone, or that there is one again: name, state, reason, and the states that this ends."""
+    sharing: Callable[[tuple[str, str]], Sharing]
     has_followed: Callable[[tuple[str, str], Place], bool]
     """Whether the target of a table has followed a statement already."""
 
@@ -69,7 +71,7 @@ class TableRenames:
         }
         for new, old in former.items():
             if new not in put_away:
-                reasons[new] = self._rename_table(old, new, statement.place, states[new], followed)
+                reasons[new] = self._rename_table(old, new, statement, states[new], followed)
         return {new: reason for new, reason in reasons.items() if reason}
 
     def _put_away(self, old: tuple[str, str], new: tuple[str, str], state: RuleState, *, is_source: bool) -> str | None:
@@ -98,8 +100,9 @@ class TableRenames:
         return True
 
     def _rename_table(
-        self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState, followed: set[str]
+        self, old: tuple[str, str], new: tuple[str, str], statement: Statement, state: RuleState, followed: set[str]
     ) -> str | None:
+        place = statement.place
         source, target = self.target(*old), self.target(*new)
         if target is None:
             return None
@@ -108,21 +111,29 @@ class TableRenames:
             return f"renamed from {'.'.join(old)}, which has no target"
         if self.has_followed(new, place):
             return None
+        if source == target:  # shards of a table
+            self._say_renamed(old, new)
+            return None
         if not self.follows:
             self.protection.remember(*new, state)
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
-        late = self._is_late(target, place)
-        reason = self._copy(old, new, state)
+        reason = self._unlike(old, new, state) or self._is_late(target, place)
+        if reason:
+            self.unsound.write_ahead(TableStatus.stale(new, target, reason, statement.text))
+        self._copy(old, new, state)
         followed.add(target)
-        # A change that a stale target lacks may be newer than this.
-        self.say(new, OK, ends=(DROPPED, RENAMED))
-        self.say(old, RENAMED, f"the table was renamed to {'.'.join(new)}")
+        self._say_renamed(old, new)
         # The old name has no table now: one that is created under it has none of these rows.
         gone = dropped_at(place, {source_name(*old): str(place)})
         set_properties(self.spark, source, {**gone, MOVED: json.dumps(new, ensure_ascii=False)})
         self.changed(source)
         self.changed(target)
-        return reason or late
+        return reason
+
+    def _say_renamed(self, old: tuple[str, str], new: tuple[str, str]) -> None:
+        # A change that a stale target lacks may be newer than this.
+        self.say(new, OK, ends=GONE)
+        self.say(old, RENAMED, f"the table was renamed to {'.'.join(new)}")
 
     def _is_late(self, target: str, place: Place) -> str | None:
         """Why a target is stale that has changes of after its table got the rows of another one."""
@@ -137,22 +148,28 @@ class TableRenames:
                 return "changes that may be newer than the statement were read before it: they may be lost"
         return None
 
-    def _copy(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> str | None:
-        """Give a target the rows of another one, as far as the rules of its table allow it. Returns why it is stale."""
+    def _unlike(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> str | None:
+        """Why a target is stale that gets the rows of another one: they are not what its own messages would give."""
+        former, rules = self.protection.rules(*old), self.protection.rules_with(new, state)
+        differ = sorted(name for name in former.mask if rules.mask.get(name) != former.mask[name] and rules.keeps(name))
+        if differ:
+            return f"older rows have {', '.join(differ)} masked as in {'.'.join(old)}"
+        if sharing := self.sharing(old):
+            return f"renamed from {'.'.join(old)}, which shares its target with {', '.join(sharing.others)}"
+        reason = self.unsound.reason(old)
+        return f"renamed from {'.'.join(old)}: {reason}" if reason else None
+
+    def _copy(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> None:
+        """Give a target the rows of another one, as far as the rules of its table allow it."""
         source, target = self.target(*old), self.target(*new)
         schema = schema_of(self.spark, source) if source is not None else None
         if source is None or target is None or schema is None:
-            return None
+            return
         former, rules = self.protection.rules(*old), self.protection.rules_with(new, state)
         kept = settings_of(self.spark, source, target)
         rules.check_key(source_name(*new), json.loads(kept.get(KEY, "[]")))
         order = order_column(schema)
         own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
         columns = rules.of_copy(schema.names, former, own)
-        of_new = {SOURCE: source_name(*new), **dropped_at(None, {}), MOVED: "", RULES: str(state)}
+        of_new = {SOURCE: source_name(*new), **dropped_at(None, {}), MOVED: "", SHARDS: "[]", RULES: str(state)}
         replace_with(self.spark, target, source, {**kept, **of_new}, columns)
-        differ = sorted(name for name in former.mask if rules.mask.get(name) != former.mask[name] and rules.keeps(name))
-        if differ:
-            return f"older rows have {', '.join(differ)} masked as in {'.'.join(old)}"
-        reason = self.unsound.reason(old)
-        return f"renamed from {'.'.join(old)}: {reason}" if reason else None

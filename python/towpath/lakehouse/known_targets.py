@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,10 +16,12 @@ from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.history import append_truncate
+from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.merge import Applier
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, RuleState, rule_of
 from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions, columns_of
+from towpath.lakehouse.shards import Shards, Sharing
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import comma_separated, expressions, sql
 from towpath.lakehouse.status import read_tables, read_written
@@ -32,12 +35,15 @@ from towpath.lakehouse.tables import (
 )
 from towpath.lakehouse.target_properties import KEY, MODIFIED, RENAMED, SOURCE, modifications, renamed_columns
 from towpath.lakehouse.targets import Targets, companion, source_name
+from towpath.printable import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructField, StructType
 
 _Rule = TypeVar("_Rule")
+
+_log = logging.getLogger("towpath.spark")
 
 
 class KnownTargets:
@@ -66,6 +72,8 @@ class KnownTargets:
         """The tables that this process has applied."""
         self.written: set[str] = set()
         """The targets that this process has written."""
+        self.shards = Shards(targets)
+        """The tables that share a target."""
         self._targets, self._dead_letters = targets, dead_letters
         self._remembered = dict(remembered)
         self._appliers: dict[str, Applier] = {}
@@ -128,6 +136,34 @@ class KnownTargets:
     def read_properties(self, target: str) -> Mapping[str, str]:
         """The properties of a target, as far as they have been read."""
         return self._properties.get(target, {})
+
+    def sharing(self, spark: SparkSession, name: tuple[str, str]) -> Sharing:
+        """What a table shares its target with."""
+        target = self.of_names(*name) if self.shards.may_share else None
+        if target is None:
+            return Sharing()
+        return self.shards.sharing(name, target, table_properties(spark, target) if exists(spark, target) else {})
+
+    def write_shards(self, spark: SparkSession) -> None:
+        """Let targets that tables share name them. One that does not exist yet is asked again after the next batch."""
+        for target in list(self.shards.changed):
+            try:
+                is_written = self._write_shards(spark, target)
+            except Exception as error:  # one target must not stop the others
+                if is_interruption(error):
+                    raise
+                _log.warning("%s: the tables that share it are not written: %s", target, printable(str(error)))
+                continue
+            if is_written:
+                self.shards.changed.discard(target)
+
+    def _write_shards(self, spark: SparkSession, target: str) -> bool:
+        """Returns whether there is a target."""
+        if self.applier(target).writer.schema(spark) is None:
+            return False
+        if new := self.shards.unwritten(target, self.properties(spark, target)):
+            self.change_properties(spark, target, new)
+        return True
 
     def was_merged(self, target: str, properties: Mapping[str, str]) -> None:
         """A task has merged changes into a target, and read its properties."""

@@ -14,6 +14,7 @@ from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.envelopes import read_envelopes
 from towpath.lakehouse.protection import RULES, RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.shards import Shards
 from towpath.lakehouse.snapshots import as_oldest
 from towpath.lakehouse.sql import table
 from towpath.lakehouse.status import STALE, TableStatus, read_stale, set_ok, write_status
@@ -111,7 +112,12 @@ def rebuild(
     place = targets(*name)
     if place is None:
         raise ValueError(f"{full_name}: has no target")
-    state = _rule_state(spark, place)
+    state = RuleState.parse(_properties(spark, place).get(RULES))
+    if others := Shards(targets).sharing(name, place, _properties(spark, place)).others:
+        raise ValueError(
+            f"{full_name}: {', '.join(others)} share its target, and rebuild has the rows of one table; remove the "
+            "target, and let a query with a new checkpoint read the topic from its beginning"
+        )
     if state.former and columns is None:
         raise ValueError(
             f"{full_name}: its rules are also those of {', '.join(state.former)}; give them: columns={{...}}"
@@ -139,17 +145,14 @@ def rebuild(
 _REBUILT = "it is being rebuilt"
 
 
-def _rule_state(spark: SparkSession, target: str) -> RuleState:
-    """What a target remembers for the rules of its table."""
-    if schema_of(spark, target) is None:
-        return RuleState()
-    return RuleState.parse(table_properties(spark, target).get(RULES))
+def _properties(spark: SparkSession, target: str) -> dict[str, str]:
+    """The properties of a target; none if it does not exist."""
+    return table_properties(spark, target) if schema_of(spark, target) is not None else {}
 
 
 def _followed(spark: SparkSession, target: str) -> dict[str, str]:
     """What a target says of the statements that are older than its rebuilding."""
-    found = table_properties(spark, target) if schema_of(spark, target) is not None else {}
-    return {FOLLOWED: found.get(FOLLOWED, NOTHING_FOLLOWED[FOLLOWED])}
+    return {FOLLOWED: _properties(spark, target).get(FOLLOWED, NOTHING_FOLLOWED[FOLLOWED])}
 
 
 def _build(

@@ -13,6 +13,7 @@ from towpath.lakehouse.jobs import SMALL, session_settings, settings_for
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, UNKNOWN, Applied
 from towpath.lakehouse.sql import Sql, comma_separated, execute, merge, sql, string, table
 from towpath.lakehouse.tables import create_or_evolve, schema_of, temporary_view
+from towpath.printable import SHOWN, printable
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ OK, DROPPED, RENAMED, QUARANTINED, STALE = STATES = "ok", "dropped", "renamed", 
 
 NO_BATCH = -1
 """The number in place of a query's batch, if there is none."""
+
+GONE = (DROPPED, RENAMED)
+"""The states of targets whose table is gone."""
 
 _UNSOUND = (QUARANTINED, STALE)
 """The states of targets that do not equal their tables."""
@@ -74,6 +78,11 @@ class TableStatus:
     merge_seconds: float | None = None
     ends: Sequence[str] = ()
     """The states that do not hold any more, since the table was created again, or another one got its name."""
+
+    @classmethod
+    def stale(cls, name: tuple[str, str], target: str | None, reason: str, statement: str) -> TableStatus:
+        """The status of a table that does not equal its source because of a statement."""
+        return cls(*name, target, STALE, printable(reason, SHOWN), printable(statement, SHOWN))
 
     @classmethod
     def of(cls, database: str | None, table: str, target: str, applied: Applied) -> TableStatus:
@@ -213,6 +222,16 @@ def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus],
         )
 
 
+def write_ahead(spark: SparkSession, target: str | None, found: TableStatus) -> None:
+    """Write a state before the commit that it comes from, if there is a table of states.
+
+    The end of the batch writes it again. If the driver ends in between, the batch is read again, but what the commit
+    replaced cannot say it any more.
+    """
+    if target:
+        write_status(spark, target, [found], NO_BATCH)
+
+
 def read_tables(spark: SparkSession, target: str) -> set[tuple[str, str]]:
     """The database and the name of each table that has a state."""
     if schema_of(spark, target) is None:
@@ -225,7 +244,7 @@ def read_written(spark: SparkSession, target: str) -> dict[str, int]:
     """The targets that changes were applied to, with the last batch, but for those of dropped and renamed tables."""
     if schema_of(spark, target) is None:
         return {}
-    rows = spark.read.table(table(target)).filter(f"applied > 0 AND state NOT IN ('{DROPPED}', '{RENAMED}')")
+    rows = spark.read.table(table(target)).filter(f"applied > 0 AND state NOT IN {GONE}")
     return {row["target"]: row["last_batch"] for row in rows.select("target", "last_batch").collect()}
 
 
@@ -248,6 +267,10 @@ class Unsound:
         if self._stored is None:
             self._stored = _read_unsound(self._spark, self._status) if self._status else {}
         return self._found.get(name) or self._stored.get(name)
+
+    def write_ahead(self, found: TableStatus) -> None:
+        """Write a state before the commit that it comes from."""
+        write_ahead(self._spark, self._status, found)
 
     def end(self, name: tuple[str, str], states: Sequence[str]) -> None:
         """States of a table do not hold any more."""

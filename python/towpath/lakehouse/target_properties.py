@@ -28,6 +28,9 @@ DROPPED_AT = "towpath.dropped"
 DROPPED_TABLES = "towpath.dropped_tables"
 """The places of such statements by `source_name`: shards of a table share a target."""
 
+SHARDS = "towpath.shards"
+"""The tables that share a target by `source_name`, if there are several."""
+
 NOT_DROPPED, DROPPED_SOMEWHERE = "false", "true"
 """The table is not dropped; it is, as former versions said it."""
 

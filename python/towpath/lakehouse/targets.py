@@ -106,6 +106,11 @@ class Targets:
         self._suffixes = companions
         self._companions: dict[str, str] = {}
 
+    @property
+    def may_share(self) -> bool:
+        """Whether tables can have the same target."""
+        return not self._is_template
+
     def __call__(self, database: str | None, table: str, topic: str = "") -> str | None:
         """The target of a table; None if it is to be skipped.
 

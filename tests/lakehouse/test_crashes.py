@@ -1,0 +1,132 @@
+"""The driver ends at any commit of a batch of statements. The batch is read again, and ends as if it had not."""
+
+import random
+import shutil
+
+import pytest
+
+import towpath.lakehouse.sql
+from lake_topic import TYPES, Topic, canal, row
+from towpath.lakehouse.status import STATES
+
+STATEMENTS = {
+    "add": "ALTER TABLE {table} ADD COLUMN z int NOT NULL DEFAULT 7",
+    "rename a column": "ALTER TABLE {table} RENAME COLUMN name TO title",
+    "modify": "ALTER TABLE {table} MODIFY name varchar(9) NOT NULL",
+    "drop": "DROP TABLE {table}",
+    "create": "CREATE TABLE {table} (id int PRIMARY KEY, name varchar(20))",
+    "truncate": "TRUNCATE TABLE {table}",
+    "rename": "RENAME TABLE {table} TO {table}_new",
+    "change the key": "ALTER TABLE {table} DROP PRIMARY KEY, ADD PRIMARY KEY (id, name)",
+}
+KINDS = {"drop": "ERASE", "create": "CREATE", "truncate": "TRUNCATE", "rename": "RENAME"}
+
+
+class Ended(BaseException):
+    """What ends a driver: nothing handles it as an error of a table."""
+
+
+def changes(table, at, second, rng):
+    """Rows of a table in both partitions. Some have what a statement adds or renames."""
+    more = rng.choice([{}, {}, {"z": "1"}])
+    cells = row(at, rng.choice(["x", None, "long enough"])) | more
+    return canal(
+        at, "INSERT", table, cells, TYPES | dict.fromkeys(more, "int"), second=second, partition=rng.randrange(2)
+    )
+
+
+def script(rng, tables):
+    """The messages of two batches: rows, then statements among rows of the same few seconds."""
+    before, after, at = [], [], 0
+    for number in range(tables):
+        table = f"t{number}"
+        for _ in range(3):
+            before.append(changes(table, at := at + 1, rng.randrange(4), rng))
+        for name in rng.choices(list(STATEMENTS), k=2):
+            names = [name, "create"] if name == "drop" else [name]
+            for one in names:
+                text, second = STATEMENTS[one].format(table=table), rng.randrange(2, 5)
+                after.append(canal(at := at + 1, KINDS.get(one, "ALTER"), table, sql=text, second=second))
+            after.append(changes(table, at := at + 1, rng.randrange(2, 6), rng))
+    return before, after
+
+
+def ends_at(number, monkeypatch):
+    """Let the driver end before its n-th commit. Returns the names of those before it."""
+    retried, commits = towpath.lakehouse.sql.with_retries, []
+
+    def count(action):
+        commits.append(action)
+        if len(commits) == number:
+            raise Ended
+        return retried(action)
+
+    monkeypatch.setattr(towpath.lakehouse.sql, "with_retries", count)
+    return commits
+
+
+def outcome(topic):
+    """The state of each table, and its rows."""
+    states = {name: one["state"] for name, one in topic.states().items()}
+    tables = [name for name in topic.tables("shop") if "__" not in name]
+    rows = {name: [sorted(map(str, one.items())) for one in topic.rows(name)] for name in tables}
+    return states, rows
+
+
+def of_copy(spark, lake, folder):
+    """A topic whose tables are those of another one."""
+    shutil.copytree(lake, folder / "lake")
+    return Topic(spark, folder)
+
+
+def check(found, wanted, where):
+    """No state is better than it was. Rows of tables that are as their sources are the same.
+
+    A state may be worse: messages with the former name of a column are refused if they are read again.
+    """
+    assert found[0].keys() == wanted[0].keys(), where
+    for table, state in wanted[0].items():
+        assert STATES.index(found[0][table]) >= STATES.index(state), (where, table)
+        if found[0][table] == "ok":
+            assert found[1][table] == wanted[1][table], (where, table)
+
+
+def compare(spark, folder, seed, tables, stops, monkeypatch):
+    """Compare batches that were stopped with one that was not.
+
+    Args:
+        spark: The session.
+        folder: An empty folder.
+        seed: That of the messages.
+        tables: How many tables there are.
+        stops: Before how many commits the driver ends.
+        monkeypatch: Replaces functions for a while.
+    """
+    rng = random.Random(seed)
+    before, after = script(rng, tables)
+    first = Topic(spark, folder / "before")
+    first.replicate(*before)
+    whole = of_copy(spark, first.lake, folder / "whole")
+    with monkeypatch.context() as patched:
+        commits = ends_at(None, patched)
+        whole.replicate(*after)
+    wanted = outcome(whole)
+    assert "stale" in wanted[0].values(), "the statements were too simple"
+    for number in sorted(rng.sample(range(1, len(commits) + 1), stops)):
+        stopped = of_copy(spark, first.lake, folder / f"stopped-{number}")
+        with monkeypatch.context() as patched:
+            ends_at(number, patched)
+            with pytest.raises(Ended):
+                stopped.replicate(*after)
+        stopped.replicate(*after)
+        check(outcome(stopped), wanted, f"seed {seed}, commit {number} of {len(commits)}")
+
+
+def test_a_driver_that_ends_within_statements(spark, tmp_path, monkeypatch):
+    compare(spark, tmp_path, 1, tables=2, stops=1, monkeypatch=monkeypatch)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(2, 8))
+def test_a_driver_that_ends_at_many_commits_of_statements(spark, tmp_path, monkeypatch, seed):
+    compare(spark, tmp_path, seed, tables=6, stops=12, monkeypatch=monkeypatch)

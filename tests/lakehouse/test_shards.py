@@ -1,0 +1,126 @@
+"""Shards of a table in one target: random changes and statements, compared with tables in plain Python."""
+
+import random
+import re
+from itertools import pairwise
+
+import pytest
+
+import towpath
+from lake_topic import Topic, canal
+
+SHARDS = 3
+CREATED = {"id": "int", "name": "varchar(20)"}
+
+
+class Shard:
+    """A table of the source."""
+
+    def __init__(self, number):
+        self.name, self.number = f"t_{number}", number
+        self.types, self.rows, self.next = dict(CREATED), {}, 100 * number
+        self.exists = True
+
+    def message(self, at, kind, cells, old=None):
+        return canal(at, kind, self.name, cells, self.types, old=old, second=at, partition=self.number)
+
+    def statement(self, at, text, kind="ALTER"):
+        text = text.format(table=self.name)
+        return canal(at, kind, self.name, sql=text, second=at, partition=self.number)
+
+    def insert(self, at, rng):
+        self.next += 1
+        cells = {name: rng.choice(["1", "2"]) if kind.startswith("int") else "x" for name, kind in self.types.items()}
+        # A column that was added may be null, unless it is `NOT NULL`.
+        cells |= {name: None for name in cells if name.startswith("nullable") and rng.random() < 0.3}
+        self.rows[self.next] = cells | {"id": str(self.next)}
+        return self.message(at, "INSERT", self.rows[self.next])
+
+    def change(self, at, rng):
+        key = rng.choice(list(self.rows))
+        if rng.random() < 0.3:
+            return self.message(at, "DELETE", self.rows.pop(key))
+        old, self.rows[key] = self.rows[key], {**self.rows[key], "name": f"v{at}"}
+        return self.message(at, "UPDATE", self.rows[key], {"name": old["name"]})
+
+    def add(self, at, name):
+        self.types = {**self.types, name: "int"}
+        self.rows = {key: {**cells, name: "7"} for key, cells in self.rows.items()}
+        null = "" if name.startswith("nullable") else "NOT NULL "
+        return self.statement(at, f"ALTER TABLE {{table}} ADD COLUMN {name} int {null}DEFAULT 7")
+
+    def empty(self, at):
+        self.rows = {}
+        return self.statement(at, "TRUNCATE TABLE {table}", "TRUNCATE")
+
+    def drop(self, at):
+        self.exists = False
+        return self.statement(at, "DROP TABLE {table}", "ERASE")
+
+    def create(self, at):
+        self.exists, self.rows, self.types = True, {}, dict(CREATED)
+        return self.statement(at, "CREATE TABLE {table} (id int PRIMARY KEY, name varchar(20))", "CREATE")
+
+    def do(self, at, rng, statements):
+        """Change the table at random. Returns the message."""
+        if not self.exists:
+            return self.create(at)
+        if rng.random() < 0.2:
+            what = rng.choice(statements)
+            if what in ("strict", "nullable") and what not in self.types:
+                return self.add(at, what)
+            if what == "truncate":
+                return self.empty(at)
+            if what == "drop":
+                return self.drop(at)
+        return self.change(at, rng) if self.rows and rng.random() < 0.4 else self.insert(at, rng)
+
+
+def found(topic):
+    return {row.pop("id"): {name: str(cell) for name, cell in row.items()} for row in topic.rows("t")}
+
+
+def wanted(shards):
+    """The rows of all tables. Those of one that was dropped stay; a column that one of them lacks is null."""
+    names = {name for one in shards for name in one.types} - {"id"}
+    rows = {key: cells for one in shards for key, cells in one.rows.items()}
+    return {key: {name: str(cells.get(name)) for name in names} for key, cells in rows.items()}
+
+
+def compare(spark, folder, seed, statements, changes, batches, merge="auto"):
+    """No row of any table is missing. All are right, unless a state says that they are not."""
+    rng, topic = random.Random(seed), Topic(spark, folder)
+    topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
+    shards = [Shard(number) for number in range(SHARDS)]
+    messages = [rng.choice(shards).do(at, rng, statements) for at in range(changes)]
+    cuts = [0, *sorted(rng.sample(range(1, changes), batches - 1)), changes]
+    topic.replicate_in_turn([messages[begin:end] for begin, end in pairwise(cuts)], merge=merge)
+    states = {name: one["state"] for name, one in topic.states().items()}
+    assert "quarantined" not in states.values(), seed
+    assert wanted(shards).keys() <= found(topic).keys(), seed
+    if "stale" not in states.values():
+        assert found(topic) == wanted(shards), seed
+    return states
+
+
+def test_columns_are_added_to_one_shard_after_the_other(spark, tmp_path):
+    compare(spark, tmp_path, 1, ["strict"], changes=40, batches=2)
+
+
+def test_a_truncate_of_one_shard_leaves_the_rows_of_the_others(spark, tmp_path):
+    states = compare(spark, tmp_path, 2, ["truncate", "drop"], changes=40, batches=2)
+    assert "stale" in states.values()
+    rebuilt = {"source_table": "shop.t_0", "target": {"shop.t_0": f"{tmp_path}/lake/shop/t"}, "dialect": "canal-json"}
+    with pytest.raises(ValueError, match=r"shop\.t_1, .* share its target, and rebuild has the rows of one table"):
+        towpath.spark.rebuild(Topic(spark, tmp_path).frame(), **rebuilt)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("merge", ["auto", "spark"])
+@pytest.mark.parametrize("statements", [["strict"], ["strict", "nullable"], ["strict", "nullable", "truncate", "drop"]])
+def test_random_statements_of_shards(spark, tmp_path, statements, merge):
+    found = [
+        compare(spark, tmp_path / str(seed), seed, statements, changes=80, batches=4, merge=merge)
+        for seed in range(10, 18)
+    ]
+    assert any(set(states.values()) <= {"ok"} for states in found) or "truncate" in statements
