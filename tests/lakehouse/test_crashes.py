@@ -112,7 +112,7 @@ def compare(spark, folder, seed, tables, stops, monkeypatch):
         whole.replicate(*after)
     wanted = outcome(whole)
     assert "stale" in wanted[0].values(), "the statements were too simple"
-    for number in sorted(rng.sample(range(1, len(commits) + 1), stops)):
+    for number in sorted(rng.sample(range(1, len(commits)), stops)):
         stopped = of_copy(spark, first.lake, folder / f"stopped-{number}")
         with monkeypatch.context() as patched:
             ends_at(number, patched)

@@ -16,17 +16,17 @@ CREATED = {"id": "int", "name": "varchar(20)"}
 class Shard:
     """A table of the source."""
 
-    def __init__(self, number):
-        self.name, self.number = f"t_{number}", number
+    def __init__(self, number, partition):
+        self.name, self.partition = f"t_{number}", partition
         self.types, self.rows, self.next = dict(CREATED), {}, 100 * number
         self.exists = True
 
     def message(self, at, kind, cells, old=None):
-        return canal(at, kind, self.name, cells, self.types, old=old, second=at, partition=self.number)
+        return canal(at, kind, self.name, cells, self.types, old=old, second=at, partition=self.partition)
 
     def statement(self, at, text, kind="ALTER"):
         text = text.format(table=self.name)
-        return canal(at, kind, self.name, sql=text, second=at, partition=self.number)
+        return canal(at, kind, self.name, sql=text, second=at, partition=self.partition)
 
     def insert(self, at, rng):
         self.next += 1
@@ -51,7 +51,7 @@ class Shard:
 
     def empty(self, at):
         self.rows = {}
-        return self.statement(at, "TRUNCATE TABLE {table}", "TRUNCATE")
+        return self.statement(at, "TRUNCATE TABLE {table}", "QUERY" if at % 2 else "TRUNCATE")
 
     def drop(self, at):
         self.exists = False
@@ -91,7 +91,9 @@ def compare(spark, folder, seed, statements, changes, batches, merge="auto"):
     """No row of any table is missing. All are right, unless a state says that they are not."""
     rng, topic = random.Random(seed), Topic(spark, folder)
     topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
-    shards = [Shard(number) for number in range(SHARDS)]
+    # In one partition, the order of a row and a statement is certain.
+    partitions = 1 if seed % 2 else SHARDS
+    shards = [Shard(number, number % partitions) for number in range(SHARDS)]
     messages = [rng.choice(shards).do(at, rng, statements) for at in range(changes)]
     cuts = [0, *sorted(rng.sample(range(1, changes), batches - 1)), changes]
     topic.replicate_in_turn([messages[begin:end] for begin, end in pairwise(cuts)], merge=merge)
@@ -104,14 +106,15 @@ def compare(spark, folder, seed, statements, changes, batches, merge="auto"):
 
 
 def test_columns_are_added_to_one_shard_after_the_other(spark, tmp_path):
-    compare(spark, tmp_path, 1, ["strict"], changes=40, batches=2)
+    states = compare(spark, tmp_path, 1, ["strict"], changes=40, batches=2)
+    assert set(states.values()) == {"ok"}
 
 
 def test_a_truncate_of_one_shard_leaves_the_rows_of_the_others(spark, tmp_path):
     states = compare(spark, tmp_path, 2, ["truncate", "drop"], changes=40, batches=2)
     assert "stale" in states.values()
     rebuilt = {"source_table": "shop.t_0", "target": {"shop.t_0": f"{tmp_path}/lake/shop/t"}, "dialect": "canal-json"}
-    with pytest.raises(ValueError, match=r"shop\.t_1, .* share its target, and rebuild has the rows of one table"):
+    with pytest.raises(ValueError, match=r"shares its target with shop\.t_1, .* and rebuild has the rows of one table"):
         towpath.spark.rebuild(Topic(spark, tmp_path).frame(), **rebuilt)
 
 
@@ -123,4 +126,5 @@ def test_random_statements_of_shards(spark, tmp_path, statements, merge):
         compare(spark, tmp_path / str(seed), seed, statements, changes=80, batches=4, merge=merge)
         for seed in range(10, 18)
     ]
-    assert any(set(states.values()) <= {"ok"} for states in found) or "truncate" in statements
+    are_right = [set(states.values()) == {"ok"} for states in found]
+    assert "truncate" in statements or sum(are_right) >= (8 if "nullable" not in statements else 1)

@@ -111,7 +111,7 @@ class Replicator:
         self._write_dead_letters(events, found)
         self._write_ddl(events, found)
         results = self._apply_in_order(batch, found, batch_id)
-        self._known.write_shards(events.sparkSession)
+        self._known.list_shards(events.sparkSession)
         self._pending.write(events.sparkSession)
         said = [status for result in results for status in result.statuses]
         if self._status:
@@ -127,6 +127,7 @@ class Replicator:
     def _apply_in_order(self, batch: BatchEvents, found: list[Row], batch_id: int) -> list[TableResult]:
         """Apply all tables. Those that statements change get what is older than a statement, then the statement."""
         events, tables = batch.frame, source_tables(found, self._declarations.found)
+        self._known.meet(tables)
         statements = read_ddl(events) if any(row["kind"] == DDL for row in found) else []
         statements = self._with_tables(events.sparkSession, statements, [one.key for one in tables])
         changed = {name for one in statements for name in one.tables}
@@ -181,7 +182,6 @@ class Replicator:
         if not tables:
             return []
         former, watermarks = self._learned.take(tables), self._watermarks(batch.frame.sparkSession, tables)
-        self._known.shards.meet(tables)
         results = [] if watermarks else self._by_tasks.merge(batch, tables, former, batch_id)
         done = {result.key for result in results}
         merged = [one for one in tables if one.key in done]
@@ -210,7 +210,7 @@ class Replicator:
             return self._known.history(f"{database}.{table}", target) if target else None
 
         follows = self.options.ddl_policy == "follow"
-        protection, sharing = self._known.protection(spark), partial(self._known.sharing, spark)
+        protection, sharing = self._known.protection(spark), partial(self._known.sharing_by_name, spark)
         of_targets = Follower(
             spark,
             self._targets,
@@ -220,6 +220,7 @@ class Replicator:
             protection,
             unsound,
             sharing,
+            partial(self._known.rename_shard, spark),
             self._pending,
             keys=self.options.keys,
         )
@@ -237,6 +238,7 @@ class Replicator:
                 protection,
                 unsound,
                 sharing,
+                lambda *_: None,
                 renames=False,
             ),
         ]

@@ -89,14 +89,30 @@ class BySpark:
         batch = _Batch(read, BatchMessages(read, tables, merged), former, batch_id)
         if watermarks:
             batch = replace(batch, watermarks=watermarks, late=watermarks.count_late(read.frame))
+        results = [TableResult(one) for one in self._of_removed_targets(spark, tables)]
         kinds = dict(zip(tables, in_parallel(spark, partial(self._kind, spark), tables, parallelism), strict=True))
-        results: list[TableResult] = []
         for kind in KINDS:
             of_kind = [one for one in tables if kinds[one] == kind]
             apply = partial(self._one_by_one, replace(batch, is_small=kind == SMALL, are_most=kind == REWRITING))
             with session_settings(spark, settings_for(spark, kind) if of_kind else {}):
                 results += chain.from_iterable(in_parallel(spark, apply, self._by_target(of_kind), parallelism))
         return results
+
+    def _of_removed_targets(self, spark: SparkSession, tables: Sequence[SourceTable]) -> list[TableStatus]:
+        """The states of tables whose targets somebody removed, which are written before they are created again."""
+
+        def removed(table: SourceTable) -> str | None:
+            try:
+                target = self.known.target(table)
+                return target if target is not None and self.known.is_gone(spark, target) else None
+            except Exception:  # it is raised again where the table is applied
+                return None
+
+        targets = set(filter(None, in_parallel(spark, removed, tables, self.known.options.parallelism)))
+        names = [(name, target) for target in sorted(targets) for name in self.known.tables_of(spark, target)]
+        gone = [TableStatus(database or None, name, target, STALE, _GONE) for (database, name), target in names]
+        write_ahead(spark, self.known.options.status, gone)
+        return gone
 
     def _by_target(self, tables: Sequence[SourceTable]) -> list[list[SourceTable]]:
         """The tables, those that share a target together: what applies its changes is configured for one of them."""
@@ -134,17 +150,13 @@ class BySpark:
             if target is None:
                 return TableResult()
             self.known.sources.add(table.key)
-            is_gone = self.known.is_gone(batch.spark, target)
-            if is_gone:
-                gone = TableStatus(table.database, table.name, target, STALE, _GONE)
-                write_ahead(batch.spark, self.known.options.status, gone)
             applied, moved = self._apply_table(batch, table, target)
             if self.known.applier(target).writer.schema(batch.spark) is not None:
                 self.known.written.add(target)
             late = {OLD: batch.late.get((table.database, table.name), 0)}
             applied = replace(applied, counts=Counter(applied.counts) + Counter(late))
             status = TableStatus.of(table.database, table.name, target, applied)
-            return TableResult(replace(status, state=STALE, reason=_GONE) if is_gone else status, others=moved)
+            return TableResult(status, others=moved)
         except Exception as error:  # whatever it is, it must not stop the other tables
             if self.known.options.on_table_error == "fail" or self.quarantine is None or is_interruption(error):
                 return TableResult(error=error)
@@ -179,7 +191,9 @@ class BySpark:
         unconverted = self.known.unconverted(spark, table, target, existing, schema)
         if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:
             self._mark_rows(spark, target)
-        sharing = self.known.sharing(spark, table.key) if table.truncates else Sharing()
+        is_appended = self.known.is_appended(spark, table, target if existing else None)
+        is_emptied = table.truncates and not is_appended
+        sharing = self.known.sharing(spark, table.key, target) if is_emptied else Sharing()
         with ExitStack() as held:
             decoder = self.known.decoder(spark, table, schema, target if existing else None)
             changes = self._changes(batch, table, decoder, additions, held, with_truncates=not sharing)
@@ -187,7 +201,7 @@ class BySpark:
             if sharing:
                 reason = f"the table was truncated; {sharing}"
                 moved += (TableStatus(*table.name_key, target, state=STALE, reason=reason),)
-            if self.known.is_appended(spark, table, target if existing else None):
+            if is_appended:
                 settings, origin = self.known.settings(table, []), self.known.origin(table, target)
                 applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
                 self.known.append_emptied(spark, table, target, existing)
@@ -201,7 +215,7 @@ class BySpark:
                 self.known.append_emptied(spark, table, history, existing)
             apply.configure(keys, settings, self.known.origin(table, target))
             if existing is None:
-                self.known.remember_emptied(spark, table, apply, schema, keys)
+                self.known.remember_emptied(spark, table, target, schema, keys)
             hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small, are_most=batch.are_most)
             applied = apply.apply(changes, keys, hints, batch.number)
         self.learned.learn(table, decoder, batch.former)
@@ -251,7 +265,7 @@ class BySpark:
         if batch.watermarks:
             frame = batch.watermarks.without_late(frame, is_small=batch.is_small)
         frame = rules.masked(with_additions(frame, additions))
-        frame = frame if with_truncates else frame.filter("op <> 'truncate'")
+        frame = frame if with_truncates else frame.filter("NOT op <=> 'truncate'")
         is_needed_again = self.known.options.history or self.known.options.keyless != "quarantine"
         if is_needed_again:
             frame = frame.persist()

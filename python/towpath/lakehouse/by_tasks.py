@@ -121,7 +121,7 @@ class ByTasks:
         self.known.sources.add(table.key)
         apply.configure(keys, self.known.settings(table, keys), self.known.origin(table, target))
         if existing is None:
-            self.known.remember_emptied(spark, table, apply, schema, keys)
+            self.known.remember_emptied(spark, table, target, schema, keys)
         order = apply.writer.prepare(spark, schema)
         if elsewhere := self.in_tasks.why_elsewhere(spark, target):
             self.in_tasks.refuse(target, elsewhere)

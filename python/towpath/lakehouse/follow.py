@@ -83,6 +83,7 @@ class Follower:
         protection: The rules for the columns of tables.
         unsound: Which targets are not as their tables.
         sharing: What a table shares its target with.
+        rename_shard: Called with the former and the new name of a table, and the target that it keeps.
         pending: What statements did to tables without a target.
         renames: Whether a target gets the rows of the one whose table got its name. The rows of a history stay.
     """
@@ -95,6 +96,7 @@ class Follower:
     protection: Protection
     unsound: Unsound
     sharing: Callable[[tuple[str, str]], Sharing]
+    rename_shard: Callable[[tuple[str, str], tuple[str, str], str], None]
     pending: Pending = field(default_factory=Pending)
     renames: bool = True
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -116,6 +118,8 @@ class Follower:
             said += [replace(one, statement=printable(statement.text, SHOWN)) for one in self._said]
             self._said.clear()
             said += [self._stale(name, reason, statement) for name, reason in reasons.items()]
+        # A statement whose place is remembered says nothing if it is read again, and neither do those before it.
+        self.unsound.write_ahead([one for one in said if one.state != OK])
         for target in followed:
             self._remember_place(target, statement.place)
             self.changed(target)
@@ -266,6 +270,7 @@ class Follower:
             self.unsound,
             self._say,
             self.sharing,
+            self.rename_shard,
             self._has_followed,
         )
 
@@ -283,32 +288,25 @@ class Follower:
         dropped = own or (NOT_DROPPED if others else properties.get(DROPPED_AT, NOT_DROPPED))
         sharing = self.sharing(name)
         if dropped == NOT_DROPPED:
-            is_right = action.if_not_exists or (sharing and sharing.is_new)
+            if sharing.is_new:
+                self._say(name, OK, ends=GONE)
+            is_right = action.if_not_exists or sharing.is_new
             return None if is_right else self._created_twice(target, place)
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
         gone_at = place if dropped == DROPPED_SOMEWHERE else Place.parse(dropped) or place
         if sharing:
-            return self._create_shard(name, target, sharing, gone_at, others)
-        reason = self._truncate(target, gone_at)
-        reason = reason or self._given_by_former_table(target, read_additions(properties))
+            is_left = not sharing.is_new and self._has_rows_before(target, gone_at)
+            reason = f"the table was dropped and created again; {sharing}" if is_left else None
+        else:
+            reason = self._truncate(target, gone_at) or self._given_by_former_table(target, read_additions(properties))
         if reason:
-            self.unsound.write_ahead(TableStatus.stale(name, target, reason, statement.text))
-        else:  # nothing is left of what was wrong
-            self._say(name, OK, ends=STATES[1:])
+            self.unsound.write_ahead([TableStatus.stale(name, target, reason, statement.text)])
+        else:  # nothing is left of what was wrong, unless it is of another table
+            self._say(name, OK, ends=GONE if sharing else STATES[1:])
         nothing = {RENAMED: "[]", RULES: "{}", MODIFIED: "{}", MOVED: "", **additions_property([])}
-        set_properties(self.spark, target, {**dropped_at(None, others), **nothing})
+        set_properties(self.spark, target, {**dropped_at(None, others), **({} if sharing else nothing)})
         return reason
-
-    def _create_shard(
-        self, name: tuple[str, str], target: str, sharing: Sharing, gone_at: Place, dropped: Mapping[str, str]
-    ) -> str | None:
-        """Why a target is stale that may have rows of a table which was dropped, beside those of other tables."""
-        if self._has_rows_before(target, gone_at):
-            return f"the table was dropped and created again; {sharing}"
-        self._say(name, OK, ends=GONE)
-        set_properties(self.spark, target, dropped_at(None, dropped))
-        return None
 
     def _given_by_former_table(self, target: str, additions: Sequence[Addition]) -> str | None:
         """Why a target is stale that has rows of a table which was created again, from before that was read.

@@ -108,13 +108,16 @@ class ColumnChanges:
                 reasons.append(f"the values of the column {name} in old rows are not known: {added.unknown}")
             elif not is_new and name.lower() not in dropped and name.lower() in known:
                 first = known[name.lower()].place
-                if not (is_shared and self.follows and place.is_later(first)):
+                is_of_shard = is_shared and name.lower() not in conditional and place.is_newer(first)
+                if not (is_of_shard and self.follows):
                     continue  # the statement was sent again
                 reason = self._of_shard(added, target, place, first)
                 reasons += [reason] if reason else []
                 new += [] if reason else [_of(added, place, is_new=False, gets_value=not added.nullable)]
             elif not is_new and name.lower() not in dropped and name.lower() in conditional:
                 reasons += self._undecided(added, target, place)
+            elif is_shared and name.lower() in dropped:
+                reasons.append(f"the column {name} was dropped and added again in one of the tables of the target")
             elif self.follows:
                 again = name.lower() in dropped
                 new.append(_of(added, place, is_new=is_new, again=again, gets_value=added.initial is not None or again))
@@ -226,7 +229,8 @@ class ColumnChanges:
         """
         old, new = find_column(self.spark, target, action.old), find_column(self.spark, target, action.new)
         if old is None or old == action.new:
-            self._rename_in_properties(action.old, action.new, target)
+            if self.follows:
+                self._rename_in_properties(action.old, action.new, target)
             return None
         if new is not None and new != old:
             return f"rows with the column {new} were read before the statement: older ones have its values in {old}"

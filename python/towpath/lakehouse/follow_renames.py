@@ -13,7 +13,7 @@ from towpath.lakehouse.protection import RULES, Protection, RuleState
 from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.sql import Sql, column, sql
 from towpath.lakehouse.statements import RenameTable
-from towpath.lakehouse.status import GONE, OK, RENAMED, TableStatus, Unsound
+from towpath.lakehouse.status import GONE, OK, RENAMED, Unsound
 from towpath.lakehouse.tables import (
     TableSettings,
     create_or_evolve,
@@ -44,6 +44,7 @@ class TableRenames:
     say: Callable[..., None]
     """Says that a table is gone, or that there is one again: name, state, reason, and the states that this ends."""
     sharing: Callable[[tuple[str, str]], Sharing]
+    rename_shard: Callable[[tuple[str, str], tuple[str, str], str], None]
     has_followed: Callable[[tuple[str, str], Place], bool]
     """Whether the target of a table has followed a statement already."""
 
@@ -71,7 +72,7 @@ class TableRenames:
         }
         for new, old in former.items():
             if new not in put_away:
-                reasons[new] = self._rename_table(old, new, statement, states[new], followed)
+                reasons[new] = self._rename_table(old, new, statement.place, states[new], followed)
         return {new: reason for new, reason in reasons.items() if reason}
 
     def _put_away(self, old: tuple[str, str], new: tuple[str, str], state: RuleState, *, is_source: bool) -> str | None:
@@ -80,7 +81,7 @@ class TableRenames:
         It is not, if the new name was not known before: such a table is what a migration puts away.
         """
         target = self.target(*new)
-        if old == new or target is None:
+        if old == new or target is None or target == self.target(*old):
             return None
         is_known = is_source or schema_of(self.spark, target) is not None
         if not is_known and state.former and self.follows:
@@ -100,9 +101,8 @@ class TableRenames:
         return True
 
     def _rename_table(
-        self, old: tuple[str, str], new: tuple[str, str], statement: Statement, state: RuleState, followed: set[str]
+        self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState, followed: set[str]
     ) -> str | None:
-        place = statement.place
         source, target = self.target(*old), self.target(*new)
         if target is None:
             return None
@@ -111,15 +111,18 @@ class TableRenames:
             return f"renamed from {'.'.join(old)}, which has no target"
         if self.has_followed(new, place):
             return None
-        if source == target:  # shards of a table
+        if source == target:  # of shards of a table
+            self.protection.remember(*new, state)
+            self.rename_shard(old, new, target)
             self._say_renamed(old, new)
-            return None
+            return self._unlike(old, new, state)
+        for one in (old, new):
+            if sharing := self.sharing(one):
+                return f"renamed from {'.'.join(old)}: {'.'.join(one)} shares its target with {sharing.names}"
         if not self.follows:
             self.protection.remember(*new, state)
             return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
         reason = self._unlike(old, new, state) or self._is_late(target, place)
-        if reason:
-            self.unsound.write_ahead(TableStatus.stale(new, target, reason, statement.text))
         self._copy(old, new, state)
         followed.add(target)
         self._say_renamed(old, new)
@@ -154,8 +157,6 @@ class TableRenames:
         differ = sorted(name for name in former.mask if rules.mask.get(name) != former.mask[name] and rules.keeps(name))
         if differ:
             return f"older rows have {', '.join(differ)} masked as in {'.'.join(old)}"
-        if sharing := self.sharing(old):
-            return f"renamed from {'.'.join(old)}, which shares its target with {', '.join(sharing.others)}"
         reason = self.unsound.reason(old)
         return f"renamed from {'.'.join(old)}: {reason}" if reason else None
 

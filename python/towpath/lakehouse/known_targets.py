@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -72,8 +73,7 @@ class KnownTargets:
         """The tables that this process has applied."""
         self.written: set[str] = set()
         """The targets that this process has written."""
-        self.shards = Shards(targets)
-        """The tables that share a target."""
+        self._shards = Shards()
         self._targets, self._dead_letters = targets, dead_letters
         self._remembered = dict(remembered)
         self._appliers: dict[str, Applier] = {}
@@ -137,33 +137,53 @@ class KnownTargets:
         """The properties of a target, as far as they have been read."""
         return self._properties.get(target, {})
 
-    def sharing(self, spark: SparkSession, name: tuple[str, str]) -> Sharing:
+    def sharing(self, spark: SparkSession, name: tuple[str, str], target: str) -> Sharing:
         """What a table shares its target with."""
-        target = self.of_names(*name) if self.shards.may_share else None
-        if target is None:
+        if not self._targets.may_share:
             return Sharing()
-        return self.shards.sharing(name, target, table_properties(spark, target) if exists(spark, target) else {})
+        properties = table_properties(spark, target) if exists(spark, target) else {}
+        return self._shards.sharing(name, target, properties, self.tables_of(spark, target))
 
-    def write_shards(self, spark: SparkSession) -> None:
-        """Let targets that tables share name them. One that does not exist yet is asked again after the next batch."""
-        for target in list(self.shards.changed):
+    def sharing_by_name(self, spark: SparkSession, name: tuple[str, str]) -> Sharing:
+        """What a table that a statement names shares its target with."""
+        target = self.of_names(*name) if self._targets.may_share else None
+        return Sharing() if target is None else self.sharing(spark, name, target)
+
+    def tables_of(self, spark: SparkSession, target: str) -> list[tuple[str, str]]:
+        """The tables of a target that this process has applied, and those in `status`."""
+        found = []
+        for name in self.of_tables(spark):
+            with suppress(ValueError):  # a template needs what the name does not have
+                found += [name] if self.of_names(*name) == target else []
+        return found
+
+    def meet(self, tables: Iterable[SourceTable]) -> None:
+        """See the tables of a batch."""
+        found = []
+        for one in tables if self._targets.may_share else ():
+            with suppress(Exception):  # it is raised again where the table is applied
+                target = self.target(one)
+                found += [] if target is None else [(*one.key, target)]
+        self._shards.begin(found)
+
+    def list_shards(self, spark: SparkSession) -> None:
+        """Let targets name the tables that share them, unless they do not exist."""
+        for target in self._shards.unlisted():
             try:
-                is_written = self._write_shards(spark, target)
+                if self.applier(target).writer.schema(spark) is None:
+                    continue
+                if new := self._shards.list(target, self.properties(spark, target)):
+                    self.change_properties(spark, target, new)
             except Exception as error:  # one target must not stop the others
                 if is_interruption(error):
                     raise
                 _log.warning("%s: the tables that share it are not written: %s", target, printable(str(error)))
-                continue
-            if is_written:
-                self.shards.changed.discard(target)
 
-    def _write_shards(self, spark: SparkSession, target: str) -> bool:
-        """Returns whether there is a target."""
-        if self.applier(target).writer.schema(spark) is None:
-            return False
-        if new := self.shards.unwritten(target, self.properties(spark, target)):
-            self.change_properties(spark, target, new)
-        return True
+    def rename_shard(self, spark: SparkSession, old: tuple[str, str], new: tuple[str, str], target: str) -> None:
+        """A table that shares a target has another name."""
+        names = source_name(*old), source_name(*new)
+        if changed := self._shards.rename(*names, target, table_properties(spark, target)):
+            self.change_properties(spark, target, changed)
 
     def was_merged(self, target: str, properties: Mapping[str, str]) -> None:
         """A task has merged changes into a target, and read its properties."""
@@ -366,15 +386,16 @@ class KnownTargets:
         return tuple(name for name, kind in found.items() if stored(kinds.get(name.lower(), kind)) != stored(kind))
 
     def remember_emptied(
-        self, spark: SparkSession, table: SourceTable, apply: Applier, schema: StructType, keys: list[str]
+        self, spark: SparkSession, table: SourceTable, target: str, schema: StructType, keys: list[str]
     ) -> None:
         """Write tombstones of what emptied a table before it had a target: older rows may be read later."""
-        if places := self.pending.of(table.key).emptied:
+        places = self.pending.of(table.key).emptied
+        if places and not self.sharing(spark, table.key, target):
             orders = comma_separated(one.literal() for one in places)
             rows = spark.range(1).select(
                 expressions(spark)(sql("explode(array({orders}))", orders=orders)).alias("order")
             )
-            apply.tombstones.write_truncates(rows, schema, keys)
+            self.applier(target).tombstones.write_truncates(rows, schema, keys)
 
     def append_emptied(
         self, spark: SparkSession, table: SourceTable, history: str, existing: StructType | None

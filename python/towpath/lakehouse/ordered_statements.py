@@ -66,11 +66,6 @@ class Place:
         """Whether both are in one partition, or nothing says in which they are."""
         return _partition(self.fields) == _partition(other.fields)
 
-    def is_later(self, other: Place) -> bool:
-        """Whether the time of a statement here is later than that of another one."""
-        one, two = self.fields["event_time"], other.fields["event_time"]
-        return one is not None and two is not None and one > two
-
     def __str__(self) -> str:
         return json.dumps(dict(self.fields))
 

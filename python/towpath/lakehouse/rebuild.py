@@ -113,10 +113,10 @@ def rebuild(
     if place is None:
         raise ValueError(f"{full_name}: has no target")
     state = RuleState.parse(_properties(spark, place).get(RULES))
-    if others := Shards(targets).sharing(name, place, _properties(spark, place)).others:
+    if sharing := Shards().sharing(name, place, {**_properties(spark, place), SOURCE: ""}):
         raise ValueError(
-            f"{full_name}: {', '.join(others)} share its target, and rebuild has the rows of one table; remove the "
-            "target, and let a query with a new checkpoint read the topic from its beginning"
+            f"{full_name}: shares its target with {sharing.names}, and rebuild has the rows of one table; give each of "
+            "them a target of its own"
         )
     if state.former and columns is None:
         raise ValueError(

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from towpath.lakehouse.source_tables import SourceTable
-from towpath.lakehouse.target_properties import SHARDS, SOURCE, dropped_tables
-from towpath.lakehouse.targets import Targets, source_name
+from towpath.lakehouse.target_properties import SHARDS, SOURCE
+from towpath.lakehouse.targets import source_name
+
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -16,64 +17,84 @@ class Sharing:
     """What a table shares its target with."""
 
     others: tuple[str, ...] = ()
-    """The other tables that have rows in it: not those that were dropped."""
+    """The other tables that have, or had, rows in it."""
     is_new: bool = False
-    """Whether nothing is known of rows of the table itself."""
+    """Whether the target is known to be of other tables only."""
 
     def __bool__(self) -> bool:
         return bool(self.others)
 
     def __str__(self) -> str:
         """Why a target is stale of which a statement empties one table."""
-        return (
-            f"its rows stay: {', '.join(self.others)} share the target, whose rows do not say which table they are of"
-        )
+        return f"its rows stay, since they do not say which table they are of: the target is shared with {self.names}"
+
+    @property
+    def names(self) -> str:
+        """The first of the other tables, and how many more there are."""
+        more = len(self.others) - _SHOWN
+        return ", ".join(self.others[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 class Shards:
     """The tables of each target, as far as a query has seen them, or the target's properties name them."""
 
-    def __init__(self, targets: Targets) -> None:
+    def __init__(self) -> None:
         """Know no table."""
-        self._targets = targets
-        self.may_share = targets.may_share
-        """Whether tables can have the same target."""
-        self._found: dict[str, set[str]] = {}
-        self.changed: set[str] = set()
-        """The targets of tables that were seen since their properties were written."""
+        self._known: dict[str, set[str]] = {}
+        self._of_batch: dict[str, set[str]] = {}
 
-    def meet(self, tables: Iterable[SourceTable]) -> None:
-        """See the tables of a batch."""
-        for one in tables if self.may_share else ():
-            try:
-                target = self._targets(one.database, one.name)
-            except Exception:  # it is raised again where the table is applied
-                continue
-            name, found = source_name(one.database, one.name), self._found.setdefault(target or "", set())
-            if target is not None and name not in found:
-                found.add(name)
-                self.changed.add(target)
+    def begin(self, tables: Iterable[tuple[str, str, str]]) -> None:
+        """See the tables of a batch: databases, names, targets."""
+        self._of_batch = {}
+        for database, name, target in tables:
+            self._of_batch.setdefault(target, set()).add(source_name(database, name))
 
-    def sharing(self, name: tuple[str, str], target: str, properties: Mapping[str, str]) -> Sharing:
-        """The other tables in the target of a table. `properties`: the target's."""
-        if not self.may_share:
-            return Sharing()
-        own, known = source_name(*name).lower(), self._known(target, properties)
-        others = (one for one in known - dropped_tables(properties).keys() if one.lower() != own)
-        return Sharing(tuple(sorted(others)), is_new=own not in map(str.lower, known))
+    def sharing(
+        self, name: tuple[str, str], target: str, properties: Mapping[str, str], also: Iterable[tuple[str, str]] = ()
+    ) -> Sharing:
+        """What a table shares its target with.
 
-    def unwritten(self, target: str, properties: Mapping[str, str]) -> dict[str, str]:
-        """The property of a target that names its tables, if there are several, and it does not name them all."""
-        found, written = self._known(target, properties), set(_written(properties))
-        if len(found) < 2 or found == written:
-            return {}
-        return {SHARDS: json.dumps(sorted(found), ensure_ascii=False)}
+        Args:
+            name: The table's database and name.
+            target: The target.
+            properties: The target's.
+            also: Tables of the target as `status` says, in case that the target does not: former versions named none.
+        """
+        # The second one is of former versions.
+        own = {source_name(*name).lower(), f"{name[0] or None}.{name[1]}".lower()}
+        known = self._known.get(target, set()) | shards_of(properties)
+        also = () if SHARDS in properties else also
+        named = known | self._of_batch.get(target, set()) | {source_name(*one) for one in also}
+        others = {one for one in named if one.lower() not in own}
+        return Sharing(tuple(sorted(others)), is_new=bool(known) and own.isdisjoint(map(str.lower, known)))
 
-    def _known(self, target: str, properties: Mapping[str, str]) -> set[str]:
-        source = properties.get(SOURCE)
-        return {*self._found.get(target, ()), *_written(properties), *([source] if source else [])}
+    def rename(self, old: str, new: str, target: str, properties: Mapping[str, str]) -> dict[str, str]:
+        """A table has another name. Returns the properties of its target that change."""
+        self._known[target] = {new if one == old else one for one in self._known.get(target, ())}
+        named = {new, *_listed(properties)} - {old}
+        return {SHARDS: _text(named), SOURCE: new if properties.get(SOURCE) == old else properties.get(SOURCE, new)}
+
+    def unlisted(self) -> list[str]:
+        """The targets of the batch with tables that were not known before it."""
+        return [target for target, names in self._of_batch.items() if not names <= self._known.get(target, set())]
+
+    def list(self, target: str, properties: Mapping[str, str]) -> dict[str, str]:
+        """The tables of the batch are known from now on. Returns the property that names them, if it has to change."""
+        known = self._known[target] = self._known.get(target, set()) | self._of_batch.get(target, set())
+        found = known | shards_of(properties)
+        return {SHARDS: _text(found)} if len(found) > 1 and found != set(_listed(properties)) else {}
 
 
-def _written(properties: Mapping[str, str]) -> list[str]:
+def shards_of(properties: Mapping[str, str]) -> set[str]:
+    """The tables that the properties of a target name, by `source_name`."""
+    source = properties.get(SOURCE)
+    return {*_listed(properties), *([source] if source else [])}
+
+
+def _listed(properties: Mapping[str, str]) -> list[str]:
     found: list[str] = json.loads(properties.get(SHARDS, "[]"))
     return found
+
+
+def _text(names: Iterable[str]) -> str:
+    return json.dumps(sorted(names), ensure_ascii=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -57,6 +58,11 @@ class Snapshots:
         for name, place in places.items():
             if place is None:
                 raise ValueError(f"snapshots: {name}: the table has no target")
+        twice = {place for place, count in Counter(places.values()).items() if count > 1}
+        if shared := sorted(name for name, place in places.items() if place in twice):
+            raise ValueError(
+                f"snapshots: {', '.join(shared)}: the tables share a target; create it before, with the rows of all"
+            )
         wanted = [(name, place) for name, place in places.items() if place and schema_of(spark, place) is None]
         frames = {name: self._frame(name) for name, _ in wanted}  # each is checked before the first one is written
 

@@ -222,14 +222,14 @@ def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus],
         )
 
 
-def write_ahead(spark: SparkSession, target: str | None, found: TableStatus) -> None:
-    """Write a state before the commit that it comes from, if there is a table of states.
+def write_ahead(spark: SparkSession, target: str | None, found: Sequence[TableStatus]) -> None:
+    """Write states before the commits that they come from, if there is a table of states.
 
     The end of the batch writes it again. If the driver ends in between, the batch is read again, but what the commit
     replaced cannot say it any more.
     """
     if target:
-        write_status(spark, target, [found], NO_BATCH)
+        write_status(spark, target, found, NO_BATCH)
 
 
 def read_tables(spark: SparkSession, target: str) -> set[tuple[str, str]]:
@@ -268,8 +268,8 @@ class Unsound:
             self._stored = _read_unsound(self._spark, self._status) if self._status else {}
         return self._found.get(name) or self._stored.get(name)
 
-    def write_ahead(self, found: TableStatus) -> None:
-        """Write a state before the commit that it comes from."""
+    def write_ahead(self, found: Sequence[TableStatus]) -> None:
+        """Write states before the commits that they come from."""
         write_ahead(self._spark, self._status, found)
 
     def end(self, name: tuple[str, str], states: Sequence[str]) -> None:

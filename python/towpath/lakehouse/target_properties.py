@@ -54,6 +54,7 @@ NOTHING_FOLLOWED = {
     RENAMED: "[]",
     MODIFIED: "{}",
     MOVED: "",
+    SHARDS: "[]",
     **additions_property([]),
 }
 """What a target says that has followed no statement."""
