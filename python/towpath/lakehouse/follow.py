@@ -286,7 +286,7 @@ class Follower:
         others = dropped_tables(properties)
         own = others.pop(source_name(*name), None)
         dropped = own or (NOT_DROPPED if others else properties.get(DROPPED_AT, NOT_DROPPED))
-        sharing = self.sharing(name)
+        sharing = self.sharing(name).without(others)
         if dropped == NOT_DROPPED:
             if sharing.is_new:
                 self._say(name, OK, ends=GONE)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from towpath.lakehouse.target_properties import SHARDS, SOURCE
 from towpath.lakehouse.targets import source_name
@@ -27,6 +27,10 @@ class Sharing:
     def __str__(self) -> str:
         """Why a target is stale of which a statement empties one table."""
         return f"its rows stay, since they do not say which table they are of: the target is shared with {self.names}"
+
+    def without(self, names: Collection[str]) -> Sharing:
+        """The same without some of the other tables."""
+        return replace(self, others=tuple(one for one in self.others if one not in names))
 
     @property
     def names(self) -> str:
