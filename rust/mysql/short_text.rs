@@ -22,7 +22,12 @@ impl<'a> ShortText<'a> {
     /// The text at `at`.
     #[inline(always)]
     pub fn of(message: &'a [u8], at: usize, length: usize) -> Option<Self> {
-        let around = around(message, at)?;
+        ShortText::in_block(around(message, at)?, length)
+    }
+
+    /// The text in a block.
+    #[inline(always)]
+    pub fn in_block(around: &'a Around, length: usize) -> Option<Self> {
         (length <= size_of::<Window>()).then_some(ShortText { around, length })
     }
 

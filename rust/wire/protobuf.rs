@@ -198,12 +198,23 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Skips all but the last bytes, the rest of a field that has been looked at.
+    #[inline(always)]
+    pub fn advance_to(&mut self, rest: &'a [u8]) {
+        debug_assert!(self.rest.ends_with(rest));
+        self.rest = rest;
+    }
+
     /// Skips a tag if it comes next, which must have a field number below 16.
     #[inline(always)]
     pub fn eat(&mut self, tag: Tag) -> bool {
-        let is_next = self.rest.first().is_some_and(|byte| u32::from(*byte) == tag);
-        self.rest = self.rest.get(usize::from(is_next)..).unwrap_or_default();
-        is_next
+        match self.rest.split_first() {
+            Some((&byte, rest)) if u32::from(byte) == tag => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
     }
 
     #[inline(always)]

@@ -9,8 +9,12 @@ use std::ops::Range;
 use hashbrown::{Equivalent, HashMap};
 use wide::u8x16;
 
+use super::proto::column;
 use crate::event::Events;
 use crate::interner::NameId;
+use crate::mysql::number::{AROUND_START, Around};
+use crate::mysql::short_text::ShortText;
+use crate::wire::protobuf::Tag;
 
 /// Index of a cached column, valid until the cache is reset.
 pub(crate) type ColumnId = usize;
@@ -24,6 +28,8 @@ pub(crate) struct CachedColumn {
     in_order: Option<usize>,
     /// Prefix and suffix of the varying part, unless its fields are out of order.
     affixes: Option<(Affix, Affix)>,
+    /// What is around a usual value.
+    frame: Option<Frame>,
     /// The last successor.
     next: ColumnId,
     /// Metadata of a row that ends with this column, which only one sequence of columns reaches.
@@ -31,9 +37,25 @@ pub(crate) struct CachedColumn {
 }
 
 impl CachedColumn {
-    pub fn new(key: NameId, is_requested: bool, affixes: Option<(&[u8], &[u8])>) -> Self {
+    /// `image` is the tag of its field in a row.
+    pub fn new(key: NameId, is_requested: bool, image: Tag, affixes: Option<(&[u8], &[u8])>) -> Self {
+        let frame = affixes.and_then(|(prefix, suffix)| Frame::new(image, prefix, suffix));
         let affixes = affixes.map(|(prefix, suffix)| (Affix::prefix(prefix), Affix::suffix(suffix)));
-        CachedColumn { key, is_requested, in_order: None, affixes, next: NONE, row_metadata: None }
+        CachedColumn { key, is_requested, in_order: None, affixes, frame, next: NONE, row_metadata: None }
+    }
+
+    /// Returns a usual value of this column, if a row's next field has one, and the fields behind it: a short value that is not null, with
+    /// its fields as canal writes them. It is not near the row's end.
+    #[inline(always)]
+    pub fn usual_value<'a>(&self, fields: &'a [u8]) -> Option<(ShortText<'a>, &'a [u8])> {
+        let frame = self.frame.as_ref()?;
+        let first = fields.first_chunk::<16>()?;
+        let around: &Around = fields.get(frame.last_at..)?.first_chunk()?;
+        let (length, end) = (usize::from(around[AROUND_START - 1]), LENGTH_END + usize::from(first[LENGTH_END - 1]));
+        let (field, rest) = fields.split_at_checked(end)?;
+        let same = frame.first.same(*first) & frame.last.same(*around.first_chunk()?) & frame.tail.same(*field.last_chunk()?);
+        let is_same = same.to_bitmask() == 0xFFFF && frame.length + length == end && (frame.is_in_blocks || frame.has_rest(field));
+        Some((ShortText::in_block(around, length).filter(|_| is_same)?, rest))
     }
 
     /// Returns the varying part of a column with this metadata, and how many bytes are behind it.
@@ -50,12 +72,80 @@ impl CachedColumn {
     }
 }
 
+/// The end of a field's length of one byte, behind its tag.
+const LENGTH_END: usize = 2;
+
+/// What is around a usual value: the field's tag and length, the column's prefix, the value's tag and length, and the column's suffix. Nearly
+/// always they are three blocks of 16 bytes, which are compared in one go, whatever the lengths are and whether the column is updated.
+struct Frame {
+    first: Block,
+    last: Block,
+    /// Where the last block begins; the value is behind it.
+    last_at: usize,
+    /// The last bytes of the suffix.
+    tail: Block,
+    /// The number of bytes around a value.
+    length: usize,
+    /// Whether the blocks have all bytes. If not, the bytes between the first two, and the suffix.
+    is_in_blocks: bool,
+    middle: Box<[u8]>,
+    suffix: Box<[u8]>,
+}
+
+impl Frame {
+    fn new(image: Tag, prefix: &[u8], suffix: &[u8]) -> Option<Self> {
+        let tags = [column::updated, column::isNull, column::value].map(u8::try_from);
+        let [Ok(updated), Ok(is_null), Ok(value)] = tags else { return None };
+        let bytes = [&[u8::try_from(image).ok()?, 0], prefix, &[updated, 0, is_null, 0, value, 0]].concat();
+        let mut mask = vec![u8::MAX; bytes.len()];
+        // Lengths are of one byte.
+        *mask.get_mut(LENGTH_END - 1)? = 0x80;
+        if let [.., is_updated, _, _, _, length] = &mut *mask {
+            (*is_updated, *length) = (!1, 0x80);
+        }
+        let block = |at: usize| Some(Block::new(*bytes.get(at..)?.first_chunk()?, *mask.get(at..)?.first_chunk()?));
+        let last_at = bytes.len().checked_sub(16)?;
+        let middle: Box<[u8]> = bytes.get(16..last_at).unwrap_or_default().into();
+        Some(Frame {
+            first: block(0)?,
+            last: block(last_at)?,
+            last_at,
+            tail: Affix::suffix(suffix).block,
+            length: bytes.len() + suffix.len(),
+            is_in_blocks: middle.is_empty() && suffix.len() <= 16,
+            middle,
+            suffix: suffix.into(),
+        })
+    }
+
+    #[inline(never)]
+    fn has_rest(&self, field: &[u8]) -> bool {
+        field.ends_with(&self.suffix) && field.get(16..).is_some_and(|field| field.starts_with(&self.middle))
+    }
+}
+
+/// 16 bytes, of which only the bits of a mask count.
+struct Block {
+    bytes: u8x16,
+    mask: u8x16,
+}
+
+impl Block {
+    fn new(bytes: [u8; 16], mask: [u8; 16]) -> Self {
+        Block { bytes: u8x16::new(bytes) & u8x16::new(mask), mask: u8x16::new(mask) }
+    }
+
+    /// All bits of the bytes that are the same.
+    #[inline(always)]
+    fn same(&self, block: [u8; 16]) -> u8x16 {
+        (u8x16::new(block) & self.mask).simd_eq(self.bytes)
+    }
+}
+
 /// Prefix or suffix, with up to 16 of its bytes as a block: nearly always one or two comparisons instead of a call.
 struct Affix {
     bytes: Box<[u8]>,
-    block: u8x16,
-    /// Mask of the block's significant bytes.
-    mask: u8x16,
+    block: Block,
 }
 
 impl Affix {
@@ -65,7 +155,7 @@ impl Affix {
         for ((to, counts), from) in block.iter_mut().zip(&mut mask).zip(bytes) {
             (*to, *counts) = (*from, u8::MAX);
         }
-        Affix { bytes: bytes.into(), block: u8x16::new(block), mask: u8x16::new(mask) }
+        Affix { bytes: bytes.into(), block: Block::new(block, mask) }
     }
 
     /// The block ends like the bytes.
@@ -74,12 +164,12 @@ impl Affix {
         for ((to, counts), from) in block.iter_mut().zip(&mut mask).rev().zip(bytes.iter().rev()) {
             (*to, *counts) = (*from, u8::MAX);
         }
-        Affix { bytes: bytes.into(), block: u8x16::new(block), mask: u8x16::new(mask) }
+        Affix { bytes: bytes.into(), block: Block::new(block, mask) }
     }
 
     #[inline(always)]
     fn is_in(&self, block: [u8; 16]) -> bool {
-        (u8x16::new(block) & self.mask).simd_eq(self.block).to_bitmask() == 0xFFFF
+        self.block.same(block).to_bitmask() == 0xFFFF
     }
 
     /// Whether a column that begins with `head` has the prefix, in whose place it has `part`.
@@ -170,7 +260,7 @@ impl ColumnCache {
     /// Returns the predecessors of the first columns of a table's before and after images.
     pub fn starts(&mut self, database: &str, table: &str) -> [ColumnId; 2] {
         if self.columns.is_empty() {
-            self.push(CachedColumn::new(NameId::START, false, None));
+            self.push(CachedColumn::new(NameId::START, false, 0, None));
         }
         let (last_database, last_table, last) = &mut self.last_starts;
         if *last != NONE && last_database == database && last_table == table {
@@ -184,7 +274,7 @@ impl ColumnCache {
             Some(before) => *before,
             None => {
                 let [before, _] =
-                    [(); 2].map(|()| self.push(CachedColumn { in_order: Some(0), ..CachedColumn::new(NameId::START, false, None) }));
+                    [(); 2].map(|()| self.push(CachedColumn { in_order: Some(0), ..CachedColumn::new(NameId::START, false, 0, None) }));
                 self.starts.insert((database.into(), table.into()), before);
                 before
             }
@@ -255,7 +345,7 @@ mod tests {
         for (prefix, varying, suffix) in (0..40).flat_map(|prefix| (0..40).map(move |suffix| (prefix, (prefix + suffix) % 20, suffix))) {
             let column = &text[..prefix + varying + suffix];
             let affixes = (&column[..prefix], &column[prefix + varying..]);
-            let cached = CachedColumn::new(NameId::START, true, Some(affixes));
+            let cached = CachedColumn::new(NameId::START, true, 0, Some(affixes));
             assert_eq!(cached.varying_part(column), Some((&column[prefix..prefix + varying], suffix)), "{prefix} {varying} {suffix}");
             for at in (0..prefix).chain(prefix + varying..column.len()) {
                 let mut other = column.to_vec();
@@ -263,6 +353,27 @@ mod tests {
                 assert_eq!(cached.varying_part(&other), None, "{at} of {prefix} {varying} {suffix}");
             }
             assert!(varying > 0 || column.is_empty() || cached.varying_part(&column[1..]).is_none());
+        }
+    }
+    #[test]
+    fn a_usual_value_is_between_what_surrounds_it() {
+        let (text, image) = ((1..=120).collect::<Vec<u8>>(), 0x12);
+        for (prefix, value, suffix) in (0..60).flat_map(|prefix| (0..40).map(move |suffix| (prefix, (prefix + suffix) % 30, suffix))) {
+            let (before, behind) = text.split_at(60);
+            let affixes = (&before[..prefix], &behind[..suffix]);
+            let cached = CachedColumn::new(NameId::START, true, image, Some(affixes));
+            let column = [affixes.0, &[0x28, 1, 0x30, 0, 0x42, value as u8], &text[..value], affixes.1].concat();
+            let fields = [&[image as u8, column.len() as u8], &*column, &[image as u8; 32]].concat();
+            let (start, end) = (LENGTH_END + prefix + 6, LENGTH_END + column.len());
+            let found = |fields: &[u8]| cached.usual_value(fields).map(|(text, rest)| (text.bytes().to_vec(), rest.len()));
+            let expected = (start >= 16 && column.len() < 0x80).then_some((text[..value].to_vec(), fields.len() - end));
+            assert_eq!(found(&fields), expected, "{prefix} {value} {suffix}");
+            assert_eq!(found(&fields[..end - 1]), None, "{prefix} {value} {suffix}");
+            for at in (0..start).chain(start + value..end) {
+                let mut other = fields.clone();
+                other[at] ^= 0x80;
+                assert_eq!(found(&other), None, "{at} of {prefix} {value} {suffix}");
+            }
         }
     }
 }

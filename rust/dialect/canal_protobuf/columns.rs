@@ -188,11 +188,16 @@ fn have_same_keys(one: &Cells, other: &Cells, are_in_order: bool, events: &Event
 fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ColumnId, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<ImageEnd> {
     let first = context.events.cells.len();
     let mut end = ImageEnd { column: start, is_exact: true, is_present: false };
-    while let Some(column) = row.repeated(image)? {
+    loop {
+        if let Some(id) = read_usual(row, end.column, context) {
+            (end.column, end.is_present) = (id, true);
+            continue;
+        }
+        let Some(column) = row.repeated(image)? else { break };
         end.is_present = true;
         match read_cached(column, end.column, context) {
             Some(id) => end.column = id,
-            None => read_uncached(column, &mut end, context)?,
+            None => read_uncached(column, image, &mut end, context)?,
         }
     }
     let cells = first..context.events.cells.len();
@@ -200,26 +205,45 @@ fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ColumnId, context: &mut En
     Ok(end)
 }
 
-/// Reads a column that equals the cached successor of `previous`, except for its value.
+/// Reads a row's next field, if it is the cached successor of `previous` with a usual value.
 #[inline(always)]
+fn read_usual<'a>(row: &mut Reader<'a>, previous: ColumnId, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Option<ColumnId> {
+    let (id, cached) = context.columns.following(previous)?;
+    let (text, rest) = cached.usual_value(row.rest())?;
+    if cached.is_requested {
+        context.events.cells.push((cached.key, short_value(text)?));
+    }
+    row.advance_to(rest);
+    Some(id)
+}
+
+/// Reads a column that equals the cached successor of `previous`, except for its value.
+#[inline(never)]
 fn read_cached<'a>(column: Reader<'a>, previous: ColumnId, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Option<ColumnId> {
     let (id, cached) = context.columns.following(previous)?;
     let (varying, suffix_length) = cached.varying_part(column.rest())?;
     let value = parse_varying(varying)?;
     if cached.is_requested {
-        let value = value.map_or(Some(Value::Null), |value| text_value(value, column.end() - suffix_length, context.message))?;
+        let text = |value: &[u8]| text_at(context.message, column.end() - suffix_length - value.len(), value.len());
+        let value = value.map_or(Some(Value::Null), text)?;
         context.events.cells.push((cached.key, value));
     }
     Some(id)
 }
 
-/// The text that ends at an offset of the message, if it is UTF-8.
+/// The text at an offset of the message, if it is UTF-8.
 #[inline(always)]
-fn text_value<'a>(text: &'a [u8], end: usize, message: &'a [u8]) -> Option<Value<'a>> {
-    match ShortText::of(message, end - text.len(), text.len()) {
-        Some(short) => (short.is_ascii() || is_utf8(text)).then_some(Value::Short(short)),
-        None => is_utf8(text).then_some(Value::Plain(text)),
+fn text_at(message: &[u8], at: usize, length: usize) -> Option<Value<'_>> {
+    match ShortText::of(message, at, length) {
+        Some(text) => short_value(text),
+        None => Some(message.get(at..)?.get(..length)?).filter(|text| is_utf8(text)).map(Value::Plain),
     }
+}
+
+/// The text, if it is UTF-8.
+#[inline(always)]
+fn short_value(text: ShortText<'_>) -> Option<Value<'_>> {
+    (text.is_ascii() || is_utf8(text.bytes())).then_some(Value::Short(text))
 }
 
 /// Parses the varying part of a column: `updated`, `isNull`, `value`. Returns `None` if it has other fields.
@@ -229,10 +253,6 @@ fn parse_varying(bytes: &[u8]) -> Option<Option<&[u8]>> {
     const IS_NULL: u8 = column::isNull as u8;
     const VALUE: u8 = column::value as u8;
     let bytes = match bytes {
-        // The common case from canal.
-        [UPDATED, 0..=1, IS_NULL, 0, VALUE, length @ 0..0x80, value @ ..] => {
-            return (value.len() == usize::from(*length)).then_some(Some(value));
-        }
         [UPDATED, 0..=1, rest @ ..] => rest,
         _ => bytes,
     };
@@ -260,7 +280,7 @@ fn length_prefixed(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Reads a column field by field.
 #[inline(never)]
-fn read_uncached<'a>(column: Reader<'a>, end: &mut ImageEnd, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn read_uncached<'a>(column: Reader<'a>, image: Tag, end: &mut ImageEnd, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
     let column = Column::read(column)?;
     let key = context.events.keys.plain(column.name, context.columns.key(end.column));
     let (is_requested, place) = (context.events.wants_cell(key), context.events.keys.column(key));
@@ -275,7 +295,7 @@ fn read_uncached<'a>(column: Reader<'a>, end: &mut ImageEnd, context: &mut Entry
             context.columns.count_inexact();
             id
         }
-        _ => context.columns.add(CachedColumn::new(key, is_requested, column.affixes), place, previous),
+        _ => context.columns.add(CachedColumn::new(key, is_requested, image, column.affixes), place, previous),
     };
     Ok(())
 }
