@@ -74,10 +74,14 @@ impl<'a> Reader<'a> {
     /// Reads an integer of up to 64 bits.
     #[inline(always)]
     pub fn long(&mut self) -> Result<i64> {
-        match self.bytes.get(self.at) {
-            Some(&byte) if byte < 0x80 => {
+        match *self.rest() {
+            [byte @ 0..0x80, ..] => {
                 self.at += 1;
                 Ok(unzigzag(byte.into()))
+            }
+            [low, high @ 0..0x80, ..] => {
+                self.at += 2;
+                Ok(unzigzag(u64::from(high) << 7 | u64::from(low & 0x7F)))
             }
             _ => self.long_varint(),
         }
@@ -92,7 +96,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a varint of more than one byte.
+    /// Reads a varint of any length.
     fn long_varint(&mut self) -> Result<i64> {
         let (number, length) = varint(self.rest()).map_err(|invalid| match invalid {
             Invalid::Incomplete => self.unexpected_end("a number"),

@@ -32,7 +32,7 @@ use value_records::{CellEncoding, count_mismatch, declared};
 
 use super::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{self, Cells, Envelope, Events, Op, Quirks, Source, ValueFormat};
+use crate::event::{self, Cells, Events, Op, Quirks, Source, ValueFormat};
 use crate::interner::{NameId, Quoting};
 use crate::mysql::number::short_integer;
 use crate::mysql::temporal::micros_of_epoch;
@@ -102,6 +102,8 @@ struct ColumnList<'a> {
     columns: &'a [ColumnDescriptor],
     /// Its block of declared types.
     types: Option<usize>,
+    /// How many cells an image has, if they are the table's first columns in their order.
+    in_order: Option<usize>,
 }
 
 /// Cache of earlier records in a chunk of messages.
@@ -134,12 +136,11 @@ impl<'a> RecordCache<'a> {
     }
 }
 
-/// State of reading a record.
+/// State of reading a record, whose envelope is the last one of the events.
 struct Record<'a, 'p, 'c> {
     plan: &'p SchemaPlan,
     cache: &'c mut RecordCache<'a>,
     reader: Reader<'a>,
-    envelope: Envelope<'a>,
     /// The value of `operation`.
     op: Op,
     /// Names of the table, and the cached columns of its last record.
@@ -170,7 +171,7 @@ enum RecordImage<'a, 'p> {
 fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<()> {
     let plan = reading.options.dts.as_ref().or(PUBLISHED.as_ref());
     let plan = plan.ok_or_else(|| Fault::new(Kind::Envelope, "there is no schema"))?;
-    let mut record = Record::new(bytes, plan, &mut caches.dts_avro);
+    let mut record = Record::new(bytes, plan, &mut caches.dts_avro, events);
     record.read(&plan.steps, events)?;
     record.end()?;
     record.emit(events)
@@ -180,13 +181,13 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
 /// costs no more than to check them.
 fn try_read<'a>(bytes: &'a [u8], options: &DialectOptions, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Option<Result<()>> {
     let plan = PUBLISHED.as_ref().filter(|_| options.dts.is_none())?;
-    let mut record = Record::new(bytes, plan, &mut caches.dts_avro);
+    let mut record = Record::new(bytes, plan, &mut caches.dts_avro, events);
     let (header, rest) = plan.steps.split_at_checked(plan.header_length())?;
     // Names of the key are read in the header, before it is known that the record is one of DTS.
     events.set_quoting(QUIRKS.quoting);
-    record.read(header, events).ok()?;
-    let source = &record.envelope.source;
-    if source.position.is_none() && source.file.is_none() {
+    let has_position = |source: &Source<'_>| source.position.is_some() || source.file.is_some();
+    if record.read(header, events).is_err() || !events.envelopes.last().is_some_and(|envelope| has_position(&envelope.source)) {
+        events.envelopes.pop();
         return None;
     }
     events.set_dialect(&QUIRKS);
@@ -194,13 +195,13 @@ fn try_read<'a>(bytes: &'a [u8], options: &DialectOptions, events: &mut Events<'
 }
 
 impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
-    fn new(bytes: &'a [u8], plan: &'p SchemaPlan, cache: &'c mut RecordCache<'a>) -> Self {
+    fn new(bytes: &'a [u8], plan: &'p SchemaPlan, cache: &'c mut RecordCache<'a>, events: &mut Events<'a, '_, '_>) -> Self {
         cache.before.clear();
+        events.new_envelope(&QUIRKS);
         Record {
             plan,
             cache,
             reader: Reader::new(bytes),
-            envelope: Envelope::empty(&QUIRKS),
             op: Op::Error,
             list: ColumnList::default(),
             columns: ColumnListing::Null,
@@ -236,7 +237,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             Action::SkipNumber => self.reader.long().map(drop),
             Action::SkipBytes => self.reader.bytes().map(drop),
             Action::Skip(schema) => plan.schemas.skip(schema, &mut self.reader),
-            Action::Times(times) => self.times(times),
+            Action::Times(times) => self.times(times, events),
             Action::Tags(tags) => self.tags(tags, events),
             Action::Columns(columns) => self.columns(columns, events),
             Action::Image(side, image) => {
@@ -248,7 +249,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 
     fn scalar(&mut self, scalar: Scalar, encoding: &'p Choice<ScalarEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let (reader, envelope) = (&mut self.reader, &mut self.envelope);
+        let (reader, Some(envelope)) = (&mut self.reader, events.envelopes.last_mut()) else { return Ok(()) };
         match scalar {
             Scalar::ObjectName => {
                 let name = encoding.bytes(reader)?.unwrap_or_default();
@@ -283,18 +284,20 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 
     /// Reads the times at which the record passed the stages of DTS, the last of which wrote it.
-    fn times(&mut self, times: &'p Choice<ItemsEncoding>) -> Result<()> {
+    fn times(&mut self, times: &'p Choice<ItemsEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let mut last = None;
         self.plan.for_each_item(times, &mut self.reader, |reader, encoding| {
             last = encoding.number(reader)?;
             Ok(())
         })?;
-        self.envelope.source.produced_time = last.and_then(micros).or(self.envelope.source.produced_time);
+        if let (Some(time), Some(envelope)) = (last.and_then(micros), events.envelopes.last_mut()) {
+            envelope.source.produced_time = Some(time);
+        }
         Ok(())
     }
 
     fn tags(&mut self, tags: &'p Choice<ItemsEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let (envelope, reader) = (&mut self.envelope, &mut self.reader);
+        let (reader, Some(envelope)) = (&mut self.reader, events.envelopes.last_mut()) else { return Ok(()) };
         let mut keys = None;
         self.plan.for_each_item(tags, reader, |reader, encoding| {
             let name = reader.bytes()?;
@@ -317,7 +320,9 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
                 let names = primary_key(text, events).map_err(|fault| shifted(fault, start).within("pk_uk_info"))?;
                 self.cache.keys = (keys, names);
             }
-            self.envelope.primary_key = self.cache.keys.1.clone();
+            if let Some(envelope) = events.envelopes.last_mut() {
+                envelope.primary_key = self.cache.keys.1.clone();
+            }
         }
         Ok(())
     }
@@ -343,7 +348,8 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         let columns = self.read_columns(record, events)?;
         let raw = self.reader.since(start);
         let types = events.needs.types.then(|| types(raw, &columns, events));
-        self.list = ColumnList { raw, columns: events.arena.alloc_slice_copy(&columns), types, ..self.list };
+        let in_order = count_in_order(&columns, events);
+        self.list = ColumnList { raw, columns: events.arena.alloc_slice_copy(&columns), types, in_order, ..self.list };
         *self.cache.list(self.list.name) = self.list;
         Ok(self.list)
     }
@@ -387,27 +393,30 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         Ok(RecordImage::Deferred(start, cell))
     }
 
-    fn emit(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(&mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
         if self.op.is_row_change() {
             return self.emit_change(events);
         }
-        if let RecordImage::Text(sql) = self.after {
-            self.envelope.sql = Some(sql.into());
+        let sql = if let RecordImage::Text(sql) = self.after { Some(sql) } else { None };
+        if let Some(envelope) = events.envelopes.last_mut() {
+            envelope.sql = sql.map(Cow::Borrowed);
         }
-        let op = if self.op == Op::Ddl { Op::of_statement(self.envelope.sql.as_deref().unwrap_or_default()) } else { self.op };
-        let envelope = events.envelope(self.envelope)?;
+        let op = if self.op == Op::Ddl { Op::of_statement(sql.unwrap_or_default()) } else { self.op };
+        let envelope = events.last_envelope()?;
         events.row(op, envelope, None, None);
         Ok(())
     }
 
     /// Emits a row change. Both images are complete: nothing is merged.
-    fn emit_change(mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit_change(&mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op;
         let list = match &self.columns {
             ColumnListing::Columns(list) => *list,
             other => return Err(no_columns(other)),
         };
-        self.envelope.types = list.types;
+        if let Some(envelope) = events.envelopes.last_mut() {
+            envelope.types = list.types;
+        }
         let before = self.cells_of(Side::Before, &list, events).map_err(|fault| fault.within(Side::Before.name()))?;
         let after = self.cells_of(Side::After, &list, events).map_err(|fault| fault.within(Side::After.name()))?;
         let needed = if op == Op::Delete { Side::Before } else { Side::After };
@@ -419,8 +428,9 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         if before.is_none() && needed == Side::Before || after.is_none() && needed == Side::After {
             return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within(needed.name()));
         }
-        let envelope = events.envelope(self.envelope)?;
-        events.row(op, envelope, before.map(event::Image::whole), after.map(event::Image::whole));
+        let envelope = events.last_envelope()?;
+        let image = |cells: Cells| event::Image { is_in_order: list.in_order == Some(cells.len()), ..event::Image::whole(cells) };
+        events.row(op, envelope, before.map(image), after.map(image));
         Ok(())
     }
 
@@ -451,12 +461,12 @@ fn cells<'a, 'p>(
     mut memo: Option<&mut Vec<(&'a [u8], Value<'a>)>>,
     events: &mut Events<'a, '_, '_>,
 ) -> Result<RecordImage<'a, 'p>> {
-    let start = events.cells.len();
-    let (mut items, mut columns) = (Items::default(), list.columns.iter());
+    let first_cell = events.cells.len();
+    let (mut items, mut at) = (Items::default(), 0);
     let is_first = memo.as_ref().is_some_and(|memo| memo.is_empty());
     while reader.next_item(&mut items)? {
-        let (at, start) = (list.columns.len() - columns.len(), reader.at());
-        let column = columns.next().ok_or_else(|| count_mismatch(at + 1, at))?;
+        let start = reader.at();
+        let column = list.columns.get(at).ok_or_else(|| count_mismatch(at + 1, at))?;
         let value = match memo.as_ref().filter(|_| !is_first).and_then(|memo| memo.get(at)).filter(|memoized| reader.eat(memoized.0)) {
             Some(memoized) => memoized.1,
             None => {
@@ -470,12 +480,19 @@ fn cells<'a, 'p>(
         if column.is_requested && !matches!(value, Value::Missing) {
             events.cells.push((column.key, value));
         }
+        at += 1;
     }
-    match list.columns.len() - columns.len() {
+    match at {
         0 if !list.columns.is_empty() => Ok(RecordImage::None),
-        read if columns.len() > 0 => Err(count_mismatch(read, list.columns.len())),
-        _ => Ok(RecordImage::Cells(start..events.cells.len())),
+        read if read < list.columns.len() => Err(count_mismatch(read, list.columns.len())),
+        _ => Ok(RecordImage::Cells(first_cell..events.cells.len())),
     }
+}
+
+/// Returns how many columns are requested, if they are the table's first ones in their order.
+fn count_in_order(columns: &[ColumnDescriptor], events: &Events<'_, '_, '_>) -> Option<usize> {
+    let mut requested = columns.iter().filter(|column| column.is_requested);
+    requested.try_fold(0, |place, column| (events.keys.column(column.key) == Some(place)).then_some(place + 1))
 }
 
 /// Returns the block of declared types of a list of columns; `raw` is its cache key.
