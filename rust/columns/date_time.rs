@@ -74,6 +74,10 @@ impl Convert<Date32Type> for Dates {
         usual_date(&window_of(text)?).filter(|_| text.len() == DATE_LENGTH)
     }
 
+    fn native(&self, value: &Value<'_>) -> Option<i32> {
+        if let Value::Date(days) = value { Some(*days) } else { None }
+    }
+
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i32>> {
         let text = |text: &str| {
             let parsed = DateTimeText::parse(text)?;
@@ -161,7 +165,7 @@ impl Timestamps {
         }
     }
 
-    fn native<T: ArrowTimestampType>(&self, value: &Value<'_>) -> Result<i64, ParseError> {
+    fn native_units<T: ArrowTimestampType>(&self, value: &Value<'_>) -> Result<i64, ParseError> {
         let (micros, was_instant) = match value {
             Value::Date(days) => (i64::from(*days) * MICROS_PER_DAY, false),
             Value::DateTime(micros) => (*micros, false),
@@ -200,6 +204,13 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
         (length == text.len()).then_some(value)
     }
 
+    fn native(&self, value: &Value<'_>) -> Option<i64> {
+        match (value, self.is_instant) {
+            (Value::DateTime(_), false) | (Value::Timestamp(_), true) => self.native_units::<T>(value).ok(),
+            _ => None,
+        }
+    }
+
     fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i64>> {
         let named = self.named_zone(value)?;
         let zone = named.as_ref().unwrap_or(&self.default_zone);
@@ -207,7 +218,7 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
             let parsed = DateTimeText::parse(text)?;
             if parsed.is_zero() { zero_date_value(self.zero_date) } else { self.parsed_units::<T>(&parsed, zone).map(Some) }
         };
-        temporal(value, &self.data_type, text, |value| self.native::<T>(value))
+        temporal(value, &self.data_type, text, |value| self.native_units::<T>(value))
     }
 }
 

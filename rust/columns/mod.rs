@@ -204,6 +204,11 @@ pub(crate) trait ColumnBuilder: Send {
         self.push_plain(text.bytes())
     }
 
+    /// Appends a date or time that needs no conversion. Returns false if it is none; the column is then unchanged.
+    fn push_native(&mut self, _: &Value<'_>) -> bool {
+        false
+    }
+
     /// Appends a value that is not null; on error appends nothing and returns the reason.
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()>;
 

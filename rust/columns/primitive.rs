@@ -34,6 +34,11 @@ pub(super) trait Convert<T: ArrowPrimitiveType>: Send + 'static {
         None
     }
 
+    /// The value of a date or time that depends on no zone.
+    fn native(&self, _: &Value<'_>) -> Option<T::Native> {
+        None
+    }
+
     /// Converts any value; `None` if it converts to null.
     fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>>;
 
@@ -156,6 +161,10 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
             return true;
         }
         self.push_rare(text.bytes())
+    }
+
+    fn push_native(&mut self, value: &Value<'_>) -> bool {
+        self.convert.native(value).map(|value| self.values.push(value)).is_some()
     }
 
     fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {

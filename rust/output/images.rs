@@ -278,7 +278,7 @@ impl Table {
                 column.push_nulls(1);
                 continue;
             }
-            if *accepts_raw && push_raw(column.as_mut(), value) {
+            if *accepts_raw && push_raw(column.as_mut(), value) || column.push_native(value) {
                 continue;
             }
             if let Err(fault) = append_any(column.as_mut(), value, &row.of_column(index)) {
