@@ -274,14 +274,10 @@ impl Table {
         self.begin_row();
         let mut first = None;
         for (index, ((column, value), accepts_raw)) in self.columns.iter_mut().zip(values).zip(row.accepts_raw).enumerate() {
-            if value.is_null() {
-                column.push_nulls(1);
+            if *accepts_raw && push_raw(column.as_mut(), value) {
                 continue;
             }
-            if *accepts_raw && push_raw(column.as_mut(), value) || column.push_native(value) {
-                continue;
-            }
-            if let Err(fault) = append_any(column.as_mut(), value, &row.of_column(index)) {
+            if let Err(fault) = append_any(column.as_mut(), value, index, row) {
                 first.get_or_insert((index, fault));
             }
         }
@@ -339,12 +335,14 @@ fn push_raw(column: &mut dyn ColumnBuilder, value: &Value<'_>) -> bool {
     }
 }
 
-/// Appends a value outside the fast path.
-fn append_any(column: &mut dyn ColumnBuilder, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-    match value {
-        Value::Plain(_) | Value::Short(_) | Value::Digits(_) => column.append(&value.as_text(), context),
-        other => column.append(other, context),
+/// Appends a value that is not raw text. Out of line, so that raw text needs few registers.
+#[inline(never)]
+fn append_any(column: &mut dyn ColumnBuilder, value: &Value<'_>, index: usize, row: &RowContext<'_>) -> Result<()> {
+    if value.is_null() {
+        column.push_nulls(1);
+        return Ok(());
     }
+    if column.push_native(value) { Ok(()) } else { column.append(&value.as_text(), &row.of_column(index)) }
 }
 
 /// Returns the cells of an image that has exactly one for each column, in the columns' order, as most images do.
