@@ -66,6 +66,7 @@ def test_a_database_with_a_dot_is_in_backticks(delta, spark):
     assert content(delta, "eu.t") == {1: "y", 2: "y"}
 
 
+@pytest.mark.soak
 def test_rebuild_of_one_of_two_tables(topic, spark):
     name = "shop.sales.t" if topic.catalog else ("shop", "sales.t")  # both forms, on one format each
     messages = [
@@ -105,6 +106,7 @@ def test_an_altered_table_makes_no_other_one_stale(delta):
     assert states(delta) == {"sales.t": "ok", "a": "ok"}
 
 
+@pytest.mark.soak
 def test_reprocess_of_one_of_two_tables(delta, spark):
     """From the quarantine, and dead letters of rows."""
     sent = [
