@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -152,15 +151,17 @@ class KafkaBroker:
         return name
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Add partitions until the topic has this many, and wait until clients see them."""
+        """Add partitions until the topic of a running broker has this many, and wait until clients see them."""
         admin = self.admin()
         admin.create_partitions([NewPartitions(topic, total)])[topic].result(60)
+
+        def are_seen() -> bool:
+            leaders = self.leaders(topic)
+            return len(leaders) == total and -1 not in leaders
+
         # The controller answers before the broker's metadata has them, and a producer refuses what that lacks.
-        waiting_ends = time.monotonic() + 60
-        while len(self.leaders(topic)) < total or -1 in self.leaders(topic):
-            if time.monotonic() > waiting_ends:
-                raise RuntimeError(f"{topic} has no {total} partitions after a minute:\n{self.log_end()}")
-            time.sleep(0.1)
+        assert self._server is not None
+        self._server.wait_until(are_seen)
 
     def leaders(self, topic: str) -> list[int]:
         """The node that leads each partition; -1 if there is none."""

@@ -302,7 +302,7 @@ class Follower:
             reason = self._truncate(target, gone_at) or self._given_by_former_table(target, read_additions(properties))
         if reason:
             self.unsound.write_ahead([TableStatus.stale(name, target, reason, statement.text)])
-        else:  # nothing is left of what was wrong, unless it is of another table
+        else:  # the target is correct again; if it is shared, only the drop of this table ends
             self._say(name, OK, ends=GONE if sharing else STATES[1:])
         nothing = {RENAMED: "[]", RULES: "{}", MODIFIED: "{}", MOVED: "", **additions_property([])}
         set_properties(self.spark, target, {**dropped_at(None, others), **({} if sharing else nothing)})

@@ -172,7 +172,7 @@ class KnownTargets:
             try:
                 if self.applier(target).writer.schema(spark) is None:
                     continue
-                if new := self._shards.list(target, self.properties(spark, target)):
+                if new := self._shards.remember(target, self.properties(spark, target)):
                     self.change_properties(spark, target, new)
             except Exception as error:  # one target must not stop the others
                 if is_interruption(error):

@@ -82,7 +82,7 @@ class Shards:
         """The targets of the batch with tables that were not known before it."""
         return [target for target, names in self._of_batch.items() if not names <= self._known.get(target, set())]
 
-    def list(self, target: str, properties: Mapping[str, str]) -> dict[str, str]:
+    def remember(self, target: str, properties: Mapping[str, str]) -> dict[str, str]:
         """The tables of the batch are known from now on. Returns the property that names them, if it has to change."""
         known = self._known[target] = self._known.get(target, set()) | self._of_batch.get(target, set())
         found = known | shards_of(properties)
