@@ -253,9 +253,10 @@ impl Decoder {
         dialect.map_or(Ok(()), |dialect| dialect::check_effects(dialect, &options))?;
         let plan = Plan::new(&options)?;
         let names = plan.table.iter().flat_map(|table| table.iter()).map(|field| field.name().as_str());
-        let columns = ColumnNames::new(names, options.case_sensitive).map_err(|name| format!("schema: column {name:?} is a duplicate"))?;
+        let mut columns = ColumnNames::new(names, options.case_sensitive).map_err(|name| format!("schema: column {name:?} is a duplicate"))?;
         check_no_nul(plan.table.as_ref())?;
         check_column_options(&options, &columns)?;
+        columns.add_aliases(&options.aliases)?;
         let fields = output_fields(&plan);
         check_names(&fields, &options.keep)?;
         let dialect_options = DialectOptions::new(&options, plan.has_objects())?;
@@ -693,7 +694,8 @@ fn check_no_nul(table: Option<&Fields>) -> Result<(), String> {
 fn check_column_options(options: &Options, columns: &ColumnNames) -> Result<(), String> {
     let labelled = options.labels.iter().map(|(name, _)| ("labels", name));
     let typed = options.column_types.iter().map(|(name, _)| ("column_types", name));
-    match labelled.chain(typed).find(|(_, name)| columns.find(name).is_none()) {
+    let aliased = options.aliases.iter().map(|(_, name)| ("aliases", name));
+    match labelled.chain(typed).chain(aliased).find(|(_, name)| columns.find(name).is_none()) {
         Some((argument, name)) => Err(format!("{argument}: {name:?} is not a column of the schema")),
         None => Ok(()),
     }

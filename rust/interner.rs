@@ -123,6 +123,17 @@ impl ColumnNames {
         Ok(columns)
     }
 
+    /// Adds other names of columns. Fails with one that is a column's own name, or given twice.
+    pub fn add_aliases(&mut self, aliases: &[(String, String)]) -> Result<(), String> {
+        for (alias, name) in aliases {
+            let Some(index) = self.find(name) else { continue };
+            if self.by_name.insert(self.folded(alias), index).is_some() {
+                return Err(format!("aliases: {alias:?} is a column of the schema, or another alias"));
+            }
+        }
+        Ok(())
+    }
+
     fn folded(&self, name: &str) -> String {
         folded(name, self.case_sensitive)
     }

@@ -92,6 +92,9 @@ pub struct Options {
     pub compression: Compression,
     /// Whether column names match case-sensitively.
     pub case_sensitive: bool,
+    /// Other names of columns in messages, such as former ones: each with its column of the schema.
+    #[serde(deserialize_with = "by_column")]
+    pub aliases: Vec<(String, String)>,
     /// Whether a schema column missing from a message is an error.
     #[serde(rename = "missing", deserialize_with = "missing")]
     pub missing_is_error: bool,
@@ -147,6 +150,7 @@ impl Default for Options {
             labels: Vec::new(),
             compression: Compression::default(),
             case_sensitive: true,
+            aliases: Vec::new(),
             missing_is_error: false,
             lenient: false,
             max_expansion: 256,
@@ -174,7 +178,7 @@ fn schemas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WriterSchem
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Deserializes a mapping from column names, or null.
+/// Deserializes a mapping from names, or null.
 fn by_column<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<(String, T)>, D::Error> {
     let columns: Option<BTreeMap<String, T>> = Option::deserialize(deserializer)?;
     Ok(columns.into_iter().flatten().collect())

@@ -47,6 +47,7 @@ class ValueOptions(DialectOptions, total=False):
 class RowOptions(ValueOptions, total=False):
     """The same, and what a row of the output is."""
 
+    aliases: Mapping[str, str] | None
     layout: Layout
     fields: Sequence[Field] | None
     row_column: str | None

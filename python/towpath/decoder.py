@@ -68,6 +68,7 @@ class Decoder(_towpath.Decoder):
         labels: `{column: [labels in order]}` of enum and set columns whose messages have only the index or bit mask.
         compression: "auto", "none", "lz4", "snappy", "gzip" or "zstd".
         case_sensitive: Whether column names of message and schema are compared with case.
+        aliases: `{name: column}`: other names that columns of the schema have in messages, such as former ones.
         missing: A schema column that the message's row image does not have is "null" (and is named in
             `missing_columns`) or an "error".
         lenient: Accept unescaped control characters in JSON strings, which are a `syntax` error otherwise.
@@ -108,6 +109,7 @@ class Decoder(_towpath.Decoder):
         labels: Mapping[str, Sequence[str]] | None = None,
         compression: Compression = "auto",
         case_sensitive: bool = True,
+        aliases: Mapping[str, str] | None = None,
         missing: Missing = "null",
         lenient: bool = False,
         max_expansion: int = 256,
