@@ -304,7 +304,7 @@ class Follower:
             self.unsound.write_ahead([TableStatus.stale(name, target, reason, statement.text)])
         else:  # the target is correct again; if it is shared, only the drop of this table ends
             self._say(name, OK, ends=GONE if sharing else STATES[1:])
-        nothing = {RENAMED: "[]", RULES: "{}", MODIFIED: "{}", MOVED: "", **additions_property([])}
+        nothing = {RENAMED: "{}", RULES: "{}", MODIFIED: "{}", MOVED: "", **additions_property([])}
         set_properties(self.spark, target, {**dropped_at(None, others), **({} if sharing else nothing)})
         return reason
 

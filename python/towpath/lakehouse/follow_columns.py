@@ -35,6 +35,7 @@ from towpath.lakehouse.target_properties import (
     dropped_columns,
     modifications,
     renamed_columns,
+    with_renamed,
 )
 from towpath.lakehouse.target_rows import find_column, has_row, one_row, order_of_rows
 from towpath.spark.types import struct_type
@@ -166,7 +167,6 @@ class ColumnChanges:
         lower = {one.addition.name.lower() for one in done}
         additions = [one for one in read_additions(properties) if one.name.lower() not in lower]
         written = additions_property([*additions, *(one.addition for one in done)])
-        written[RENAMED] = json.dumps(sorted(renamed_columns(properties) - lower))
         remaining = [one for one in dropped_columns(properties) if one not in lower]
         written[DROPPED_COLUMNS] = json.dumps(remaining, ensure_ascii=False)
         set_properties(self.spark, target, written)
@@ -236,8 +236,8 @@ class ColumnChanges:
             return f"rows with the column {new} were read before the statement: older ones have its values in {old}"
         if not self.follows:
             return f"ddl_policy is ignore: the column {old} is {action.new} now"
-        gone = {*renamed_columns(table_properties(self.spark, target)), old.lower()} - {action.new.lower()}
-        set_properties(self.spark, target, {RENAMED: json.dumps(sorted(gone))})
+        renamed = with_renamed(renamed_columns(table_properties(self.spark, target)), old, action.new)
+        set_properties(self.spark, target, {RENAMED: json.dumps(renamed, ensure_ascii=False)})
         rename_column(self.spark, target, old, action.new)
         self._rename_in_properties(old, action.new, target)
         return None

@@ -17,6 +17,7 @@ from towpath.lakehouse.ordered_statements import Place
 from towpath.lakehouse.sql import Sql, merge
 from towpath.lakehouse.sql import table as sql_table
 from towpath.lakehouse.tables import create_or_evolve, schema_of, temporary_view
+from towpath.lakehouse.target_properties import with_renamed
 from towpath.lakehouse.targets import suffixed
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ class Changes:
     """Columns that were added with a value."""
     fields: list[StructField] = field(default_factory=list)
     """These columns with their types."""
-    renamed: set[str] = field(default_factory=set)
-    """Former names of columns, in lower case."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """The names that columns got, by their former names in lower case."""
     modified: dict[str, str] = field(default_factory=dict)
     """The types that columns got, by their names in lower case."""
 
@@ -49,7 +50,7 @@ class Changes:
         values = {
             "emptied": [dict(one.fields) for one in self.emptied],
             "fields": [one.jsonValue() for one in self.fields],
-            "renamed": sorted(self.renamed),
+            "names": self.renamed,
             "modified": self.modified,
             **additions_property(self.additions),
         }
@@ -64,7 +65,7 @@ class Changes:
         fields = [StructField.fromJson(one) for one in found["fields"]]
         additions = read_additions({ADDED: found[ADDED]})
         emptied = [Place(one) for one in found["emptied"]]
-        return cls(emptied, additions, fields, set(found["renamed"]), found.get("modified", {}))
+        return cls(emptied, additions, fields, found.get("names", {}), found.get("modified", {}))
 
 
 class Pending:
@@ -131,7 +132,7 @@ class Pending:
                 changes,
                 additions=[*others, addition],
                 fields=[*fields, column],
-                renamed=changes.renamed - {lower},
+                renamed=_without(changes.renamed, lower),
                 modified=_without(changes.modified, lower),
             )
         self._keep(name, changes)
@@ -144,7 +145,7 @@ class Pending:
         fields = [one for one in known.fields if one.name.lower() != new.lower()]
         changes = replace(
             known,
-            renamed=(known.renamed | {old.lower()}) - {new.lower()},
+            renamed=with_renamed(known.renamed, old, new),
             additions=[one.renamed(old, new) for one in additions],
             fields=[_with_name(one, new) if one.name.lower() == old.lower() else one for one in fields],
             modified={new.lower() if one == old.lower() else one: kind for one, kind in known.modified.items()},
@@ -172,5 +173,5 @@ def _with_name(column: StructField, name: str) -> StructField:
     return StructField(name, column.dataType, column.nullable, column.metadata)
 
 
-def _without(kinds: dict[str, str], name: str) -> dict[str, str]:
-    return {one: kind for one, kind in kinds.items() if one != name}
+def _without(values: dict[str, str], name: str) -> dict[str, str]:
+    return {one: value for one, value in values.items() if one != name}

@@ -38,7 +38,7 @@ DROPPED_COLUMNS = "towpath.dropped_columns"
 """Columns that the source dropped, in lower case."""
 
 RENAMED = "towpath.renamed"
-"""Former names of columns that were renamed, in lower case."""
+"""The names that columns got, by their former names in lower case."""
 
 MODIFIED = "towpath.modified"
 """The types that statements gave to columns, by their names in lower case."""
@@ -51,7 +51,7 @@ NOTHING_FOLLOWED = {
     DROPPED_AT: NOT_DROPPED,
     DROPPED_TABLES: "{}",
     DROPPED_COLUMNS: "[]",
-    RENAMED: "[]",
+    RENAMED: "{}",
     MODIFIED: "{}",
     MOVED: "",
     SHARDS: "[]",
@@ -95,9 +95,17 @@ def dropped_at(place: Place | None, tables: Mapping[str, str]) -> dict[str, str]
     return {DROPPED_AT: NOT_DROPPED if place is None else str(place), DROPPED_TABLES: text}
 
 
-def renamed_columns(properties: Mapping[str, str]) -> set[str]:
-    """Former names of columns that were renamed, in lower case."""
-    return set(json.loads(properties.get(RENAMED, "[]")))
+def renamed_columns(properties: Mapping[str, str]) -> dict[str, str]:
+    """The names that columns got, by their former names in lower case. Former versions remembered the latter only."""
+    found = json.loads(properties.get(RENAMED, "{}"))
+    return found if isinstance(found, dict) else dict.fromkeys(found, "")
+
+
+def with_renamed(renamed: Mapping[str, str], old: str, new: str) -> dict[str, str]:
+    """The names that columns got, after one got another name. That of a name which two columns had is not known."""
+    others = {former: new if now.lower() == old.lower() else now for former, now in renamed.items()}
+    now = "" if others.get(old.lower(), new).lower() != new.lower() else new
+    return {former: now for former, now in {**others, old.lower(): now}.items() if former != now.lower()}
 
 
 def dropped_columns(properties: Mapping[str, str]) -> list[str]:
