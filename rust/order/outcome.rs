@@ -32,7 +32,7 @@ pub struct Outcomes {
     pub is_applied: BooleanArray,
     /// Whether the target has the row.
     pub is_known: BooleanArray,
-    /// Whether a row is written that may be older or newer than a truncate.
+    /// Whether a row is written, or was written when its batch was read before, that may be older or newer than a truncate.
     pub is_unordered: BooleanArray,
     /// The event time of the order value that is stored: not before that of the row or the tombstone that it replaces.
     pub event_times: TimestampMicrosecondArray,
@@ -108,9 +108,10 @@ impl Found<'_> {
         let is_old = truncates.iter().any(|truncate| change.is_before(truncate))
             || !change.is_newer(self.gone.as_ref()) && !is_repeated
             || self.is_known && !change.is_newer(self.row.as_ref());
+        let is_stored = self.is_known && self.row == Some(latest);
         Decided {
             is_applied: !is_old,
-            is_unordered: !is_old && !is_delete && truncates.iter().any(|truncate| !truncate.is_ordered(change)),
+            is_unordered: (!is_old || is_stored) && !is_delete && truncates.iter().any(|truncate| !truncate.is_ordered(change)),
             event_time: latest.event_time,
         }
     }

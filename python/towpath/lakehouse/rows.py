@@ -90,13 +90,22 @@ def with_outcome(
         "WHEN op = 'delete' THEN 'delete'",
         f"WHEN partial AND inherits AND NOT coalesce({is_live}, false) THEN 'unknown'",
     ]
-    outcome = expr(f"CASE {' '.join(conditions)} ELSE 'row' END")
-    unordered = expr(_UNORDERED if tombstones is not None else Sql("false"))
-    return found.withColumns({"outcome": outcome, "unordered": unordered, "order": expr(latest)}).drop(*_HELP)
+    found = found.withColumn("outcome", expr(f"CASE {' '.join(conditions)} ELSE 'row' END"))
+    unordered = _unordered(latest, has_rows=known is not None) if tombstones is not None else Sql("false")
+    return found.withColumns({"unordered": expr(unordered), "order": expr(latest)}).drop(*_HELP)
 
 
 _HELP = ("known", "is_known", "is_deleted", "gone", "truncates")
-_UNORDERED = sql("exists(truncates, x -> NOT {ordered})", ordered=is_ordered(Sql("x"), _ORDER))
+
+
+def _unordered(latest: Sql, *, has_rows: bool) -> Sql:
+    """True if a row is written, or was written when its batch was read before, that may be older than a truncate."""
+    is_stored = sql("is_known AND known <=> {latest}", latest=latest) if has_rows else Sql("false")
+    template = (
+        "op NOT IN ('delete', 'truncate') AND (outcome = 'row' OR coalesce({is_stored}, false)) "
+        "AND exists(truncates, x -> NOT {ordered})"
+    )
+    return sql(template, is_stored=is_stored, ordered=is_ordered(Sql("x"), _ORDER))
 
 
 def _after_row(kinds: Kinds) -> list[str]:
@@ -114,8 +123,12 @@ def _after_tombstones(kinds: Kinds, latest: Sql) -> list[str]:
         latest=latest,
     )
     return [
+        # A truncate equal to its tombstone is applied again: its batch failed before it was said which rows stay.
         sql(
-            "WHEN op = 'truncate' THEN IF(exists(truncates, x -> NOT {newer}), 'old', 'truncate')", newer=after_truncate
+            "WHEN op = 'truncate' THEN IF(exists(truncates, x -> NOT {newer}) "
+            "AND NOT exists(truncates, x -> x <=> {order}), 'old', 'truncate')",
+            newer=after_truncate,
+            order=_ORDER,
         ),
         # A row whose order is not known stays: a row too many can be seen, a lost one cannot.
         sql("WHEN exists(truncates, x -> {before}) THEN 'old'", before=before_truncate),

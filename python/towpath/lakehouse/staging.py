@@ -65,7 +65,7 @@ class Staged:
             counts,
             max((row["event_time"] for row in found if row["event_time"]), default=None),
             f"{last['of_topic']}/{last['of_partition']}/{last['highest_offset']}" if last else None,
-            unordered=sum(row["unordered"] for row in found if row["outcome"] == ROW),
+            unordered=sum(row["unordered"] for row in found),
         )
         return Staged(
             staged,
