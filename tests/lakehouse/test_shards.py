@@ -87,14 +87,18 @@ def wanted(shards):
     return {key: {name: str(cells.get(name)) for name in names} for key, cells in rows.items()}
 
 
-def compare(spark, folder, seed, statements, changes, batches, merge="auto"):
-    """No row of any table is missing. All are right, unless a state says that they are not."""
+def compare(spark, folder, seed, statements, changes, batches, merge="auto", late=None):
+    """No row of any table is missing. All are right, unless a state says that they are not.
+
+    All messages of the partition `late` come after the others.
+    """
     rng, topic = random.Random(seed), Topic(spark, folder)
     topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
     # In one partition, the order of a row and a statement is certain.
     partitions = 1 if seed % 2 else SHARDS
     shards = [Shard(number, number % partitions) for number in range(SHARDS)]
     messages = [rng.choice(shards).do(at, rng, statements) for at in range(changes)]
+    messages.sort(key=lambda one: one["partition"] == late)
     cuts = [0, *sorted(rng.sample(range(1, changes), batches - 1)), changes]
     topic.replicate_in_turn([messages[begin:end] for begin, end in pairwise(cuts)], merge=merge)
     states = {name: one["state"] for name, one in topic.states().items()}
@@ -116,6 +120,19 @@ def test_a_truncate_of_one_shard_leaves_the_rows_of_the_others(spark, tmp_path):
     rebuilt = {"source_table": "shop.t_0", "target": {"shop.t_0": f"{tmp_path}/lake/shop/t"}, "dialect": "canal-json"}
     with pytest.raises(ValueError, match=r"shares its target with shop\.t_1, .* and rebuild has the rows of one table"):
         towpath.spark.rebuild(Topic(spark, tmp_path).frame(), **rebuilt)
+
+
+def test_a_truncate_hides_no_row_of_a_shard_that_joins_later(spark, tmp_path):
+    states = compare(spark, tmp_path, 4, ["truncate"], changes=40, batches=2, late=2)
+    assert states["t_2"] == "stale"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("late", range(SHARDS))
+def test_random_statements_of_shards_that_join_later(spark, tmp_path, late):
+    for seed in range(20, 28, 2):
+        statements = ["strict", "nullable", "truncate", "drop"]
+        compare(spark, tmp_path / str(seed), seed, statements, changes=80, batches=4, late=late)
 
 
 @pytest.mark.soak

@@ -128,10 +128,12 @@ class Replicator:
         """Apply all tables. Those that statements change get what is older than a statement, then the statement."""
         events, tables = batch.frame, source_tables(found, self._declarations.found)
         self._known.meet(tables)
+        joined = [TableResult(one) for one in self._known.admit(events.sparkSession)]
         statements = read_ddl(events) if any(row["kind"] == DDL for row in found) else []
         statements = self._with_tables(events.sparkSession, statements, [one.key for one in tables])
         changed = {name for one in statements for name in one.tables}
-        results = self._side_by_side(batch, [one for one in tables if one.key not in changed], batch_id)
+        unchanged = [one for one in tables if one.key not in changed]
+        results = joined + self._side_by_side(batch, unchanged, batch_id)
         if not statements:
             return results
         affected = [one for one in tables if one.key in changed]

@@ -21,11 +21,12 @@ from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.merge import Applier
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, RuleState, rule_of
+from towpath.lakehouse.renamed_columns import RenamedColumns
 from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions, columns_of
 from towpath.lakehouse.shards import Shards, Sharing
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import comma_separated, expressions, sql
-from towpath.lakehouse.status import read_tables, read_written
+from towpath.lakehouse.status import STALE, TableStatus, read_tables, read_written, write_ahead
 from towpath.lakehouse.tables import (
     TableSettings,
     exists,
@@ -34,7 +35,15 @@ from towpath.lakehouse.tables import (
     table_properties,
     widened,
 )
-from towpath.lakehouse.target_properties import KEY, MODIFIED, RENAMED, SOURCE, modifications, renamed_columns
+from towpath.lakehouse.target_properties import (
+    KEY,
+    MODIFIED,
+    RENAMED,
+    SOURCE,
+    dropped_columns,
+    modifications,
+    renamed_columns,
+)
 from towpath.lakehouse.targets import Targets, companion, source_name
 from towpath.printable import printable
 
@@ -45,6 +54,11 @@ if TYPE_CHECKING:
 _Rule = TypeVar("_Rule")
 
 _log = logging.getLogger("towpath.spark")
+
+_EMPTIED_BEFORE = (
+    "another table of the target was truncated or dropped before this one joined it: its older rows that come later "
+    "are not deleted any more"
+)
 
 
 class KnownTargets:
@@ -166,6 +180,25 @@ class KnownTargets:
                 found += [] if target is None else [(*one.key, target)]
         self._shards.begin(found)
 
+    def admit(self, spark: SparkSession) -> list[TableStatus]:
+        """Let no statement about the other tables of a target hide the rows of those that join it.
+
+        Returns:
+            The states of tables that join a target of which another table was emptied: late rows of that one stay.
+        """
+        found: list[TableStatus] = []
+        for target in self._shards.unlisted():
+            with suppress(Exception):  # it is raised again where the table is applied
+                tombstones = self.applier(target).tombstones
+                is_there = self.applier(target).writer.schema(spark) is not None
+                joining = self._shards.joining(target, self.properties(spark, target)) if is_there else []
+                if joining and tombstones.has_truncates(spark):
+                    said = [TableStatus(*one, target, STALE, _EMPTIED_BEFORE) for one in joining]
+                    write_ahead(spark, self.options.status, said)
+                    tombstones.forget_truncates(spark)
+                    found += said
+        return found
+
     def list_shards(self, spark: SparkSession) -> None:
         """Let targets name the tables that share them, unless they do not exist."""
         for target in self._shards.unlisted():
@@ -281,7 +314,8 @@ class KnownTargets:
             )
         if given:  # tombstones have the columns in the stored order
             return stored if stored and _lower(stored) == _lower(given) else list(given)
-        return declared_key(table.full_name, table.declarations, stored)
+        declared = self._renamed(spark, table, target).declarations(table.declarations)
+        return declared_key(table.full_name, declared, stored)
 
     def origin(self, table: SourceTable, target: str | None) -> Origin:
         """Whose dead letters, or messages in quarantine, they are."""
@@ -297,7 +331,7 @@ class KnownTargets:
         if changes.additions:
             own |= additions_property(changes.additions)
         if changes.renamed:
-            own[RENAMED] = json.dumps(sorted(changes.renamed))
+            own[RENAMED] = json.dumps(changes.renamed, ensure_ascii=False)
         if changes.modified:
             own[MODIFIED] = json.dumps(changes.modified)
         return replace(
@@ -307,13 +341,15 @@ class KnownTargets:
     def decoder(self, spark: SparkSession, table: SourceTable, schema: StructType, target: str | None) -> ChangeDecoder:
         """The decoder of a table's messages. `target`: that of the table, if it exists."""
         name, keys = (table.database, table.name), self._undeclared_key(spark, table, target)
-        return ChangeDecoder(self.options.dialect, schema, self._decoder_options(table), name, keys)
+        aliases = self._renamed(spark, table, target).aliases_of(schema.names)
+        options = {**self._decoder_options(table), **({"aliases": aliases} if aliases else {})}
+        return ChangeDecoder(self.options.dialect, schema, options, name, keys)
 
     def _undeclared_key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
         """The key of a table if its messages do not declare it, or another one."""
         keys = self.key(spark, table, target) if self.has_key(spark, table, target) else []
-        names = _lower(keys)
-        return [] if all(_lower(one.key) == names for one in table.declarations) else keys
+        names, declared = _lower(keys), self._renamed(spark, table, target).declarations(table.declarations)
+        return [] if all(_lower(one.key) == names for one in declared) else keys
 
     def schema(
         self,
@@ -328,13 +364,14 @@ class KnownTargets:
         Columns that were added with a value are decoded too, since rows that lack them get it.
         """
         rules = self.rules(spark, table)
+        renamed = self._renamed(spark, table, target if existing else None)
         given = _given(self.options.schemas, table)
         known = rules.without_masked(_own_columns(existing, self.options.soft_deletes)) if existing else None
         if given is not None:
             columns = rules.kept(columns_of(given))
-            if late := self._renamed(table, target, columns, known):
+            if former := sorted(renamed.aliases.keys() & _lower(columns.names)):
                 raise ValueError(
-                    f"{table.full_name}: the columns {', '.join(late)} were renamed; give their new names in schemas"
+                    f"{table.full_name}: the columns {', '.join(former)} were renamed; give their new names in schemas"
                 )
             return self._with_added(table, columns, rules, known, additions)
         declared = self._declared(table.declarations, table)
@@ -347,10 +384,10 @@ class KnownTargets:
             return known
         if self.options.columns:
             each = (self._declared([one], table) for one in table.declarations)
-            names = [one.names for one in each if one is not None]
+            names = [renamed.columns(target, one).names for one in each if one is not None]
             self.protection(spark).check_declared(table.database, table.name, names)
-        self._check_renamed(table, target, declared, known)
-        columns = widened(target, known, rules.kept(declared))
+        self._check_renamed(table, renamed)
+        columns = widened(target, known, rules.kept(renamed.columns(target, declared)))
         return self._with_added(table, columns, rules, known, additions)
 
     def _with_added(
@@ -414,25 +451,27 @@ class KnownTargets:
     def _declared(self, declarations: Iterable[Declaration], table: SourceTable) -> StructType | None:
         return declared_columns(declarations, self.options.dialect, {**self.options.decoder, **table.filter_options()})
 
-    def _check_renamed(self, table: SourceTable, target: str, declared: StructType, known: StructType | None) -> None:
-        """Refuse rows of before a column was renamed: they would bring the former column back.
+    def _check_renamed(self, table: SourceTable, renamed: RenamedColumns) -> None:
+        """Refuse rows of before a column was renamed that cannot be distinguished from those of another one.
 
         Raises:
-            ValueError: A declared column has a former name.
+            ValueError: A declaration has such a column.
         """
-        if late := self._renamed(table, target, declared, known):
+        each = (self._declared([one], table) for one in table.declarations if renamed.now)
+        late = sorted({name for one in each if one is not None for name in renamed.unreadable(one.names)})
+        if late:
             raise ValueError(
-                f"{table.full_name}: rows of before the columns {', '.join(late)} were renamed came after the "
-                "statement; rebuild the target (towpath.spark.rebuild)"
+                f"{table.full_name}: rows of before the columns {', '.join(late)} were renamed came after "
+                "other columns got these names; rebuild the target (towpath.spark.rebuild)"
             )
 
-    def _renamed(self, table: SourceTable, target: str, columns: StructType, known: StructType | None) -> list[str]:
-        """The columns that have another name since a statement."""
-        if known is None:
-            former = self.pending.of(table.key).renamed
-        else:
-            former = renamed_columns(self.read_properties(target)) - {name.lower() for name in known.names}
-        return sorted(name for name in columns.names if name.lower() in former)
+    def _renamed(self, spark: SparkSession, table: SourceTable, target: str | None) -> RenamedColumns:
+        """The columns of a table that have other names since a statement. `target`: that of the table, if it exists."""
+        if target is None:
+            return RenamedColumns(self.pending.of(table.key).renamed)
+        schema, properties = self.applier(target).writer.schema(spark), self.properties(spark, target)
+        existing = frozenset(_lower(schema.names if schema is not None else ()))
+        return RenamedColumns(renamed_columns(properties), existing, dropped_columns(properties))
 
 
 def _given(rules: Mapping[str, _Rule], table: SourceTable) -> _Rule | None:

@@ -45,13 +45,13 @@ class Shards:
     def __init__(self) -> None:
         """Know no table."""
         self._known: dict[str, set[str]] = {}
-        self._of_batch: dict[str, set[str]] = {}
+        self._of_batch: dict[str, dict[str, tuple[str, str]]] = {}
 
     def begin(self, tables: Iterable[tuple[str, str, str]]) -> None:
         """See the tables of a batch: databases, names, targets."""
         self._of_batch = {}
         for database, name, target in tables:
-            self._of_batch.setdefault(target, set()).add(source_name(database, name))
+            self._of_batch.setdefault(target, {})[source_name(database, name)] = (database, name)
 
     def sharing(
         self, name: tuple[str, str], target: str, properties: Mapping[str, str], also: Iterable[tuple[str, str]] = ()
@@ -68,7 +68,7 @@ class Shards:
         own = {source_name(*name).lower(), f"{name[0] or None}.{name[1]}".lower()}
         known = self._known.get(target, set()) | shards_of(properties)
         also = () if SHARDS in properties else also
-        named = known | self._of_batch.get(target, set()) | {source_name(*one) for one in also}
+        named = known | set(self._of_batch.get(target, ())) | {source_name(*one) for one in also}
         others = {one for one in named if one.lower() not in own}
         return Sharing(tuple(sorted(others)), is_new=bool(known) and own.isdisjoint(map(str.lower, known)))
 
@@ -80,11 +80,19 @@ class Shards:
 
     def unlisted(self) -> list[str]:
         """The targets of the batch with tables that were not known before it."""
-        return [target for target, names in self._of_batch.items() if not names <= self._known.get(target, set())]
+        return [
+            target for target, names in self._of_batch.items() if not names.keys() <= self._known.get(target, set())
+        ]
+
+    def joining(self, target: str, properties: Mapping[str, str]) -> list[tuple[str, str]]:
+        """The tables of the batch that a target does not have yet, if it has others: databases and names."""
+        known = {one.lower() for one in self._known.get(target, set()) | shards_of(properties)}
+        of_batch = self._of_batch.get(target, {})
+        return sorted(pair for name, pair in of_batch.items() if known and name.lower() not in known)
 
     def remember(self, target: str, properties: Mapping[str, str]) -> dict[str, str]:
         """The tables of the batch are known from now on. Returns the property that names them, if it has to change."""
-        known = self._known[target] = self._known.get(target, set()) | self._of_batch.get(target, set())
+        known = self._known[target] = self._known.get(target, set()) | set(self._of_batch.get(target, ()))
         found = known | shards_of(properties)
         return {SHARDS: _text(found)} if len(found) > 1 and found != set(_listed(properties)) else {}
 

@@ -61,6 +61,15 @@ class Tombstones:
         nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
         append(spark, self.name, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
 
+    def has_truncates(self, spark: SparkSession) -> bool:
+        """Whether a truncate hides older rows."""
+        known = self.read(spark)
+        return known is not None and known.filter("truncated").limit(1).count() > 0
+
+    def forget_truncates(self, spark: SparkSession) -> None:
+        """Delete the tombstones of truncates."""
+        execute(spark, sql("DELETE FROM {table} WHERE truncated", table=table(self.name)))
+
     def prepare(self, spark: SparkSession, columns: StructType, keys: Sequence[str]) -> None:
         """Create the table, or make it fit the key's columns."""
         from pyspark.sql.types import StructField, StructType
