@@ -32,6 +32,7 @@ from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import Sql, expressions, sql
 from towpath.lakehouse.staging import Hints
 from towpath.lakehouse.status import QUARANTINED, STALE, TableStatus, write_ahead
+from towpath.lakehouse.table_columns import TableColumns
 from towpath.lakehouse.table_result import TableResult
 from towpath.lakehouse.tables import exists
 from towpath.lakehouse.target_properties import gone_at, moved_to
@@ -186,27 +187,24 @@ class BySpark:
             reason = f"TRUNCATE TABLE {table.full_name}: {OTHER_CASE}"
             return Applied(), tuple(TableStatus(*one, self.known.of_names(*one), STALE, reason) for one in others)
         self.known.protection(spark).check_renamed(table.database, table.name)
-        additions = self.known.additions(spark, table, target, existing)
-        schema = self.known.schema(spark, existing, table, target, additions)
-        unconverted = self.known.unconverted(spark, table, target, existing, schema)
+        columns = TableColumns(spark, self.known, table, target)
+        decoder, unconverted = columns.decoder(), columns.unconverted()
         if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:
             self._mark_rows(spark, target)
-        is_appended = self.known.is_appended(spark, table, target if existing else None)
-        is_emptied = table.truncates and not is_appended
+        is_emptied = table.truncates and not columns.are_appended
         sharing = self.known.sharing(spark, table.key, target) if is_emptied else Sharing()
         with ExitStack() as held:
-            decoder = self.known.decoder(spark, table, schema, target if existing else None)
-            changes = self._changes(batch, table, decoder, additions, held, with_truncates=not sharing)
+            changes = self._changes(batch, table, decoder, columns.additions, held, with_truncates=not sharing)
             moved = self._moved(spark, table, target, changes.frame) if existing else ()
             if sharing:
                 reason = f"the table was truncated; {sharing}"
                 moved += (TableStatus(*table.name_key, target, state=STALE, reason=reason),)
-            if is_appended:
+            if columns.are_appended:
                 settings, origin = self.known.settings(table, []), self.known.origin(table, target)
                 applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
                 self.known.append_emptied(spark, table, target, existing)
                 return replace(applied, unconverted=unconverted), moved
-            keys = self.known.key(spark, table, target if existing else None)
+            keys = columns.key
             settings = self.known.settings(table, keys)
             self.known.rules(spark, table).check_key(table.full_name, keys)
             history = self.known.history(table.full_name, target)
@@ -215,7 +213,7 @@ class BySpark:
                 self.known.append_emptied(spark, table, history, existing)
             apply.configure(keys, settings, self.known.origin(table, target))
             if existing is None:
-                self.known.remember_emptied(spark, table, target, schema, keys)
+                self.known.remember_emptied(spark, table, target, columns.schema, keys)
             hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small, are_most=batch.are_most)
             applied = apply.apply(changes, keys, hints, batch.number)
         self.learned.learn(table, decoder, batch.former)

@@ -18,6 +18,7 @@ from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.sessions import jvm_of
 from towpath.lakehouse.source_tables import SourceTable, any_of
 from towpath.lakehouse.status import TableStatus
+from towpath.lakehouse.table_columns import TableColumns
 from towpath.lakehouse.table_result import TableResult
 from towpath.lakehouse.target_properties import moved_to
 from towpath.lakehouse.targets import is_path
@@ -106,28 +107,27 @@ class ByTasks:
         target = self.known.target(table)
         if target is None or not self.in_tasks.may(spark, target):
             return None
-        apply, existing = self.known.applier(target), self.known.applier(target).writer.schema(spark)
-        if existing is None and self.known.is_gone(spark, target):  # Spark's way says so
+        apply, is_new = self.known.applier(target), self.known.applier(target).writer.schema(spark) is None
+        if is_new and self.known.is_gone(spark, target):  # Spark's way says so
             return None
-        additions = self.known.additions(spark, table, target, existing)
-        if why_spark(self._facts(spark, table, target, additions=existing is None and bool(additions))):
+        columns = TableColumns(spark, self.known, table, target)
+        if why_spark(self._facts(spark, table, target, additions=is_new and bool(columns.additions))):
             return None
         self.known.protection(spark).check_renamed(table.database, table.name)
-        schema = self.known.schema(spark, existing, table, target, additions)
-        keys = self.known.key(spark, table, target if existing else None)
-        if not keys or self.known.unconverted(spark, table, target, existing, schema):
+        schema, keys, decoder = columns.schema, columns.key, columns.decoder()
+        if not keys or columns.unconverted():
             return None
         self.known.rules(spark, table).check_key(table.full_name, keys)
         self.known.sources.add(table.key)
         apply.configure(keys, self.known.settings(table, keys), self.known.origin(table, target))
-        if existing is None:
+        if is_new:
             self.known.remember_emptied(spark, table, target, schema, keys)
         order = apply.writer.prepare(spark, schema)
         if elsewhere := self.in_tasks.why_elsewhere(spark, target):
             self.in_tasks.refuse(target, elsewhere)
             return None
         return OwnedTable(
-            self.known.decoder(spark, table, schema, target if existing else None),
+            decoder,
             tuple(keys),
             self.in_tasks.location(spark, target),
             self._tombstones(spark, target, schema),
@@ -135,7 +135,7 @@ class ByTasks:
             self.in_tasks.limits,
             apply.forget_before(spark),
             self.has_dead_letters,
-            tuple(one.name.lower() for one in additions),
+            tuple(one.name.lower() for one in columns.additions),
             storage=self.in_tasks.storage,
         )
 

@@ -8,50 +8,28 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from towpath.lakehouse.additions import Addition, additions_property, read_additions
 from towpath.lakehouse.aside import Aside, Origin
-from towpath.lakehouse.changes import ChangeDecoder
 from towpath.lakehouse.column_rules import ColumnRules
-from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
-from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.merge import Applier
 from towpath.lakehouse.pending import Pending
-from towpath.lakehouse.protection import RULES, Protection, RuleState, rule_of
-from towpath.lakehouse.renamed_columns import RenamedColumns
-from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions, columns_of
+from towpath.lakehouse.protection import RULES, Protection, RuleState
+from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.shards import Shards, Sharing
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import comma_separated, expressions, sql
 from towpath.lakehouse.status import STALE, TableStatus, read_tables, read_written, write_ahead
-from towpath.lakehouse.tables import (
-    TableSettings,
-    exists,
-    order_column,
-    set_properties,
-    table_properties,
-    widened,
-)
-from towpath.lakehouse.target_properties import (
-    KEY,
-    MODIFIED,
-    RENAMED,
-    SOURCE,
-    dropped_columns,
-    modifications,
-    renamed_columns,
-)
+from towpath.lakehouse.tables import TableSettings, exists, set_properties, table_properties
+from towpath.lakehouse.target_properties import KEY, SOURCE
 from towpath.lakehouse.targets import Targets, companion, source_name
 from towpath.printable import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructField, StructType
-
-_Rule = TypeVar("_Rule")
+    from pyspark.sql.types import StructType
 
 _log = logging.getLogger("towpath.spark")
 
@@ -286,37 +264,6 @@ class KnownTargets:
         found: list[str] | None = json.loads(self.properties(spark, target).get(KEY, "null"))
         return found
 
-    def has_key(self, spark: SparkSession, table: SourceTable, target: str | None) -> bool:
-        """Whether a table has a key."""
-        if _given(self.options.keys, table):
-            return True
-        stored = self.stored_key(spark, target)
-        if stored == []:  # its target is a history, and stays one
-            return False
-        return bool(stored) or any(one.key for one in table.declarations)
-
-    def is_appended(self, spark: SparkSession, table: SourceTable, target: str | None) -> bool:
-        """Whether each change of a table is a row of its target, since it has no key."""
-        keyless = self.options.keyless
-        may_be = keyless == "append" or (keyless == AS_STORED and self.stored_key(spark, target) == [])
-        return may_be and not self.has_key(spark, table, target)
-
-    def key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
-        """The key of a table: as given, or as its messages and its target say.
-
-        Raises:
-            ValueError: There is none, there are several, or the target is a history.
-        """
-        given, stored = _given(self.options.keys, table), self.stored_key(spark, target)
-        if stored == []:
-            raise ValueError(
-                f"{table.full_name}: the target has each change as a row, since the table had no key: name another one"
-            )
-        if given:  # tombstones have the columns in the stored order
-            return stored if stored and _lower(stored) == _lower(given) else list(given)
-        declared = self._renamed(spark, table, target).declarations(table.declarations)
-        return declared_key(table.full_name, declared, stored)
-
     def origin(self, table: SourceTable, target: str | None) -> Origin:
         """Whose dead letters, or messages in quarantine, they are."""
         return Origin(table.database, table.name, target, self.options.dialect)
@@ -327,100 +274,10 @@ class KnownTargets:
         cluster_by = tuple(self.options.cluster_by.get(table.full_name, ()))
         if state := self._remembered.get(table.key):
             own[RULES] = str(state)
-        changes = self.pending.of(table.key)
-        if changes.additions:
-            own |= additions_property(changes.additions)
-        if changes.renamed:
-            own[RENAMED] = json.dumps(changes.renamed, ensure_ascii=False)
-        if changes.modified:
-            own[MODIFIED] = json.dumps(changes.modified)
+        own |= self.pending.of(table.key).properties()
         return replace(
             self.options.settings, cluster_by=cluster_by, properties={**own, **self.options.settings.properties}
         )
-
-    def decoder(self, spark: SparkSession, table: SourceTable, schema: StructType, target: str | None) -> ChangeDecoder:
-        """The decoder of a table's messages. `target`: that of the table, if it exists."""
-        name, keys = (table.database, table.name), self._undeclared_key(spark, table, target)
-        aliases = self._renamed(spark, table, target).aliases_of(schema.names)
-        options = {**self._decoder_options(table), **({"aliases": aliases} if aliases else {})}
-        return ChangeDecoder(self.options.dialect, schema, options, name, keys)
-
-    def _undeclared_key(self, spark: SparkSession, table: SourceTable, target: str | None) -> list[str]:
-        """The key of a table if its messages do not declare it, or another one."""
-        keys = self.key(spark, table, target) if self.has_key(spark, table, target) else []
-        names, declared = _lower(keys), self._renamed(spark, table, target).declarations(table.declarations)
-        return [] if all(_lower(one.key) == names for one in declared) else keys
-
-    def schema(
-        self,
-        spark: SparkSession,
-        existing: StructType | None,
-        table: SourceTable,
-        target: str,
-        additions: list[Addition],
-    ) -> StructType:
-        """The columns to decode: as given, otherwise as declared but at least as wide as in the target.
-
-        Columns that were added with a value are decoded too, since rows that lack them get it.
-        """
-        rules = self.rules(spark, table)
-        renamed = self._renamed(spark, table, target if existing else None)
-        given = _given(self.options.schemas, table)
-        known = rules.without_masked(_own_columns(existing, self.options.soft_deletes)) if existing else None
-        if given is not None:
-            columns = rules.kept(columns_of(given))
-            if former := sorted(renamed.aliases.keys() & _lower(columns.names)):
-                raise ValueError(
-                    f"{table.full_name}: the columns {', '.join(former)} were renamed; give their new names in schemas"
-                )
-            return self._with_added(table, columns, rules, known, additions)
-        declared = self._declared(table.declarations, table)
-        if declared is None:
-            if known is None or (rules.mask and not table.is_only_emptied):
-                raise ValueError(
-                    f"{table.full_name}: the messages do not declare its columns' types; "
-                    f"give them: schemas={{{table.full_name!r}: 'id bigint, ...'}}"
-                )
-            return known
-        if self.options.columns:
-            each = (self._declared([one], table) for one in table.declarations)
-            names = [renamed.columns(target, one).names for one in each if one is not None]
-            self.protection(spark).check_declared(table.database, table.name, names)
-        self._check_renamed(table, renamed)
-        columns = widened(target, known, rules.kept(renamed.columns(target, declared)))
-        return self._with_added(table, columns, rules, known, additions)
-
-    def _with_added(
-        self,
-        table: SourceTable,
-        columns: StructType,
-        rules: ColumnRules,
-        known: StructType | None,
-        additions: list[Addition],
-    ) -> StructType:
-        """The columns, and those that statements added to the target, or to the table before it has one."""
-        return _with_added(columns, known or rules.kept(_struct_of(self.pending.of(table.key).fields)), additions)
-
-    def additions(
-        self, spark: SparkSession, table: SourceTable, target: str, existing: StructType | None
-    ) -> list[Addition]:
-        """The columns that older rows of a table get a value in."""
-        if existing is None:
-            self.pending.read(spark)
-            return self.pending.of(table.key).additions
-        self.pending.forget(table.key)
-        return read_additions(self.properties(spark, target))
-
-    def unconverted(
-        self, spark: SparkSession, table: SourceTable, target: str, existing: StructType | None, schema: StructType
-    ) -> tuple[str, ...]:
-        """The columns of which older rows have other values than the type allows that a statement gave to them."""
-        if _given(self.options.schemas, table) is not None:
-            return ()
-        changes, stored = self.pending.of(table.key), format_of(spark, target).stored
-        kinds = changes.modified if existing is None else modifications(self.properties(spark, target))
-        found = {one.name: one.dataType.simpleString() for one in schema}
-        return tuple(name for name, kind in found.items() if stored(kinds.get(name.lower(), kind)) != stored(kind))
 
     def remember_emptied(
         self, spark: SparkSession, table: SourceTable, target: str, schema: StructType, keys: list[str]
@@ -440,68 +297,3 @@ class KnownTargets:
         """Append what emptied a table before it had a target to a new history."""
         for place in self.pending.of(table.key).emptied if existing is None else ():
             append_truncate(spark, history, place)
-
-    def _decoder_options(self, table: SourceTable) -> dict[str, Any]:
-        return {
-            **self.options.decoder,
-            **(_given(self.options.table_options, table) or {}),
-            **table.filter_options(),
-        }
-
-    def _declared(self, declarations: Iterable[Declaration], table: SourceTable) -> StructType | None:
-        return declared_columns(declarations, self.options.dialect, {**self.options.decoder, **table.filter_options()})
-
-    def _check_renamed(self, table: SourceTable, renamed: RenamedColumns) -> None:
-        """Refuse rows of before a column was renamed that cannot be distinguished from those of another one.
-
-        Raises:
-            ValueError: A declaration has such a column.
-        """
-        each = (self._declared([one], table) for one in table.declarations if renamed.now)
-        late = sorted({name for one in each if one is not None for name in renamed.unreadable(one.names)})
-        if late:
-            raise ValueError(
-                f"{table.full_name}: rows of before the columns {', '.join(late)} were renamed came after "
-                "other columns got these names; rebuild the target (towpath.spark.rebuild)"
-            )
-
-    def _renamed(self, spark: SparkSession, table: SourceTable, target: str | None) -> RenamedColumns:
-        """The columns of a table that have other names since a statement. `target`: that of the table, if it exists."""
-        if target is None:
-            return RenamedColumns(self.pending.of(table.key).renamed)
-        schema, properties = self.applier(target).writer.schema(spark), self.properties(spark, target)
-        existing = frozenset(_lower(schema.names if schema is not None else ()))
-        return RenamedColumns(renamed_columns(properties), existing, dropped_columns(properties))
-
-
-def _given(rules: Mapping[str, _Rule], table: SourceTable) -> _Rule | None:
-    """What an argument says about a table."""
-    return rule_of(rules, table.database, table.name)
-
-
-def _lower(names: Iterable[str]) -> set[str]:
-    """Names of columns, which MySQL compares without case."""
-    return {name.lower() for name in names}
-
-
-def _own_columns(schema: StructType, soft_deletes: str | None) -> StructType:
-    """The columns of a target that are the source table's."""
-    from pyspark.sql.types import StructType
-
-    own = {order_column(schema), soft_deletes}
-    return StructType([field for field in schema if field.name not in own])
-
-
-def _with_added(columns: StructType, known: StructType, additions: Iterable[Addition]) -> StructType:
-    """The columns, and those of a target that were added with a value."""
-    from pyspark.sql.types import StructType
-
-    names = {one.name.lower() for one in additions} - {name.lower() for name in columns.names}
-    return StructType([*columns, *(one for one in known if one.name.lower() in names)])
-
-
-def _struct_of(fields: Iterable[StructField]) -> StructType:
-    """A struct of columns."""
-    from pyspark.sql.types import StructType
-
-    return StructType(list(fields))

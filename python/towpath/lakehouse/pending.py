@@ -17,7 +17,7 @@ from towpath.lakehouse.ordered_statements import Place
 from towpath.lakehouse.sql import Sql, merge
 from towpath.lakehouse.sql import table as sql_table
 from towpath.lakehouse.tables import create_or_evolve, schema_of, temporary_view
-from towpath.lakehouse.target_properties import with_renamed
+from towpath.lakehouse.target_properties import MODIFIED, RENAMED, with_renamed
 from towpath.lakehouse.targets import suffixed
 
 if TYPE_CHECKING:
@@ -66,6 +66,12 @@ class Changes:
         additions = read_additions({ADDED: found[ADDED]})
         emptied = [Place(one) for one in found["emptied"]]
         return cls(emptied, additions, fields, found.get("names", {}), found.get("modified", {}))
+
+    def properties(self) -> dict[str, str]:
+        """What the target remembers of them from its creation on."""
+        values = {RENAMED: self.renamed, MODIFIED: self.modified}
+        texts = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items() if value}
+        return texts | (additions_property(self.additions) if self.additions else {})
 
 
 class Pending:
