@@ -47,7 +47,8 @@ class Shard:
         self.types = {**self.types, name: "int"}
         self.rows = {key: {**cells, name: "7"} for key, cells in self.rows.items()}
         null = "" if name.startswith("nullable") else "NOT NULL "
-        return self.statement(at, f"ALTER TABLE {{table}} ADD COLUMN {name} int {null}DEFAULT 7")
+        conditional = "IF NOT EXISTS " if at % 2 else ""
+        return self.statement(at, f"ALTER TABLE {{table}} ADD COLUMN {conditional}{name} int {null}DEFAULT 7")
 
     def empty(self, at):
         self.rows = {}

@@ -16,15 +16,14 @@ from towpath.lakehouse.changes import PLACE
 from towpath.lakehouse.declarations import KnownDeclarations
 from towpath.lakehouse.events import DDL, DEAD, WATERMARK
 from towpath.lakehouse.follow import Follower
-from towpath.lakehouse.history import append_truncate
+from towpath.lakehouse.followed_targets import FollowedHistories, FollowedTargets
 from towpath.lakehouse.jobs import batch_settings, session_settings
 from towpath.lakehouse.known_targets import KnownTargets
-from towpath.lakehouse.ordered_statements import Place, Statement, read_ddl, sliced, with_other_cases, without_databases
+from towpath.lakehouse.ordered_statements import Statement, read_ddl, sliced, with_other_cases, without_databases
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.source_tables import SourceTable, any_of, source_tables, summary
-from towpath.lakehouse.sql import expressions
 from towpath.lakehouse.statements import DropDatabase
 from towpath.lakehouse.status import Unsound, by_table
 from towpath.lakehouse.status_table import StatusTable
@@ -199,51 +198,17 @@ class Replicator:
 
     def _followers(self, spark: SparkSession, unsound: Unsound) -> list[Follower]:
         """For the targets, and for their histories."""
-
-        def truncate(target: str, place: Place) -> int:
-            keys = self._known.stored_key(spark, target)
-            if keys == []:
-                return append_truncate(spark, target, place)
-            order = spark.range(1).select(expressions(spark)(place.literal()).alias("order"))
-            return self._known.applier(target).truncate(order, keys or [])
-
-        def history_of(database: str, table: str) -> str | None:
-            target = self._known.of_names(database, table)
-            return self._known.history(f"{database}.{table}", target) if target else None
-
-        follows = self.options.ddl_policy == "follow"
-        protection, sharing = self._known.protection(spark), partial(self._known.sharing_by_name, spark)
-        of_targets = Follower(
+        follower = partial(
+            Follower,
             spark,
-            self._targets,
-            truncate,
-            self._known.forget,
-            follows,
-            protection,
-            unsound,
-            sharing,
-            partial(self._known.rename_shard, spark),
-            self._pending,
-            keys=self.options.keys,
+            follows=self.options.ddl_policy == "follow",
+            protection=self._known.protection(spark),
+            unsound=unsound,
         )
+        of_targets = follower(FollowedTargets(spark, self._known), pending=self._pending, keys=self.options.keys)
         if not self.options.history:
             return [of_targets]
-        append = partial(append_truncate, spark)
-        return [
-            of_targets,
-            Follower(
-                spark,
-                history_of,
-                append,
-                lambda _: None,
-                follows,
-                protection,
-                unsound,
-                sharing,
-                lambda *_: None,
-                renames=False,
-            ),
-        ]
+        return [of_targets, follower(FollowedHistories(spark, self._known), renames=False)]
 
     def _write_dead_letters(self, events: DataFrame, found: Iterable[Row]) -> None:
         count = sum(row["messages"] for row in found if row["kind"] == DEAD)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from towpath.lakehouse.additions import Addition, additions_property, read_additions
 from towpath.lakehouse.follow_columns import ColumnChanges, awaited_additions, stored_type
 from towpath.lakehouse.follow_renames import TableRenames
+from towpath.lakehouse.followed_targets import FollowedTargets
 from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.order import is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, rule_of
-from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.sql import Sql, column, sql
 from towpath.lakehouse.statements import (
     AddColumn,
@@ -75,28 +75,19 @@ class Follower:
 
     Args:
         spark: The session.
-        target: The target of a table; None if it is not replicated.
-        truncate: Deletes the rows of a target that are older than a place, and remembers it. Returns how many stay,
-            although they may be older.
-        changed: Called with a target whose columns or rows were changed.
+        targets: The targets of tables.
         follows: Whether targets may be changed.
         protection: The rules for the columns of tables.
         unsound: Which targets are not as their tables.
-        sharing: What a table shares its target with.
-        rename_shard: Called with the former and the new name of a table, and the target that it keeps.
         pending: What statements did to tables without a target.
         renames: Whether a target gets the rows of the one whose table got its name. The rows of a history stay.
     """
 
     spark: SparkSession
-    target: Callable[[str, str], str | None]
-    truncate: Callable[[str, Place], int]
-    changed: Callable[[str], None]
+    targets: FollowedTargets
     follows: bool
     protection: Protection
     unsound: Unsound
-    sharing: Callable[[tuple[str, str]], Sharing]
-    rename_shard: Callable[[tuple[str, str], tuple[str, str], str], None]
     pending: Pending = field(default_factory=Pending)
     renames: bool = True
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -122,7 +113,7 @@ class Follower:
         self.unsound.write_ahead([one for one in said if one.state != OK])
         for target in followed:
             self._remember_place(target, statement.place)
-            self.changed(target)
+            self.targets.changed(target)
         return said
 
     def _say(self, name: tuple[str, str], state: str, reason: str | None = None, *, ends: Sequence[str] = ()) -> None:
@@ -131,7 +122,7 @@ class Follower:
             return
         if ends:
             self.unsound.end(name, ends)
-        self._said.append(TableStatus(*name, self.target(*name), state, reason, ends=ends))
+        self._said.append(TableStatus(*name, self.targets.of(*name), state, reason, ends=ends))
 
     def _remember_place(self, target: str, place: Place) -> None:
         """The statement is not followed again if it is read again."""
@@ -154,7 +145,7 @@ class Follower:
         if not tables or self._has_followed(tables[0], statement.place):
             return {}
         self._remember_names(action, tables[0])
-        target = self.target(*tables[0])
+        target = self.targets.of(*tables[0])
         if target is None:
             return {}
         if schema_of(self.spark, target) is None:
@@ -168,7 +159,7 @@ class Follower:
 
     def _stale(self, name: tuple[str, str], reason: str, statement: Statement) -> TableStatus:
         try:
-            target = self.target(*name)
+            target = self.targets.of(*name)
         except ValueError:  # a template needs what the statement does not say
             target = None
         status = TableStatus.stale(name, target, reason, statement.text)
@@ -178,7 +169,7 @@ class Follower:
     def _is_skipped(self, name: tuple[str, str]) -> bool:
         """Whether a table is not replicated, so that no statement makes it stale."""
         try:
-            return self.target(*name) is None
+            return self.targets.of(*name) is None
         except ValueError:  # a template needs what the statement does not say
             return False
 
@@ -210,13 +201,13 @@ class Follower:
             return self._change(action, name, target, statement) if reason is None else reason
         reasons = {one: rules.unfollowed(AddColumn(action.table, one)) for one in action.columns}
         followed = [one for one, reason in reasons.items() if reason is None]
-        is_shared = bool(self.sharing(name))
+        is_shared = bool(self.targets.sharing(name))
         added = self._columns.add(followed, target, statement.place, action.conditional, is_shared=is_shared)
         return "; ".join(filter(None, [*reasons.values(), added]))
 
     def _has_followed(self, name: tuple[str, str], place: Place) -> bool:
         """Whether the target of a table exists and has followed this statement already."""
-        target = self.target(*name)
+        target = self.targets.of(*name)
         if target is None or schema_of(self.spark, target) is None:
             return False
         known = Place.parse_all(table_properties(self.spark, target).get(FOLLOWED))
@@ -263,14 +254,11 @@ class Follower:
     def _renames(self) -> TableRenames:
         return TableRenames(
             self.spark,
-            self.target,
-            self.changed,
+            self.targets,
             self.follows,
             self.protection,
             self.unsound,
             self._say,
-            self.sharing,
-            self.rename_shard,
             self._has_followed,
         )
 
@@ -286,7 +274,7 @@ class Follower:
         others = dropped_tables(properties)
         own = others.pop(source_name(*name), None)
         dropped = own or (NOT_DROPPED if others else properties.get(DROPPED_AT, NOT_DROPPED))
-        sharing = self.sharing(name).without(others)
+        sharing = self.targets.sharing(name).without(others)
         if dropped == NOT_DROPPED:
             if sharing.is_new:
                 self._say(name, OK, ends=GONE)
@@ -333,13 +321,13 @@ class Follower:
 
     def _truncate(self, target: str, place: Place) -> str | None:
         """Delete what is older than a place. Returns why the target is stale."""
-        kept = self.truncate(target, place)
+        kept = self.targets.truncate(target, place)
         return unordered(kept) if kept else None
 
     def _truncate_table(self, name: tuple[str, str], target: str, place: Place) -> str | None:
         if not self.follows:
             return "ddl_policy is ignore: the table was truncated"
-        if sharing := self.sharing(name):
+        if sharing := self.targets.sharing(name):
             return f"the table was truncated; {sharing}"
         return self._truncate(target, place)
 

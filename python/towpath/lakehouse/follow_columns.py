@@ -109,8 +109,7 @@ class ColumnChanges:
                 reasons.append(f"the values of the column {name} in old rows are not known: {added.unknown}")
             elif not is_new and name.lower() not in dropped and name.lower() in known:
                 first = known[name.lower()].place
-                is_of_shard = is_shared and name.lower() not in conditional and place.is_newer(first)
-                if not (is_of_shard and self.follows):
+                if not (is_shared and place.is_newer(first) and self.follows):
                     continue  # the statement was sent again
                 reason = self._of_shard(added, target, place, first)
                 reasons += [reason] if reason else []

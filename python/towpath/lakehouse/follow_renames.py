@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from towpath.lakehouse.followed_targets import FollowedTargets
 from towpath.lakehouse.order import is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.protection import RULES, Protection, RuleState
-from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.sql import Sql, column, sql
 from towpath.lakehouse.statements import RenameTable
 from towpath.lakehouse.status import GONE, OK, RENAMED, Unsound
@@ -36,15 +36,12 @@ class TableRenames:
     """Gives targets the rows of others. The fields are those of `Follower`."""
 
     spark: SparkSession
-    target: Callable[[str, str], str | None]
-    changed: Callable[[str], None]
+    targets: FollowedTargets
     follows: bool
     protection: Protection
     unsound: Unsound
     say: Callable[..., None]
     """Says that a table is gone, or that there is one again: name, state, reason, and the states that this ends."""
-    sharing: Callable[[tuple[str, str]], Sharing]
-    rename_shard: Callable[[tuple[str, str], tuple[str, str], str], None]
     has_followed: Callable[[tuple[str, str], Place], bool]
     """Whether the target of a table has followed a statement already."""
 
@@ -80,8 +77,8 @@ class TableRenames:
 
         It is not, if the new name was not known before: such a table is what a migration puts away.
         """
-        target = self.target(*new)
-        if old == new or target is None or target == self.target(*old):
+        target = self.targets.of(*new)
+        if old == new or target is None or target == self.targets.of(*old):
             return None
         is_known = is_source or schema_of(self.spark, target) is not None
         if not is_known and state.former and self.follows:
@@ -91,19 +88,19 @@ class TableRenames:
 
     def _create_empty(self, old: tuple[str, str], target: str) -> bool:
         """Create a target that remembers the rules of its table's former name. Returns whether that was possible."""
-        source = self.target(*old)
+        source = self.targets.of(*old)
         schema = schema_of(self.spark, source) if source is not None else None
         if source is None or schema is None:
             return False
         properties = {**settings_of(self.spark, source, target), **dropped_at(None, {})}
         create_or_evolve(self.spark, target, schema, settings=TableSettings(properties))
-        self.changed(target)
+        self.targets.changed(target)
         return True
 
     def _rename_table(
         self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState, followed: set[str]
     ) -> str | None:
-        source, target = self.target(*old), self.target(*new)
+        source, target = self.targets.of(*old), self.targets.of(*new)
         if target is None:
             return None
         if source is None or schema_of(self.spark, source) is None:
@@ -113,11 +110,11 @@ class TableRenames:
             return None
         if source == target:  # of shards of a table
             self.protection.remember(*new, state)
-            self.rename_shard(old, new, target)
+            self.targets.rename_shard(old, new, target)
             self._say_renamed(old, new)
             return self._unlike(old, new, state)
         for one in (old, new):
-            if sharing := self.sharing(one):
+            if sharing := self.targets.sharing(one):
                 return f"renamed from {'.'.join(old)}: {'.'.join(one)} shares its target with {sharing.names}"
         if not self.follows:
             self.protection.remember(*new, state)
@@ -129,8 +126,8 @@ class TableRenames:
         # The old name has no table now: one that is created under it has none of these rows.
         gone = dropped_at(place, {source_name(*old): str(place)})
         set_properties(self.spark, source, {**gone, MOVED: json.dumps(new, ensure_ascii=False)})
-        self.changed(source)
-        self.changed(target)
+        self.targets.changed(source)
+        self.targets.changed(target)
         return reason
 
     def _say_renamed(self, old: tuple[str, str], new: tuple[str, str]) -> None:
@@ -162,7 +159,7 @@ class TableRenames:
 
     def _copy(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> None:
         """Give a target the rows of another one, as far as the rules of its table allow it."""
-        source, target = self.target(*old), self.target(*new)
+        source, target = self.targets.of(*old), self.targets.of(*new)
         schema = schema_of(self.spark, source) if source is not None else None
         if source is None or target is None or schema is None:
             return

@@ -1,0 +1,68 @@
+"""The targets that statements change: those of the tables, and their histories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.history import append_truncate
+from towpath.lakehouse.known_targets import KnownTargets
+from towpath.lakehouse.ordered_statements import Place
+from towpath.lakehouse.shards import Sharing
+from towpath.lakehouse.sql import expressions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class FollowedTargets:
+    """The targets of the tables."""
+
+    spark: SparkSession
+    known: KnownTargets
+
+    def of(self, database: str, table: str) -> str | None:
+        """The target of a table; None if it is not replicated.
+
+        Raises:
+            ValueError: The template needs something that a statement does not say.
+        """
+        return self.known.of_names(database, table)
+
+    def truncate(self, target: str, place: Place) -> int:
+        """Delete the rows that are older than a place, and remember it. Returns how many stay that may be older."""
+        keys = self.known.stored_key(self.spark, target)
+        if keys == []:
+            return append_truncate(self.spark, target, place)
+        order = self.spark.range(1).select(expressions(self.spark)(place.literal()).alias("order"))
+        return self.known.applier(target).truncate(order, keys or [])
+
+    def changed(self, target: str) -> None:
+        """The columns, the rows or the properties of a target are others now."""
+        self.known.forget(target)
+
+    def sharing(self, name: tuple[str, str]) -> Sharing:
+        """What a table shares its target with."""
+        return self.known.sharing_by_name(self.spark, name)
+
+    def rename_shard(self, old: tuple[str, str], new: tuple[str, str], target: str) -> None:
+        """A table that shares a target has another name."""
+        self.known.rename_shard(self.spark, old, new, target)
+
+
+@dataclass(frozen=True)
+class FollowedHistories(FollowedTargets):
+    """The histories of the targets: they keep each change, and no name."""
+
+    def of(self, database: str, table: str) -> str | None:
+        """The history of a table's target; None if it has none."""
+        target = self.known.of_names(database, table)
+        return self.known.history(f"{database}.{table}", target) if target else None
+
+    def truncate(self, target: str, place: Place) -> int:
+        """Append the truncate. No row is deleted."""
+        return append_truncate(self.spark, target, place)
+
+    def changed(self, target: str) -> None:
+        """Nothing is known of histories."""
