@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import towpath
-from lake_cases import together
+from lake_cases import WAYS, together
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
 from towpath.lakehouse import by_tasks
@@ -18,7 +18,7 @@ from towpath.lakehouse.statements import Column
 from towpath.lakehouse.target_writer import TargetWriter
 from towpath.lakehouse.tombstones import Tombstones
 
-BOTH_WAYS = pytest.mark.parametrize("merge", ["auto", pytest.param("spark", marks=pytest.mark.soak)])
+BOTH_WAYS = pytest.mark.parametrize("merge", WAYS)
 
 CODES = {"code": "varchar(9)", "v": "int"}
 

@@ -6,6 +6,7 @@ from itertools import count
 import pytest
 
 import towpath
+from lake_cases import WAYS
 from spark_rows import of_spark
 
 COLUMNS = [
@@ -64,7 +65,7 @@ class Topic:
         return {row["id"]: row["name"] for row in self.read(name)}
 
 
-@pytest.mark.parametrize("merge", ["auto", pytest.param("spark", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("merge", WAYS)
 def test_a_tombstone_deletes_the_row_of_its_key(spark, tmp_path, merge):
     topic = Topic(spark, tmp_path, merge=merge)
     a, b, c = (with_schema(key, name) for key, name in enumerate("abc"))
@@ -114,7 +115,7 @@ def test_no_row_is_deleted_by_a_guess(spark, tmp_path):
     assert all("which row is deleted is not known" in dead[key][1] for key in (b"1", b"{}"))
 
 
-@pytest.mark.parametrize("merge", ["auto", pytest.param("spark", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("merge", WAYS)
 def test_a_delete_without_a_column_of_the_key_is_a_dead_letter(spark, tmp_path, merge):
     topic = Topic(spark, tmp_path, merge=merge, keys={"shop.t": ["id", "name"]})
     assert topic.replicate(with_schema(1, "a"), with_schema(1)) == {1: "a"}

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from lake_cases import WAYS
 from lake_topic import TYPES, Topic, canal, row
 from towpath.lakehouse import blocks
 from towpath.lakehouse.batch_messages import MessagesInDriver
@@ -21,7 +22,7 @@ def topic(spark, tmp_path, monkeypatch, request):
     return found
 
 
-BOTH_WAYS = pytest.mark.parametrize("topic", ["auto", pytest.param("spark", marks=pytest.mark.soak)], indirect=True)
+BOTH_WAYS = pytest.mark.parametrize("topic", WAYS, indirect=True)
 
 
 @pytest.fixture

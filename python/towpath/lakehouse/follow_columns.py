@@ -229,17 +229,23 @@ class ColumnChanges:
         old, new = find_column(self.spark, target, action.old), find_column(self.spark, target, action.new)
         if old is None or old == action.new:
             if self.follows:
+                self._remember_renamed(action.old, action.new, target)
                 self._rename_in_properties(action.old, action.new, target)
             return None
         if new is not None and new != old:
             return f"rows with the column {new} were read before the statement: older ones have its values in {old}"
         if not self.follows:
             return f"ddl_policy is ignore: the column {old} is {action.new} now"
-        renamed = with_renamed(renamed_columns(table_properties(self.spark, target)), old, action.new)
-        set_properties(self.spark, target, {RENAMED: json.dumps(renamed, ensure_ascii=False)})
+        self._remember_renamed(old, action.new, target)
         rename_column(self.spark, target, old, action.new)
         self._rename_in_properties(old, action.new, target)
         return None
+
+    def _remember_renamed(self, old: str, new: str, target: str) -> None:
+        """Let rows of before the statement, which may come later, find their column."""
+        known = renamed_columns(table_properties(self.spark, target))
+        if (renamed := with_renamed(known, old, new)) != known:
+            set_properties(self.spark, target, {RENAMED: json.dumps(renamed, ensure_ascii=False)})
 
     def _rename_in_properties(self, old: str, new: str, target: str) -> None:
         """Let the additions, the modifications and the key of a target name a column as it is called now."""

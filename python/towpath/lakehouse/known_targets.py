@@ -23,7 +23,7 @@ from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import comma_separated, expressions, sql
 from towpath.lakehouse.status import STALE, TableStatus, read_tables, read_written, write_ahead
 from towpath.lakehouse.tables import TableSettings, exists, set_properties, table_properties
-from towpath.lakehouse.target_properties import KEY, SOURCE
+from towpath.lakehouse.target_properties import KEY, SOURCE, stored_properties
 from towpath.lakehouse.targets import Targets, companion, source_name
 from towpath.printable import printable
 
@@ -133,8 +133,7 @@ class KnownTargets:
         """What a table shares its target with."""
         if not self._targets.may_share:
             return Sharing()
-        properties = table_properties(spark, target) if exists(spark, target) else {}
-        return self._shards.sharing(name, target, properties, self.tables_of(spark, target))
+        return self._shards.sharing(name, target, stored_properties(spark, target), self.tables_of(spark, target))
 
     def sharing_by_name(self, spark: SparkSession, name: tuple[str, str]) -> Sharing:
         """What a table that a statement names shares its target with."""

@@ -26,9 +26,15 @@ from towpath.lakehouse.tables import (
     replace_with,
     schema_of,
     settings_of,
-    table_properties,
 )
-from towpath.lakehouse.target_properties import FOLLOWED, KEY, NOTHING_FOLLOWED, SOURCE, stored_source
+from towpath.lakehouse.target_properties import (
+    FOLLOWED,
+    KEY,
+    NOTHING_FOLLOWED,
+    SOURCE,
+    stored_properties,
+    stored_source,
+)
 from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name
 
 if TYPE_CHECKING:
@@ -112,8 +118,8 @@ def rebuild(
     place = targets(*name)
     if place is None:
         raise ValueError(f"{full_name}: has no target")
-    state = RuleState.parse(_properties(spark, place).get(RULES))
-    if sharing := Shards().sharing(name, place, {**_properties(spark, place), SOURCE: ""}):
+    state = RuleState.parse(stored_properties(spark, place).get(RULES))
+    if sharing := Shards().sharing(name, place, {**stored_properties(spark, place), SOURCE: ""}):
         raise ValueError(
             f"{full_name}: shares its target with {sharing.names}, and rebuild has the rows of one table; give each of "
             "them a target of its own"
@@ -145,14 +151,9 @@ def rebuild(
 _REBUILT = "it is being rebuilt"
 
 
-def _properties(spark: SparkSession, target: str) -> dict[str, str]:
-    """The properties of a target; none if it does not exist."""
-    return table_properties(spark, target) if schema_of(spark, target) is not None else {}
-
-
 def _followed(spark: SparkSession, target: str) -> dict[str, str]:
     """What a target says of the statements that are older than its rebuilding."""
-    return {FOLLOWED: _properties(spark, target).get(FOLLOWED, NOTHING_FOLLOWED[FOLLOWED])}
+    return {FOLLOWED: stored_properties(spark, target).get(FOLLOWED, NOTHING_FOLLOWED[FOLLOWED])}
 
 
 def _build(

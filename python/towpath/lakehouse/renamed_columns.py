@@ -19,18 +19,15 @@ class RenamedColumns:
 
     now: Mapping[str, str] = field(default_factory=dict)
     """Their names of now, by their former names in lower case. Empty: the name of now is not known."""
-    existing: Collection[str] | None = None
-    """The columns of the target in lower case; None if there is no target."""
+    existing: Collection[str] = ()
+    """The columns of the target in lower case; none if there is no target."""
     dropped: Collection[str] = ()
     """The columns that the source dropped, in lower case."""
 
     @property
     def aliases(self) -> dict[str, str]:
         """The former names by which a decoder may read columns, with their names of now."""
-        if self.existing is None:
-            return {former: now for former, now in self.now.items() if now}
-        pairs = self.now.items()
-        return {former: now for former, now in pairs if former not in self.existing and now.lower() in self.existing}
+        return {former: now for former, now in self.now.items() if now and former not in self.existing}
 
     def aliases_of(self, columns: Iterable[str]) -> dict[str, str]:
         """The former names of some columns."""
@@ -48,9 +45,9 @@ class RenamedColumns:
         return sorted(one for one in former if not self._is_of_now(one, found))
 
     def _is_of_now(self, former: str, declared: Collection[str]) -> bool:
+        """Whether a name is that of a column of now: the driver may also have ended before that was renamed."""
         now = self.now[former].lower()
-        is_again = self.existing is not None and former in self.existing
-        return is_again and (not now or now in declared or now in self.dropped)
+        return former in self.existing and (now not in self.existing or now in declared or now in self.dropped)
 
     def columns(self, target: str, declared: StructType) -> StructType:
         """The declared columns by their names of now.

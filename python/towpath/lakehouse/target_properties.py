@@ -60,9 +60,14 @@ NOTHING_FOLLOWED = {
 """What a target says that has followed no statement."""
 
 
+def stored_properties(spark: SparkSession, target: str) -> dict[str, str]:
+    """The properties of a target; none if it does not exist."""
+    return table_properties(spark, target) if schema_of(spark, target) is not None else {}
+
+
 def stored_source(spark: SparkSession, target: str) -> str | None:
     """The table that a target was created for; None if there is no target, or if towpath did not create it."""
-    return table_properties(spark, target).get(SOURCE) if schema_of(spark, target) is not None else None
+    return stored_properties(spark, target).get(SOURCE)
 
 
 def modifications(properties: Mapping[str, str]) -> dict[str, str]:
