@@ -694,8 +694,7 @@ fn check_no_nul(table: Option<&Fields>) -> Result<(), String> {
 fn check_column_options(options: &Options, columns: &ColumnNames) -> Result<(), String> {
     let labelled = options.labels.iter().map(|(name, _)| ("labels", name));
     let typed = options.column_types.iter().map(|(name, _)| ("column_types", name));
-    let aliased = options.aliases.iter().map(|(_, name)| ("aliases", name));
-    match labelled.chain(typed).chain(aliased).find(|(_, name)| columns.find(name).is_none()) {
+    match labelled.chain(typed).find(|(_, name)| columns.find(name).is_none()) {
         Some((argument, name)) => Err(format!("{argument}: {name:?} is not a column of the schema")),
         None => Ok(()),
     }

@@ -123,10 +123,10 @@ impl ColumnNames {
         Ok(columns)
     }
 
-    /// Adds other names of columns. Fails with one that is a column's own name, or given twice.
+    /// Adds other names of columns. Fails with one that is a column's own name, or given twice, or whose column is not there.
     pub fn add_aliases(&mut self, aliases: &[(String, String)]) -> Result<(), String> {
         for (alias, name) in aliases {
-            let Some(index) = self.find(name) else { continue };
+            let index = self.find(name).ok_or_else(|| format!("aliases: {name:?} is not a column of the schema"))?;
             if self.by_name.insert(self.folded(alias), index).is_some() {
                 return Err(format!("aliases: {alias:?} is a column of the schema, or another alias"));
             }

@@ -10,7 +10,6 @@ from fidelity import lines
 from golden_files import GOLDEN
 from spark_rows import of_spark
 from towpath.ddl import quoted
-from towpath.lakehouse.envelopes import read_envelopes
 
 TSO = 1 << 18  # a millisecond of TiDB's clock
 
@@ -32,13 +31,6 @@ def canal(kind, table, row=None, types=None, database="shop", **more):
     message = {"database": database, "table": table, "type": kind, "pkNames": keys, "es": 1_700_000_000_000}
     message |= {"data": row and [row], "mysqlType": types, "isDdl": False, **more}
     return json.dumps(message).encode()
-
-
-@pytest.mark.parametrize(("partitions", "tasks"), [(3, 3), (50, 8)])
-def test_a_task_reads_several_partitions_if_there_are_more_than_four_for_each_core(spark, partitions, tasks):
-    messages = kafka_frame(spark, [("t", at, canal("INSERT", "a", {"id": str(at)})) for at in range(partitions)])
-    events = read_envelopes(messages.repartition(partitions), "canal-json", None)
-    assert (events.rdd.getNumPartitions(), events.count()) == (tasks, partitions)
 
 
 def test_each_table_goes_to_its_own_and_grows(spark, tmp_path):

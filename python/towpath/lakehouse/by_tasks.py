@@ -107,7 +107,8 @@ class ByTasks:
         target = self.known.target(table)
         if target is None or not self.in_tasks.may(spark, target):
             return None
-        apply, is_new = self.known.applier(target), self.known.applier(target).writer.schema(spark) is None
+        apply = self.known.applier(target)
+        is_new = apply.writer.schema(spark) is None
         if is_new and self.known.is_gone(spark, target):  # Spark's way says so
             return None
         columns = TableColumns(spark, self.known, table, target)

@@ -167,6 +167,7 @@ class ChangeDecoder:
         self._declarations = Decoder(
             dialect, schema, row_column=COLUMNS, fields=["_missing_columns", "_column_types"], **settings
         )
+        self._aliases = {former.lower(): now for former, now in (options.get("aliases") or {}).items()}
         columns = self._decoder.schema.field(COLUMNS)
         self.schema: pa.Schema = change_schema(columns.type)
         names = {one.name.lower() for one in columns.type}
@@ -250,7 +251,14 @@ class ChangeDecoder:
         found = by_name(self._declarations.decode(messages.slice(first, last - first + 1)))
         each = (found["_missing_columns"], found["_column_types"], of_update)
         declared = zip(*(one.to_pylist() for one in each), strict=True)
-        return pc.and_(lacks, pa.array([_is_incomplete(*one) for one in declared], pa.bool_()))
+        return pc.and_(lacks, pa.array([self._is_incomplete(*one) for one in declared], pa.bool_()))
+
+    def _is_incomplete(
+        self, missing: Sequence[str] | None, types: Sequence[tuple[str, str]] | None, of_update: bool | None
+    ) -> bool:
+        """Whether a row lacks columns of its own table. One that was added later is not in the declaration."""
+        declared = {self._aliases.get(name.lower(), name).lower() for name, _ in types or ()}
+        return any((of_update if not declared else name.lower() in declared) for name in missing or ())
 
 
 def indices_of(rows: Sized) -> pa.Int64Array:
@@ -277,14 +285,6 @@ def with_index(messages: pa.RecordBatch) -> pa.RecordBatch:
 def by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     """The columns of a batch."""
     return dict(zip(batch.schema.names, batch.columns, strict=True))
-
-
-def _is_incomplete(
-    missing: Sequence[str] | None, types: Sequence[tuple[str, str]] | None, of_update: bool | None
-) -> bool:
-    """Whether a row lacks columns of its own table. One that was added later is not in the declaration."""
-    declared = {name.lower() for name, _ in types or ()}
-    return any((of_update if not declared else name.lower() in declared) for name in missing or ())
 
 
 def _is_incomplete_delete(rows: Mapping[str, pa.Array]) -> pa.Array:

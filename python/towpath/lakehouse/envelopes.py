@@ -19,7 +19,6 @@ from towpath.lakehouse.blocks import KnownTables, with_blocks
 from towpath.lakehouse.changes import ERROR, INDEX, MESSAGE, by_name, indices_of, taken, with_index
 from towpath.lakehouse.events import CHANGE, DDL, DEAD, EVENT, EVENT_SOURCE, WATERMARK
 from towpath.lakehouse.schemas import table_names
-from towpath.lakehouse.sessions import most_tasks
 from towpath.spark.metrics import count_and_observe
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
@@ -90,8 +89,6 @@ def read_envelopes(
             for one in kafka
         )
     )
-    # Spark's source has a task for each of Kafka's partitions, also if it has no message.
-    needed = needed.coalesce(most_tasks(messages.sparkSession))
     envelopes = EnvelopeDecoder(decoder, known or {})
     output = struct_type(EVENT)
     if metrics is None:

@@ -155,6 +155,8 @@ class Follower:
         reason = self._unless_ruled_out(action, tables[0], target, statement)
         if not reason and self.follows and not isinstance(action, DropTable | DropColumn):
             followed.add(target)
+        if reason:  # a part of the action may have changed it
+            self.targets.changed(target)
         return {tables[0]: reason} if reason else {}
 
     def _stale(self, name: tuple[str, str], reason: str, statement: Statement) -> TableStatus:
@@ -179,7 +181,8 @@ class Follower:
         if isinstance(action, TruncateTable | DropTable):
             self.pending.empty(name, place)
         elif isinstance(action, _AddColumns):
-            self.pending.add(name, awaited_additions(action.columns, place))
+            names = [one.name for one in action.columns]
+            self.pending.add(name, names, awaited_additions(action.columns, place))
         elif isinstance(action, RenameColumn):
             self.pending.rename(name, action.old, action.new)
         elif isinstance(action, ChangeColumn | ModifyColumn):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -36,6 +37,7 @@ from towpath.lakehouse.target_properties import (
     modifications,
     renamed_columns,
     with_renamed,
+    without_added,
 )
 from towpath.lakehouse.target_rows import find_column, has_row, one_row, order_of_rows
 from towpath.spark.types import struct_type
@@ -97,6 +99,7 @@ class ColumnChanges:
         """
         reasons: list[str] = []
         properties = table_properties(self.spark, target)
+        self._remember_renamed(target, properties, partial(without_added, added=[one.name for one in columns]))
         dropped = set(dropped_columns(properties))
         known = {one.name.lower(): one for one in read_additions(properties)}
         existing = schema_of(self.spark, target)
@@ -227,24 +230,28 @@ class ColumnChanges:
         What the properties say of it follows, also if it was renamed before: a driver may have ended in between.
         """
         old, new = find_column(self.spark, target, action.old), find_column(self.spark, target, action.new)
+        properties = table_properties(self.spark, target)
+        named = partial(with_renamed, old=old or action.old, new=action.new)
         if old is None or old == action.new:
+            self._remember_renamed(target, properties, named)
             if self.follows:
-                self._remember_renamed(action.old, action.new, target)
                 self._rename_in_properties(action.old, action.new, target)
             return None
         if new is not None and new != old:
             return f"rows with the column {new} were read before the statement: older ones have its values in {old}"
         if not self.follows:
             return f"ddl_policy is ignore: the column {old} is {action.new} now"
-        self._remember_renamed(old, action.new, target)
+        self._remember_renamed(target, properties, named)
         rename_column(self.spark, target, old, action.new)
         self._rename_in_properties(old, action.new, target)
         return None
 
-    def _remember_renamed(self, old: str, new: str, target: str) -> None:
-        """Let rows of before the statement, which may come later, find their column."""
-        known = renamed_columns(table_properties(self.spark, target))
-        if (renamed := with_renamed(known, old, new)) != known:
+    def _remember_renamed(
+        self, target: str, properties: Mapping[str, str], change: Callable[[dict[str, str]], dict[str, str]]
+    ) -> None:
+        """Let rows of before the statement, which may come later, find their columns."""
+        known = renamed_columns(properties)
+        if self.follows and (renamed := change(known)) != known:
             set_properties(self.spark, target, {RENAMED: json.dumps(renamed, ensure_ascii=False)})
 
     def _rename_in_properties(self, old: str, new: str, target: str) -> None:

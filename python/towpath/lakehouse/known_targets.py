@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.aside import Aside, Origin
@@ -15,10 +16,11 @@ from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.merge import Applier
+from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.shards import Shards, Sharing
+from towpath.lakehouse.shards import Shards, Sharing, shards_of
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import comma_separated, expressions, sql
 from towpath.lakehouse.status import STALE, TableStatus, read_tables, read_written, write_ahead
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("towpath.spark")
 
 _EMPTIED_BEFORE = (
-    "another table of the target was truncated or dropped before this one joined it: its older rows that come later "
-    "are not deleted any more"
+    "a table of the target was truncated before another one joined it: its older rows that come later are not deleted "
+    "any more"
 )
 
 
@@ -89,7 +91,9 @@ class KnownTargets:
 
     def applier(self, target: str) -> Applier:
         """What applies changes to a target, and knows it from earlier batches."""
-        return self._appliers.setdefault(target, Applier(target, [], self._dead_letters, self.options.settings))
+        if target not in self._appliers:
+            self._appliers[target] = Applier(target, [], self._dead_letters, self.options.settings, self.options.status)
+        return self._appliers[target]
 
     def properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
         """The properties of a target that exists."""
@@ -161,19 +165,26 @@ class KnownTargets:
         """Let no statement about the other tables of a target hide the rows of those that join it.
 
         Returns:
-            The states of tables that join a target of which another table was emptied: late rows of that one stay.
+            The states of the tables of targets of which one was emptied before another one joined.
         """
-        found: list[TableStatus] = []
-        for target in self._shards.unlisted():
-            with suppress(Exception):  # it is raised again where the table is applied
-                tombstones = self.applier(target).tombstones
-                is_there = self.applier(target).writer.schema(spark) is not None
-                joining = self._shards.joining(target, self.properties(spark, target)) if is_there else []
-                if joining and tombstones.has_truncates(spark):
-                    said = [TableStatus(*one, target, STALE, _EMPTIED_BEFORE) for one in joining]
-                    write_ahead(spark, self.options.status, said)
-                    tombstones.forget_truncates(spark)
-                    found += said
+        admit, targets = partial(self._admit, spark), self._shards.unlisted()
+        return list(chain.from_iterable(in_parallel(spark, admit, targets, self.options.parallelism)))
+
+    def _admit(self, spark: SparkSession, target: str) -> list[TableStatus]:
+        try:
+            is_there = self.applier(target).writer.schema(spark) is not None
+            properties = self.properties(spark, target) if is_there else {}
+        except Exception:  # it is raised again where the table is applied
+            return []
+        if not is_there or (shards_of(properties) and not self._shards.joining(target, properties, ())):
+            return []  # the table of states need not be read
+        known = self.tables_of(spark, target)
+        joining = self._shards.joining(target, properties, known)
+        if not joining or not self.applier(target).tombstones.has_truncates(spark):
+            return []
+        found = [TableStatus(*one, target, STALE, _EMPTIED_BEFORE) for one in sorted({*known, *joining})]
+        write_ahead(spark, self.options.status, found)
+        self.applier(target).tombstones.forget_truncates(spark)
         return found
 
     def list_shards(self, spark: SparkSession) -> None:

@@ -26,7 +26,7 @@ from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.retries import is_being_created, is_lost, with_retries
 from towpath.lakehouse.rows import DELETE, REJECTED, ROW, TRUNCATE, UNKNOWN, Applied
 from towpath.lakehouse.staging import Hints, Staged, Staging, Stored
-from towpath.lakehouse.status import TableStatus, write_status
+from towpath.lakehouse.status import STALE, TableStatus, unordered, write_ahead, write_status
 from towpath.lakehouse.stored import StoredBounds, Written
 from towpath.lakehouse.tables import TableSettings, optimize_in_turn
 from towpath.lakehouse.target_writer import TargetWriter
@@ -120,8 +120,8 @@ class Applier:
             staged = staging.stage(changes, self._bounds(spark))
             if truncates := staged.applied.counts.get(TRUNCATE):
                 self.writer.prepare_for(staged.changes)
-                unordered = self.truncate(staged.changes.filter("outcome = 'truncate'"), keys)
-                staged = staging.stage(changes, None).after_truncate(truncates, unordered)
+                kept = self.truncate(staged.changes.filter("outcome = 'truncate'"), keys, self._say_unordered)
+                staged = staging.stage(changes, None).after_truncate(truncates, kept)
             written = self._write(staged, keys, hints)
             self._stored_bounds.add(spark, staged.bounds, written, staged.changes, keys)
         self._maintain(spark, batch_id)
@@ -161,8 +161,15 @@ class Applier:
         done = in_parallel(changes.sparkSession, lambda write: write(), writes, len(writes))
         return Written(any(done[:1]), any(done[1:]), staged.written)
 
-    def truncate(self, truncates: DataFrame, keys: list[str]) -> int:
+    def truncate(
+        self, truncates: DataFrame, keys: list[str], say: Callable[[SparkSession, int], None] = lambda *_: None
+    ) -> int:
         """Delete the rows of the target that are older than truncates, which have order values, and write tombstones.
+
+        Args:
+            truncates: The truncates.
+            keys: The columns of the key.
+            say: Called with the number of rows that stay, before the tombstones let the truncates count as applied.
 
         Returns:
             The number of rows that stay, although they may be older.
@@ -171,9 +178,16 @@ class Applier:
         if schema is None or order is None:
             return 0
         # A truncate with a tombstone counts as applied: if one of the two fails, the batch is applied again.
-        unordered = self.writer.truncate(truncates, order)
+        kept = self.writer.truncate(truncates, order)
+        say(truncates.sparkSession, kept)
         self.tombstones.write_truncates(truncates, schema, keys)
-        return unordered
+        return kept
+
+    def _say_unordered(self, spark: SparkSession, rows: int) -> None:
+        """Write that the target keeps rows which a truncate may have deleted."""
+        name = self._origin.database, self._origin.table or self._target
+        if rows:
+            write_ahead(spark, self._status, [TableStatus(*name, self._target, STALE, unordered(rows))])
 
     def forget_schemas(self) -> None:
         """Read the schemas again, since somebody else changed the tables."""

@@ -38,7 +38,7 @@ class MovedKeys:
         self._index, self._columns = index, columns
         self._at = [at for at, one in enumerate(columns.type) if one.name.lower() in wanted]
         schema = pa.schema([columns.type[at] for at in self._at])
-        aliases = {alias: one for alias, one in settings.get("aliases", {}).items() if one.lower() in wanted}
+        aliases = {alias: one for alias, one in (settings.get("aliases") or {}).items() if one.lower() in wanted}
         of_columns = {
             option: {name: one for name, one in settings[option].items() if name.lower() in wanted}
             for option in _OF_COLUMNS

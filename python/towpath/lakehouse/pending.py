@@ -17,7 +17,7 @@ from towpath.lakehouse.ordered_statements import Place
 from towpath.lakehouse.sql import Sql, merge
 from towpath.lakehouse.sql import table as sql_table
 from towpath.lakehouse.tables import create_or_evolve, schema_of, temporary_view
-from towpath.lakehouse.target_properties import MODIFIED, RENAMED, with_renamed
+from towpath.lakehouse.target_properties import MODIFIED, RENAMED, with_renamed, without_added
 from towpath.lakehouse.targets import suffixed
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ class Changes:
         fields = [StructField.fromJson(one) for one in found["fields"]]
         additions = read_additions({ADDED: found[ADDED]})
         emptied = [Place(one) for one in found["emptied"]]
-        return cls(emptied, additions, fields, found.get("names", {}), found.get("modified", {}))
+        # Former versions remembered only the former names.
+        renamed = found.get("names", dict.fromkeys(found.get("renamed", ()), ""))
+        return cls(emptied, additions, fields, renamed, found.get("modified", {}))
 
     def properties(self) -> dict[str, str]:
         """What the target remembers of them from its creation on."""
@@ -127,9 +129,16 @@ class Pending:
         known = [one for one in self.of(name).emptied if not one.repeats(place)]
         self._keep(name, Changes([*known, place][-_MOST_PLACES:]))
 
-    def add(self, name: Name, added: Iterable[tuple[Addition, StructField]]) -> None:
-        """Remember columns that were added."""
+    def add(self, name: Name, names: Iterable[str], added: Iterable[tuple[Addition, StructField]]) -> None:
+        """Remember columns that were added.
+
+        Args:
+            name: The table.
+            names: The columns.
+            added: Those of them that older rows get a value in.
+        """
         changes = self.of(name)
+        changes = replace(changes, renamed=without_added(changes.renamed, names))
         for addition, column in added:
             lower = addition.name.lower()
             others = [one for one in changes.additions if one.name.lower() != lower]
@@ -138,7 +147,6 @@ class Pending:
                 changes,
                 additions=[*others, addition],
                 fields=[*fields, column],
-                renamed=_without(changes.renamed, lower),
                 modified=_without(changes.modified, lower),
             )
         self._keep(name, changes)

@@ -245,11 +245,7 @@ class Protection:
         rules = self.rules(database, table)
         for now, former in self.state(database, table).renamed.items():
             if rules.exposes(former, now):
-                raise ValueError(
-                    f"{database}.{table}: the column {former}, which is excluded or masked, is {now} now: give both "
-                    "names the same rule in the argument columns, or take the rule away if the values may be read; "
-                    "then apply the rows with towpath.spark.reprocess"
-                )
+                raise exposed(database, table, former, now)
 
     def check_declared(self, database: str | None, table: str, declared: Sequence[Collection[str]]) -> None:
         """Refuse messages that declare a new column where they declared one with a rule: it may be that one, renamed.
@@ -287,6 +283,15 @@ class Protection:
         targets = map(self._target, self._with_originals(database, table))
         found = (self.columns_of(target) for target in targets if target is not None)
         return {name.lower() for name in next(filter(None, found), ())}
+
+
+def exposed(database: str | None, table: str, former: str, now: str) -> ValueError:
+    """The error of a column that a statement gave a name without its rule."""
+    return ValueError(
+        f"{database}.{table}: the column {former}, which is excluded or masked, is {now} now: give both names the same "
+        "rule in the argument columns, or take the rule away if the values may be read; then apply the rows with "
+        "towpath.spark.reprocess"
+    )
 
 
 def _complete(declared: Iterable[set[str]], seen: Collection[str]) -> set[str]:

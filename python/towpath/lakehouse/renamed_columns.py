@@ -18,15 +18,13 @@ class RenamedColumns:
     """The columns of a table that have other names now."""
 
     now: Mapping[str, str] = field(default_factory=dict)
-    """Their names of now, by their former names in lower case. Empty: the name of now is not known."""
+    """Their current names, by their former names in lower case. Empty: the current name is not known."""
     existing: Collection[str] = ()
-    """The columns of the target in lower case; none if there is no target."""
-    dropped: Collection[str] = ()
-    """The columns that the source dropped, in lower case."""
+    """The columns of the table, as far as they are known, in lower case."""
 
     @property
     def aliases(self) -> dict[str, str]:
-        """The former names by which a decoder may read columns, with their names of now."""
+        """The former names that are no column now, with the current names."""
         return {former: now for former, now in self.now.items() if now and former not in self.existing}
 
     def aliases_of(self, columns: Iterable[str]) -> dict[str, str]:
@@ -36,39 +34,37 @@ class RenamedColumns:
         return {former: now for former, now in found if now is not None}
 
     def unreadable(self, names: Iterable[str]) -> list[str]:
-        """The former names in a declaration whose values could not be attributed to the right column.
+        """The former names in a declaration of which the current column is not known.
 
-        A name that another column got since then is read as that column, unless its row lacks the renamed one.
+        One that has both names is of before the current one was free, or of after the former one was given again.
         """
-        found, aliases = {name.lower() for name in names}, self.aliases
-        former = (one for one in self.now if one in found and one not in aliases)
-        return sorted(one for one in former if not self._is_of_now(one, found))
-
-    def _is_of_now(self, former: str, declared: Collection[str]) -> bool:
-        """Whether a name is that of a column of now: the driver may also have ended before that was renamed."""
-        now = self.now[former].lower()
-        return former in self.existing and (now not in self.existing or now in declared or now in self.dropped)
+        found = {name.lower() for name in names}
+        former = (one for one in self.now if one in found and one not in self.existing)
+        return sorted(one for one in former if not self.now[one] or self.now[one].lower() in found)
 
     def columns(self, target: str, declared: StructType) -> StructType:
-        """The declared columns by their names of now.
+        """The declared columns by their current names.
 
         Raises:
             ValueError: No type can store the values of both names.
         """
         from pyspark.sql.types import StructField, StructType
 
+        aliases, found = self.aliases, StructType()
+        if not aliases:
+            return declared
+        for one in declared:
+            name = aliases.get(one.name.lower(), one.name)
+            [wide] = widened(target, found, StructType([StructField(name, one.dataType)]))
+            others = [other for other in found if other.name.lower() != name.lower()]
+            found = StructType([*others, wide])
+        return found
+
+    def key(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The columns of a key by their current names."""
         aliases = self.aliases
-        of_now = [one for one in declared if one.name.lower() not in aliases]
-        former = (one for one in declared if one.name.lower() in aliases)
-        found = StructType([StructField(aliases[one.name.lower()], one.dataType) for one in former])
-        by_name = {one.name.lower(): one for one in widened(target, StructType(of_now), found)}
-        same = [by_name.pop(one.name.lower(), one) for one in of_now]
-        return StructType([*same, *by_name.values()])
+        return tuple(aliases.get(name.lower(), name) for name in names)
 
     def declarations(self, declared: Iterable[Declaration]) -> tuple[Declaration, ...]:
-        """The declarations with the key's columns by their names of now."""
-        aliases = self.aliases
-        return tuple(
-            replace(one, key=tuple(aliases.get(name.lower(), name) for name in one.key)) if aliases else one
-            for one in declared
-        )
+        """The declarations with the key's columns by their current names."""
+        return tuple(replace(one, key=self.key(one.key)) for one in declared)

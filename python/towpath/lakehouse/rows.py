@@ -123,12 +123,8 @@ def _after_tombstones(kinds: Kinds, latest: Sql) -> list[str]:
         latest=latest,
     )
     return [
-        # A truncate equal to its tombstone is applied again: its batch failed before it was said which rows stay.
         sql(
-            "WHEN op = 'truncate' THEN IF(exists(truncates, x -> NOT {newer}) "
-            "AND NOT exists(truncates, x -> x <=> {order}), 'old', 'truncate')",
-            newer=after_truncate,
-            order=_ORDER,
+            "WHEN op = 'truncate' THEN IF(exists(truncates, x -> NOT {newer}), 'old', 'truncate')", newer=after_truncate
         ),
         # A row whose order is not known stays: a row too many can be seen, a lost one cannot.
         sql("WHEN exists(truncates, x -> {before}) THEN 'old'", before=before_truncate),

@@ -66,11 +66,14 @@ class Shards:
         """
         # The second one is of former versions.
         own = {source_name(*name).lower(), f"{name[0] or None}.{name[1]}".lower()}
-        known = self._known.get(target, set()) | shards_of(properties)
-        also = () if SHARDS in properties else also
-        named = known | set(self._of_batch.get(target, ())) | {source_name(*one) for one in also}
-        others = {one for one in named if one.lower() not in own}
+        known = self._before(target, properties, also)
+        others = {one for one in known | set(self._of_batch.get(target, ())) if one.lower() not in own}
         return Sharing(tuple(sorted(others)), is_new=bool(known) and own.isdisjoint(map(str.lower, known)))
+
+    def _before(self, target: str, properties: Mapping[str, str], also: Iterable[tuple[str, str]]) -> set[str]:
+        """The tables of a target that were known before the batch."""
+        named = () if SHARDS in properties else also
+        return self._known.get(target, set()) | shards_of(properties) | {source_name(*one) for one in named}
 
     def rename(self, old: str, new: str, target: str, properties: Mapping[str, str]) -> dict[str, str]:
         """A table has another name. Returns the properties of its target that change."""
@@ -84,11 +87,12 @@ class Shards:
             target for target, names in self._of_batch.items() if not names.keys() <= self._known.get(target, set())
         ]
 
-    def joining(self, target: str, properties: Mapping[str, str]) -> list[tuple[str, str]]:
-        """The tables of the batch that a target does not have yet, if it has others: databases and names."""
-        known = {one.lower() for one in self._known.get(target, set()) | shards_of(properties)}
-        of_batch = self._of_batch.get(target, {})
-        return sorted(pair for name, pair in of_batch.items() if known and name.lower() not in known)
+    def joining(
+        self, target: str, properties: Mapping[str, str], also: Iterable[tuple[str, str]]
+    ) -> list[tuple[str, str]]:
+        """The tables of the batch that a target does not have yet, if it has others. Arguments as of `sharing`."""
+        of_batch = self._of_batch.get(target, {}).values()
+        return [one for one in of_batch if self.sharing(one, target, properties, also).is_new]
 
     def remember(self, target: str, properties: Mapping[str, str]) -> dict[str, str]:
         """The tables of the batch are known from now on. Returns the property that names them, if it has to change."""

@@ -11,12 +11,12 @@ from towpath.lakehouse.changes import ChangeDecoder
 from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.known_targets import KnownTargets
-from towpath.lakehouse.protection import rule_of
+from towpath.lakehouse.protection import exposed, rule_of
 from towpath.lakehouse.renamed_columns import RenamedColumns
 from towpath.lakehouse.replicate_options import AS_STORED, columns_of
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.tables import order_column, widened
-from towpath.lakehouse.target_properties import dropped_columns, modifications, renamed_columns
+from towpath.lakehouse.target_properties import modifications, renamed_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,12 +57,13 @@ class TableColumns:
     def _renamed(self) -> RenamedColumns:
         if self.existing is None:
             return RenamedColumns(self._pending.renamed)
-        existing = frozenset(_lower(self.existing.names))
-        return RenamedColumns(renamed_columns(self._properties), existing, dropped_columns(self._properties))
+        return RenamedColumns(renamed_columns(self._properties), _lower(self.existing.names))
 
     @cached_property
     def _stored_key(self) -> list[str] | None:
-        return self._known.stored_key(self._spark, self._target) if self.existing is not None else None
+        found = self._known.stored_key(self._spark, self._target) if self.existing is not None else None
+        # The driver may have ended between the column and the property.
+        return list(self._renamed.key(found)) if found else found
 
     @property
     def has_key(self) -> bool:
@@ -99,7 +100,9 @@ class TableColumns:
     def decoder(self) -> ChangeDecoder:
         """The decoder of the table's messages."""
         name, aliases = (self._table.database, self._table.name), self._renamed.aliases_of(self.schema.names)
-        options = {**self._decoder_options(), **({"aliases": aliases} if aliases else {})}
+        options = self._decoder_options()
+        if aliases:
+            options["aliases"] = {**(options.get("aliases") or {}), **aliases}
         return ChangeDecoder(self._options.dialect, self.schema, options, name, self._undeclared_key())
 
     def _decoder_options(self) -> dict[str, Any]:
@@ -121,13 +124,16 @@ class TableColumns:
         Raises:
             ValueError: They are not known, or not those that the rules of the table were made for.
         """
+        self._check_renamed()
         given = self._given(self._options.schemas)
         if given is not None:
             return self._with_added(self._rules.kept(self._renamed.columns(self._target, columns_of(given))))
         declared = self._declared(self._table.declarations)
         if declared is None:
             return self._undeclared()
-        self._check_declared()
+        if self._options.columns:
+            names = [self._renamed.columns(self._target, one).names for one in self._each_declared()]
+            self._known.protection(self._spark).check_declared(self._table.database, self._table.name, names)
         columns = self._rules.kept(self._renamed.columns(self._target, declared))
         return self._with_added(widened(self._target, self._stored, columns))
 
@@ -146,23 +152,28 @@ class TableColumns:
             )
         return self._stored
 
-    def _check_declared(self) -> None:
-        """Refuse messages whose columns may not be those of their names.
+    def _check_renamed(self) -> None:
+        """Refuse messages of which the columns are not known.
 
         Raises:
-            ValueError: One with a rule may have lost it, or one of before a column was renamed is another one now.
+            ValueError: There are some, or a column is named now so that a rule for its former name would be lost.
         """
-        if not self._options.columns and not self._renamed.now:
+        if not self._renamed.now:
             return
-        each = [one for one in map(self._declared, zip(self._table.declarations)) if one is not None]
-        if self._options.columns:
-            names = [self._renamed.columns(self._target, one).names for one in each]
-            self._known.protection(self._spark).check_declared(self._table.database, self._table.name, names)
+        for former, now in self._renamed.now.items():
+            if now and self._rules.exposes(former, now):
+                raise exposed(self._table.database, self._table.name, former, now)
+        each = self._each_declared()
         if late := sorted({name for one in each for name in self._renamed.unreadable(one.names)}):
             raise ValueError(
-                f"{self._name}: rows of before the columns {', '.join(late)} were renamed came after other columns got "
-                "these names; rebuild the target (towpath.spark.rebuild)"
+                f"{self._name}: the columns {', '.join(late)} were renamed, and messages have both names, or the "
+                "current name is not known; rebuild the target (towpath.spark.rebuild)"
             )
+
+    def _each_declared(self) -> list[StructType]:
+        """The columns of each declaration that has types."""
+        found = (self._declared([one]) for one in self._table.declarations)
+        return [one for one in found if one is not None]
 
     def _declared(self, declarations: Iterable[Declaration]) -> StructType | None:
         options = {**self._options.decoder, **self._table.filter_options()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.additions import additions_property
@@ -107,10 +107,15 @@ def renamed_columns(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_renamed(renamed: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """The names that columns got, after one got another name. That of a name which two columns had is not known."""
+    """The names that columns got, after one got another name, which is not a former name any more."""
     others = {former: new if now.lower() == old.lower() else now for former, now in renamed.items()}
-    now = "" if others.get(old.lower(), new).lower() != new.lower() else new
-    return {former: now for former, now in {**others, old.lower(): now}.items() if former != now.lower()}
+    return {former: now for former, now in {**others, old.lower(): new}.items() if former != new.lower()}
+
+
+def without_added(renamed: Mapping[str, str], added: Iterable[str]) -> dict[str, str]:
+    """The names that columns got, after columns were added: of a name that one of them has, that is the column now."""
+    lower = {name.lower() for name in added}
+    return {former: "" if now.lower() in lower else now for former, now in renamed.items() if former not in lower}
 
 
 def dropped_columns(properties: Mapping[str, str]) -> list[str]:

@@ -20,7 +20,7 @@ from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.jobs import session_settings
 from towpath.lakehouse.owned_table import RESULT, OwnedTable, TableTasks
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, Applied
-from towpath.lakehouse.sessions import jvm_of, most_tasks
+from towpath.lakehouse.sessions import jvm_of
 from towpath.lakehouse.sql import execute, sql, table
 from towpath.lakehouse.targets import companion, is_path
 from towpath.printable import printable
@@ -56,6 +56,8 @@ So a commit of a task replaces no other one. A commit of another driver may repl
 
 _MOST_ROWS, _MOST_BYTES = 1_000_000, 256 << 20
 """The largest changes of a table in a batch that a task holds."""
+
+_TABLES_PER_CORE = 4
 
 _ROWS_IN_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
@@ -213,13 +215,20 @@ def merge_in_tasks(
     spark = events.sparkSession
     names = ["database", "table"]
     messages = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *MESSAGE)
-    count = min(len(tables), most_tasks(spark))
+    count = min(len(tables), _most_tasks(spark))
     # One task needs no shuffle: it reads the cached messages.
     parts = messages.repartition(count, *names) if count > 1 else messages.coalesce(1)
     has_blocks = any(one.in_blocks for one in tables.values())
     with session_settings(spark, {_ROWS_IN_BATCH: str(BLOCKS_IN_BATCH)} if has_blocks else {}):
         results = map_in_arrow(parts, TableTasks(tables), struct_type(RESULT)).collect()
     return {(row["database"], row["table"]): _result(row.asDict()) for row in results}
+
+
+def _most_tasks(spark: SparkSession) -> int:
+    context = getattr(spark, "sparkContext", None)
+    if context is None:  # A client of Connect does not know the cores.
+        return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return _TABLES_PER_CORE * int(context.defaultParallelism)
 
 
 def _result(row: Mapping[str, Any]) -> TaskResult:
