@@ -48,7 +48,7 @@ def renamed(schema):
 
 
 def names_of(rows, *, now):
-    """The columns of each row by their names of now, and the missing ones; of errors only the kind."""
+    """The columns of each row by their current names, and the missing ones; of errors only the kind."""
     prefix = "" if now else "now "
     for row in rows:
         cells = {prefix + name: value for name, value in (row["row"] or {}).items()}
