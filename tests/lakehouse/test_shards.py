@@ -62,6 +62,12 @@ class Shard:
         self.exists, self.rows, self.types = True, {}, dict(CREATED)
         return self.statement(at, "CREATE TABLE {table} (id int PRIMARY KEY, name varchar(20))", "CREATE")
 
+    def rename(self, at):
+        """Within the target: the new name is one of its tables, too."""
+        message = self.statement(at, f"RENAME TABLE {{table}} TO {self.name}{at}", "RENAME")
+        self.name = f"{self.name}{at}"
+        return message
+
     def do(self, at, rng, statements):
         """Change the table at random. Returns the message."""
         if not self.exists:
@@ -74,6 +80,8 @@ class Shard:
                 return self.empty(at)
             if what == "drop":
                 return self.drop(at)
+            if what == "rename":
+                return self.rename(at)
         return self.change(at, rng) if self.rows and rng.random() < 0.4 else self.insert(at, rng)
 
 
@@ -123,6 +131,11 @@ def test_a_truncate_of_one_shard_leaves_the_rows_of_the_others(spark, tmp_path):
         towpath.spark.rebuild(Topic(spark, tmp_path).frame(), **rebuilt)
 
 
+def test_shards_get_other_names(spark, tmp_path):
+    states = compare(spark, tmp_path, 3, ["rename", "strict"], changes=40, batches=2)
+    assert set(states.values()) == {"ok", "renamed"}
+
+
 def test_a_truncate_hides_no_row_of_a_shard_that_joins_later(spark, tmp_path):
     states = compare(spark, tmp_path, 4, ["truncate"], changes=40, batches=2, late=2)
     assert states["t_2"] == "stale"
@@ -132,17 +145,20 @@ def test_a_truncate_hides_no_row_of_a_shard_that_joins_later(spark, tmp_path):
 @pytest.mark.parametrize("late", range(SHARDS))
 def test_random_statements_of_shards_that_join_later(spark, tmp_path, late):
     for seed in range(20, 28, 2):
-        statements = ["strict", "nullable", "truncate", "drop"]
+        statements = ["strict", "nullable", "truncate", "drop", "rename"]
         compare(spark, tmp_path / str(seed), seed, statements, changes=80, batches=4, late=late)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("merge", ["auto", "spark"])
-@pytest.mark.parametrize("statements", [["strict"], ["strict", "nullable"], ["strict", "nullable", "truncate", "drop"]])
+@pytest.mark.parametrize(
+    "statements",
+    [["strict"], ["strict", "nullable"], ["strict", "rename"], ["strict", "nullable", "truncate", "drop", "rename"]],
+)
 def test_random_statements_of_shards(spark, tmp_path, statements, merge):
     found = [
         compare(spark, tmp_path / str(seed), seed, statements, changes=80, batches=4, merge=merge)
         for seed in range(10, 18)
     ]
-    are_right = [set(states.values()) == {"ok"} for states in found]
+    are_right = [set(states.values()) <= {"ok", "renamed"} for states in found]
     assert "truncate" in statements or sum(are_right) >= (8 if "nullable" not in statements else 1)
