@@ -253,7 +253,8 @@ impl Decoder {
         dialect.map_or(Ok(()), |dialect| dialect::check_effects(dialect, &options))?;
         let plan = Plan::new(&options)?;
         let names = plan.table.iter().flat_map(|table| table.iter()).map(|field| field.name().as_str());
-        let mut columns = ColumnNames::new(names, options.case_sensitive).map_err(|name| format!("schema: column {name:?} is a duplicate"))?;
+        let mut columns =
+            ColumnNames::new(names, options.case_sensitive).map_err(|name| format!("schema: column {name:?} is a duplicate"))?;
         check_no_nul(plan.table.as_ref())?;
         check_column_options(&options, &columns)?;
         columns.add_aliases(&options.aliases)?;
