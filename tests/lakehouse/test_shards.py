@@ -107,8 +107,12 @@ def compare(spark, folder, seed, statements, changes, batches, merge="auto", lat
     partitions = 1 if seed % 2 else SHARDS
     shards = [Shard(number, number % partitions) for number in range(SHARDS)]
     messages = [rng.choice(shards).do(at, rng, statements) for at in range(changes)]
+    # A migration is done when all shards have the column: their rows do not say which of them lacks it.
+    added = {name for one in shards for name in one.types} - CREATED.keys()
+    lacking = [(one, name) for one in shards if one.exists for name in sorted(added - one.types.keys())]
+    messages += [one.add(changes + at, name) for at, (one, name) in enumerate(lacking)]
     messages.sort(key=lambda one: one["partition"] == late)
-    cuts = [0, *sorted(rng.sample(range(1, changes), batches - 1)), changes]
+    cuts = [0, *sorted(rng.sample(range(1, changes), batches - 1)), len(messages)]
     topic.replicate_in_turn([messages[begin:end] for begin, end in pairwise(cuts)], merge=merge)
     states = {name: one["state"] for name, one in topic.states().items()}
     assert "quarantined" not in states.values(), seed
