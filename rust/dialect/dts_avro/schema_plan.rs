@@ -102,7 +102,9 @@ pub(super) struct Step {
 #[derive(Debug)]
 pub(crate) struct SchemaPlan {
     pub(super) schemas: Schemas,
-    pub(super) steps: Vec<Step>,
+    steps: Vec<Step>,
+    /// Number of fields before the columns, if they are those of the published schemas.
+    header_length: usize,
 }
 
 /// The fields that row changes require.
@@ -116,9 +118,10 @@ impl SchemaPlan {
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
         let (schemas, schema) = Schemas::parse(text)?;
         let record = record_of(&schemas, &schema).ok_or("there is no record")?;
-        let mut plan = SchemaPlan { schemas: Schemas::default(), steps: Vec::new() };
+        let mut plan = SchemaPlan { schemas: Schemas::default(), steps: Vec::new(), header_length: 0 };
         plan.add(&schemas, record, "")?;
         plan.schemas = schemas;
+        plan.header_length = header_length(&plan.steps);
         match REQUIRED.iter().find(|name| !plan.steps.iter().any(|step| step.name == **name)) {
             Some(name) => Err(format!("the record has no field {name}")),
             None => Ok(plan),
@@ -141,13 +144,17 @@ impl SchemaPlan {
     /// Whether the bytes begin like a record of this schema: checks all fields before the columns.
     pub(super) fn matches_header(&self, bytes: &[u8]) -> bool {
         let mut reader = Reader::new(bytes);
-        let mut header = self.steps.iter().take(self.header_length());
-        header.all(|step| self.check_header_field(&step.action, &mut reader).unwrap_or(false))
+        self.header().iter().all(|step| self.check_header_field(&step.action, &mut reader).unwrap_or(false))
     }
 
-    /// Number of fields before the columns.
-    pub(super) fn header_length(&self) -> usize {
-        self.steps.iter().take_while(|step| !matches!(step.action, Action::Columns(_))).count()
+    /// The fields before the columns, if they are those of the published schemas.
+    pub(super) fn header(&self) -> &[Step] {
+        self.steps.get(..self.header_length).unwrap_or_default()
+    }
+
+    /// The other fields.
+    pub(super) fn body(&self) -> &[Step] {
+        self.steps.get(self.header_length..).unwrap_or_default()
     }
 
     /// Skips a field of the header, and returns whether it is plausible.
@@ -184,6 +191,32 @@ impl SchemaPlan {
             ItemsEncoding::Each(encoding) => reader.items(|reader| read(reader, encoding)),
             ItemsEncoding::Other(schema) => self.schemas.skip(schema, reader),
         }
+    }
+}
+
+/// Number of fields before the columns, if they are those of the published schemas, in their order.
+fn header_length(steps: &[Step]) -> usize {
+    use Action::{Columns, Scalar as Read, SkipBytes, SkipNumber, Tags, Times};
+    use Choice::Fixed;
+    use Scalar::{Connector, Id, ObjectName, Operation, Position, Timestamp, Transaction, Version};
+    use ScalarEncoding::{Bytes, Number};
+    let header: Vec<&Action> = steps.iter().map(|step| &step.action).take_while(|action| !matches!(action, Columns(_))).collect();
+    match *header {
+        [
+            SkipNumber,
+            Read(Id, Fixed(Number)),
+            Read(Timestamp, Fixed(Number)),
+            Read(Position, Fixed(Bytes)),
+            SkipBytes,
+            Read(Transaction, Fixed(Bytes)),
+            Read(Connector, _),
+            Read(Version, Fixed(Bytes)),
+            Read(Operation, _),
+            Read(ObjectName, _),
+            Times(_),
+            Tags(_),
+        ] => header.len(),
+        _ => 0,
     }
 }
 
