@@ -23,7 +23,7 @@ pub(crate) struct Templates {
     /// In `auto`: dialects by the first 8 bytes of their messages.
     prefixes: Vec<(u64, &'static Dialect)>,
     buffers: Buffers,
-    /// By dialect: last position of a table's name from the message's start, and from its end. The last dialect is the first one.
+    /// By dialect: last position of a table's name from the message's start, and from its end.
     name_distances: Vec<(&'static Dialect, [usize; 2])>,
     /// Budget for learning templates, which cost [`TEMPLATE_COST`] each.
     credit: usize,
@@ -107,8 +107,8 @@ impl Templates {
         events: &mut Events<'a, '_, '_>,
         payloads: &Payloads<'_>,
     ) -> bool {
-        for (at, number) in self.slots[slot].templates.into_iter().enumerate() {
-            let Some(number) = usize::from(number).checked_sub(1) else { continue };
+        for at in 0..Slot::CAPACITY {
+            let Some(number) = usize::from(self.slots[slot].templates[at]).checked_sub(1) else { continue };
             let template = &mut self.templates[number];
             if template.read(number, message, batch, events, payloads, &mut self.buffers).is_some() {
                 let is_first_match = !std::mem::replace(&mut template.has_matched, true);
@@ -206,20 +206,12 @@ impl Templates {
 
     #[inline]
     fn name_distances(&mut self, dialect: &'static Dialect) -> Option<&mut [usize; 2]> {
-        if self.name_distances.first().is_none_or(|(last, _)| !std::ptr::eq(*last, dialect)) {
-            self.change_dialect(dialect);
-        }
-        self.name_distances.first_mut().map(|(_, distances)| distances)
-    }
-
-    #[inline(never)]
-    fn change_dialect(&mut self, dialect: &'static Dialect) {
         let known = self.name_distances.iter().position(|(known, _)| std::ptr::eq(*known, dialect));
         let at = known.unwrap_or_else(|| {
             self.name_distances.push((dialect, [0; 2]));
             self.name_distances.len() - 1
         });
-        self.name_distances.swap(0, at);
+        self.name_distances.get_mut(at).map(|(_, distances)| distances)
     }
 }
 

@@ -576,7 +576,8 @@ impl MatchedMessage<'_, '_> {
             return None;
         }
         let [before_start, after_start] = self.starts;
-        let is_before = batch.images[OUT_BEFORE].rows() > before_start;
+        let has_sources = batch.plan.layout != Layout::Change;
+        let is_before = has_sources && batch.images[OUT_BEFORE].rows() > before_start;
         self.complete_images(count, batch);
         let envelope = EnvelopeRef::Table { table: self.number, source: self.source };
         let types = batch.record_types(&self.buffers.types);
@@ -587,10 +588,11 @@ impl MatchedMessage<'_, '_> {
                 batch.changed.extend(self.changed(index));
                 start..batch.changed.len()
             });
-            for row in output_rows {
-                let Some((word, with_before, with_after)) = row else { continue };
-                let (image, start) = if with_before && is_before { (OUT_BEFORE, before_start) } else { (OUT_AFTER, after_start) };
-                batch.add_source(image, start + index);
+            for &(word, with_before, with_after) in output_rows.iter().flatten() {
+                if has_sources {
+                    let (image, start) = if with_before && is_before { (OUT_BEFORE, before_start) } else { (OUT_AFTER, after_start) };
+                    batch.add_source(image, start + index);
+                }
                 let missing = self.add_missing(index, with_before, with_after, batch);
                 let changed = changed.clone();
                 batch.rows.push(OutputRow {
