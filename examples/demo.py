@@ -1,4 +1,4 @@
-"""Real messages of every dialect become typed Spark rows. Run by `make demo`."""
+"""Sample messages of eight dialects become typed Spark rows. Run by `make demo`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def main() -> None:
     ) as bar:
         spark = step(bar, "starting a local Spark", local_spark)
         kafka = step(bar, "reading the captures", lambda: topics(spark))
-        step(bar, "decoding every dialect", lambda: show_dialects(kafka))
+        step(bar, "decoding eight dialects", lambda: show_dialects(kafka))
         step(bar, "decoding one table", lambda: show_changes(kafka))
         step(bar, "decoding statements", lambda: show_ddl_and_watermarks(kafka))
         step(bar, "decoding damaged messages", lambda: show_bad_messages(spark))
@@ -148,7 +148,7 @@ def show_dialects(kafka: DataFrame) -> None:
     )
     order = {topic: place for place, topic in enumerate(TOPICS)}
     table(
-        "Every dialect, from one DataFrame",
+        "Eight dialects, from one DataFrame",
         'Read by one call without options: the dialect is "auto", which looks at each message by itself.',
         ["dialect: producer", *counts.columns[1:]],
         sorted(map(tuple, counts.collect()), key=lambda row: order[row[0]]),
@@ -255,7 +255,7 @@ def store(kafka: DataFrame) -> None:
 def report(kafka: DataFrame) -> None:
     """A page with plots of all messages."""
     decoded = towpath.spark.decode(kafka, fields=FIELDS, key="key")
-    towpath.spark.report(decoded, REPORT, "Every dialect's golden messages")
+    towpath.spark.report(decoded, REPORT, "Golden messages of eight dialects")
     say(f"\nA report with plots was written to {REPORT}")
 
 

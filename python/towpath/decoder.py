@@ -63,8 +63,8 @@ class Decoder(_towpath.Decoder):
             malformed column is null. "DROPMALFORMED": the row is dropped and counted. "FAILFAST": `DecodeError`.
         time_zone: Time zone of TIMESTAMP values that the producer wrote without a zone, and of values without a zone
             that are read as `timestamp`.
-        zero_date: What `0000-00-00` and partly-zero dates become: "null", "error", or "text" (kept where the column
-            is asked as string, otherwise null).
+        zero_date: What `0000-00-00` and partly-zero dates become: "null", "error", or "text" (kept if the column
+            is requested as string, otherwise null).
         labels: `{column: [labels in order]}` of enum and set columns whose messages have only the index or bit mask.
         compression: "auto", "none", "lz4", "snappy", "gzip" or "zstd".
         case_sensitive: Whether column names of message and schema are compared with case.

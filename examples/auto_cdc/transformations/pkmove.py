@@ -49,7 +49,6 @@ for target, scd_type in {"pkmove": 1, "pkmove_history": 2}.items():
         target=target,
         source="pkmove_changes",
         keys=["id"],
-        # Spark 4.3.0 keeps no history by a struct whose fields are declared not null: the cast makes them nullable.
         sequence_by="_sequence",
         apply_as_deletes="_op = 'delete'",
         except_column_list=ENVELOPE,

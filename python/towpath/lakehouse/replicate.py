@@ -166,7 +166,8 @@ def replicate(
         metrics: Name of an observation for the metrics of reading the envelopes, as for `towpath.spark.decode`.
         report: Called on the driver at the end of each batch with the `TableStatus` of each table that it changed,
             which has what the batch did, as one row of `status`. A batch that is repeated is reported again.
-        **options: All other arguments of `towpath.Decoder`, for all tables; not `layout`, `fields` and `mode`.
+        **options: Arguments of `towpath.Decoder` that say which messages are read and how values are converted, such as
+            `time_zone` and `zero_date`, for all tables.
 
     Returns:
         The started query, for a stream. A batch has been applied on return.
