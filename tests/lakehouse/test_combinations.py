@@ -13,9 +13,14 @@ from towpath.lakehouse import by_tasks
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.converted_values import is_converted
 from towpath.lakehouse.follow_columns import typed_value
+from towpath.lakehouse.known_targets import KnownTargets
+from towpath.lakehouse.pending import Pending
+from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.sql import column
 from towpath.lakehouse.statements import Column
+from towpath.lakehouse.status import TableStatus, write_status
 from towpath.lakehouse.target_writer import TargetWriter
+from towpath.lakehouse.targets import Targets
 from towpath.lakehouse.tombstones import Tombstones
 
 BOTH_WAYS = pytest.mark.parametrize("merge", WAYS)
@@ -97,6 +102,12 @@ CONVERTED = [
     ("datetime(6)", "2024-01-01 00:00:00.123456", "datetime(3)"),
     ("timestamp(3)", "2024-01-01 00:00:00.100", "timestamp"),
     ("time(3)", "10:00:00.500", "time"),
+    ("varchar(20)", "1:2:3", "time"),
+    ("varchar(20)", "123", "time"),
+    ("int", "24", "year"),
+    ("varchar(40)", "6CCD780C-BABA-1026-9564-5B8C656024DB", "uuid"),
+    ("varchar(40)", "010.0.0.1", "inet4"),
+    ("varchar(40)", "2001:DB8::1", "inet6"),
     ("varchar(20)", "longer", "varchar(5)"),
     ("varchar(9)", "ends ", "char(9)"),
     ("text", "é" * 200, "tinytext"),
@@ -115,6 +126,12 @@ KEPT = [
     ("datetime(6)", "2024-01-01 00:00:00.000000", "datetime"),
     ("datetime", "2024-01-01 00:00:00", "datetime(6)"),
     ("time(3)", "-10:00:00.000", "time"),
+    ("varchar(20)", "-100:00:00", "time"),
+    ("int", "2024", "year"),
+    ("varchar(40)", "6ccd780c-baba-1026-9564-5b8c656024db", "uuid"),
+    ("varchar(40)", "10.0.0.1", "inet4"),
+    ("varchar(40)", "2001:db8::1", "inet6"),
+    ("varchar(40)", "::ffff:10.0.0.1", "inet6"),
     ("varchar(20)", "short", "varchar(5)"),
     ("varchar(9)", "no blank", "char(9)"),
     ("varbinary(4)", "abcd", "binary(4)"),
@@ -469,6 +486,53 @@ def test_reprocess_keeps_histories_and_marks_only_what_it_read(spark, tmp_path, 
     towpath.spark.reprocess(spark, **aside, zero_date="null")
     assert topic.load("shop/h").count() == 3
     assert topic.states()["h"]["state"] == "ok"
+
+
+def test_reprocess_of_dead_letters_leaves_what_waits_in_another_quarantine(spark, tmp_path):
+    topic, dated = Topic(spark, tmp_path), {"id": "int", "day": "date"}
+    zero = canal(0, "INSERT", "a", {"id": "1", "day": "0000-00-00"}, dated)
+    refused = canal(1, "INSERT", "a", {"id": "2"}, {"id": "int"}, pkNames=["other"], second=1)
+    quarantine = f"{topic.lake}/elsewhere"
+    topic.replicate(zero, zero_date="error", quarantine=quarantine)
+    topic.replicate(refused, quarantine=quarantine)
+    assert topic.states()["a"]["state"] == "quarantined"
+    aside = {name: topic.options[name] for name in ("dead_letters", "status")}
+    towpath.spark.reprocess(spark, **aside, zero_date="null")
+    assert (topic.rows("a"), topic.states()["a"]["state"]) == ([{"id": 1, "day": None}], "quarantined")
+    towpath.spark.reprocess(spark, **aside, quarantine=quarantine, keys={"shop.a": ["id"]})
+    assert [one["id"] for one in topic.rows("a")] == [1, 2]
+    assert topic.states()["a"]["state"] == "ok"
+
+
+@BOTH_WAYS
+def test_rows_without_their_key_are_dead_letters(spark, tmp_path, merge):
+    """As updates of canal with `binlog_row_image=MINIMAL`, whose messages declare only what they have."""
+    topic = Topic(spark, tmp_path)
+    keys = {"keys": {"shop.a": ["id"]}, "merge": merge}
+    topic.replicate(*(canal(at, "INSERT", "a", row(at, "old")) for at in range(3)), **keys)
+    partial, old = {"name": "varchar(20)"}, {"old": {"name": "old"}, "pkNames": ["id"]}
+    topic.replicate(
+        *(canal(10 + at, "UPDATE", "a", {"name": f"new {at}"}, partial, **old) for at in range(2)),
+        canal(12, "INSERT", "a", {"name": "without a key"}, partial, pkNames=["id"]),
+        canal(13, "DELETE", "a", {"name": "old"}, partial, pkNames=["id"]),
+        canal(14, "UPDATE", "a", row(2, "whole"), old={"name": "old"}, second=1),
+        **keys,
+    )
+    assert topic.names("a") == {0: "old", 1: "old", 2: "whole"}
+    dead = topic.load("dead").collect()
+    assert sorted(one["offset"] for one in dead) == [10, 11, 12, 13]
+    assert {one["kind"] for one in dead} == {"missing"}
+
+
+def test_removed_targets_are_noticed_beside_other_queries(spark, tmp_path):
+    """Another query with the same table of states has had more batches."""
+    topic = Topic(spark, tmp_path)
+    write_status(spark, topic.options["status"], [TableStatus("other", "t", "/other/t", applied=1)], 10_000)
+    write_status(spark, topic.options["status"], [TableStatus("shop", "a", f"{topic.lake}/shop/a", applied=1)], 1)
+    known = KnownTargets(Targets(topic.target), ReplicateOptions(status=topic.options["status"]), None, Pending(), {})
+    known.begin(2)
+    assert known.is_gone(spark, f"{topic.lake}/shop/a")
+    assert not known.is_gone(spark, "/other/t")
 
 
 @BOTH_WAYS

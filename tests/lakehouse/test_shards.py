@@ -135,6 +135,16 @@ def test_a_truncate_of_one_shard_leaves_the_rows_of_the_others(spark, tmp_path):
         towpath.spark.rebuild(Topic(spark, tmp_path).frame(), **rebuilt)
 
 
+def test_a_truncate_behind_rows_of_its_message_leaves_the_rows_of_other_shards(spark, tmp_path):
+    topic, shards = Topic(spark, tmp_path), [Shard(number, 0) for number in range(2)]
+    topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
+    topic.replicate(*(one.message(at, "INSERT", {"id": str(at), "name": "x"}) for at, one in enumerate(shards)))
+    both = shards[0].message(5, "INSERT", {"id": "7", "name": "x"}), shards[0].empty(6)
+    topic.replicate({**both[0], "value": b"\n".join(one["value"] for one in both)})
+    assert found(topic).keys() == {0, 1, 7}
+    assert topic.states()["t_0"]["state"] == "stale"
+
+
 def test_shards_get_other_names(spark, tmp_path):
     states = compare(spark, tmp_path, 3, ["rename", "strict"], changes=40, batches=2)
     assert set(states.values()) == {"ok", "renamed"}

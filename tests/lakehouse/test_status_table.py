@@ -9,7 +9,7 @@ import pytest
 from delta_history import commits
 from lake_topic import Topic, canal, row
 from spark_rows import of_spark
-from towpath.lakehouse.status import NO_BATCH, OK, STATES, TableStatus, write_status
+from towpath.lakehouse.status import NO_BATCH, OK, QUARANTINED, REBUILT, STATES, TableStatus, write_status
 from towpath.lakehouse.status_table import StatusTable
 from towpath.lakehouse.tasks import TaskMerges
 
@@ -24,7 +24,7 @@ def some_status(rng, name):
         *name,
         target=rng.choice([None, "/lake/a", "ice.shop.`a`"]),
         state=rng.choice([OK, OK, *STATES]),
-        reason=rng.choice([None, 'it\'s "why"\n\\']),
+        reason=rng.choice([None, 'it\'s "why"\n\\', REBUILT]),
         statement=rng.choice([None, "ALTER TABLE `a` ADD b int -- ${x}"]),
         last_event_time=rng.choice([None, time, time.replace(tzinfo=None)]),  # as a task says it, and as Spark does
         last_place=rng.choice([None, "t/0/7"]),
@@ -43,6 +43,7 @@ class Model:
         for one in found:
             row = self.rows.setdefault((one.database, one.table), {"state": None, "last_batch": batch_id})
             is_worse = row["state"] is None or STATES.index(one.state) >= STATES.index(row["state"])
+            is_worse |= one.state == QUARANTINED and row["reason"] == REBUILT
             if row["state"] is None or (one.state != OK and is_worse):
                 row |= {"state": one.state, "reason": one.reason, "statement": one.statement}
             for name in COUNTS:

@@ -153,7 +153,7 @@ def are_insufficient(found: Iterable[Row]) -> bool:
 
 def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.RecordBatch]:
     """Events, those that are rows of known tables as blocks."""
-    is_row = pc.and_(pc.equal(events.column("kind"), CHANGE), pc.not_equal(events.column("op"), "truncate"))
+    is_row = pc.and_(pc.equal(events.column("kind"), CHANGE), pc.equal(events.column("truncates"), 0))
     rows = pa.table({name: events.column(name) for name in _GROUP} | {"at": indices_of(events)})
     groups = rows.filter(is_row).group_by(list(_GROUP), use_threads=False).aggregate([("at", "list")])
     is_left = pa.repeat(True, len(events))
@@ -177,7 +177,7 @@ def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> list[pa.RecordBat
     parts = list(decoder.decode_batches(events.select(list(MESSAGE))))
     shared = {name: events.column(name)[0].as_py() for name in _GROUP} | {"kind": BLOCK}
     shared |= {name: pc.max(events.column(name)).as_py() for name in ("commit_ts", "in_log")}
-    counts = {name: pc.sum(events.column(name)).as_py() for name in ("messages", "rows", "size")}
+    counts = {name: pc.sum(events.column(name)).as_py() for name in ("messages", "rows", "truncates", "size")}
     found = []
     for changes in parts or [pa.RecordBatch.from_pylist([], decoder.schema)]:
         rows = []

@@ -181,7 +181,7 @@ class BySpark:
         if existing is None and table.is_only_emptied:
             self.known.pending.read(spark)
             events = batch.events.frame
-            for place in places_of(events.filter(table.condition() & (events["op"] == "truncate"))):
+            for place in places_of(events.filter(table.condition() & (events["truncates"] > 0))):
                 self.known.pending.empty(table.key, place)
             others = self.known.of_other_case(spark, *table.key)
             reason = f"TRUNCATE TABLE {table.full_name}: {OTHER_CASE}"

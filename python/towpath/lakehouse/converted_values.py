@@ -48,7 +48,27 @@ def _instant(column: Sql, kind: ColumnType) -> Sql:
 
 
 def _time(column: Sql, kind: ColumnType) -> Sql:
-    return _has_more_digits(f"regexp_extract({column}, '[.]([0-9]+)$', 1)", kind)
+    """A text that MySQL reads as a time, such as `123` or `1:2:3`, is not written as a time is."""
+    digits = _has_more_digits(f"regexp_extract({column}, '[.]([0-9]+)$', 1)", kind)
+    return any_of([digits, Sql(f"NOT {column} RLIKE '^-?[0-9]{{2,3}}:[0-9]{{2}}:[0-9]{{2}}([.][0-9]+)?$'")])
+
+
+def _year(column: Sql, kind: ColumnType) -> Sql:
+    """A number of two digits is a year of this century or the last one."""
+    return Sql(f"{column} BETWEEN 1 AND 99")
+
+
+def _canonical(column: Sql, kind: ColumnType) -> Sql:
+    """MariaDB writes a value of these types in one form only."""
+    return Sql(f"NOT {column} RLIKE '{_FORMS[kind.name]}'")
+
+
+_BYTE = "(0|[1-9][0-9]{0,2})"
+_FORMS = {
+    "uuid": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+    "inet4": f"^{_BYTE}([.]{_BYTE}){{3}}$",
+    "inet6": f"^((0|[1-9a-f][0-9a-f]{{0,3}}|{_BYTE}([.]{_BYTE}){{3}})?(:|$))*$",
+}
 
 
 def _has_more_digits(fraction: str, kind: ColumnType) -> Sql:
@@ -100,4 +120,6 @@ _CONDITIONS: Mapping[str, Callable[[Sql, ColumnType], Sql]] = {
     "enum": _enum,
     "set": _set,
     "time": _time,
+    "year": _year,
+    **dict.fromkeys(("uuid", "inet4", "inet6"), _canonical),
 }

@@ -137,7 +137,7 @@ def _with_schemas(decoded: pa.RecordBatch) -> pa.RecordBatch:
 
 def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch:
     kinds = _kinds(decoded, future := _is_from_the_future(decoded, messages))
-    firsts, lasts, rows = _first_and_last_rows(decoded, kinds)
+    firsts, lasts, rows, truncates = _first_and_last_rows(decoded, kinds)
     # The table's declaration may change within a message; the last one is valid for what follows.
     key, types = (taken(decoded.column(name), lasts) for name in ("primary_key", "column_types"))
     events = taken(decoded, firsts)
@@ -152,6 +152,7 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
         "kind": kinds,
         "messages": pa.repeat(1, len(events)),
         "rows": rows,
+        "truncates": truncates,
         "size": pc.binary_length(kept.column("value")).fill_null(0),
         "commit_ts": pc.struct_field(source, "commit_ts"),
         "in_log": pc.is_valid(pc.struct_field(source, "position")),
@@ -208,28 +209,32 @@ def _kinds(events: pa.RecordBatch, future: pa.BooleanArray) -> pa.Array:
     )
 
 
-def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
     """Indices of the first and last row change of each message and table, and their number; and all other events.
 
-    The last one is not a truncate, which declares nothing, unless there are only truncates.
+    The fourth array has the number of truncates among the row changes. The last row is not a truncate, which declares
+    nothing, unless there are only truncates.
     """
     changes = pc.equal(kinds, CHANGE).fill_null(False)
-    indices = indices_of(events)
+    indices, is_truncate = indices_of(events), pc.equal(events.column("op"), "truncate").fill_null(False)
     if pc.count_distinct(events.column(INDEX)).as_py() == len(events):  # each message has one row
         rows = indices.filter(pc.is_valid(kinds))
-        return rows, rows, changes.take(rows).cast(pa.int64())
+        counts = (changes, pc.and_(changes, is_truncate))
+        return rows, rows, *(one.take(rows).cast(pa.int64()) for one in counts)
     keys = ["message", "database", "table"]
-    declaring = pc.if_else(pc.equal(events.column("op"), "truncate"), pa.scalar(None, pa.int64()), indices)
+    declaring = pc.if_else(is_truncate, pa.scalar(None, pa.int64()), indices)
     columns = [events.column(name) for name in (INDEX, "database", "table")]
-    rows = pa.table([*columns, indices, declaring], [*keys, "row", "declaring"])
-    wanted = [("row", "min"), ("row", "max"), ("declaring", "max"), ("row", "count")]
+    rows = pa.table([*columns, indices, declaring, is_truncate], [*keys, "row", "declaring", "truncate"])
+    wanted = [("row", "min"), ("row", "max"), ("declaring", "max"), ("row", "count"), ("truncate", "sum")]
     groups = rows.filter(changes).group_by(keys, use_threads=False).aggregate(wanted)
     others = indices.filter(pc.and_(pc.invert(changes), pc.is_valid(kinds)))
     found = groups["row_min"], pc.coalesce(groups["declaring_max"], groups["row_max"])
     firsts, lasts = (pa.concat_arrays([one.combine_chunks(), others]) for one in found)
-    counts = pa.concat_arrays([groups["row_count"].combine_chunks(), pa.repeat(pa.scalar(0, pa.int64()), len(others))])
+    none = pa.repeat(pa.scalar(0, pa.int64()), len(others))
+    sums = (groups[name].combine_chunks().cast(pa.int64()) for name in ("row_count", "truncate_sum"))
+    counts, truncates = (pa.concat_arrays([one, none]) for one in sums)
     order = pc.sort_indices(firsts)
-    return firsts.take(order), lasts.take(order), counts.take(order)
+    return firsts.take(order), lasts.take(order), counts.take(order), truncates.take(order)
 
 
 def _declarations(

@@ -213,16 +213,20 @@ def column_of(columns: pa.StructArray, name: str) -> pa.Array:
 
 
 def is_rejected(changes: pa.RecordBatch, keys: Sequence[str]) -> pa.BooleanArray:
-    """Whether each change lacks values of its row. A delete needs its key only, and all of it."""
+    """Whether each change lacks values of its row, or its key. A delete needs its key only."""
     error, columns = changes.column("error"), changes.column(COLUMNS)
     failed = pc.is_valid(error)
+    if not keys:
+        return pc.or_(failed, changes.column("key_only").fill_null(False))
     name = pc.struct_field(error, "column")
     hides_key = pc.or_(pc.is_null(name), pc.is_in(pc.utf8_lower(name), _lower(keys, name.type)))
     for key in keys:
         hides_key = pc.or_(hides_key, pc.is_null(column_of(columns, key)))
     is_delete = pc.equal(changes.column("op"), DELETE).fill_null(False)
-    no_delete = pc.or_(pc.and_(failed, hides_key), _names_any(changes.column("missing"), keys))
-    return pc.if_else(is_delete, no_delete, pc.or_(failed, changes.column("key_only").fill_null(False)))
+    lacks_values = pc.if_else(
+        is_delete, pc.and_(failed, hides_key), pc.or_(failed, changes.column("key_only").fill_null(False))
+    )
+    return pc.or_(lacks_values, _names_any(changes.column("missing"), keys))
 
 
 def _names_any(lists: pa.ListArray, names: Sequence[str]) -> pa.BooleanArray:

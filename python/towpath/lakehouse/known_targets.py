@@ -263,8 +263,9 @@ class KnownTargets:
         """The targets that former processes have written; none with a new checkpoint, whose batches begin again."""
         if self._written_before is None:
             found = read_written(spark, self.options.status) if self.options.status else {}
-            begins_again = (self._first_batch or 0) <= max(found.values(), default=0)
-            self._written_before = () if begins_again else found.keys()
+            first = self._first_batch or 0
+            # Other queries may share the table of states. One with a new checkpoint begins with batch 0.
+            self._written_before = {target for target, last in found.items() if first > 0 and last <= first}
         return self._written_before
 
     def stored_key(self, spark: SparkSession, target: str | None) -> list[str] | None:

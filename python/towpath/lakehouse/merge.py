@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 KEY_ONLY = (
     "missing",
     "the message has only the row's key (TiCDC's handle-key-only or claim-check), an update of the key has not all "
-    "columns, or a delete has not all columns of the target's key: the rest is not in Kafka",
+    "columns, or the message has not all columns of the target's key: the rest is not in Kafka",
 )
 _UNKNOWN_ROW = (
     "missing",

@@ -17,7 +17,7 @@ from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.shards import Shards
 from towpath.lakehouse.snapshots import as_oldest
 from towpath.lakehouse.sql import table
-from towpath.lakehouse.status import STALE, TableStatus, read_stale, set_ok, write_status
+from towpath.lakehouse.status import REBUILT, STALE, TableStatus, read_stale, set_ok, write_status
 from towpath.lakehouse.tables import (
     TableSettings,
     append,
@@ -140,15 +140,12 @@ def rebuild(
         replicator(read_envelopes(messages, dialect, None, **options))
 
     if status:
-        write_status(spark, status, [TableStatus(*name, place, state=STALE, reason=_REBUILT)], 0)
+        write_status(spark, status, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)
     stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply, _followed(spark, place))
     stale += _catch_up(spark, place, apply)
     if status:  # what the query says meanwhile may be true of the new target, too
-        set_ok(spark, status, [name], (STALE,), reason=_REBUILT)
+        set_ok(spark, status, [name], (STALE,), reason=REBUILT)
         write_status(spark, status, [replace(one, target=place) for one in stale], 0)
-
-
-_REBUILT = "it is being rebuilt"
 
 
 def _followed(spark: SparkSession, target: str) -> dict[str, str]:

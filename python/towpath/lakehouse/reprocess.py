@@ -106,7 +106,8 @@ def reprocess(
     existing = [one for one in (dead_letters, quarantine) if one and schema_of(spark, one) is not None]
     waiting = {name: _waiting(spark, name, tables, any_table=target is not None) for name in existing}
     recorded = {name: _recorded(rows) for name, rows in waiting.items()}
-    origins = {origin for rows in waiting.values() for origin in _origins(rows)}
+    origins_of = {name: _origins(rows) for name, rows in waiting.items()}
+    origins = {origin for found in origins_of.values() for origin in found}
     left: set[_Name] = set()
     for found in {dialect or origin["dialect"] for origin in origins}:
         of_dialect = [origin for origin in origins if (dialect or origin["dialect"]) == found]
@@ -127,8 +128,10 @@ def reprocess(
     for name in existing:
         _mark_done(spark, name, tables, recorded[name], left, any_table=target is not None)
     if status is not None and schema_of(spark, status) is not None:
+        # Dead letters quarantine no table, and what is in another quarantine waits.
         waits = _origins(_waiting(spark, quarantine, None, any_table=True)) if quarantine in existing else []
-        set_ok(spark, status, {_name(one) for one in origins if one["table"]} - {_name(one) for one in waits})
+        applied = {_name(one) for one in origins_of.get(quarantine, ()) if one["table"]}
+        set_ok(spark, status, applied - {_name(one) for one in waits})
 
 
 _Name = tuple[str | None, str]

@@ -42,7 +42,9 @@ def tombstone_key(number: int) -> str:
 
 
 def is_rejected(keys: Sequence[str]) -> Sql:
-    """True for changes without all values of the row. A delete needs its key only, and all of it."""
+    """True for changes without all values of the row, or without its key. A delete needs its key only."""
+    if not keys:
+        return Sql("error IS NOT NULL OR key_only")
     in_key = any_of(sql("lower(error.column) = lower({name})", name=string(name)) for name in keys)
     no_key = any_of(sql("{key} IS NULL", key=key) for key in key_columns(keys))
     absent = any_of(
@@ -52,7 +54,7 @@ def is_rejected(keys: Sequence[str]) -> Sql:
         for name in keys
     )
     return sql(
-        "CASE WHEN op = 'delete' THEN {absent} OR error IS NOT NULL AND (error.column IS NULL OR {in_key} OR {no_key}) "
+        "{absent} OR CASE WHEN op = 'delete' THEN error IS NOT NULL AND (error.column IS NULL OR {in_key} OR {no_key}) "
         "ELSE error IS NOT NULL OR key_only END",
         in_key=in_key,
         no_key=no_key,

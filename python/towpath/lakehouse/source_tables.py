@@ -91,8 +91,7 @@ def summary(events: DataFrame, *more: str) -> list[Row]:
     with session_settings(events.sparkSession, FEW_ROWS):
         # Only numbers and booleans: with a text among the aggregates, Spark would sort the events.
         return groups.agg(
-            *(f.sum(name).alias(name) for name in ("messages", "rows", "size")),
-            f.count_if(f.col("op") == "truncate").alias("truncates"),
+            *(f.sum(name).alias(name) for name in ("messages", "rows", "truncates", "size")),
             f.max(f.col("commit_ts").isNotNull()).alias("has_commit"),
             f.max("in_log").alias("in_log"),
         ).collect()

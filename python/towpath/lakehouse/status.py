@@ -29,6 +29,9 @@ NO_BATCH = -1
 GONE = (DROPPED, RENAMED)
 """The states of targets whose table is gone."""
 
+REBUILT = "it is being rebuilt"
+"""Why a target is stale meanwhile."""
+
 _UNSOUND = (QUARANTINED, STALE)
 """The states of targets that do not equal their tables."""
 
@@ -183,7 +186,9 @@ def _severity(state: str) -> str:
 def _assignments() -> dict[str, str]:
     # A target stays stale or quarantined until it is rebuilt or reprocessed, and dropped or renamed until it is created
     # again.
-    is_kept = f"s.state = '{OK}' OR {_severity('s.state')} < {_severity('t.state')}"
+    # What is quarantined while a target is rebuilt is not in the new target.
+    is_worse = f"NOT (s.state = '{QUARANTINED}' AND coalesce(t.reason, '') = '{REBUILT}')"
+    is_kept = f"s.state = '{OK}' OR {_severity('s.state')} < {_severity('t.state')} AND {is_worse}"
     of_state = ("state", "since", "reason", "statement")
     return {
         **{name: f"CASE WHEN {is_kept} THEN t.{name} ELSE s.{name} END" for name in of_state},
