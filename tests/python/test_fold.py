@@ -10,7 +10,7 @@ import pytest
 from order_model import FIELDS, one_by_one, outcome, sortable
 from towpath.lakehouse.bounds import Bounds, Recent
 from towpath.lakehouse.changes import change_schema
-from towpath.lakehouse.fold import Fold
+from towpath.lakehouse.fold import Fold, is_rejected
 from towpath.lakehouse.order_arrays import ORDER, order_values
 
 COLUMNS = pa.struct([("id", pa.int64()), ("a", pa.string()), ("b", pa.int64())])
@@ -270,3 +270,22 @@ def test_places_are_known_when_their_changes_are_no_longer_recent():
     later = {"partition": 1, "offset": 6, "event_time": 9}
     orders = pa.array([place | later | {"at": 10}, place | later | {"at": 8}], ORDER)
     assert target.bounds.are_below(orders).to_pylist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("op", "missing", "error", "of_a_key", "without_a_key"),
+    [
+        ("insert", [], None, False, False),
+        ("update", ["ID"], None, True, False),
+        ("delete", ["id"], None, True, False),
+        ("delete", ["b"], None, False, False),
+        ("delete", [], {"column": "b"}, False, True),
+        ("delete", [], {"column": "Id"}, True, True),
+        ("insert", [], {"column": "b"}, True, True),
+        ("truncate", None, None, False, False),
+    ],
+)
+def test_what_cannot_be_applied(op, missing, error, of_a_key, without_a_key):
+    change = {"op": op, "columns": {"id": 1, "a": "x", "b": 2}, "missing": missing, "key_only": False, "error": error}
+    batch = pa.RecordBatch.from_pylist([change], SCHEMA)
+    assert [is_rejected(batch, keys).to_pylist() for keys in (["id"], [])] == [[of_a_key], [without_a_key]]
