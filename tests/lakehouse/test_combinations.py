@@ -504,6 +504,27 @@ def test_reprocess_of_dead_letters_leaves_what_waits_in_another_quarantine(spark
     assert topic.states()["a"]["state"] == "ok"
 
 
+def test_a_row_that_is_deleted_while_an_older_change_is_applied_stays_deleted(spark, tmp_path, monkeypatch):
+    topic, dated = Topic(spark, tmp_path), {"id": "int", "day": "date"}
+    rows = [{"id": str(at), "day": day} for at, day in enumerate(["2024-01-01", "0000-00-00", "0000-00-00"])]
+    topic.replicate(*(canal(at, "INSERT", "a", one, dated, second=5) for at, one in enumerate(rows)), zero_date="error")
+    deleted = canal(9, "DELETE", "a", rows[1], dated, second=10)
+    write = TargetWriter.write
+
+    def meanwhile(writer, *arguments):
+        """The query deletes a row that it does not find, after its tombstones were read here."""
+        monkeypatch.undo()
+        topic.replicate(deleted)
+        return write(writer, *arguments)
+
+    monkeypatch.setattr(by_tasks.ByTasks, "merge", lambda *_: [])
+    monkeypatch.setattr(TargetWriter, "write", meanwhile)
+    aside = {name: topic.options[name] for name in ("dead_letters", "status")}
+    towpath.spark.reprocess(spark, **aside, zero_date="null")
+    assert [one["id"] for one in topic.rows("a")] == [0, 2]
+    assert topic.states()["a"]["state"] == "ok"
+
+
 @BOTH_WAYS
 def test_rows_without_their_key_are_dead_letters(spark, tmp_path, merge):
     """As updates of canal with `binlog_row_image=MINIMAL`, whose messages declare only what they have."""

@@ -321,7 +321,7 @@ def test_tasks_reject_what_sparks_way_rejects(spark):
     ]
     changes = pa.RecordBatch.from_pylist(rows, kinds)
     frame = spark.createDataFrame(pa.Table.from_batches([changes]))
-    for keys in (["id"], ["Id", "Name"]):
+    for keys in (["id"], ["Id", "Name"], []):
         expected = [one[0] for one in frame.selectExpr(rows_module.is_rejected(keys)).collect()]
         assert fold.is_rejected(changes, keys).to_pylist() == expected
 

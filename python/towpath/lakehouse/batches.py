@@ -94,6 +94,13 @@ class Replicator:
         finally:
             self._declarations.forget()
 
+    def delete_gone(self, spark: SparkSession) -> None:
+        """Delete rows that a query deleted while older changes of them were applied here: it did not find them yet."""
+        for target in sorted(self._known.written):
+            applier = self._known.applier(target)
+            applier.forget_schemas()
+            applier.delete_gone(spark)
+
     def _tables_in_blocks(self) -> KnownTables:
         """The tables whose messages are decoded as soon as they are read."""
         if self.options.watermarks:  # which rule out single messages

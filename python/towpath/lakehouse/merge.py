@@ -183,6 +183,12 @@ class Applier:
         self.tombstones.write_truncates(truncates, schema, keys)
         return kept
 
+    def delete_gone(self, spark: SparkSession) -> None:
+        """Delete the rows that another writer deleted, before or while changes were applied that are older."""
+        tombstones = self.tombstones.read(spark)
+        if tombstones is not None and self.writer.schema(spark) is not None:
+            self.writer.delete_gone(tombstones, self._keys)
+
     def _say_unordered(self, spark: SparkSession, rows: int) -> None:
         """Write that the target keeps rows which a truncate may have deleted."""
         name = self._origin.database, self._origin.table or self._target

@@ -138,6 +138,7 @@ def rebuild(
             remembered={name: RuleState(former=state.former)} if state.former else {},
         )
         replicator(read_envelopes(messages, dialect, None, **options))
+        replicator.delete_gone(spark)
 
     if status:
         write_status(spark, status, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)

@@ -122,6 +122,7 @@ def reprocess(
         )
         messages = [_messages(rows, None if dialect else found) for rows in waiting.values()]
         apply(read_envelopes(_union(messages), found or "auto", None, **options), NO_BATCH)
+        apply.delete_gone(spark)
     for database, name in left:
         full_name = printable(f"{database}.{name}")
         _log.warning("%s: nothing is applied, since it has no target: name one with target", full_name)

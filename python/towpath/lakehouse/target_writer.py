@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.changes import COLUMNS
 from towpath.lakehouse.known_schema import KnownSchema
-from towpath.lakehouse.order import ORDER_TYPE, is_before, is_newer, is_ordered
+from towpath.lakehouse.order import ORDER_TYPE, Kinds, is_before, is_newer, is_ordered, newest_order
 from towpath.lakehouse.overwrite import Overwrite, may_overwrite
 from towpath.lakehouse.rows import ROW, tombstone_key
 from towpath.lakehouse.sql import Sql, column, comma_separated, expressions, merge, sql, string, table
@@ -137,6 +137,24 @@ class TargetWriter:
         rows = spark.read.table(table(self._target)).alias("t").crossJoin(truncates)
         unordered = sql("exists(truncates, x -> NOT {ordered})", ordered=is_ordered(Sql("x"), of_row))
         return rows.filter(expressions(spark)(unordered)).count()
+
+    def delete_gone(self, tombstones: DataFrame, keys: list[str]) -> None:
+        """Delete the rows that are older than tombstones of their keys. Rows of a snapshot have no order, and stay."""
+        spark, order = tombstones.sparkSession, self.order(tombstones.sparkSession)
+        if order is None:
+            return
+        names = [tombstone_key(at) for at, _ in enumerate(keys)]
+        gone = (
+            tombstones.filter("NOT truncated")
+            .groupBy(*names)
+            .agg(expressions(spark)(newest_order(Kinds())).alias("gone"))
+        )
+        pairs = zip(keys, names, strict=True)
+        same_key = Sql(" AND ".join(sql("{t} <=> {s}", t=column("t", key), s=column("s", name)) for key, name in pairs))
+        of_row = column("t", order)
+        older = sql("{t} IS NOT NULL AND {newer}", t=of_row, newer=is_newer(Sql("s.gone"), of_row))
+        with temporary_view(gone) as view:
+            merge(spark, self._target, view, same_key, self._when_deleted(older, Sql("s.gone.event_time")))
 
     def _when_deleted(self, condition: Sql, time: Sql, *assignments: Sql) -> Sql:
         """The clause of a MERGE that deletes a row, or marks it as deleted."""
