@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import pytest
 
@@ -289,3 +290,16 @@ def test_bounds_change_no_result(spark, tmp_path, monkeypatch, seed, batches):
         lake.read(companion(lake.target, "tombstones")).select("k0", "order") for lake in (with_bounds, without)
     ]
     assert sorted(map(str, tombstones[0].collect())) == sorted(map(str, tombstones[1].collect()))
+
+
+def test_a_removed_target_is_noticed_by_the_next_batch(lake, source):
+    status = f"{lake.target}_status"
+    apply = towpath.spark.applier(lake.target, ["id"], status=status)
+    row = {"id": "1", "name": "x"}
+    apply(lake.frame(source.change("INSERT", row)), 0)
+    apply(lake.frame(source.change("UPDATE", row | {"name": "y"}, {"name": "x"})), 1)
+    shutil.rmtree(lake.target)
+    apply(lake.frame(source.change("INSERT", row | {"id": "2"})), 2)
+    [found] = lake.read(status).collect()
+    assert (lake.names(), found["state"]) == ({2: "x"}, "stale")
+    assert "somebody removed the target" in found["reason"]

@@ -31,7 +31,7 @@ from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import Sql, expressions, sql
 from towpath.lakehouse.staging import Hints
-from towpath.lakehouse.status import QUARANTINED, STALE, TableStatus, write_ahead
+from towpath.lakehouse.status import QUARANTINED, REMOVED, STALE, TableStatus, write_ahead
 from towpath.lakehouse.table_columns import TableColumns
 from towpath.lakehouse.table_result import TableResult
 from towpath.lakehouse.tables import exists
@@ -46,8 +46,6 @@ _log = logging.getLogger("towpath.spark")
 
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
-
-_GONE = "somebody removed the target: it has only the rows since then; rebuild it with rebuild"
 
 _MOST_REASON = 10 * SHOWN
 """Characters of the text of an error, which may have many names of columns."""
@@ -111,7 +109,7 @@ class BySpark:
 
         targets = set(filter(None, in_parallel(spark, removed, tables, self.known.options.parallelism)))
         names = [(name, target) for target in sorted(targets) for name in self.known.tables_of(spark, target)]
-        gone = [TableStatus(database or None, name, target, STALE, _GONE) for (database, name), target in names]
+        gone = [TableStatus(database or None, name, target, STALE, REMOVED) for (database, name), target in names]
         write_ahead(spark, self.known.options.status, gone)
         return gone
 

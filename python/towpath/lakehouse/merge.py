@@ -26,9 +26,9 @@ from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.retries import is_being_created, is_lost, with_retries
 from towpath.lakehouse.rows import DELETE, REJECTED, ROW, TRUNCATE, UNKNOWN, Applied
 from towpath.lakehouse.staging import Hints, Staged, Staging, Stored
-from towpath.lakehouse.status import STALE, TableStatus, unordered, write_ahead, write_status
+from towpath.lakehouse.status import REMOVED, STALE, TableStatus, read_written, unordered, write_ahead, write_status
 from towpath.lakehouse.stored import StoredBounds, Written
-from towpath.lakehouse.tables import TableSettings, optimize_in_turn
+from towpath.lakehouse.tables import TableSettings, optimize_in_turn, schema_of
 from towpath.lakehouse.target_writer import TargetWriter
 from towpath.lakehouse.targets import is_path
 from towpath.lakehouse.tombstones import Tombstones
@@ -89,6 +89,7 @@ class Applier:
             self._apply_batch(spark, changes, batch_id)
 
     def _apply_batch(self, spark: SparkSession, changes: DataFrame, batch_id: int) -> None:
+        self._say_removed(spark, batch_id)
         changes = changes.persist()
         try:
             keys = self._keys or _declared_keys(changes, self._target)
@@ -98,6 +99,14 @@ class Applier:
             changes.unpersist()
         if self._status:
             write_status(spark, self._status, [TableStatus.of(None, self._target, self._target, self.last)], batch_id)
+
+    def _say_removed(self, spark: SparkSession, batch_id: int) -> None:
+        """Write that somebody removed the target, if an earlier batch of the query has written it."""
+        if self._status and schema_of(spark, self._target) is None:
+            last = read_written(spark, self._status).get(self._target, batch_id)
+            if last < batch_id:
+                self.forget_schemas()
+                write_ahead(spark, self._status, [TableStatus(None, self._target, self._target, STALE, REMOVED)])
 
     def apply(self, changes: Changes, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         """Apply changes."""

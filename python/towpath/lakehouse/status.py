@@ -32,6 +32,9 @@ GONE = (DROPPED, RENAMED)
 REBUILT = "it is being rebuilt"
 """Why a target is stale meanwhile."""
 
+REMOVED = "somebody removed the target: it has only the rows since then; rebuild it with rebuild"
+"""Why a target is stale that was created again."""
+
 _UNSOUND = (QUARANTINED, STALE)
 """The states of targets that do not equal their tables."""
 
