@@ -195,7 +195,7 @@ class Applier:
     def delete_gone(self, spark: SparkSession) -> None:
         """Delete the rows that another writer deleted, before or while changes were applied that are older."""
         tombstones = self.tombstones.read(spark)
-        if tombstones is not None and self.writer.schema(spark) is not None:
+        if self._keys and tombstones is not None and self.writer.schema(spark) is not None:
             self.writer.delete_gone(tombstones, self._keys)
 
     def _say_unordered(self, spark: SparkSession, rows: int) -> None:
