@@ -111,7 +111,7 @@ def test_no_row_is_deleted_by_a_guess(spark, tmp_path):
     assert dead.keys() == {key for key, _ in records}
     assert dead[records[0][0]] == (None, "the message names no table")
     assert dead[other[0]][0] == "t"
-    assert "a delete has not all columns of the target's key" in dead[other[0]][1]
+    assert "the message has not all columns of the target's key" in dead[other[0]][1]
     assert all("which row is deleted is not known" in dead[key][1] for key in (b"1", b"{}"))
 
 
