@@ -45,8 +45,7 @@ class MovedKeys:
             if settings.get(option)
         }
         own: dict[str, Any] = {"layout": "change", "missing": "null", "fields": ["op", "row", "before", "after"]}
-        own["aliases"] = aliases
-        self._decoder = Decoder(dialect, schema, **{**settings, **of_columns, **own})
+        self._decoder = Decoder(dialect, schema, **{**settings, **of_columns, **own, "aliases": aliases})
 
     def split(self, messages: pa.RecordBatch, changes: pa.RecordBatch, indices: pa.Array) -> pa.RecordBatch:
         """The changes, those that move a row as two.

@@ -190,8 +190,8 @@ def _assignments() -> dict[str, str]:
     # A target stays stale or quarantined until it is rebuilt or reprocessed, and dropped or renamed until it is created
     # again.
     # What is quarantined while a target is rebuilt is not in the new target.
-    is_worse = f"NOT (s.state = '{QUARANTINED}' AND coalesce(t.reason, '') = '{REBUILT}')"
-    is_kept = f"s.state = '{OK}' OR {_severity('s.state')} < {_severity('t.state')} AND {is_worse}"
+    is_missed = f"s.state = '{QUARANTINED}' AND coalesce(t.reason, '') = '{REBUILT}'"
+    is_kept = f"s.state = '{OK}' OR {_severity('s.state')} < {_severity('t.state')} AND NOT ({is_missed})"
     of_state = ("state", "since", "reason", "statement")
     return {
         **{name: f"CASE WHEN {is_kept} THEN t.{name} ELSE s.{name} END" for name in of_state},

@@ -132,7 +132,7 @@ class TableColumns:
         if declared is None:
             return self._undeclared()
         if self._options.columns:
-            names = [self._renamed.columns(self._target, one).names for one in self._each_declared()]
+            names = [self._renamed.columns(self._target, one).names for one in self._each_declared]
             self._known.protection(self._spark).check_declared(self._table.database, self._table.name, names)
         columns = self._rules.kept(self._renamed.columns(self._target, declared))
         return self._with_added(widened(self._target, self._stored, columns))
@@ -163,13 +163,14 @@ class TableColumns:
         for former, now in self._renamed.now.items():
             if now and self._rules.exposes(former, now):
                 raise exposed(self._table.database, self._table.name, former, now)
-        each = self._each_declared()
+        each = self._each_declared
         if late := sorted({name for one in each for name in self._renamed.unreadable(one.names)}):
             raise ValueError(
                 f"{self._name}: the columns {', '.join(late)} were renamed, and messages have both names, or the "
                 "current name is not known; rebuild the target (towpath.spark.rebuild)"
             )
 
+    @cached_property
     def _each_declared(self) -> list[StructType]:
         """The columns of each declaration that has types."""
         found = (self._declared([one]) for one in self._table.declarations)
