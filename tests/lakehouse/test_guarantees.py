@@ -136,6 +136,28 @@ def test_a_quarantined_table_is_reprocessed(topic, spark):
     assert topic.load("dead_quarantine").filter("done_at IS NULL").count() == 0
 
 
+def test_a_partial_row_that_waited_is_not_taken_for_old(topic, spark):
+    """The row's newer change lacks the columns that the older one has."""
+    types = {"id": "int", "a": "int", "b": "int", "d": "date"}
+    dead = {"dead_letters": topic.options["dead_letters"]}
+    topic.replicate(
+        canal(0, "INSERT", "t", {"id": "1", "a": "1", "b": "1", "d": None}, types),
+        canal(1, "INSERT", "t", {"id": "2", "a": "1", "b": "1", "d": None}, types),
+        canal(2, "UPDATE", "t", {"id": "1", "a": "5", "d": "0000-00-00"}, types, old={"a": "1"}, second=1),
+        canal(3, "UPDATE", "t", {"id": "2", "a": "5", "d": "0000-00-00"}, types, old={"a": "1"}, second=1),
+        canal(4, "UPDATE", "t", {"id": "1", "b": "7"}, types, old={"b": "1"}, second=2),
+        zero_date="error",
+    )
+    for _ in range(2):
+        towpath.spark.reprocess(spark, **dead, zero_date="null")
+        assert topic.rows("t") == [{"id": 1, "a": 1, "b": 7, "d": None}, {"id": 2, "a": 5, "b": 1, "d": None}]
+        waiting = of_spark(topic.load("dead").filter("done_at IS NULL").collect())
+        assert [(one["offset"], "newer change" in one["reason"]) for one in waiting] == [(2, True)]
+    topic.replicate(canal(5, "DELETE", "t", {"id": "1", "a": "5", "b": "7", "d": None}, types, second=3))
+    towpath.spark.reprocess(spark, **dead, zero_date="null")
+    assert topic.load("dead").filter("done_at IS NULL").count() == 0
+
+
 NAMES = [
     "_towpath",
     "_op",

@@ -102,6 +102,7 @@ def test_error_kinds_are_documented_in_their_order():
 def test_links_lead_to_files(document):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
         assert (document.parent / target).exists() or target in OF_THE_SITE.get(document.name, ()), target
+        assert document.parent == ROOT or ".." not in target, f"{target}: the site has the folder docs only"
 
 
 def test_the_promises_name_files_that_exist():

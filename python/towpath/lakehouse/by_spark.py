@@ -212,7 +212,8 @@ class BySpark:
             apply.configure(keys, settings, self.known.origin(table, target))
             if existing is None:
                 self.known.remember_emptied(spark, table, target, columns.schema, keys)
-            hints = Hints(Kinds(table.has_commit, table.in_log), is_small=batch.is_small, are_most=batch.are_most)
+            kinds, waited = Kinds(table.has_commit, table.in_log), self.known.options.waited
+            hints = Hints(kinds, is_small=batch.is_small, are_most=batch.are_most, waited=waited)
             applied = apply.apply(changes, keys, hints, batch.number)
         self.learned.learn(table, decoder, batch.former)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)

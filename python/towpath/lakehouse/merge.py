@@ -47,7 +47,8 @@ KEY_ONLY = (
 )
 _UNKNOWN_ROW = (
     "missing",
-    "the message has only the changed columns (binlog_row_image is not FULL), and the target lacks the row",
+    "the message has only the changed columns (binlog_row_image is not FULL), and the target lacks the row, or has a "
+    "newer change of it",
 )
 
 

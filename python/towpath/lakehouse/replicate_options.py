@@ -86,6 +86,8 @@ class ReplicateOptions:
     cluster_by: Mapping[str, Sequence[str]] = _argument(arguments.columns_by_table)
     optimize_every: int | None = _argument(_optional_count, 50)
     report: Callable[[Sequence[TableStatus]], object] | None = None
+    waited: bool = False
+    """Whether no change was applied before, though newer ones may have been: they are processed again."""
 
     @classmethod
     def of(cls, dialect: Dialect, decoder: Mapping[str, Any], **given: Any) -> ReplicateOptions:

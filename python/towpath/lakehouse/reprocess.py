@@ -54,8 +54,9 @@ def reprocess(
 ) -> None:
     """Apply dead letters and quarantined messages in order, and mark them done. It may be called again at any time.
 
-    A change that is older than what its row has by now changes nothing. What cannot be applied this time either stays
-    in its table.
+    A change that is older than what its row has by now changes nothing. If its message has only the changed columns, it
+    is a dead letter then, as the row's newer change may lack them: `rebuild` the target. What cannot be applied this
+    time either stays in its table.
 
     Args:
         spark: The session.
@@ -98,7 +99,7 @@ def reprocess(
         parallelism=parallelism,
     )
     # The query may remember what was deleted for longer.
-    given = replace(given, keyless=AS_STORED, forget_after=None)
+    given = replace(given, keyless=AS_STORED, forget_after=None, waited=True)
     dead_letters, status = given.dead_letters, given.status
     quarantine = given.quarantine or suffixed(dead_letters or "", "_quarantine")
     tables = None if tables is None else arguments.columns("tables", tables)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 _ORDER = Sql("`order`")
 
 ROW, DELETE, OLD, REJECTED, UNKNOWN, TRUNCATE = "row", "delete", "old", "rejected", "unknown", "truncate"
-"""The outcomes of a change: `UNKNOWN` is a partial update of a row that was deleted, or that the target lacks."""
+"""The outcomes of a change: `UNKNOWN` is a partial update of a row that was deleted, or that the target lacks, and one
+that waited until its row had a newer change, which may lack what this one has."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ def with_outcome(
     known: DataFrame | None,
     tombstones: DataFrame | None,
     kinds: Kinds,
+    *,
+    waited: bool = False,
 ) -> DataFrame:
     """Add the columns `outcome` and `unordered`: whether a row may be older or newer than a truncate.
 
@@ -77,6 +80,7 @@ def with_outcome(
         known: The target's rows: their key as in `tombstone_key`, their order value `known`, and `is_deleted`.
         tombstones: The target's tombstones that are `relevant`.
         kinds: What the order values may have.
+        waited: Whether no change was applied before, though newer ones may have been.
     """
     expr = expressions(newest.sparkSession)
     found = newest if known is None else _with_known(newest, keys, known)
@@ -88,7 +92,7 @@ def with_outcome(
         "WHEN rejected THEN 'rejected'",
         "WHEN outcome = 'unknown' THEN outcome",
         *(_after_tombstones(kinds, latest) if tombstones is not None else ["WHEN op = 'truncate' THEN 'truncate'"]),
-        *(_after_row(kinds) if known is not None else []),
+        *(_after_row(kinds, latest, waited=waited) if known is not None else []),
         "WHEN op = 'delete' THEN 'delete'",
         f"WHEN partial AND inherits AND NOT coalesce({is_live}, false) THEN 'unknown'",
     ]
@@ -110,9 +114,12 @@ def _unordered(latest: Sql, *, has_rows: bool) -> Sql:
     return sql(template, is_stored=is_stored, ordered=is_ordered(Sql("x"), _ORDER))
 
 
-def _after_row(kinds: Kinds) -> list[str]:
-    newer = is_newer(_ORDER, Sql("known"), kinds)
-    return [sql("WHEN is_known AND NOT {newer} THEN 'old'", newer=newer)]
+def _after_row(kinds: Kinds, latest: Sql, *, waited: bool) -> list[str]:
+    is_old = sql("is_known AND NOT {newer}", newer=is_newer(_ORDER, Sql("known"), kinds))
+    # The newer change may be a partial one too, which lacks the columns of this one.
+    is_lost = sql("partial AND inherits AND NOT is_deleted AND NOT known <=> {latest}", latest=latest)
+    lost = [sql("WHEN {is_old} AND {is_lost} THEN 'unknown'", is_old=is_old, is_lost=is_lost)] if waited else []
+    return [*lost, sql("WHEN {is_old} THEN 'old'", is_old=is_old)]
 
 
 def _after_tombstones(kinds: Kinds, latest: Sql) -> list[str]:

@@ -36,6 +36,8 @@ class Hints:
     """Whether they are few, compared with the target."""
     are_most: bool = False
     """Whether they are more than the rows of the target, as far as is known."""
+    waited: bool = False
+    """Whether no change was applied before, though newer ones may have been."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ class Staging:
             rows = relevant(rows, newest, self.keys, are_few=hints.are_few)
         if tombstones is not None:
             tombstones = self._computed(relevant(tombstones, newest, self.keys, are_few=hints.are_few), hints)
-        return self._computed(with_outcome(newest, self.keys, rows, tombstones, hints.kinds), hints)
+        found = with_outcome(newest, self.keys, rows, tombstones, hints.kinds, waited=hints.waited)
+        return self._computed(found, hints)
 
     def _computed(self, frame: DataFrame, hints: Hints | None = None) -> DataFrame:
         return computed(frame, self.held, in_driver=(hints or self.hints).is_small)
