@@ -464,6 +464,17 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         Ok(names)
     }
 
+    /// The same names, as a dialect changes them.
+    pub fn renamed(&mut self, names: Range<usize>, change: impl Fn(&str) -> String) -> Range<usize> {
+        let first = self.names.len();
+        for at in names {
+            let Some(name) = self.names.get(at).map(|id| change(self.keys.name(*id))) else { continue };
+            let key = self.keys.intern_plain(&name);
+            self.names.push(key);
+        }
+        first..self.names.len()
+    }
+
     /// Row images as a range of [`Events::images`]: an array of objects, one object, or null.
     pub fn read_images(&mut self, cursor: &mut Cursor<'a>) -> Result<Range<usize>> {
         let start = self.images.len();

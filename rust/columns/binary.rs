@@ -98,14 +98,14 @@ pub(super) fn stored_bytes(value: &Value<'_>, declared: Option<&DeclaredType>, c
             return Err(Fault::new(Kind::Type, what));
         }
         out.extend_from_slice(&form.read(&text)?);
-        pad_binary(declared, out);
+        pad_binary(declared, context, out);
         return Ok(());
     }
     match declared.map(|declared| declared.family) {
         Some(TypeFamily::Bit) => bit_bytes(value, &text, declared.and_then(DeclaredType::length), context.declares_lengths(), out),
         Some(TypeFamily::Binary) => {
             latin1(&text, out)?;
-            pad_binary(declared, out);
+            pad_binary(declared, context, out);
             Ok(())
         }
         Some(TypeFamily::Text | TypeFamily::Characters | TypeFamily::Enum | TypeFamily::Set | TypeFamily::Json) => {
@@ -127,10 +127,12 @@ fn has_characters(declared: Option<&DeclaredType>) -> bool {
     declared.is_some_and(|declared| !matches!(declared.family, Binary | Blob | Geometry | Unknown))
 }
 
-/// Restores the trailing zero bytes of a `binary(n)`, which producers strip.
-fn pad_binary(declared: Option<&DeclaredType>, out: &mut Vec<u8>) {
-    let length = declared.filter(|declared| declared.family == TypeFamily::Binary).and_then(DeclaredType::length);
-    out.resize(out.len().max(length.unwrap_or(0).min(u8::MAX.into())), 0);
+/// Restores the trailing zero bytes of a `binary(n)`, which producers strip. Without a length it is `binary(1)`.
+fn pad_binary(declared: Option<&DeclaredType>, context: &Context<'_>, out: &mut Vec<u8>) {
+    let default = usize::from(context.declares_lengths());
+    let declared = declared.filter(|declared| declared.family == TypeFamily::Binary);
+    let length = declared.map_or(0, |declared| declared.length().unwrap_or(default));
+    out.resize(out.len().max(length.min(u8::MAX.into())), 0);
 }
 
 /// Bytes of a `bit(n)`, big-endian.

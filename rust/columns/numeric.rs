@@ -117,7 +117,9 @@ fn enum_index(label: &str, labels: &[String]) -> Option<usize> {
     if label.is_empty() {
         return Some(0);
     }
-    labels.iter().position(|member| member == label).map(|at| at + 1)
+    let at = labels.iter().position(|member| member == label);
+    // Debezium before 3.7 escapes a comma in the value too.
+    at.or_else(|| labels.iter().position(|member| *member == label.replace("\\,", ","))).map(|at| at + 1)
 }
 
 fn set_mask(text: &str, labels: &[String]) -> Option<i128> {

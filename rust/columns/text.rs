@@ -15,7 +15,7 @@ use super::numeric::labels;
 use super::{ColumnBuilder, Context, Forecast, Nulls, Overlay, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
-use crate::mysql::number::integer;
+use crate::mysql::number::{integer, without_exponent};
 use crate::mysql::short_text::ShortText;
 use crate::mysql::temporal::DateTimeText;
 use crate::mysql::types::{DeclaredType, TypeFamily};
@@ -149,7 +149,9 @@ fn unknown_member(text: &str, labels: &[String]) -> Fault {
 
 /// Whether the declared type rules out the fast path.
 fn rules_out_fast_path(declared: &DeclaredType, format: ValueFormat) -> bool {
-    needs_conversion(declared) || declared.family == TypeFamily::Json && format == ValueFormat::Base64AndJson
+    // Maxwell writes JSON texts without their quotes, and decimals with exponents.
+    let is_maxwells = || format == ValueFormat::Base64AndJson && matches!(declared.family, TypeFamily::Json | TypeFamily::Decimal);
+    needs_conversion(declared) || is_maxwells()
 }
 
 impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
@@ -167,6 +169,10 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
         }
         match value {
             _ if declared.is_none() && !self.labels.is_empty() => self.append_undeclared(value, context),
+            Value::Number(_) | Value::Digits(_) if declared.is_some_and(|declared| declared.family == TypeFamily::Decimal) => {
+                let text = value.text()?;
+                self.push_text(without_exponent(&text).as_deref().unwrap_or(&text))
+            }
             Value::Escaped(raw) => self.bytes.push_unescaped(raw),
             Value::Text(raw) | Value::Number(raw) | Value::Bool(raw) | Value::Nested(raw) => self.push_text(raw),
             other => self.push_text(&other.text()?),

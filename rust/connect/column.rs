@@ -162,8 +162,12 @@ impl Column<'_> {
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) if *scale != 0 => {
                 digits_or_base64(value, i32::from(*scale), self.decimals_precise())
             }
-            DataType::Decimal128(..) | DataType::Decimal256(..) => digits_or_base64(value, 0, self.integers_precise()),
-            requested if requested.is_integer() => digits_or_base64(value, 0, self.integers_precise()),
+            DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::UInt64 => {
+                let precise = self.integers_precise();
+                not_bits(value, digits_or_base64(value, 0, precise)?, precise == Some(true))
+            }
+            // No setting says how bits are written.
+            requested if requested.is_integer() => not_bits(value, digits_or_base64(value, 0, self.integers_precise())?, false),
             DataType::Struct(_) if matches!(value, Value::Nested(_)) => {
                 Ok(if is_geometry(value) { Encoding::Geometry } else { Encoding::Plain })
             }
@@ -292,6 +296,17 @@ fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Res
         )),
         _ => Ok(Encoding::Plain),
     }
+}
+
+/// Refuses base64 of a number that may be a `bit(n)` too, which is another number then: its bytes are unsigned, and in reverse order.
+fn not_bits(value: &Value<'_>, encoding: Encoding, is_known: bool) -> Result<Encoding> {
+    let bytes = binary_text::base64(value.raw()).filter(|_| encoding == Encoding::Decimal(0) && !is_known).unwrap_or_default();
+    let is_same = bytes.first().is_none_or(|first| *first < 0x80) && bytes.iter().eq(bytes.iter().rev());
+    if is_same || bytes.len() > 8 {
+        return Ok(encoding);
+    }
+    let setting = "the column in column_types, the schema part, or decimal_handling_mode for a decimal(20,0)";
+    Err(ambiguous(value, "a decimal or the bits of a number", setting))
 }
 
 fn is_base64(text: &str) -> bool {

@@ -71,7 +71,7 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
     placeholders: &[
         ("type", Placeholder::Operation),
-        ("ts", Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number))),
+        ("ts", Placeholder::Integer(|source, number| source.event_time = micros_of_time(number))),
         ("xid", Placeholder::Digits(|source, number| source.transaction_id = Some(Cow::Borrowed(number)))),
         ("commit", Placeholder::Any),
         ("gtid", Placeholder::Text(gtid)),
@@ -139,7 +139,7 @@ struct Message<'a> {
     /// What happened.
     #[serde(rename = "type")]
     operation: Option<CowStr<'a>>,
-    /// Of a row seconds, of a DDL milliseconds.
+    /// Of a row seconds, of a DDL milliseconds; of TiCDC's DDL its commit timestamp.
     ts: Option<i64>,
     /// The transaction.
     xid: Option<i64>,
@@ -178,8 +178,10 @@ fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a
 }
 
 impl<'a> Message<'a> {
-    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(mut self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op()?;
+        // The strategy changes the names of members, which columns are, but not those in this array.
+        self.camel_primary_key_columns.0 = self.camel_primary_key_columns.0.map(|names| events.renamed(names, camel_case));
         let (before, after) = if op.is_row_change() { self.images(op)? } else { (None, None) };
         let envelope = events.envelope(self.envelope(reading))?;
         events.row(op, envelope, before, after);
@@ -197,7 +199,7 @@ impl<'a> Message<'a> {
             handle_key_only: self.has_reason.then_some(true),
             source: Source {
                 operation: text(self.operation),
-                event_time: self.ts.and_then(micros_of_epoch),
+                event_time: self.ts.and_then(micros_of_time),
                 gtid: text(self.gtid),
                 transaction_id: self.xid.map(|xid| Cow::Owned(xid.to_string())),
                 ..Source::default()
@@ -237,9 +239,30 @@ impl<'a> Message<'a> {
     }
 }
 
+/// A name as `output_naming_strategy=underscore_to_camelcase` changes it.
+fn camel_case(name: &str) -> String {
+    let mut changed = String::with_capacity(name.len());
+    let mut rest = name.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '_' if changed.is_empty() => {}
+            '_' => changed.extend(rest.next().into_iter().flat_map(char::to_uppercase)),
+            _ => changed.push(c),
+        }
+    }
+    if changed.is_empty() { name.to_owned() } else { changed }
+}
+
+/// The time of a message. A commit timestamp of TiDB has milliseconds above its lowest 18 bits; no time of Maxwell's is as great.
+fn micros_of_time(ts: i64) -> Option<i64> {
+    const LEAST_COMMIT_TS: i64 = 100_000_000_000_000_000;
+    micros_of_epoch(if ts >= LEAST_COMMIT_TS { ts >> 18 } else { ts })
+}
+
 /// TiCDC knows nothing of MySQL's log and transactions, of which the daemon says something in each row.
 fn is_tidb(envelope: &Envelope<'_>) -> bool {
     let source = &envelope.source;
     let is_bootstrap = source.operation.as_deref().is_some_and(|kind| kind.starts_with("bootstrap"));
-    !is_bootstrap && source.transaction_id.is_none() && source.file.is_none() && source.gtid.is_none() && envelope.server_id.is_none()
+    let has_place = source.transaction_id.is_some() || source.file.is_some() || source.gtid.is_some();
+    !(is_bootstrap || has_place || envelope.server_id.is_some() || envelope.primary_key.is_some())
 }

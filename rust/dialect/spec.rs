@@ -1,6 +1,6 @@
 //! Description of a dialect's messages for [templates](crate::template).
 
-use crate::event::{Events, Op, Source};
+use crate::event::{Envelope, Events, Op, Source};
 use crate::interner::NameId;
 
 /// Description of a dialect's messages for templates.
@@ -30,7 +30,7 @@ pub(crate) struct TemplateSpec {
     /// least one of its members is not a column, and none is unclear.
     pub flat: Option<fn(&str) -> FlatMember>,
     /// Whether a message of this connector has a text in place of a value that it lacks: the ordinary reader reads it.
-    pub lacks_values: Option<fn(Option<&str>, &str) -> bool>,
+    pub lacks_values: Option<fn(&Envelope<'_>, &str) -> bool>,
 }
 
 /// Kind of a flat message's member.

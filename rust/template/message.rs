@@ -196,7 +196,7 @@ impl Template {
         events: &mut Events<'a, '_, '_>,
         buffers: &mut Buffers,
     ) -> Option<Op> {
-        if self.spec.lacks_values.is_some_and(|lacks_values| lacks_values(self.envelope.envelope.connector.as_deref(), message.text)) {
+        if self.spec.lacks_values.is_some_and(|lacks_values| lacks_values(&self.envelope.envelope, message.text)) {
             return None;
         }
         buffers.data.clear();

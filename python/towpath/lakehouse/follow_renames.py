@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.followed_targets import FollowedTargets
 from towpath.lakehouse.order import is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.protection import RULES, Protection, RuleState
-from towpath.lakehouse.sql import Sql, column, sql
+from towpath.lakehouse.sql import Sql, column, sql, table
 from towpath.lakehouse.statements import RenameTable
-from towpath.lakehouse.status import GONE, OK, RENAMED, Unsound
+from towpath.lakehouse.status import GONE, OK, RENAMED, STALE, Unsound
 from towpath.lakehouse.tables import (
     TableSettings,
     create_or_evolve,
@@ -23,7 +24,16 @@ from towpath.lakehouse.tables import (
     set_properties,
     settings_of,
 )
-from towpath.lakehouse.target_properties import KEY, MOVED, SHARDS, SOURCE, dropped_at
+from towpath.lakehouse.target_properties import (
+    FOLLOWED,
+    KEY,
+    MOVED,
+    SHARDS,
+    SOURCE,
+    dropped_at,
+    dropped_tables,
+    stored_properties,
+)
 from towpath.lakehouse.target_rows import has_row, order_of_rows
 from towpath.lakehouse.targets import companion, source_name
 
@@ -80,7 +90,12 @@ class TableRenames:
         target = self.targets.of(*new)
         if old == new or target is None or target == self.targets.of(*old):
             return None
-        is_known = is_source or schema_of(self.spark, target) is not None
+        exists = schema_of(self.spark, target) is not None
+        is_known = is_source or exists
+        if exists and self.follows and not self.targets.sharing(new):
+            # It is no dropped table, whose rows a table that is created again has not.
+            set_properties(self.spark, target, dropped_at(None, {}))
+            self.targets.changed(target)
         if not is_known and state.former and self.follows:
             is_known = self._create_empty(old, target)
         self.protection.remember(*new, state)
@@ -102,6 +117,7 @@ class TableRenames:
     ) -> str | None:
         source, target = self.targets.of(*old), self.targets.of(*new)
         if target is None:
+            self._leave(old, new, place, followed)
             return None
         if source is None or schema_of(self.spark, source) is None:
             self.protection.remember(*new, state)
@@ -113,22 +129,47 @@ class TableRenames:
             self.targets.rename_shard(old, new, target)
             self._say_renamed(old, new)
             return self._unlike(old, new, state)
-        for one in (old, new):
-            if sharing := self.targets.sharing(one):
-                return f"renamed from {'.'.join(old)}: {'.'.join(one)} shares its target with {sharing.names}"
-        if not self.follows:
-            self.protection.remember(*new, state)
-            return f"ddl_policy is ignore: renamed from {'.'.join(old)}"
+        if reason := self._why_kept(old, new):
+            self.say(old, STALE, f"renamed to {'.'.join(new)}: {reason}")
+            if not self.follows:
+                self.protection.remember(*new, state)
+            return f"renamed from {'.'.join(old)}: {reason}"
         reason = self._unlike(old, new, state) or self._is_late(target, place)
         self._copy(old, new, state)
+        self.targets.changed(target)
+        self.targets.forget_deletes(target, source, place)
         followed.add(target)
         self._say_renamed(old, new)
-        # The old name has no table now: one that is created under it has none of these rows.
+        self._say_gone(old, new, source, place)
+        self.targets.changed(target)
+        return reason
+
+    def _why_kept(self, *names: tuple[str, str]) -> str | None:
+        """Why the targets of tables keep the rows that they have."""
+        if not self.follows:
+            return "ddl_policy is ignore"
+        shared = ((name, self.targets.sharing(name)) for name in names)
+        return next(
+            (f"{'.'.join(one)} shares its target with {others.names}" for one, others in shared if others), None
+        )
+
+    def _leave(self, old: tuple[str, str], new: tuple[str, str], place: Place, followed: set[str]) -> None:
+        """A table gets a name that is not replicated."""
+        source = self.targets.of(*old)
+        if source is None or schema_of(self.spark, source) is None or self.has_followed(old, place):
+            return
+        if reason := self._why_kept(old):
+            self.say(old, STALE, f"renamed to {'.'.join(new)}: {reason}")
+            return
+        self.say(old, RENAMED, f"the table was renamed to {'.'.join(new)}")
+        self._say_gone(old, new, source, place)
+        followed.add(source)
+
+    def _say_gone(self, old: tuple[str, str], new: tuple[str, str], source: str, place: Place) -> None:
+        """The old name has no table now: one that is created under it has none of the rows."""
         gone = dropped_at(place, {source_name(*old): str(place)})
         set_properties(self.spark, source, {**gone, MOVED: json.dumps(new, ensure_ascii=False)})
         self.targets.changed(source)
-        self.targets.changed(target)
-        return reason
 
     def _say_renamed(self, old: tuple[str, str], new: tuple[str, str]) -> None:
         # A change that a stale target lacks may be newer than this.
@@ -170,4 +211,16 @@ class TableRenames:
         own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
         columns = rules.of_copy(schema.names, former, own)
         of_new = {SOURCE: source_name(*new), **dropped_at(None, {}), MOVED: "", SHARDS: "[]", RULES: str(state)}
-        replace_with(self.spark, target, source, {**kept, **of_new}, columns)
+        of_new[FOLLOWED] = self._followed_by_both(stored_properties(self.spark, target), kept)
+        rows = self.spark.read.table(table(source)).selectExpr(*columns)
+        replace_with(self.spark, target, rows, {**kept, **of_new})
+
+    @staticmethod
+    def _followed_by_both(former: Mapping[str, str], kept: Mapping[str, str]) -> str:
+        """The places that a target has followed which gets the rows of another one: none is followed again."""
+        drops = [Place.parse_all(place) for place in dropped_tables(former).values()]
+        found = Place.parse_all(kept.get(FOLLOWED))
+        for place in chain(Place.parse_all(former.get(FOLLOWED)), *drops):
+            if not any(place.repeats(one) for one in found):
+                found = [one for one in found if not one.is_beside(place)] + [place]
+        return json.dumps([dict(one.fields) for one in found])

@@ -10,6 +10,8 @@ from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.ordered_statements import Place
 from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.sql import expressions
+from towpath.lakehouse.tables import schema_of
+from towpath.lakehouse.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +39,16 @@ class FollowedTargets:
             return append_truncate(self.spark, target, place)
         order = self.spark.range(1).select(expressions(self.spark)(place.literal()).alias("order"))
         return self.known.applier(target).truncate(order, keys or [])
+
+    def forget_deletes(self, target: str, source: str, place: Place) -> None:
+        """A target has the rows of another one since a place, and what deletes it remembers is of that one too."""
+        keys = self.known.stored_key(self.spark, target)
+        schema = schema_of(self.spark, target)
+        if not keys or schema is None:  # it has each change as a row
+            return
+        types = {one.name.lower(): one.dataType for one in schema}
+        key = [types[name.lower()] for name in keys]
+        Tombstones(target).replace_by(self.spark, Tombstones(source), place.literal(), key)
 
     def changed(self, target: str) -> None:
         """The columns, the rows or the properties of a target are others now."""

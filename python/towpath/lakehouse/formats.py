@@ -50,6 +50,10 @@ class Format(ABC):
     def is_setting(self, property_name: str) -> bool:
         """Whether a property may be given to another table."""
 
+    def unhidden_properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
+        """Properties of which Spark hides no value, if there is a statement that shows them."""
+        return {}
+
     @abstractmethod
     def can_change(self, old: DataType, new: DataType) -> bool:
         """Whether the type of a column can be changed, to one that stores all of its values."""
@@ -102,11 +106,15 @@ class _Delta(Format):
         return _clause("CLUSTER BY", map(column, columns))
 
     def layout(self, spark: SparkSession, target: str) -> Sql:
-        detail = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).first()
+        detail = _detail(spark, target)
         if detail is None:
             return Sql("")
         clustered, partitioned = detail["clusteringColumns"] or (), detail["partitionColumns"] or ()
         return self.clustering(clustered) if clustered else _clause("PARTITIONED BY", map(column, partitioned))
+
+    def unhidden_properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
+        detail = _detail(spark, target)
+        return detail["properties"] if detail is not None else {}
 
     def is_setting(self, property_name: str) -> bool:
         internal = ("columnMapping.maxColumnId", "minReaderVersion", "minWriterVersion", "feature.", "rowTracking")
@@ -125,6 +133,10 @@ class _Delta(Format):
 
     def drop(self, target: str) -> Sql:
         return sql("DROP TABLE IF EXISTS {table}", table=table(target))
+
+
+def _detail(spark: SparkSession, target: str) -> Row | None:
+    return execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).first()
 
 
 class _Iceberg(Format):

@@ -142,19 +142,21 @@ def _names_of(action: Action) -> list[TableName]:
     return [] if isinstance(action, DropDatabase) else [action.table]
 
 
+OTHER_CASE = "if the server does not distinguish names by case, it changes this table"
+
+
 def without_databases(statement: Statement, tables: Collection[tuple[str, str]]) -> Statement:
     """The statement with DROP TABLE of these tables in place of DROP DATABASE, which names no table."""
     actions: list[Action] = []
     for action in statement.actions:
         if isinstance(action, DropDatabase):
-            of_database = (name for name in sorted(tables) if name[0] == action.database)
-            actions += [DropTable(TableName(*name)) for name in of_database]
+            names = [TableName(*name) for name in sorted(tables) if name[0].lower() == action.database.lower()]
+            actions += [DropTable(one) for one in names if one.database == action.database]
+            others = tuple(one for one in names if one.database != action.database)
+            actions += [NotFollowed(OTHER_CASE, statement.text, others)] if others else []
         else:
             actions.append(action)
     return replace(statement, actions=tuple(actions))
-
-
-OTHER_CASE = "if the server does not distinguish names by case, it changes this table"
 
 
 def with_other_cases(statement: Statement, of_other_case: Callable[[str, str], list[tuple[str, str]]]) -> Statement:

@@ -194,9 +194,8 @@ def _replace(spark: SparkSession, target: str, new: str, followed: Mapping[str, 
     of_user = {name: text for name, text in former.items() if not name.startswith("towpath.")}
     of_table = {name: former[name] for name in (SOURCE, KEY, RULES) if name in former}
     # What else the former target says of statements is not true of these rows: they may be older, or newer.
-    replace_with(
-        spark, target, new, {**NOTHING_FOLLOWED, **followed, **of_table, **settings_of(spark, new, target), **of_user}
-    )
+    settings = {**NOTHING_FOLLOWED, **followed, **of_table, **settings_of(spark, new, target), **of_user}
+    replace_with(spark, target, spark.read.table(table(new)), settings)
     found, own = companion(new, "tombstones"), companion(target, "tombstones")
     if schema_of(spark, found) is None:
         return

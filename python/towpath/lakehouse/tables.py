@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 from zlib import crc32
 
+from towpath.lakehouse import property_texts
 from towpath.lakehouse.batch_messages import computed
 from towpath.lakehouse.formats import DELTA, Format, format_of
 from towpath.lakehouse.order import ORDER_TYPE
+from towpath.lakehouse.property_texts import HIDDEN, OWN
 from towpath.lakehouse.retries import is_being_created, with_retries
 from towpath.lakehouse.sessions import jvm_of
 from towpath.lakehouse.sql import (
@@ -204,25 +206,22 @@ def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: Tab
     return True
 
 
-def replace_with(
-    spark: SparkSession, target: str, source: str, settings: Mapping[str, str], columns: Sequence[Sql] = (Sql("*"),)
-) -> None:
-    """Replace a table by the rows of another one, in one transaction. It is created if it does not exist.
+def replace_with(spark: SparkSession, target: str, rows: DataFrame, settings: Mapping[str, str]) -> None:
+    """Replace a table by rows, in one transaction. It is created if it does not exist.
 
     Args:
         spark: The session.
         target: The table that is replaced. It is clustered and partitioned as it was.
-        source: The table with the rows.
+        rows: The rows.
         settings: Properties of the new table.
-        columns: Its columns.
     """
-    template = "CREATE OR REPLACE TABLE {target} {clauses} AS SELECT {columns} FROM {source}"
+    template = "CREATE OR REPLACE TABLE {target} {clauses} AS SELECT * FROM {view}"
     of_target = format_of(spark, target)
     layout = of_target.layout(spark, target) if schema_of(spark, target) is not None else Sql("")
     feed = _feed(spark, target, settings)
     clauses = _clauses(of_target, {**settings, **feed}, layout)
-    values = {"clauses": clauses, "columns": comma_separated(columns), "source": table(source)}
-    execute(spark, sql(template, target=table(target), **values))
+    with temporary_view(rows) as view:
+        execute(spark, sql(template, target=table(target), clauses=clauses, view=view))
     _turn_on(spark, target, feed)
 
 
@@ -270,8 +269,10 @@ def _leaves(data_type: DataType) -> int:
 
 
 def _clauses(of_target: Format, settings: Mapping[str, str], layout: Sql) -> Sql:
-    template = "USING {format} {layout}TBLPROPERTIES ({properties})"
-    return sql(template, format=Sql(of_target.name), layout=layout, properties=properties(settings))
+    template = "USING {format} {layout}TBLPROPERTIES ({properties})" if settings else "USING {format} {layout}"
+    return sql(
+        template, format=Sql(of_target.name), layout=layout, properties=properties(property_texts.written(settings))
+    )
 
 
 def _add_columns(spark: SparkSession, target: str, added: list[StructField]) -> None:
@@ -297,20 +298,32 @@ def _enable_features(spark: SparkSession, target: str, **more: str) -> None:
 
 def set_properties(spark: SparkSession, target: str, values: Mapping[str, str]) -> None:
     """Set properties of a table."""
-    _alter(spark, target, sql("SET TBLPROPERTIES ({properties})", properties=properties(values)))
+    written = properties(property_texts.written(values))
+    _alter(spark, target, sql("SET TBLPROPERTIES ({properties})", properties=written))
 
 
 def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
-    """The properties of a table."""
+    """The properties of a table.
+
+    Raises:
+        ValueError: Spark hides one of towpath's.
+    """
     shown = execute(spark, sql("SHOW TBLPROPERTIES {table}", table=table(target))).collect()
-    return {row["key"]: row["value"] for row in shown}
+    found = {row["key"]: row["value"] for row in shown}
+    if names := property_texts.hidden(found):
+        # Those that a former version wrote, or with other settings of the session.
+        found |= format_of(spark, target).unhidden_properties(spark, target)
+        if names := property_texts.hidden(found):
+            raise ValueError(f"{target}: spark.redaction.regex hides the properties {names}, which towpath has to read")
+    return property_texts.read(found)
 
 
 def settings_of(spark: SparkSession, source: str, target: str) -> dict[str, str]:
     """The properties of a table that may be given to another one."""
     of_target = format_of(spark, target)
     found = table_properties(spark, source).items()
-    return {name: text for name, text in found if name.startswith("towpath.") or of_target.is_setting(name)}
+    kept = {name: text for name, text in found if name.startswith(OWN) or of_target.is_setting(name)}
+    return {name: text for name, text in kept.items() if text != HIDDEN}
 
 
 def _alter(spark: SparkSession, target: str, change: Sql) -> None:

@@ -10,15 +10,15 @@ from towpath.lakehouse.changes import COLUMNS
 from towpath.lakehouse.known_schema import KnownSchema
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.rows import tombstone_key
-from towpath.lakehouse.sql import column, execute, sql, string, table
-from towpath.lakehouse.tables import TableSettings, append, create_with
+from towpath.lakehouse.sql import Sql, column, execute, sql, string, table
+from towpath.lakehouse.tables import TableSettings, append, create_with, replace_with, settings_of
 from towpath.lakehouse.targets import companion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 _FORGET_EVERY = 3600.0
 """Seconds between two deletions of old tombstones, at most; a query that starts begins with one."""
@@ -60,6 +60,31 @@ class Tombstones:
         self.prepare(spark, columns, keys)
         nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
         append(spark, self.name, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
+
+    def replace_by(self, spark: SparkSession, other: Tombstones, place: Sql, key: Sequence[DataType]) -> None:
+        """Replace them by those of another target, whose rows this one gets, and by one for all keys.
+
+        Args:
+            spark: The session.
+            other: Those of the other target.
+            place: The order value of the statement that gave the target these rows. What is older is of other rows.
+            key: The types of the key's columns.
+        """
+        types = (Sql(one.simpleString()) for one in key)
+        keys = [tombstone_key(at) for at, _ in enumerate(key)]
+        nulls = (
+            sql("CAST(NULL AS {kind}) AS {name}", kind=kind, name=Sql(name))
+            for kind, name in zip(types, keys, strict=True)
+        )
+        rows = spark.range(1).selectExpr(*nulls, sql("{place} AS `order`", place=place), "true AS truncated", _NOW)
+        others = other.read(spark)
+        found = rows if others is None else others.select(*rows.columns).union(rows)
+        existing = next((one.name for one in (self, other) if one.read(spark) is not None), None)
+        if existing is None:
+            create_with(spark, self.name, found, TableSettings())
+        else:
+            replace_with(spark, self.name, found, settings_of(spark, existing, self.name))
+        self.schema.forget()
 
     def has_truncates(self, spark: SparkSession) -> bool:
         """Whether a truncate hides older rows."""

@@ -303,6 +303,7 @@ pub(super) fn connect_branch(schemas: &Schemas, field: &Field, branch: &Schema) 
     parameters.extend(field.parameters.clone().unwrap_or_default());
     add_decimal(attributes, &mut parameters);
     ConnectSchema {
+        tidb_type: None,
         kind: Some(connect_kind(schemas, branch.plain(), attributes).to_owned()),
         name: attributes.connect_name.clone().or_else(|| attributes.logical_type.clone()),
         field: Some(field.name.clone()),

@@ -50,6 +50,8 @@ pub(super) struct Schema {
     pub field: Option<String>,
     /// The fields of a struct.
     pub fields: Option<Vec<Schema>>,
+    /// The type of TiDB, which TiCDC writes here for all columns with `enable-tidb-extension`, and else for some as a parameter.
+    pub tidb_type: Option<String>,
     /// Strings in Connect's converter; of other values, their text is used.
     pub parameters: Option<serde_json::Map<String, serde_json::Value>>,
 }
@@ -113,7 +115,7 @@ impl Schema {
 
     /// The type of TiDB, where TiCDC wrote the schema.
     pub fn tidb_type(&self) -> Option<Cow<'_, str>> {
-        self.parameter("tidb_type")
+        self.tidb_type.as_deref().map(Cow::Borrowed).or_else(|| self.parameter("tidb_type"))
     }
 
     /// The labels of an enum or set.
@@ -161,6 +163,9 @@ impl Schema {
     pub fn declared(&self, spelling: &str, is_flink: bool) -> DeclaredType {
         let (family, encoding) = if self.is_binary_as_bits(is_flink) { (TypeFamily::Blob, Encoding::Base64) } else { self.encoding() };
         let source_type = self.source_type().map(|word| DeclaredType::parse(&word.to_lowercase()));
+        let tidb_type = self.tidb_type.as_deref().map(DeclaredType::parse);
+        let is_unsigned = source_type.as_ref().is_some_and(|source_type| source_type.unsigned)
+            || tidb_type.as_ref().is_some_and(|tidb_type| tidb_type.unsigned && tidb_type.family == TypeFamily::Bigint);
         let mut declared = DeclaredType::connect(spelling, family, encoding);
         match (family, encoding) {
             (TypeFamily::Decimal, Encoding::Decimal(scale)) => {
@@ -175,9 +180,13 @@ impl Schema {
             (TypeFamily::Enum | TypeFamily::Set, _) => {
                 declared.labels = self.labels();
             }
-            (TypeFamily::Bigint, _) if source_type.as_ref().is_some_and(|source_type| source_type.unsigned) => {
+            (TypeFamily::Bigint, _) if is_unsigned => {
                 declared.unsigned = true;
                 declared.encoding = Encoding::Unsigned;
+            }
+            // TiCDC writes bytes as base64, and declares them as text.
+            (TypeFamily::Unknown, _) if tidb_type.as_ref().is_some_and(DeclaredType::is_bytes) => {
+                (declared.family, declared.encoding) = (TypeFamily::Blob, Encoding::Base64);
             }
             (TypeFamily::Unknown, _) => {
                 let is_text = source_type.is_some_and(|source_type| source_type.family == TypeFamily::Text);
@@ -243,13 +252,15 @@ impl Schema {
     }
 }
 
-/// Splits the labels of an enum or set at commas; a comma within a label is escaped by a backslash, as in the values.
+/// Splits the labels of an enum or set at commas. A comma within a label is escaped by a backslash, since Debezium 3.7 a backslash too.
 fn labels(allowed: &str) -> Vec<String> {
-    let mut labels: Vec<String> = Vec::new();
-    for part in allowed.split(',').filter(|_| !allowed.is_empty()) {
-        match labels.last_mut().filter(|label| label.ends_with('\\')) {
-            Some(label) => *label = format!("{label},{part}"),
-            None => labels.push(part.to_owned()),
+    let mut labels = vec![String::new(); usize::from(!allowed.is_empty())];
+    let mut rest = allowed.chars().peekable();
+    while let (Some(c), Some(label)) = (rest.next(), labels.last_mut()) {
+        match c {
+            '\\' => label.push(rest.next_if(|next| matches!(next, ',' | '\\')).unwrap_or(c)),
+            ',' => labels.push(String::new()),
+            _ => label.push(c),
         }
     }
     labels
@@ -257,15 +268,15 @@ fn labels(allowed: &str) -> Vec<String> {
 
 /// Returns the text of MySQL's type, by TiDB's and the parameters that TiCDC adds.
 fn tidb_spelling(tidb_type: &str, column: &Schema) -> String {
-    let quoted = |label: &String| format!("'{}'", label.replace("\\,", ",").replace('\'', "''"));
-    match (tidb_type, column.number::<u32>("connect.decimal.precision"), column.number::<u32>("scale")) {
+    let quoted = |label: &String| format!("'{}'", label.replace('\\', "\\\\").replace('\'', "''"));
+    match (&*tidb_type.to_uppercase(), column.number::<u32>("connect.decimal.precision"), column.number::<u32>("scale")) {
         ("DECIMAL", Some(precision), Some(scale)) => format!("decimal({precision},{scale})"),
         ("BIT", ..) => format!("bit({})", column.number("length").unwrap_or(1)),
         ("ENUM" | "SET", ..) => {
             let labels: Vec<_> = column.labels().iter().map(quoted).collect();
             format!("{}({})", tidb_type.to_lowercase(), labels.join(","))
         }
-        ("TiDBVECTORFloat32", ..) => "text".to_owned(),
+        ("TIDBVECTORFLOAT32", ..) => "text".to_owned(),
         _ => tidb_type.to_lowercase(),
     }
 }

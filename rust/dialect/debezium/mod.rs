@@ -789,7 +789,7 @@ impl<'a> Message<'a> {
             self.envelope.source.watermark_ts = self.envelope.source.commit_ts.take();
         }
         if op.is_row_change() {
-            if self.envelope.connector.as_deref() == Some(POSTGRESQL) {
+            if may_lack_values(&self.envelope) {
                 [&mut self.before, &mut self.after].into_iter().flatten().for_each(|cells| drop_unavailable(cells, events));
             }
             (before, after) = self.images(op)?;
@@ -866,11 +866,9 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The connector that writes placeholders.
-const POSTGRESQL: &str = "postgresql";
-
-/// What PostgreSQL's connector writes in place of a large value (TOAST) that an update did not change, since the log does not have it:
-/// the text, and the same as bytes in base64 and in hexadecimal digits.
+/// What connectors write in place of a value that an update did not change, if the log does not have it: PostgreSQL's TOAST, LOBs of
+/// Oracle and SQL Server, and large columns with MySQL's `binlog_row_image=NOBLOB`. The text, and the same as bytes in base64 and in
+/// hexadecimal digits.
 const UNAVAILABLE: [&str; 3] = [
     "__debezium_unavailable_value",
     "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
@@ -881,8 +879,22 @@ const UNAVAILABLE: [&str; 3] = [
 const UNAVAILABLE_NESTED: [&str; 2] =
     [r#"["__debezium_unavailable_value"]"#, r#"{"__debezium_unavailable_value":"__debezium_unavailable_value"}"#];
 
-fn lacks_values(connector: Option<&str>, text: &str) -> bool {
-    connector == Some(POSTGRESQL) && UNAVAILABLE.iter().any(|part| memmem::find(text.as_bytes(), part.as_bytes()).is_some())
+fn lacks_values(envelope: &Envelope<'_>, text: &str) -> bool {
+    may_lack_values(envelope) && UNAVAILABLE.iter().any(|part| memmem::find(text.as_bytes(), part.as_bytes()).is_some())
+}
+
+/// Whether the connector may write placeholders. MySQL's writes them since 3.7.
+fn may_lack_values(envelope: &Envelope<'_>) -> bool {
+    match envelope.connector.as_deref() {
+        None | Some("TiCDC") => false,
+        Some("mysql" | "mariadb") => !envelope.version.as_deref().is_some_and(is_before_3_7),
+        Some(_) => true,
+    }
+}
+
+fn is_before_3_7(version: &str) -> bool {
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
+    matches!((numbers.next(), numbers.next()), (Some(Some(major)), Some(Some(minor))) if (major, minor) < (3, 7))
 }
 
 fn is_unavailable(value: &Value<'_>) -> bool {

@@ -22,7 +22,6 @@ from towpath.lakehouse.statements.table_options import (
     INDEXES,
     is_index,
     read_constraint_name,
-    read_option,
     read_options,
     read_primary_key,
     skip_partitioning,
@@ -182,9 +181,8 @@ class _Clauses:
             cursor.name()
             cursor.accept_one("ASC", "DESC")
         elif not cursor.accept_one(*_STORAGE) and not _modifier(cursor):
-            if read_option(cursor) == "ENGINE BLACKHOLE":
+            if "ENGINE BLACKHOLE" in read_options(cursor):
                 yield NotFollowed("the engine BLACKHOLE keeps no rows", self.statement, (self.table,))
-            read_options(cursor)
             skip_partitioning(cursor)
 
     def _add(self, cursor: Cursor) -> Iterator[Action]:

@@ -42,18 +42,21 @@ INDEXES = ("INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN KEY", "CHEC
 _QUERY = ("AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES")
 
 
-def read_options(cursor: Cursor) -> None:
-    """Read options of a table, with or without commas between them, as long as there are any."""
-    while read_option(cursor):
-        cursor.accept(",")
-
-
-def read_option(cursor: Cursor) -> str:
-    """Read an option of a table; empty if none is next.
+def read_options(cursor: Cursor) -> list[str]:
+    """Read options of a table, with or without commas between them, as long as there are any.
 
     Returns:
-        The option and its value in upper case: `ENGINE INNODB`.
+        The options with their values in upper case: `ENGINE INNODB`.
     """
+    found: list[str] = []
+    while option := _read_option(cursor):
+        found.append(option)
+        cursor.accept(",")
+    return found
+
+
+def _read_option(cursor: Cursor) -> str:
+    """Read an option of a table; empty if none is next."""
     if cursor.accept("TTL ="):
         return _time_to_live(cursor)
     if option := cursor.accept_one(*_WITHOUT_VALUE):

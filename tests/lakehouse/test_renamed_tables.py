@@ -1,0 +1,161 @@
+"""RENAME TABLE: what a target remembered of its former rows is not true of those that it gets."""
+
+import random
+
+import pytest
+
+import towpath
+from lake_topic import TYPES, Topic, canal, row
+
+
+@pytest.fixture
+def topic(spark, tmp_path):
+    return Topic(spark, tmp_path)
+
+
+def ddl(at, text, second, partition=0, table="t", kind="RENAME", **more):
+    return canal(at, kind, table, sql=text, second=second, partition=partition, **more)
+
+
+def insert(at, table, key, second, partition=0, kind="INSERT"):
+    return canal(at, kind, table, row(key, f"{table}{key}"), second=second, partition=partition)
+
+
+SWAP = "RENAME TABLE t TO t_old, t_new TO t"
+
+
+def states(topic):
+    return {name: status["state"] for name, status in topic.states().items()}
+
+
+@pytest.mark.parametrize("kind", ["INSERT", "UPDATE", "DELETE"])
+def test_late_changes_of_the_former_table_are_not_of_the_one_with_its_name(topic, kind):
+    topic.replicate(insert(0, "t", 1, 1), insert(1, "t_new", 10, 2), ddl(2, SWAP, 10))
+    topic.replicate(insert(0, "t", 10, 4, partition=1, kind=kind), insert(1, "t", 11, 12, partition=1))
+    assert topic.names("t") == {10: "t_new10", 11: "t11"}
+    assert states(topic)["t"] == "ok"
+
+
+def test_reprocess_deletes_no_row_by_a_tombstone_of_the_former_table(topic, spark):
+    bad = canal(4, "INSERT", "t", {"id": "7", "day": "0000-00-00"}, {"id": "int", "day": "date"}, second=6)
+    topic.replicate(
+        insert(0, "t_new", 1, 3),
+        insert(1, "t_new", 2, 3),
+        insert(2, "t", 1, 4),
+        insert(3, "t", 1, 5, kind="DELETE"),
+        bad,
+        ddl(5, SWAP, 10),
+        zero_date="error",
+    )
+    towpath.spark.reprocess(spark, dead_letters=topic.options["dead_letters"], status=topic.options["status"])
+    assert topic.names("t") == {1: "t_new1", 2: "t_new2"}
+
+
+def test_a_key_of_another_type(topic):
+    types = {"id": "varchar(9)", "name": "varchar(20)"}
+    topic.replicate(
+        insert(0, "t", 1, 1),
+        insert(1, "t", 1, 2, kind="DELETE"),
+        canal(2, "INSERT", "_t_gho", row("k1", "x"), types, second=3),
+        canal(3, "INSERT", "_t_gho", row("k2", "x"), types, second=3),
+        ddl(4, "RENAME TABLE t TO _t_del, _t_gho TO t", 4),
+    )
+    topic.replicate(canal(5, "DELETE", "t", row("k1", "x"), types, second=5))
+    assert topic.names("t") == {"k2": "x"}
+    assert states(topic)["t"] == "ok"
+
+
+@pytest.mark.parametrize("created", ["CREATE TABLE IF NOT EXISTS t (id int)", "CREATE TABLE t (id int)"])
+def test_a_new_name_that_is_not_replicated(topic, created):
+    target = {"shop.t": topic.name("shop/t")}
+    messages = [insert(0, "t", 1, 1), ddl(1, "RENAME TABLE t TO t_2024", 10)]
+    towpath.spark.replicate(topic.frame(*messages), target, "canal-json", **topic.options)
+    assert states(topic)["t"] == "renamed"
+    more = [ddl(2, created, 11, kind="CREATE"), insert(3, "t", 3, 12)]
+    for _ in range(2):  # a batch that is read again changes nothing
+        towpath.spark.replicate(topic.frame(messages[1], *more), target, "canal-json", **topic.options)
+        assert topic.names("t") == {3: "t3"}
+        assert states(topic)["t"] == "ok"
+
+
+def test_statements_that_are_ignored_make_both_names_stale(topic):
+    topic.replicate(insert(0, "t", 1, 1), ddl(1, "RENAME TABLE t TO u", 10), ddl_policy="ignore")
+    assert states(topic) == {"t": "stale", "u": "stale"}
+
+
+def test_a_shard_that_leaves_its_target(topic):
+    shared = {"shop.a": topic.name("all"), "shop.b": topic.name("all"), "shop.c": topic.name("c")}
+    messages = [insert(0, "a", 1, 1), insert(1, "b", 2, 1), ddl(2, "RENAME TABLE a TO c", 10, table="a")]
+    towpath.spark.replicate(topic.frame(*messages), shared, "canal-json", **topic.options)
+    assert {name: states(topic)[name] for name in ("a", "c")} == {"a": "stale", "c": "stale"}
+
+
+def test_a_name_that_was_dropped_before_is_no_new_table(topic):
+    topic.replicate(insert(0, "t_old", 9, 1), insert(1, "t", 1, 1), insert(2, "t_new", 2, 1))
+    drop = ddl(3, "DROP TABLE t_old", 5, kind="ERASE", table="t_old")
+    create = ddl(5, "CREATE TABLE IF NOT EXISTS t_old (id int)", 11, kind="CREATE", table="t_old")
+    topic.replicate(drop, ddl(4, SWAP, 10), create)
+    assert topic.names("t") == {2: "t_new2"}
+    assert states(topic)["t_old"] == "stale"
+
+
+@pytest.mark.parametrize("emptied", ["TRUNCATE TABLE t", "DROP TABLE t"])
+def test_statements_of_the_former_table_are_not_followed_again(topic, emptied):
+    messages = [
+        insert(0, "t", 1, 1),
+        insert(1, "t_new", 10, 2),
+        ddl(0, emptied, 5, partition=1, kind="QUERY"),
+        ddl(2, SWAP if "TRUNCATE" in emptied else "RENAME TABLE t_new TO t", 10),
+    ]
+    for _ in range(2):
+        topic.replicate(*messages)
+        assert topic.names("t") == {10: "t_new10"}
+
+
+def test_a_database_in_another_case_may_be_dropped(topic):
+    create = ddl(2, "CREATE TABLE IF NOT EXISTS t (id int)", 6, kind="CREATE")
+    topic.replicate(
+        insert(0, "t", 1, 1), ddl(1, "DROP DATABASE Shop", 5, kind="QUERY", database="Shop", table=""), create
+    )
+    assert states(topic)["t"] == "stale"
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 40))])
+def test_random_swaps(topic, seed):
+    """A table is filled beside another one and gets its name, as often as it may, with rows of both that come late."""
+    rng, second, offsets, tables, messages = random.Random(seed), 0, [0, 0], {"t": {}, "t_new": {}}, []
+
+    def send(make, *arguments, partition=0, **more):
+        messages.append(make(offsets[partition], *arguments, second, partition=partition, **more))
+        offsets[partition] += 1
+
+    for _ in range(12):
+        second += 1
+        name, key = rng.choice(list(tables)), rng.randint(1, 4)
+        if rng.random() < 0.2 and all(tables.values()):
+            send(ddl, SWAP)
+            tables = {"t": tables["t_new"], "t_new": {}}
+            second += 1
+            send(ddl, "CREATE TABLE t_new (id int)", kind="CREATE", table="t_new")
+        elif key in tables[name] and rng.random() < 0.4:
+            send(insert, name, key, partition=rng.randint(0, 1), kind="DELETE")
+            del tables[name][key]
+        else:
+            text = f"{name}{key}@{second}"
+            kind = "UPDATE" if key in tables[name] else "INSERT"
+            partition = rng.randint(0, 1)
+            messages.append(
+                canal(offsets[partition], kind, name, row(key, text), TYPES, second=second, partition=partition)
+            )
+            offsets[partition] += 1
+            tables[name][key] = text
+    # Partitions are read at different speeds.
+    queues = [[one for one in messages if one["partition"] == number] for number in (0, 1)]
+    while any(queues):
+        batch = [queue.pop(0) for queue in queues for _ in range(rng.randint(0, 5)) if queue]
+        if batch:
+            topic.replicate(*batch)
+    found = states(topic)
+    for name, rows in tables.items():
+        if found.get(name) == "ok":
+            assert topic.names(name) == rows, name
