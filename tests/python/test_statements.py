@@ -214,6 +214,7 @@ NOT_FOLLOWED = [
     ("ALTER TABLE a IMPORT TABLESPACE", ["a"]),
     ("ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", ["a"]),
     ("ALTER TABLE a ENGINE = BLACKHOLE", ["a"]),
+    ("ALTER TABLE a COMMENT='x', ENGINE=BLACKHOLE", ["a"]),
     ("ALTER TABLE a FIRST PARTITION LESS THAN (5)", ["a"]),
     ("ALTER TABLE a RENAME COLUMN x TO y, RENAME COLUMN y TO x", ["a"]),
     ("ALTER TABLE a ADD x mytype", ["a"]),
