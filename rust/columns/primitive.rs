@@ -12,7 +12,7 @@ use arrow_schema::{ArrowError, DataType};
 use super::nulls::Nulls;
 use super::{ColumnBuilder, Context, Forecast, Overlay};
 use crate::error::Result;
-use crate::mysql::number::{AROUND_START, Around, Window, around, window_at, window_of};
+use crate::mysql::number::{AROUND_START, Around, Window, around, text_of, window_at, window_of};
 use crate::mysql::short_text::ShortText;
 use crate::value::Value;
 
@@ -66,7 +66,29 @@ where
     Box::new(Primitives::<T, C> { data_type, values: Vec::new(), nulls: Nulls::default(), zero_dates: Nulls::default(), convert })
 }
 
+/// Whether the number with which a text begins is one of JSON, which forbids leading zeros, and ends there: a fraction or an exponent may
+/// follow.
+#[inline(always)]
+fn is_json_number(text: &[u8], length: usize) -> bool {
+    let leading_zero = matches!(text, [b'0', b'0'..=b'9', ..] | [b'-', b'0', b'0'..=b'9', ..]);
+    !leading_zero && matches!(text.get(length), Some(b',' | b'}' | b']'))
+}
+
 impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
+    /// Reads a value without quotes: a usual number needs no stack either.
+    #[inline(never)]
+    fn read_number(&mut self, text: &[u8], at: usize) -> Option<usize> {
+        if let Some(around) = around(text, at)
+            && let Some((value, length)) = self.convert.usual_prefix(around)
+            && is_json_number(text_of(around), length)
+            && self.values.len() < self.values.capacity()
+        {
+            self.values.push(value);
+            return Some(at + length);
+        }
+        self.read_rare(text, at)
+    }
+
     /// Reads any value that has a fast path.
     #[inline(never)]
     fn read_rare(&mut self, text: &[u8], at: usize) -> Option<usize> {
@@ -105,13 +127,7 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
         }
         let mut at_end = [0; 32];
         let window = window_at(rest, &mut at_end);
-        let (value, length) = self.convert.prefix(window)?;
-        // JSON forbids leading zeros. A fraction or an exponent may follow the prefix.
-        let leading_zero = matches!(window, [b'0', b'0'..=b'9', ..] | [b'-', b'0', b'0'..=b'9', ..]);
-        let is_whole = matches!(rest.get(length), Some(b',' | b'}' | b']'));
-        if leading_zero || !is_whole {
-            return None;
-        }
+        let (value, length) = self.convert.prefix(window).filter(|(_, length)| is_json_number(rest, *length))?;
         self.values.push(value);
         Some(at + length)
     }
@@ -135,7 +151,7 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
             self.values.push(value);
             return Some(at + length + 2);
         }
-        self.read_rare(text, at)
+        if C::IS_NUMBER && text.get(at) != Some(&b'"') { self.read_number(text, at) } else { self.read_rare(text, at) }
     }
 
     fn has_fast_path(&self, context: &Context<'_>) -> bool {
@@ -216,5 +232,44 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
         let values = std::mem::take(&mut self.values);
         let base = overlay.base.as_primitive::<T>().values();
         self.array(overlay.scatter(base, &values), overlay.nulls(&self.nulls))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::{ValueOptions, ZeroDate, make_builder};
+    use crate::mysql::zone::Zone;
+
+    /// What a column reads at the end of `before`: where the number ends, and the column.
+    fn read(data_type: &DataType, before: &str, number: &str, after: &str) -> (Option<usize>, ArrayRef) {
+        let zone = Zone::parse("UTC").unwrap();
+        let options = ValueOptions { zone, zero_date: ZeroDate::Null, labels: Arc::default(), declared: None, binary: None };
+        let mut builder = make_builder(data_type, &options).unwrap();
+        // So that there is room for the number.
+        builder.push_nulls(1);
+        let end = builder.read(format!("{before}{number}{after}").as_bytes(), before.len());
+        (end.map(|end| end - before.len()), builder.finish(None).unwrap())
+    }
+
+    #[test]
+    fn numbers_without_quotes_are_read_alike_wherever_they_are() {
+        let numbers =
+            "0 -0 7 -7 012 -01 00 123456789012345 1234567890123456 9999999999999999999 1.5 -12.50 1. .5 - 1e2 1.5E3 1.234 00.5 null";
+        for data_type in [DataType::Int64, DataType::Int8, DataType::UInt32, DataType::Decimal128(18, 2), DataType::Decimal128(4, 0)] {
+            for number in numbers.split(' ') {
+                for end in [",", "}", "]", " ", "\""] {
+                    let usual = read(&data_type, &"x".repeat(40), number, &format!("{end}{}", "x".repeat(60)));
+                    assert_eq!(usual, read(&data_type, "", number, end), "{data_type} {number}{end}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_without_quotes_are_those_of_json() {
+        let end = |number: &str| read(&DataType::Decimal128(18, 2), &"x".repeat(40), number, &format!(",{}", "x".repeat(60))).0;
+        let found: Vec<_> = ["12.50", "-0.5", "012.50", "-00.5", "1.5e2", "1.", ".5", "1.500"].map(end).into();
+        assert_eq!(found, [Some(5), Some(4), None, None, None, None, None, None]);
     }
 }
