@@ -124,13 +124,15 @@ pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
 /// anything of it.
 pub(crate) fn texts_like(name: &str, text: &str) -> Option<Box<[Box<str>]>> {
     let marks = MARKS.get(name)?;
-    let unquoted = |mark: &Mark| mark.texts().iter().map(|text| text.trim_matches('"'));
     if marks.iter().all(|(mark, _)| mark.texts().is_empty()) {
         return None;
     }
-    let is_alike =
-        |other: &str| marks.iter().all(|(mark, _)| unquoted(mark).any(|known| known == other) == unquoted(mark).any(|known| known == text));
-    let others = marks.iter().flat_map(|(mark, _)| unquoted(mark)).filter(|other| *other != text && is_alike(other));
+    // Compared with their quotes, as the marks have them: they are many, and each template that is made compares them.
+    let quoted = format!("\"{text}\"");
+    let is_alike = |other: &&str| {
+        *other != quoted && marks.iter().all(|(mark, _)| mark.texts().contains(other) == mark.texts().contains(&quoted.as_str()))
+    };
+    let others = marks.iter().flat_map(|(mark, _)| mark.texts()).filter(|other| is_alike(other)).map(|other| other.trim_matches('"'));
     Some(std::iter::once(text).chain(others).map(Into::into).collect())
 }
 
