@@ -7,7 +7,7 @@ from spark_rows import of_spark
 from towpath.lakehouse.tables import table_properties
 
 
-@pytest.fixture(params=[None, "ice"], ids=["delta", "iceberg"])
+@pytest.fixture(params=[None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"])
 def topic(spark, tmp_path, request):
     return Topic(spark, tmp_path, request.param)
 

@@ -28,7 +28,9 @@ def states(topic):
     return {name: status["state"] for name, status in topic.states().items()}
 
 
-@pytest.mark.parametrize("kind", ["INSERT", "UPDATE", "DELETE"])
+@pytest.mark.parametrize(
+    "kind", [*(pytest.param(one, marks=pytest.mark.soak) for one in ("INSERT", "UPDATE")), "DELETE"]
+)
 def test_late_changes_of_the_former_table_are_not_of_the_one_with_its_name(topic, kind):
     topic.replicate(insert(0, "t", 1, 1), insert(1, "t_new", 10, 2), ddl(2, SWAP, 10))
     topic.replicate(insert(0, "t", 10, 4, partition=1, kind=kind), insert(1, "t", 11, 12, partition=1))
@@ -65,7 +67,10 @@ def test_a_key_of_another_type(topic):
     assert states(topic)["t"] == "ok"
 
 
-@pytest.mark.parametrize("created", ["CREATE TABLE IF NOT EXISTS t (id int)", "CREATE TABLE t (id int)"])
+@pytest.mark.parametrize(
+    "created",
+    ["CREATE TABLE IF NOT EXISTS t (id int)", pytest.param("CREATE TABLE t (id int)", marks=pytest.mark.soak)],
+)
 def test_a_new_name_that_is_not_replicated(topic, created):
     target = {"shop.t": topic.name("shop/t")}
     messages = [insert(0, "t", 1, 1), ddl(1, "RENAME TABLE t TO t_2024", 10)]
@@ -99,7 +104,7 @@ def test_a_name_that_was_dropped_before_is_no_new_table(topic):
     assert states(topic)["t_old"] == "stale"
 
 
-@pytest.mark.parametrize("emptied", ["TRUNCATE TABLE t", "DROP TABLE t"])
+@pytest.mark.parametrize("emptied", ["TRUNCATE TABLE t", pytest.param("DROP TABLE t", marks=pytest.mark.soak)])
 def test_statements_of_the_former_table_are_not_followed_again(topic, emptied):
     messages = [
         insert(0, "t", 1, 1),
