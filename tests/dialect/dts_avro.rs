@@ -524,19 +524,6 @@ fn records_that_are_no_change() {
     }
 }
 
-/// The symbols of `operation` from CHECKPOINT to INIT, with the images of an update.
-#[test]
-fn rows_of_other_operations() {
-    const INIT: i64 = 16;
-    let batch = decode(options(Mode::FailFast), &[Record { operation: INIT, ..update() }.bytes()]);
-    assert_eq!(batch["op"].as_string::<i32>().value(0), "snapshot");
-    assert_eq!((batch["before"].is_null(0), batch["after"].is_valid(0)), (true, true));
-    for operation in 9..INIT {
-        let error = error(Record { operation, ..update() }.bytes());
-        assert_eq!((error.kind, &*error.message), (Kind::Envelope, "dts-avro: operation: no operation that has rows"));
-    }
-}
-
 #[test]
 fn an_update_without_its_first_image_gets_none() {
     for before in [null(), images(&[])] {

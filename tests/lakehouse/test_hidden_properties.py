@@ -27,7 +27,7 @@ def statement(offset, text):
 
 def test_names_that_look_like_secrets(topic, spark):
     options = {"columns": {"shop.user_tokens": {"exclude": ["password"]}}}
-    topic.replicate(change(0, "INSERT", "x"), **options)
+    topic.replicate_in_turn([[change(0, "INSERT", "x")], [change(0, "UPDATE", "x")]], **options)
     added = statement(1, "ALTER TABLE user_tokens ADD COLUMN avatar_url VARCHAR(50) DEFAULT 'secret'")
     topic.replicate(added, change(2, "INSERT", "y", avatar_url="u"), **options)
     renamed = statement(3, "ALTER TABLE user_tokens RENAME COLUMN avatar_url TO url")

@@ -14,7 +14,7 @@ from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.protection import RULES, Protection, RuleState
 from towpath.lakehouse.sql import Sql, column, sql, table
 from towpath.lakehouse.statements import RenameTable
-from towpath.lakehouse.status import GONE, OK, RENAMED, STALE, Unsound
+from towpath.lakehouse.status import GONE, OK, RENAMED, STALE, TableStatus, Unsound
 from towpath.lakehouse.tables import (
     TableSettings,
     create_or_evolve,
@@ -79,7 +79,7 @@ class TableRenames:
         }
         for new, old in former.items():
             if new not in put_away:
-                reasons[new] = self._rename_table(old, new, statement.place, states[new], followed)
+                reasons[new] = self._rename_table(old, new, statement, states[new], followed)
         return {new: reason for new, reason in reasons.items() if reason}
 
     def _put_away(self, old: tuple[str, str], new: tuple[str, str], state: RuleState, *, is_source: bool) -> str | None:
@@ -90,16 +90,19 @@ class TableRenames:
         target = self.targets.of(*new)
         if old == new or target is None or target == self.targets.of(*old):
             return None
-        exists = schema_of(self.spark, target) is not None
-        is_known = is_source or exists
-        if exists and self.follows and not self.targets.sharing(new):
-            # It is no dropped table, whose rows a table that is created again has not.
-            set_properties(self.spark, target, dropped_at(None, {}))
-            self.targets.changed(target)
+        is_known = self._say_there(new, target) or is_source
         if not is_known and state.former and self.follows:
             is_known = self._create_empty(old, target)
         self.protection.remember(*new, state)
         return f"renamed from {'.'.join(old)}, whose target has the rows of another table now" if is_known else None
+
+    def _say_there(self, name: tuple[str, str], target: str) -> bool:
+        """A name that was dropped before has a table again. Returns whether it has a target."""
+        exists = schema_of(self.spark, target) is not None
+        if exists and self.follows and not self.targets.sharing(name):
+            set_properties(self.spark, target, {**dropped_at(None, {}), MOVED: ""})
+            self.targets.changed(target)
+        return exists
 
     def _create_empty(self, old: tuple[str, str], target: str) -> bool:
         """Create a target that remembers the rules of its table's former name. Returns whether that was possible."""
@@ -113,14 +116,15 @@ class TableRenames:
         return True
 
     def _rename_table(
-        self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState, followed: set[str]
+        self, old: tuple[str, str], new: tuple[str, str], statement: Statement, state: RuleState, followed: set[str]
     ) -> str | None:
-        source, target = self.targets.of(*old), self.targets.of(*new)
+        source, target, place = self.targets.of(*old), self.targets.of(*new), statement.place
         if target is None:
             self._leave(old, new, place, followed)
             return None
         if source is None or schema_of(self.spark, source) is None:
             self.protection.remember(*new, state)
+            self._say_there(new, target)
             return f"renamed from {'.'.join(old)}, which has no target"
         if self.has_followed(new, place):
             return None
@@ -135,9 +139,11 @@ class TableRenames:
                 self.protection.remember(*new, state)
             return f"renamed from {'.'.join(old)}: {reason}"
         reason = self._unlike(old, new, state) or self._is_late(target, place)
+        if reason:  # the rows that say it are replaced
+            self.unsound.write_ahead([TableStatus.stale(new, target, reason, statement.text)])
         self._copy(old, new, state)
         self.targets.changed(target)
-        self.targets.forget_deletes(target, source, place)
+        self.targets.copy_deletes(source, target)
         followed.add(target)
         self._say_renamed(old, new)
         self._say_gone(old, new, source, place)

@@ -40,15 +40,15 @@ class FollowedTargets:
         order = self.spark.range(1).select(expressions(self.spark)(place.literal()).alias("order"))
         return self.known.applier(target).truncate(order, keys or [])
 
-    def forget_deletes(self, target: str, source: str, place: Place) -> None:
-        """A target has the rows of another one since a place, and what deletes it remembers is of that one too."""
+    def copy_deletes(self, source: str, target: str) -> None:
+        """A target that has the rows of another one remembers the deletes of that one, and none of its former rows."""
         keys = self.known.stored_key(self.spark, target)
         schema = schema_of(self.spark, target)
         if not keys or schema is None:  # it has each change as a row
             return
         types = {one.name.lower(): one.dataType for one in schema}
         key = [types[name.lower()] for name in keys]
-        Tombstones(target).replace_by(self.spark, Tombstones(source), place.literal(), key)
+        Tombstones(target).replace_by(self.spark, Tombstones(source), key)
 
     def changed(self, target: str) -> None:
         """The columns, the rows or the properties of a target are others now."""

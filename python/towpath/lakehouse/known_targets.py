@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from towpath.lakehouse import property_texts
 from towpath.lakehouse.aside import Aside, Origin
 from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.history import append_truncate
@@ -209,7 +210,7 @@ class KnownTargets:
     def was_merged(self, target: str, properties: Mapping[str, str]) -> None:
         """A task has merged changes into a target, and read its properties."""
         self.written.add(target)
-        self._properties.setdefault(target, properties)
+        self._properties.setdefault(target, property_texts.read(properties))
 
     def change_properties(self, spark: SparkSession, target: str, values: Mapping[str, str]) -> None:
         """Set properties of a target."""

@@ -152,8 +152,8 @@ def without_databases(statement: Statement, tables: Collection[tuple[str, str]])
         if isinstance(action, DropDatabase):
             names = [TableName(*name) for name in sorted(tables) if name[0].lower() == action.database.lower()]
             actions += [DropTable(one) for one in names if one.database == action.database]
-            others = tuple(one for one in names if one.database != action.database)
-            actions += [NotFollowed(OTHER_CASE, statement.text, others)] if others else []
+            is_known = any(one.database == action.database for one in names)
+            actions += [NotFollowed(OTHER_CASE, statement.text, tuple(names))] if names and not is_known else []
         else:
             actions.append(action)
     return replace(statement, actions=tuple(actions))

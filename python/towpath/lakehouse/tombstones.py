@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timezone
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.changes import COLUMNS
@@ -24,6 +25,9 @@ _FORGET_EVERY = 3600.0
 """Seconds between two deletions of old tombstones, at most; a query that starts begins with one."""
 
 _NOW = "current_timestamp() AS recorded_at"
+
+_OWN = ("order", "truncated", "recorded_at")
+"""The columns beside those of the key."""
 
 
 class Tombstones:
@@ -61,30 +65,29 @@ class Tombstones:
         nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
         append(spark, self.name, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
 
-    def replace_by(self, spark: SparkSession, other: Tombstones, place: Sql, key: Sequence[DataType]) -> None:
-        """Replace them by those of another target, whose rows this one gets, and by one for all keys.
+    def replace_by(self, spark: SparkSession, other: Tombstones, key: Sequence[DataType]) -> None:
+        """Replace those of rows by those of another target, whose rows this one gets.
 
         Args:
             spark: The session.
             other: Those of the other target.
-            place: The order value of the statement that gave the target these rows. What is older is of other rows.
             key: The types of the key's columns.
         """
-        types = (Sql(one.simpleString()) for one in key)
-        keys = [tombstone_key(at) for at, _ in enumerate(key)]
+        own, others = self.read(spark), other.read(spark)
+        names = [tombstone_key(at) for at, _ in enumerate(key)]
         nulls = (
-            sql("CAST(NULL AS {kind}) AS {name}", kind=kind, name=Sql(name))
-            for kind, name in zip(types, keys, strict=True)
+            sql("CAST(NULL AS {kind}) AS {name}", kind=Sql(one.simpleString()), name=column(name))
+            for name, one in zip(names, key, strict=True)
         )
-        rows = spark.range(1).selectExpr(*nulls, sql("{place} AS `order`", place=place), "true AS truncated", _NOW)
-        others = other.read(spark)
-        found = rows if others is None else others.select(*rows.columns).union(rows)
-        existing = next((one.name for one in (self, other) if one.read(spark) is not None), None)
-        if existing is None:
-            create_with(spark, self.name, found, TableSettings())
-        else:
-            replace_with(spark, self.name, found, settings_of(spark, existing, self.name))
-        self.schema.forget()
+        found = [] if others is None else [others.select(*names, *_OWN)]
+        if own is not None:
+            found.append(own.filter("truncated").selectExpr(*nulls, *(column(name) for name in _OWN)))
+        if found:
+            rows = reduce(lambda one, two: one.union(two), found)
+            replace_with(
+                spark, self.name, rows, settings_of(spark, (self if own is not None else other).name, self.name)
+            )
+            self.schema.forget()
 
     def has_truncates(self, spark: SparkSession) -> bool:
         """Whether a truncate hides older rows."""

@@ -887,14 +887,14 @@ fn lacks_values(envelope: &Envelope<'_>, text: &str) -> bool {
 fn may_lack_values(envelope: &Envelope<'_>) -> bool {
     match envelope.connector.as_deref() {
         None | Some("TiCDC") => false,
-        Some("mysql" | "mariadb") => !envelope.version.as_deref().is_some_and(is_before_3_7),
+        Some("mysql" | "mariadb") => envelope.version.as_deref().is_some_and(is_since_3_7),
         Some(_) => true,
     }
 }
 
-fn is_before_3_7(version: &str) -> bool {
+fn is_since_3_7(version: &str) -> bool {
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
-    matches!((numbers.next(), numbers.next()), (Some(Some(major)), Some(Some(minor))) if (major, minor) < (3, 7))
+    matches!((numbers.next(), numbers.next()), (Some(Some(major)), Some(Some(minor))) if (major, minor) >= (3, 7))
 }
 
 fn is_unavailable(value: &Value<'_>) -> bool {

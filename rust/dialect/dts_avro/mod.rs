@@ -60,7 +60,7 @@ static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format:
 /// The newer of the published schemas; the older one is a prefix of it.
 static PUBLISHED: LazyLock<Option<SchemaPlan>> = LazyLock::new(|| SchemaPlan::compile(include_str!("record.avsc")).ok());
 
-/// Symbols of `operation`. Those without an operation of their own are distinguished by `source.operation`, and have no rows.
+/// Symbols of `operation`. Those without an operation of their own are distinguished by `source.operation`.
 const OPERATIONS: [(&str, Op); 17] = [
     ("INSERT", Op::Insert),
     ("UPDATE", Op::Update),
@@ -78,7 +78,7 @@ const OPERATIONS: [(&str, Op); 17] = [
     ("CONTROL", Op::Other),
     ("RDB", Op::Other),
     ("NOOP", Op::Other),
-    ("INIT", Op::Snapshot),
+    ("INIT", Op::Other),
 ];
 
 /// Positional column descriptor: a record lists its columns once, and their values in the same order.
@@ -431,11 +431,6 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         if self.op.is_row_change() {
             return self.emit_change(events);
         }
-        let has_columns = matches!(&self.columns, ColumnListing::Columns(list) if !list.columns.is_empty());
-        let has_image = [&self.before, &self.after].into_iter().any(|image| matches!(image, RecordImage::Deferred(..)));
-        if self.op == Op::Other && has_columns && has_image {
-            return Err(Fault::new(Kind::Envelope, "no operation that has rows").within("operation"));
-        }
         let sql = if let RecordImage::Text(sql) = self.after { Some(sql) } else { None };
         if let Some(envelope) = events.envelopes.last_mut() {
             envelope.sql = sql.map(Cow::Borrowed);
@@ -460,7 +455,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         let after = self.cells_of(Side::After, &list, events).map_err(|fault| fault.within(Side::After.name()))?;
         let needed = if op == Op::Delete { Side::Before } else { Side::After };
         let (before, after) = match op {
-            Op::Insert | Op::Snapshot => (None, after),
+            Op::Insert => (None, after),
             Op::Delete => (before, None),
             _ => (before, after),
         };
