@@ -46,6 +46,8 @@ from towpath.lakehouse.target_properties import (
     RENAMED,
     dropped_at,
     dropped_tables,
+    followed_property,
+    with_place,
 )
 from towpath.lakehouse.target_rows import find_column, has_row, order_of_rows
 from towpath.lakehouse.targets import source_name
@@ -127,8 +129,7 @@ class Follower:
     def _remember_place(self, target: str, place: Place) -> None:
         """The statement is not followed again if it is read again."""
         known = Place.parse_all(table_properties(self.spark, target).get(FOLLOWED))
-        others = [dict(one.fields) for one in known if not one.is_beside(place)]
-        set_properties(self.spark, target, {FOLLOWED: json.dumps([*others, dict(place.fields)])})
+        set_properties(self.spark, target, followed_property(with_place(known, place)))
 
     def _follow(
         self, action: Action | _AddColumns, statement: Statement, followed: set[str]

@@ -32,7 +32,9 @@ from towpath.lakehouse.target_properties import (
     SOURCE,
     dropped_at,
     dropped_tables,
+    followed_property,
     stored_properties,
+    with_place,
 )
 from towpath.lakehouse.target_rows import has_row, order_of_rows
 from towpath.lakehouse.targets import companion, source_name
@@ -147,7 +149,6 @@ class TableRenames:
         followed.add(target)
         self._say_renamed(old, new)
         self._say_gone(old, new, source, place)
-        self.targets.changed(target)
         return reason
 
     def _why_kept(self, *names: tuple[str, str]) -> str | None:
@@ -167,7 +168,7 @@ class TableRenames:
         if reason := self._why_kept(old):
             self.say(old, STALE, f"renamed to {'.'.join(new)}: {reason}")
             return
-        self.say(old, RENAMED, f"the table was renamed to {'.'.join(new)}")
+        self._say_left(old, new)
         self._say_gone(old, new, source, place)
         followed.add(source)
 
@@ -180,6 +181,9 @@ class TableRenames:
     def _say_renamed(self, old: tuple[str, str], new: tuple[str, str]) -> None:
         # A change that a stale target lacks may be newer than this.
         self.say(new, OK, ends=GONE)
+        self._say_left(old, new)
+
+    def _say_left(self, old: tuple[str, str], new: tuple[str, str]) -> None:
         self.say(old, RENAMED, f"the table was renamed to {'.'.join(new)}")
 
     def _is_late(self, target: str, place: Place) -> str | None:
@@ -217,16 +221,15 @@ class TableRenames:
         own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
         columns = rules.of_copy(schema.names, former, own)
         of_new = {SOURCE: source_name(*new), **dropped_at(None, {}), MOVED: "", SHARDS: "[]", RULES: str(state)}
-        of_new[FOLLOWED] = self._followed_by_both(stored_properties(self.spark, target), kept)
+        of_new |= _followed_by_both(stored_properties(self.spark, target), kept)
         rows = self.spark.read.table(table(source)).selectExpr(*columns)
         replace_with(self.spark, target, rows, {**kept, **of_new})
 
-    @staticmethod
-    def _followed_by_both(former: Mapping[str, str], kept: Mapping[str, str]) -> str:
-        """The places that a target has followed which gets the rows of another one: none is followed again."""
-        drops = [Place.parse_all(place) for place in dropped_tables(former).values()]
-        found = Place.parse_all(kept.get(FOLLOWED))
-        for place in chain(Place.parse_all(former.get(FOLLOWED)), *drops):
-            if not any(place.repeats(one) for one in found):
-                found = [one for one in found if not one.is_beside(place)] + [place]
-        return json.dumps([dict(one.fields) for one in found])
+
+def _followed_by_both(former: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
+    """What a target has followed that gets the rows of another one: no statement of either is followed again."""
+    places = Place.parse_all(kept.get(FOLLOWED))
+    for place in chain(Place.parse_all(former.get(FOLLOWED)), *map(Place.parse_all, dropped_tables(former).values())):
+        if not any(place.repeats(one) for one in places):
+            places = with_place(places, place)
+    return followed_property(places)

@@ -48,7 +48,7 @@ class FollowedTargets:
             return
         types = {one.name.lower(): one.dataType for one in schema}
         key = [types[name.lower()] for name in keys]
-        Tombstones(target).replace_by(self.spark, Tombstones(source), key)
+        self.known.applier(target).tombstones.replace_by(self.spark, Tombstones(source), key)
 
     def changed(self, target: str) -> None:
         """The columns, the rows or the properties of a target are others now."""

@@ -12,6 +12,7 @@ from towpath.lakehouse import arguments
 from towpath.lakehouse.aside import Aside
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.envelopes import read_envelopes
+from towpath.lakehouse.property_texts import OWN
 from towpath.lakehouse.protection import RULES, RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.shards import Shards
@@ -191,7 +192,7 @@ def _catch_up(spark: SparkSession, target: str, apply: Callable[[str, str], None
 def _replace(spark: SparkSession, target: str, new: str, followed: Mapping[str, str]) -> None:
     """Replace a target by another table, in one transaction, and add the tombstones of that one to its own."""
     former = settings_of(spark, target, target) if schema_of(spark, target) is not None else {}
-    of_user = {name: text for name, text in former.items() if not name.startswith("towpath.")}
+    of_user = {name: text for name, text in former.items() if not name.startswith(OWN)}
     of_table = {name: former[name] for name in (SOURCE, KEY, RULES) if name in former}
     # What else the former target says of statements is not true of these rows: they may be older, or newer.
     settings = {**NOTHING_FOLLOWED, **followed, **of_table, **settings_of(spark, new, target), **of_user}

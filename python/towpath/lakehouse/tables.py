@@ -310,11 +310,10 @@ def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
     """
     shown = execute(spark, sql("SHOW TBLPROPERTIES {table}", table=table(target))).collect()
     found = {row["key"]: row["value"] for row in shown}
-    if names := property_texts.hidden(found):
-        # Those that a former version wrote, or with other settings of the session.
+    if property_texts.hidden(found):  # those that a former version wrote, or with other settings of the session
         found |= format_of(spark, target).unhidden_properties(spark, target)
-        if names := property_texts.hidden(found):
-            raise ValueError(f"{target}: spark.redaction.regex hides the properties {names}, which towpath has to read")
+    if names := property_texts.hidden(found):
+        raise ValueError(f"{target}: spark.redaction.regex hides the properties {names}, which towpath has to read")
     return property_texts.read(found)
 
 
@@ -322,8 +321,9 @@ def settings_of(spark: SparkSession, source: str, target: str) -> dict[str, str]
     """The properties of a table that may be given to another one."""
     of_target = format_of(spark, target)
     found = table_properties(spark, source).items()
-    kept = {name: text for name, text in found if name.startswith(OWN) or of_target.is_setting(name)}
-    return {name: text for name, text in kept.items() if text != HIDDEN}
+    return {
+        name: text for name, text in found if text != HIDDEN and (name.startswith(OWN) or of_target.is_setting(name))
+    }
 
 
 def _alter(spark: SparkSession, target: str, change: Sql) -> None:

@@ -94,6 +94,16 @@ def dropped_tables(properties: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def with_place(places: Iterable[Place], place: Place) -> list[Place]:
+    """The places that were followed after one more, which replaces that of its partition."""
+    return [*(one for one in places if not one.is_beside(place)), place]
+
+
+def followed_property(places: Iterable[Place]) -> dict[str, str]:
+    """The property of a target that has followed the statements at these places."""
+    return {FOLLOWED: json.dumps([dict(one.fields) for one in places])}
+
+
 def dropped_at(place: Place | None, tables: Mapping[str, str]) -> dict[str, str]:
     """The properties of a target of which these tables are dropped, the last one at a place."""
     text = json.dumps(dict(tables), ensure_ascii=False)
