@@ -1,14 +1,16 @@
 """Targets that Spark merges by large jobs: changed rows are marked as deleted, or all rows are written again."""
 
 import random
+from pathlib import Path
 
 import pytest
 
 from lake_topic import Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
-from towpath.lakehouse import by_spark
+from towpath.lakehouse import by_spark, formats
 from towpath.lakehouse.jobs import MARKING, REWRITING
+from towpath.lakehouse.tables import optimize_in_turn
 
 MARKS_ROWS = {"delta": {"delta.enableDeletionVectors": "true"}, "ice": {}}
 
@@ -82,3 +84,22 @@ def test_watermarks_rule_out_changes(spark, tmp_path, monkeypatch):
     joins = [line for line in lines if "LeftAnti" in line]
     assert joins
     assert all("BroadcastHashJoin" in line for line in joins)
+
+
+@pytest.mark.parametrize("limit", [None, "1g"])
+def test_a_batch_does_not_wait_until_large_files_are_written_again(spark, tmp_path, monkeypatch, limit):
+    target, name = f"{tmp_path}/a", "spark.databricks.delta.optimize.minFileSize"
+    for rows in (1, 1, 5_000):
+        spark.range(0, rows, 1, 1).selectExpr("id", "uuid() AS text").write.format("delta").mode("append").save(target)
+    large = max(Path(target).glob("*.parquet"), key=lambda file: file.stat().st_size)
+    monkeypatch.setattr(formats, "_SMALL_FILE", 20_000)
+    if limit:
+        spark.conf.set(name, limit)
+    try:
+        optimize_in_turn(spark, target, 1, 1)
+        assert spark.conf.get(name, None) == limit
+    finally:
+        spark.conf.unset(name)
+    files = {Path(file).name for file in spark.read.format("delta").load(target).inputFiles()}
+    assert (len(files), large.name in files) == ((1, False) if limit else (2, True))
+    assert spark.read.format("delta").load(target).count() == 5_002

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import dropwhile, islice, takewhile
+from threading import Lock
 from typing import TYPE_CHECKING, ClassVar
 
 from towpath.lakehouse.sql import Sql, column, comma_separated, execute, sql, string, table
@@ -71,8 +73,8 @@ class Format(ABC):
         """
 
     @abstractmethod
-    def compact(self, spark: SparkSession, target: str) -> Sql:
-        """The statement that merges a table's small files."""
+    def compact(self, spark: SparkSession, target: str) -> None:
+        """Merge a table's small files."""
 
     @abstractmethod
     def drop(self, target: str) -> Sql:
@@ -81,6 +83,10 @@ class Format(ABC):
 
 _INDEXED = 32
 """For how many columns Delta collects statistics by default."""
+
+_MIN_FILE_SIZE = "spark.databricks.delta.optimize.minFileSize"
+_SMALL_FILE = 16 << 20
+"""OPTIMIZE merges files below it. Delta's default, 1 GiB, would make a batch write all of a large table."""
 
 
 class _Delta(Format):
@@ -128,11 +134,29 @@ class _Delta(Format):
         kept = ("delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.appendOnly")
         return not any(properties.get(name, "false").lower() == "true" for name in kept)
 
-    def compact(self, spark: SparkSession, target: str) -> Sql:
-        return sql("OPTIMIZE {table}", table=table(target))
+    def compact(self, spark: SparkSession, target: str) -> None:
+        with _default(spark, _MIN_FILE_SIZE, str(_SMALL_FILE)):
+            execute(spark, sql("OPTIMIZE {table}", table=table(target)))
 
     def drop(self, target: str) -> Sql:
         return sql("DROP TABLE IF EXISTS {table}", table=table(target))
+
+
+_defaults = Lock()
+
+
+@contextmanager
+def _default(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Set what the user has not set, for one statement at a time, since all threads of a session share its settings."""
+    with _defaults:
+        if spark.conf.get(name, None) is not None:
+            yield
+            return
+        spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            spark.conf.unset(name)
 
 
 def _detail(spark: SparkSession, target: str) -> Row | None:
@@ -188,14 +212,15 @@ class _Iceberg(Format):
         is_staged = properties.get("write.wap.enabled", "false").lower() == "true"
         return properties.get("format-version") in ("1", "2") and not is_staged
 
-    def compact(self, spark: SparkSession, target: str) -> Sql:
+    def compact(self, spark: SparkSession, target: str) -> None:
         template = "CALL {catalog}.system.rewrite_data_files(table => {table}, options => map({options}))"
-        return sql(
+        statement = sql(
             template,
             catalog=column(_catalog(spark, target)),
             table=string(target),
             options=Sql("'remove-dangling-deletes', 'true'"),
         )
+        execute(spark, statement)
 
     def drop(self, target: str) -> Sql:
         return sql("DROP TABLE IF EXISTS {table} PURGE", table=table(target))

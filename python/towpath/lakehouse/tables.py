@@ -447,7 +447,7 @@ def drop(spark: SparkSession, target: str) -> None:
 def optimize_in_turn(spark: SparkSession, target: str, batch_id: int, every: int | None) -> None:
     """Compact a table in one of so many batches. Targets take turns, so that no batch has to compact all of them."""
     if every and batch_id and (batch_id + crc32(target.encode())) % every == every - 1:
-        execute(spark, format_of(spark, target).compact(spark, target))
+        format_of(spark, target).compact(spark, target)
 
 
 def append(spark: SparkSession, target: str, rows: DataFrame) -> None:
