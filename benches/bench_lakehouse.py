@@ -1,6 +1,6 @@
 """`replicate` beside what is usually written by hand: from_json, a window for the newest change of each key, MERGE.
 
-    make jars && python benches/bench_lakehouse.py hot "20 tables"      these shapes; without a name all but the large ones
+    make jars && python benches/bench_lakehouse.py hot "20 tables"      these shapes; without a name those of --part lakehouse
 
 Wall time, and CPU time of the driver, its JVM and its Python workers, in one Spark of two cores; a broker is on the same
 machine. The recipe merges four tables at the same time, orders by offset, and keeps neither deleted keys nor what it cannot
@@ -59,7 +59,8 @@ class Shape:
     batches: int
     partitions: int = 1
     """More than one: each table has a topic of its own."""
-    is_large: bool = False
+    part: str = "lakehouse"
+    """The part of `make bench` that it is in."""
     rounds: int = 4
     """Every second one is in the reverse order."""
     rows: int = 0
@@ -82,14 +83,14 @@ SHAPES = {
     "hot": Shape(1, 200_000, 50_000, 4, 4),
     "hot by Spark": Shape(1, 200_000, 50_000, 4, 4, merge="spark"),
     "hot on Iceberg": Shape(1, 200_000, 50_000, 4, 4, is_iceberg=True),
-    "20M rows": Shape(1, 300_000, 20_000_000, 3, 4, is_large=True, rounds=2, rows=20_000_000, merge="spark"),
-    "million": Shape(1, 1_000_000, 200_000, 4, 4, is_large=True),
-    "million in 40": Shape(1, 1_000_000, 200_000, 40, 4, is_large=True, rounds=2),
+    "20M rows": Shape(1, 300_000, 20_000_000, 3, 4, "large-tables", rounds=2, rows=20_000_000, merge="spark"),
+    "million": Shape(1, 1_000_000, 200_000, 4, 4, "large-tables"),
+    "million in 40": Shape(1, 1_000_000, 200_000, 40, 4, "large-tables", rounds=2),
     "20 tables": Shape(20, 40, 20, 2),
     "8 tables": Shape(8, 20, 10, 2),
     "8 topics": Shape(8, 20, 10, 2, 64),
-    "100 tables": Shape(100, 20, 10, 2, is_large=True, rounds=2),
-    "500 tables": Shape(500, 20, 10, 2, is_large=True, rounds=1),
+    "100 tables": Shape(100, 20, 10, 2, part="many-tables", rounds=2),
+    "500 tables": Shape(500, 20, 10, 2, part="many-tables", rounds=1),
 }
 # Kafka delays what is less than a full response by 500 ms by default, for each partition in each batch.
 PROMPT = {"kafka.fetch.max.wait.ms": "20"}
@@ -301,14 +302,14 @@ def run(spark, kafka, name, shape, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    usual = [name for name, shape in SHAPES.items() if not shape.is_large]
     parser.add_argument("shapes", nargs="*", metavar="shape", help=", ".join(SHAPES))
-    parser.add_argument("--all", action="store_true", help="the large shapes too, which take half an hour")
+    parts = sorted({shape.part for shape in SHAPES.values()})
+    parser.add_argument("--part", default="lakehouse", choices=parts, help="the shapes of this part, if none is named")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     arguments = parser.parse_args()
     if unknown := set(arguments.shapes) - set(SHAPES):
         parser.error(f"no such shape: {', '.join(unknown)}; there are {', '.join(SHAPES)}")
-    shapes = list(SHAPES) if arguments.all else arguments.shapes or usual
+    shapes = arguments.shapes or [name for name, shape in SHAPES.items() if shape.part == arguments.part]
     folder = tempfile.mkdtemp(prefix="towpath-bench-")
     with KafkaBroker() as kafka:
         spark = lake_session(Path(folder) / "warehouse", SETTINGS)

@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import corpus
@@ -278,12 +279,12 @@ def kafka_part(arguments):
     return spark_figures(KAFKA_PYTHON, "bench_kafka.py", "kafka", arguments)
 
 
-def lakehouse_part(arguments):
-    """`replicate` and what people write by hand, from Kafka to Delta."""
-    report = corpus.CACHE / "lakehouse.json"
+def lakehouse_part(part, arguments):
+    """`replicate` and what people write by hand, from Kafka to Delta: the shapes of a part."""
+    report = corpus.CACHE / f"{part}.json"
     need_kafka()
     corpus.CACHE.mkdir(exist_ok=True)
-    run([KAFKA_PYTHON, BENCHES / "bench_lakehouse.py", "--all", "--json", report], stdout=sys.stderr)
+    run([KAFKA_PYTHON, BENCHES / "bench_lakehouse.py", "--part", part, "--json", report], stdout=sys.stderr)
     return {
         f"lakehouse {shape} {what} {way}": figures[what]
         for shape, ways in json.loads(report.read_text()).items()
@@ -321,7 +322,7 @@ PARTS = {
     "spark": spark_part,
     "source": source_part,
     "kafka": kafka_part,
-    "lakehouse": lakehouse_part,
+    **{name: partial(lakehouse_part, name) for name in ("lakehouse", "large-tables", "many-tables")},
 }
 # What other work on the machine does not change.
 COUNTED = {"instructions", "fallback", "memory"}
