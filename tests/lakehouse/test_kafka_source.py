@@ -28,6 +28,8 @@ from towpath.spark.kafka import options
 
 # Spark's own source does the same, which `make soak` shows.
 BOTH = pytest.mark.parametrize("format", [pytest.param("kafka", marks=pytest.mark.soak), "towpath"])
+# Spark's source waits this long for messages beyond the end.
+PATIENCE: dict[str, dict[str, int]] = {"kafka": {"kafkaConsumer.pollTimeoutMs": 1000}, "towpath": {}}
 ALL = ("key", *KEPT[:2], "offset", "timestamp", "timestampType")
 
 
@@ -248,8 +250,7 @@ def test_lost_messages(spark, kafka, topic, format):
     delete_until(kafka, topic, 10)
     deleted = f'{{"{topic}": {{"0": 5}}}}'
     beyond = f'{{"{topic}": {{"0": 40}}}}'
-    # Spark's source waits this long for messages beyond the end.
-    read = {"format": format, "subscribe": topic, "kafkaConsumer.pollTimeoutMs": 1000}
+    read = {"format": format, "subscribe": topic, **PATIENCE[format]}
     for bounds in ({"startingOffsets": deleted}, {"endingOffsets": beyond}):
         with pytest.raises(Exception, match=rf"(?s)are gone.*{topic}|{topic}.*lost"):
             source(spark, kafka, **read, **bounds).collect()
@@ -324,7 +325,7 @@ def test_a_stream_finds_new_topics_of_its_pattern(spark, kafka, topic, tmp_path,
 def test_a_stream_that_lost_messages(spark, kafka, topic, tmp_path, format):
     """They were deleted while the query was stopped."""
     fill(kafka, topic, 10, 1)
-    options = {"subscribe": topic, "startingOffsets": "earliest", "kafkaConsumer.pollTimeoutMs": 1000}
+    options = {"subscribe": topic, "startingOffsets": "earliest", **PATIENCE[format]}
     finished(source(spark, kafka, format, True, **options), tmp_path, **EVERY)
     kafka.produce(topic, numbered(20, 1, 10))
     delete_until(kafka, topic, 15)
