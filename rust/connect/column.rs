@@ -300,9 +300,8 @@ fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Res
 
 /// Refuses base64 of a number that may be a `bit(n)` too, which is another number then: its bytes are unsigned, and in reverse order.
 fn not_bits(value: &Value<'_>, encoding: Encoding, is_known: bool) -> Result<Encoding> {
-    let bytes = binary_text::base64(value.raw()).filter(|_| encoding == Encoding::Decimal(0) && !is_known).unwrap_or_default();
-    let is_same = bytes.first().is_none_or(|first| *first < 0x80) && bytes.iter().eq(bytes.iter().rev());
-    if is_same || bytes.len() > 8 {
+    let is_other = |bytes: Vec<u8>| bytes.first().is_some_and(|first| *first >= 0x80) || !is_palindrome(&bytes);
+    if encoding != Encoding::Decimal(0) || is_known || !bits(value).is_some_and(is_other) {
         return Ok(encoding);
     }
     let setting = "the column in column_types, the schema part, or decimal_handling_mode for a decimal(20,0)";
@@ -319,8 +318,16 @@ fn is_hexadecimal(text: &str) -> bool {
 
 /// Whether base64 of bytes may also be that of a `bit(n)`, which has the reverse byte order.
 fn may_be_bits(value: &Value<'_>) -> bool {
-    let bytes = binary_text::base64(value.raw()).unwrap_or_default();
-    (2..=8).contains(&bytes.len()) && !bytes.iter().eq(bytes.iter().rev())
+    bits(value).is_some_and(|bytes| !is_palindrome(&bytes))
+}
+
+/// Returns the bytes of a base64 text if they are no more than a `bit(n)` has.
+fn bits(value: &Value<'_>) -> Option<Vec<u8>> {
+    binary_text::base64(value.raw()).filter(|bytes| bytes.len() <= 8)
+}
+
+fn is_palindrome(bytes: &[u8]) -> bool {
+    bytes.iter().eq(bytes.iter().rev())
 }
 
 fn is_geometry(value: &Value<'_>) -> bool {

@@ -20,7 +20,7 @@ use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::Quoting;
-use crate::mysql::temporal::micros_of_epoch;
+use crate::mysql::temporal::{micros_of_commit_ts, micros_of_epoch};
 use crate::wire::json::Cursor;
 use crate::wire::json_de::{CowStr, RawNested, is_there, member_names};
 use crate::wire::records;
@@ -253,10 +253,10 @@ fn camel_case(name: &str) -> String {
     if changed.is_empty() { name.to_owned() } else { changed }
 }
 
-/// The time of a message. A commit timestamp of TiDB has milliseconds above its lowest 18 bits; no time of Maxwell's is as great.
+/// The time of a message, which TiCDC writes as a commit timestamp. No time of Maxwell's is as great.
 fn micros_of_time(ts: i64) -> Option<i64> {
     const LEAST_COMMIT_TS: i64 = 100_000_000_000_000_000;
-    micros_of_epoch(if ts >= LEAST_COMMIT_TS { ts >> 18 } else { ts })
+    if ts >= LEAST_COMMIT_TS { micros_of_commit_ts(ts) } else { micros_of_epoch(ts) }
 }
 
 /// TiCDC knows nothing of MySQL's log and transactions, of which the daemon says something in each row.

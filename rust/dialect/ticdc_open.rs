@@ -19,6 +19,7 @@ use super::{Dialect, JSON_OPTIONS, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, ValueFormat};
 use crate::interner::{MemberNames, NameId, Quoting};
+use crate::mysql::temporal::micros_of_commit_ts;
 use crate::mysql::types::DeclaredType;
 use crate::value::Value;
 use crate::wire::binary_text::BinaryText;
@@ -176,7 +177,7 @@ fn text(bytes: &[u8]) -> Result<&str> {
 
 fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut envelope = Envelope::empty(reading.quirks);
-    envelope.source.event_time = head.ts.map(physical);
+    envelope.source.event_time = head.ts.and_then(micros_of_commit_ts);
     envelope.database = member_text(head.database);
     envelope.table = member_text(head.table);
     envelope.handle_key_only = head.keys_only;
@@ -213,11 +214,6 @@ fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &ReadContext<'_, 'a>, event
     let envelope = events.envelope(envelope)?;
     events.row(op, envelope, before, after);
     Ok(())
-}
-
-/// Microseconds since 1970 of a TiDB timestamp: milliseconds above 18 bits of a counter.
-fn physical(ts: i64) -> i64 {
-    (ts >> 18).saturating_mul(1000)
 }
 
 fn read_head<'a>(text: &'a str, events: &mut Events<'a, '_, '_>) -> Result<Head<'a>> {

@@ -349,6 +349,11 @@ pub(crate) fn civil(seconds: i64) -> Option<jiff::civil::DateTime> {
     jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0).checked_add(jiff::SignedDuration::from_secs(seconds)).ok()
 }
 
+/// Microseconds since 1970 of a TiDB commit timestamp: milliseconds above 18 bits of a counter. None for 0, which is no time.
+pub(crate) fn micros_of_commit_ts(ts: i64) -> Option<i64> {
+    Some((ts >> 18) * 1000).filter(|micros| *micros > 0)
+}
+
 /// Microseconds from an epoch of seconds, milliseconds, microseconds or nanoseconds; the digit count selects the unit.
 pub(crate) fn micros_of_epoch(number: i64) -> Option<i64> {
     match number.unsigned_abs() {

@@ -21,7 +21,7 @@ use super::ticdc_rows::{NAME, QUIRKS};
 use crate::dialect::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Envelope, Events, Op};
-use crate::mysql::temporal::micros_of_epoch;
+use crate::mysql::temporal::micros_of_commit_ts;
 
 pub(crate) const DIALECT: Dialect = Dialect {
     name: NAME,
@@ -76,7 +76,7 @@ fn read_statement(json: &[u8], reading: &ReadContext<'_, '_>, events: &mut Event
         ..Envelope::empty(reading.quirks)
     };
     envelope.source.commit_ts = statement.commit_ts;
-    envelope.source.event_time = statement.commit_ts.and_then(physical);
+    envelope.source.event_time = statement.commit_ts.and_then(micros_of_commit_ts);
     push(op, envelope, events)
 }
 
@@ -85,7 +85,7 @@ fn read_watermark(bytes: &[u8], reading: &ReadContext<'_, '_>, events: &mut Even
     let commit_ts = i64::from_be_bytes(bytes.try_into().map_err(|_| wrong())?);
     let mut envelope = Envelope::empty(reading.quirks);
     envelope.source.watermark_ts = Some(commit_ts);
-    envelope.source.event_time = physical(commit_ts);
+    envelope.source.event_time = micros_of_commit_ts(commit_ts);
     push(Op::Watermark, envelope, events)
 }
 
@@ -93,11 +93,6 @@ fn push<'a>(op: Op, envelope: Envelope<'a>, events: &mut Events<'a, '_, '_>) -> 
     let envelope = events.envelope(envelope)?;
     events.row(op, envelope, None, None);
     Ok(())
-}
-
-/// Microseconds since 1970 of TiDB's timestamp, whose upper bits are milliseconds.
-fn physical(commit_ts: i64) -> Option<i64> {
-    micros_of_epoch(commit_ts >> 18)
 }
 
 /// Reads the delete that a record without a value is, if its key is TiCDC's. Returns whether it is one: where the user has not named

@@ -23,7 +23,7 @@ use super::{Caches, Dialect, Mark, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::Quoting;
-use crate::mysql::temporal::micros_of_epoch;
+use crate::mysql::temporal::{micros_of_commit_ts, micros_of_epoch};
 use crate::value::{Value, ZonedText};
 use crate::wire::json::Cursor;
 use crate::wire::json_de::{CowStr, RawNested};
@@ -256,7 +256,7 @@ impl<'a> Message<'a> {
             claim_check: text(self.claim_check),
             source: Source {
                 operation: text(self.operation),
-                event_time: commit_ts.map(physical),
+                event_time: commit_ts.and_then(micros_of_commit_ts),
                 produced_time: self.build_ts.and_then(micros_of_epoch),
                 commit_ts: commit_ts.filter(|_| !is_watermark),
                 watermark_ts: commit_ts.filter(|_| is_watermark),
@@ -265,9 +265,4 @@ impl<'a> Message<'a> {
             ..envelope
         })
     }
-}
-
-/// Microseconds since 1970 of a TiDB timestamp: milliseconds above 18 bits of a counter.
-fn physical(ts: i64) -> i64 {
-    (ts >> 18).saturating_mul(1000)
 }
