@@ -266,7 +266,8 @@ def test_tasks_that_are_killed(spark, kafka, orders, tmp_path):
     assert rows(table(spark, tmp_path)) == wanted
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kills", [1, 4])
 def test_drivers_that_are_killed(spark, kafka, orders, tmp_path, kills):
     """Each time at another moment of its micro-batches."""
     topic, wanted = orders
