@@ -505,24 +505,35 @@ def test_reprocess_of_dead_letters_leaves_what_waits_in_another_quarantine(spark
 
 
 def test_a_row_that_is_deleted_while_an_older_change_is_applied_stays_deleted(spark, tmp_path, monkeypatch):
+    """So does one of a table that is truncated meanwhile, and has no row yet."""
     topic, dated = Topic(spark, tmp_path), {"id": "int", "day": "date"}
     rows = [{"id": str(at), "day": day} for at, day in enumerate(["2024-01-01", "0000-00-00", "0000-00-00"])]
-    topic.replicate(*(canal(at, "INSERT", "a", one, dated, second=5) for at, one in enumerate(rows)), zero_date="error")
-    deleted = canal(9, "DELETE", "a", rows[1], dated, second=10)
+    topic.replicate(
+        *(canal(at, "INSERT", "a", one, dated, second=5) for at, one in enumerate(rows)),
+        canal(3, "INSERT", "b", rows[0], dated, second=5),
+        canal(4, "DELETE", "b", rows[0], dated, second=5),
+        canal(5, "INSERT", "b", rows[1], dated, second=5),
+        zero_date="error",
+    )
+    waiting = {
+        topic.name("shop/a"): canal(9, "DELETE", "a", rows[1], dated, second=10),
+        topic.name("shop/b"): canal(10, "TRUNCATE", "b", types=None, sql="TRUNCATE TABLE b", second=10),
+    }
     write = TargetWriter.write
 
     def meanwhile(writer, *arguments):
         """The query deletes a row that it does not find, after its tombstones were read here."""
-        monkeypatch.undo()
-        topic.replicate(deleted)
+        if message := waiting.pop(writer._target, None):
+            topic.replicate(message)
         return write(writer, *arguments)
 
     monkeypatch.setattr(by_tasks.ByTasks, "merge", lambda *_: [])
     monkeypatch.setattr(TargetWriter, "write", meanwhile)
     aside = {name: topic.options[name] for name in ("dead_letters", "status")}
-    towpath.spark.reprocess(spark, **aside, zero_date="null")
-    assert [one["id"] for one in topic.rows("a")] == [0, 2]
-    assert topic.states()["a"]["state"] == "ok"
+    towpath.spark.reprocess(spark, **aside, zero_date="null", parallelism=1)
+    assert waiting == {}
+    assert [[one["id"] for one in topic.rows(name)] for name in "ab"] == [[0, 2], []]
+    assert {name: topic.states()[name]["state"] for name in "ab"} == {"a": "ok", "b": "ok"}
 
 
 @BOTH_WAYS

@@ -125,18 +125,28 @@ class TargetWriter:
         Returns:
             The number of rows that stay, although they may be older.
         """
-        spark = truncates.sparkSession
+        spark, of_row = truncates.sparkSession, column("t", order)
         # One row, since a row of the target may be older than several truncates.
         truncates = truncates.selectExpr("collect_list(`order`) AS truncates")
-        of_row = column("t", order)
-        with temporary_view(truncates) as view:
-            older = sql("{t} IS NULL OR {before}", t=of_row, before=is_before(of_row, Sql("x")))
-            condition = sql("exists(s.truncates, x -> {older})", older=older)
-            times = Sql("array_max(transform(s.truncates, x -> x.event_time))")
-            merge(spark, self._target, view, condition, self._when_deleted(Sql("true"), times))
+        self._delete_before(truncates, sql("{t} IS NULL OR {before}", t=of_row, before=is_before(of_row, Sql("x"))))
         rows = spark.read.table(table(self._target)).alias("t").crossJoin(truncates)
         unordered = sql("exists(truncates, x -> NOT {ordered})", ordered=is_ordered(Sql("x"), of_row))
         return rows.filter(expressions(spark)(unordered)).count()
+
+    def _delete_before(self, truncates: DataFrame, is_older: Sql) -> None:
+        """Delete the rows `t` that are older than one of the truncates `x`, which are an array."""
+        with temporary_view(truncates) as view:
+            condition = sql("exists(s.truncates, x -> {older})", older=is_older)
+            times = Sql("array_max(transform(s.truncates, x -> x.event_time))")
+            merge(truncates.sparkSession, self._target, view, condition, self._when_deleted(Sql("true"), times))
+
+    def delete_truncated(self, tombstones: DataFrame) -> None:
+        """Delete the rows that are older than tombstones of truncates. Rows of a snapshot have no order, and stay."""
+        if order := self.order(tombstones.sparkSession):
+            truncates = tombstones.filter("truncated").selectExpr("collect_list(`order`) AS truncates")
+            of_row = column("t", order)
+            older = sql("{t} IS NOT NULL AND {before}", t=of_row, before=is_before(of_row, Sql("x")))
+            self._delete_before(truncates, older)
 
     def delete_gone(self, tombstones: DataFrame, keys: list[str]) -> None:
         """Delete the rows that are older than tombstones of their keys. Rows of a snapshot have no order, and stay."""
