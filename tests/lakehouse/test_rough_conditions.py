@@ -47,17 +47,20 @@ def test_two_queries_on_one_target(spark, tmp_path):
 
 
 def test_targets_that_are_removed_while_their_query_runs_and_while_it_is_stopped(spark, tmp_path):
-    topic, source = Topic(spark, tmp_path), tmp_path / "messages"
+    """The rows of d are of a RENAME TABLE, those of e and f of a snapshot, and those of g of `reprocess`."""
+    topic, source, tables = Topic(spark, tmp_path), tmp_path / "messages", "abcdefg"
 
-    def send(at):
-        messages = [canal(3 * at + part, "INSERT", "abc"[part], row(at, "x"), second=at) for part in (0, 1, 2)]
+    def send(*messages):
         topic.frame(*messages).coalesce(1).write.mode("append").parquet(str(source))
 
+    def send_rows(at, tables):
+        send(*(canal(20 * at + part, "INSERT", name, row(at, "x"), second=at) for part, name in enumerate(tables)))
+
     @contextmanager
-    def running():
+    def running(**options):
         stream = spark.readStream.schema(COLUMNS).parquet(str(source))
         settings = {"checkpoint": str(tmp_path / "checkpoint"), "trigger": {"processingTime": "0 seconds"}}
-        query = towpath.spark.replicate(stream, topic.target, "canal-json", **settings, **topic.options)
+        query = towpath.spark.replicate(stream, topic.target, "canal-json", **settings, **topic.options, **options)
         try:
             query.processAllAvailable()
             yield query
@@ -65,22 +68,37 @@ def test_targets_that_are_removed_while_their_query_runs_and_while_it_is_stopped
         finally:
             query.stop()
 
-    send(0)
-    with running() as query:
-        shutil.rmtree(topic.lake / "shop" / "a")
-        for at in (1, 2):
-            send(at)
-            query.processAllAvailable()
-    assert {name: one["state"] for name, one in topic.states().items()} == {"a": "stale", "b": "ok", "c": "ok"}
-    shutil.rmtree(topic.lake / "shop" / "b")
-    send(3)
+    def remove(names):
+        for name in names:
+            shutil.rmtree(topic.lake / "shop" / name)
+
+    def states():
+        return {name: one["state"] for name, one in topic.states().items() if name in tables}
+
+    send(
+        *(canal(at, "INSERT", name, row(0, "x")) for at, name in enumerate(["a", "b", "c", "d_new", "g"])),
+        canal(5, "INSERT", "g", row(0, "x"), pkNames=["id", "name"]),
+        canal(6, "RENAME", "d", sql="RENAME TABLE d_new TO d"),
+    )
+    rows = spark.createDataFrame([(0, "x")], "id int, name string")
+    with running(snapshots={"shop.e": rows, "shop.f": rows}) as query:
+        assert states() == dict.fromkeys("abcdef", "ok") | {"g": "quarantined"}
+        aside = {name: topic.options[name] for name in ("dead_letters", "status")}
+        towpath.spark.reprocess(spark, **aside, keys={"shop.g": ["id"]})
+        remove("adeg")
+        send_rows(1, "acdeg")
+        query.processAllAvailable()
+    assert states() == dict.fromkeys("bcf", "ok") | dict.fromkeys("adeg", "stale")
+    remove("bf")
+    send_rows(2, tables)
     with running():
-        send(4)
-    states = topic.states()
-    for table, first, state in [("a", 1, "stale"), ("b", 3, "stale"), ("c", 0, "ok")]:
-        assert topic.names(table) == dict.fromkeys(range(first, 5), "x")
-        assert states[table]["state"] == state
-        assert state == "ok" or "somebody removed the target" in states[table]["reason"]
+        pass
+    found = topic.states()
+    for table in tables:
+        first = 1 if table in "adeg" else 2 if table in "bf" else 0
+        assert topic.names(table) == dict.fromkeys(range(first, 3), "x")
+        assert found[table]["state"] == ("stale" if first else "ok")
+        assert not first or "somebody removed the target" in found[table]["reason"]
 
 
 @pytest.mark.parametrize(

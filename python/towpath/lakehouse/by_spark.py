@@ -150,11 +150,12 @@ class BySpark:
                 return TableResult()
             self.known.sources.add(table.key)
             applied, moved = self._apply_table(batch, table, target)
-            if self.known.applier(target).writer.schema(batch.spark) is not None:
+            is_there = self.known.applier(target).writer.schema(batch.spark) is not None
+            if is_there:
                 self.known.written.add(target)
             late = {OLD: batch.late.get((table.database, table.name), 0)}
             applied = replace(applied, counts=Counter(applied.counts) + Counter(late))
-            status = TableStatus.of(table.database, table.name, target, applied)
+            status = TableStatus.of(table.database, table.name, target if is_there else None, applied)
             return TableResult(status, others=moved)
         except Exception as error:  # whatever it is, it must not stop the other tables
             if self.known.options.on_table_error == "fail" or self.quarantine is None or is_interruption(error):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -74,7 +75,8 @@ class KnownTargets:
         self._appliers: dict[str, Applier] = {}
         self._properties: dict[str, Mapping[str, str]] = {}
         self._first_batch: int | None = None
-        self._written_before: Collection[str] | None = None
+        self._began = time.time_ns() // 1000
+        self._stored: Mapping[str, tuple[int, int]] | None = None
 
     def target(self, table: SourceTable) -> str | None:
         """The target of a table; None if it is to be skipped.
@@ -252,22 +254,31 @@ class KnownTargets:
         """A batch begins."""
         if self._first_batch is None:
             self._first_batch = batch_id
+        self._stored = None  # `reprocess` may have created targets
 
     def is_gone(self, spark: SparkSession, target: str) -> bool:
-        """Whether somebody removed a target that this query has written. What is remembered of it is forgotten then."""
-        if exists(spark, target) or not (target in self.written or target in self._read_written(spark)):
+        """Whether somebody removed a target that this query has had. What is remembered of it is forgotten then."""
+        if exists(spark, target) or not self._was_there(spark, target):
+            return False
+        if exists(spark, target):  # another query has created it meanwhile, and written its state
             return False
         self.forget(target)
         return True
 
-    def _read_written(self, spark: SparkSession) -> Collection[str]:
-        """The targets that former processes have written; none with a new checkpoint, whose batches begin again."""
-        if self._written_before is None:
-            found = read_written(spark, self.options.status) if self.options.status else {}
-            first = self._first_batch or 0
-            # Other queries may share the table of states. One with a new checkpoint begins with batch 0.
-            self._written_before = {target for target, last in found.items() if first > 0 and last <= first}
-        return self._written_before
+    def _was_there(self, spark: SparkSession, target: str) -> bool:
+        """Whether a target has been created, by this process, a former one, a snapshot, a RENAME TABLE or `reprocess`.
+
+        With a new checkpoint, whose batches begin again, only since this process began.
+        """
+        if not self.options.status:
+            return target in self.written
+        if self._stored is None:
+            self._stored = read_written(spark, self.options.status)
+        if target not in self._stored:
+            return False
+        # Other queries may share the table of states. One with a new checkpoint begins with batch 0.
+        (last, written_at), first = self._stored[target], self._first_batch or 0
+        return written_at >= self._began or (first > 0 and last <= first)
 
     def stored_key(self, spark: SparkSession, target: str | None) -> list[str] | None:
         """The key of a target that exists."""

@@ -99,12 +99,13 @@ class Applier:
         finally:
             changes.unpersist()
         if self._status:
-            write_status(spark, self._status, [TableStatus.of(None, self._target, self._target, self.last)], batch_id)
+            target = self._target if self.writer.schema(spark) is not None else None
+            write_status(spark, self._status, [TableStatus.of(None, self._target, target, self.last)], batch_id)
 
     def _say_removed(self, spark: SparkSession, batch_id: int) -> None:
         """Write that somebody removed the target, if an earlier batch of the query has written it."""
         if self._status and schema_of(spark, self._target) is None:
-            last = read_written(spark, self._status).get(self._target, batch_id)
+            last, _ = read_written(spark, self._status).get(self._target, (batch_id, 0))
             if last < batch_id:
                 self.forget_schemas()
                 write_ahead(spark, self._status, [TableStatus(None, self._target, self._target, STALE, REMOVED)])

@@ -215,10 +215,6 @@ def replicate(
     place = arguments.place("checkpoint", checkpoint)
     own = (given.ddl, given.dead_letters, aside, given.status, pending.table, given.watermarks, place)
     targets = Targets(target, filter(None, own), given.companions)
-    if rows:
-        created = Snapshots(rows, given).create_targets(messages.sparkSession, targets)
-        if given.status:
-            write_status(messages.sparkSession, given.status, created, NO_BATCH)
     apply = Replicator(
         targets,
         given,
@@ -227,6 +223,10 @@ def replicate(
         pending=pending,
         in_tasks=TaskMerges(given.merge, storage=given.storage_options),
     )
+    if rows:
+        created = Snapshots(rows, given).create_targets(messages.sparkSession, targets)
+        if given.status:
+            write_status(messages.sparkSession, given.status, created, NO_BATCH)
     if metrics is None:
         return for_each_batch(messages, _Reading(apply), query)
     return for_each_batch(events, apply, query)

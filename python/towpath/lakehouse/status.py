@@ -91,8 +91,8 @@ class TableStatus:
         return cls(*name, target, STALE, printable(reason, SHOWN), printable(statement, SHOWN))
 
     @classmethod
-    def of(cls, database: str | None, table: str, target: str, applied: Applied) -> TableStatus:
-        """The status of a table whose changes were applied."""
+    def of(cls, database: str | None, table: str, target: str | None, applied: Applied) -> TableStatus:
+        """The status of a table whose changes were applied; `target` is None if it does not exist yet."""
         counts = applied.counts
         reason = unordered(applied.unordered) if applied.unordered else _unconverted(applied.unconverted)
         return cls(
@@ -248,12 +248,19 @@ def read_tables(spark: SparkSession, target: str) -> set[tuple[str, str]]:
     return {(row["database"] or "", row["table"]) for row in rows}
 
 
-def read_written(spark: SparkSession, target: str) -> dict[str, int]:
-    """The targets that changes were applied to, with the last batch, but for those of dropped and renamed tables."""
+def read_written(spark: SparkSession, target: str) -> dict[str, tuple[int, int]]:
+    """The targets that have been created, but for those of dropped and renamed tables.
+
+    Returns:
+        For each of them the last batch, and when its state was written last, in microseconds since 1970.
+    """
     if schema_of(spark, target) is None:
         return {}
-    rows = spark.read.table(table(target)).filter(f"applied > 0 AND state NOT IN {GONE}")
-    return {row["target"]: row["last_batch"] for row in rows.select("target", "last_batch").collect()}
+    # Those of snapshots and of RENAME TABLE have rows before a change is applied to them.
+    is_there = f"target IS NOT NULL AND (state = '{OK}' OR applied > 0 AND state NOT IN {GONE})"
+    rows = spark.read.table(table(target)).filter(is_there)
+    found = rows.selectExpr("target", "last_batch", "unix_micros(updated_at) AS written_at").collect()
+    return {row["target"]: (row["last_batch"], row["written_at"]) for row in found}
 
 
 class Unsound:
