@@ -97,6 +97,26 @@ def test_a_dropped_database_and_a_table_that_is_renamed_away(topic):
 
 
 @together
+def test_what_waits_in_quarantine_when_its_table_is_created_again(topic):
+    """A row of the new table may be read before the statements, and it does not fit the former one."""
+    text = {"id": "int", "n": "varchar(9)"}
+    yield [canal(at, "INSERT", name, {"id": "1", "n": "1"}, {"id": "int", "n": "int"}) for at, name in enumerate("ab")]
+    yield [
+        canal(0, "INSERT", "a", {"id": "2", "n": "new"}, text, second=30, partition=1),
+        canal(2, "INSERT", "b", {"id": "2", "n": "old"}, text, second=5),
+    ]
+    assert states_of(topic) == {"a": "quarantined", "b": "quarantined"}
+    columns = "(id int PRIMARY KEY, n varchar(9))"
+    yield [
+        canal(3, "ERASE", "a", sql="DROP TABLE a", second=20),
+        canal(4, "CREATE", "a", sql=f"CREATE TABLE a {columns}", second=20),
+        canal(5, "QUERY", "b", sql=f"DROP TABLE b; CREATE TABLE b {columns}", second=20),
+    ]
+    assert states_of(topic) == {"a": "quarantined", "b": "ok"}
+    assert topic.states()["a"]["reason"].startswith("messages that may be of the table which was created again wait")
+
+
+@together
 def test_late_rows_get_the_value_of_an_added_column(topic):
     yield [canal(0, "INSERT", "a", row(1, "x"))]
     yield [canal(1, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN n int DEFAULT 5", second=9)]

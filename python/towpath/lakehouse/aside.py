@@ -10,11 +10,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.changes import MESSAGE, PLACE
-from towpath.lakehouse.sql import Sql
-from towpath.lakehouse.tables import append_once
+from towpath.lakehouse.ordered_statements import Place
+from towpath.lakehouse.sql import Sql, sql, string, table
+from towpath.lakehouse.tables import append_once, schema_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from towpath.literals import Dialect
 
@@ -36,6 +37,17 @@ class Aside:
         if self.since is not None:
             waiting += f" AND recorded_at >= timestamp_micros({round(self.since.timestamp() * 1_000_000)})"
         append_once(rows, self.table, identity, Sql(waiting))
+
+    def has_since(self, spark: SparkSession, name: tuple[str, str], place: Place) -> bool:
+        """Whether messages of a table wait that are not older than a place in their partition."""
+        if schema_of(spark, self.table) is None:
+            return False
+        template = (
+            "done_at IS NULL AND coalesce(database, '') = {database} AND `table` = {name} AND NOT coalesce("
+            "topic = {place}.topic AND `partition` = {place}.`partition` AND `offset` < {place}.`offset`, false)"
+        )
+        condition = sql(template, database=string(name[0]), name=string(name[1]), place=place.literal())
+        return spark.read.table(table(self.table)).filter(condition).limit(1).count() > 0
 
 
 @dataclass(frozen=True)

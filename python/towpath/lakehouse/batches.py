@@ -212,7 +212,12 @@ class Replicator:
             protection=self._known.protection(spark),
             unsound=unsound,
         )
-        of_targets = follower(FollowedTargets(spark, self._known), pending=self._pending, keys=self.options.keys)
+        of_targets = follower(
+            FollowedTargets(spark, self._known),
+            pending=self._pending,
+            keys=self.options.keys,
+            quarantine=self._by_spark.quarantine,
+        )
         if not self.options.history:
             return [of_targets]
         return [of_targets, follower(FollowedHistories(spark, self._known), renames=False)]

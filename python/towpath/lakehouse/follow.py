@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.additions import Addition, additions_property, read_additions
+from towpath.lakehouse.aside import Aside
 from towpath.lakehouse.follow_columns import ColumnChanges, awaited_additions, stored_type
 from towpath.lakehouse.follow_renames import TableRenames
 from towpath.lakehouse.followed_targets import FollowedTargets
@@ -33,7 +34,18 @@ from towpath.lakehouse.statements import (
     TruncateTable,
 )
 from towpath.lakehouse.statements import Column as SourceColumn
-from towpath.lakehouse.status import DROPPED, GONE, OK, STATES, TableStatus, Unsound, unordered
+from towpath.lakehouse.status import (
+    DROPPED,
+    GONE,
+    OK,
+    QUARANTINED,
+    STALE,
+    STATES,
+    TableStatus,
+    Unsound,
+    by_table,
+    unordered,
+)
 from towpath.lakehouse.tables import schema_of, set_properties, table_properties
 from towpath.lakehouse.target_properties import (
     DROPPED_AT,
@@ -59,6 +71,8 @@ if TYPE_CHECKING:
     from towpath.lakehouse.statements import Action, TableName
 
 _log = logging.getLogger("towpath.spark")
+
+_WAITING = "messages that may be of the table which was created again wait in quarantine: apply them with reprocess"
 
 
 @dataclass(frozen=True)
@@ -92,6 +106,8 @@ class Follower:
     unsound: Unsound
     pending: Pending = field(default_factory=Pending)
     renames: bool = True
+    quarantine: Aside | None = None
+    """The table for messages of tables whose changes cannot be applied."""
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The keys that the user gives, by table."""
     _said: list[TableStatus] = field(default_factory=list, init=False)
@@ -112,7 +128,7 @@ class Follower:
             self._said.clear()
             said += [self._stale(name, reason, statement) for name, reason in reasons.items()]
         # A statement whose place is remembered says nothing if it is read again, and neither do those before it.
-        self.unsound.write_ahead([one for one in said if one.state != OK])
+        self.unsound.write_ahead([one for one in by_table(said) if one.state != OK])
         for target in followed:
             self._remember_place(target, statement.place)
             self.targets.changed(target)
@@ -294,8 +310,12 @@ class Follower:
             reason = self._truncate(target, gone_at) or self._given_by_former_table(target, read_additions(properties))
         if reason:
             self.unsound.write_ahead([TableStatus.stale(name, target, reason, statement.text)])
-        else:  # the target is correct again; if it is shared, only the drop of this table ends
-            self._say(name, OK, ends=GONE if sharing else STATES[1:])
+        elif sharing:  # only the drop of this table ends
+            self._say(name, OK, ends=GONE)
+        elif self.quarantine is not None and self.quarantine.has_since(self.spark, name, gone_at):
+            self._say(name, QUARANTINED, _WAITING, ends=[*GONE, STALE])
+        else:  # the target is correct again
+            self._say(name, OK, ends=STATES[1:])
         nothing = {RENAMED: "{}", RULES: "{}", MODIFIED: "{}", MOVED: "", **additions_property([])}
         set_properties(self.spark, target, {**dropped_at(None, others), **({} if sharing else nothing)})
         return reason
