@@ -1,5 +1,6 @@
 """Shards of a table in one target: random changes and statements, compared with tables in plain Python."""
 
+import json
 import random
 import re
 from itertools import pairwise
@@ -143,6 +144,33 @@ def test_a_truncate_behind_rows_of_its_message_leaves_the_rows_of_other_shards(s
     topic.replicate({**both[0], "value": b"\n".join(one["value"] for one in both)})
     assert found(topic).keys() == {0, 1, 7}
     assert topic.states()["t_0"]["state"] == "stale"
+
+
+def test_a_statement_about_one_shard_hides_none_about_another_one(spark, tmp_path):
+    """It is before the other one in the log, and is read after it from another partition."""
+    topic = Topic(spark, tmp_path)
+    topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
+    names = [f"shop.t_{number}" for number in range(2)]
+    options = {"dialect": "debezium-json", "keys": {name: ["id"] for name in names}}
+    options["schemas"] = dict.fromkeys(names, "id bigint, name string")
+
+    def sent(shard, at, position, **message):
+        source = {"connector": "mysql", "db": "shop", "table": f"t_{shard}", "ts_ms": 1_700_000_000_000 + position}
+        source |= {"server_id": 5, "file": "bin.000007", "pos": position}
+        return {"partition": shard, "offset": at, "value": json.dumps({"source": source, **message}).encode()}
+
+    def added(shard, at, position):
+        text = f"ALTER TABLE t_{shard} ADD COLUMN c{shard} int NOT NULL DEFAULT 7"
+        return sent(shard, at, position, databaseName="shop", ddl=text, tableChanges=[])
+
+    rows = [{"id": shard, "name": "x"} for shard in range(2)]
+    topic.replicate(*(sent(at, 0, 10 + at, op="c", before=None, after=row) for at, row in enumerate(rows)), **options)
+    topic.replicate(added(0, 1, 200), **options)
+    topic.replicate(added(1, 1, 100), **options)
+    assert topic.rows("t") == [row | {"c0": 7, "c1": 7} for row in rows]
+    version = topic.version("t")
+    topic.replicate(added(0, 1, 200), added(1, 1, 100), **options)
+    assert topic.version("t") == version
 
 
 def test_shards_get_other_names(spark, tmp_path):

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -130,7 +131,7 @@ class Follower:
         # A statement whose place is remembered says nothing if it is read again, and neither do those before it.
         self.unsound.write_ahead([one for one in by_table(said) if one.state != OK])
         for target in followed:
-            self._remember_place(target, statement.place)
+            self._remember_places(target, self.targets.places(statement, target))
             self.targets.changed(target)
         return said
 
@@ -142,10 +143,10 @@ class Follower:
             self.unsound.end(name, ends)
         self._said.append(TableStatus(*name, self.targets.of(*name), state, reason, ends=ends))
 
-    def _remember_place(self, target: str, place: Place) -> None:
+    def _remember_places(self, target: str, places: Iterable[Place]) -> None:
         """The statement is not followed again if it is read again."""
         known = Place.parse_all(table_properties(self.spark, target).get(FOLLOWED))
-        set_properties(self.spark, target, followed_property(with_place(known, place)))
+        set_properties(self.spark, target, followed_property(reduce(with_place, places, known)))
 
     def _follow(
         self, action: Action | _AddColumns, statement: Statement, followed: set[str]
@@ -231,7 +232,8 @@ class Follower:
         if target is None or schema_of(self.spark, target) is None:
             return False
         known = Place.parse_all(table_properties(self.spark, target).get(FOLLOWED))
-        return any(place.repeats(one) for one in known)
+        own = self.targets.place(place, name)
+        return any(own.repeats(one) for one in known)
 
     def _change(self, action: Action, name: tuple[str, str], target: str, statement: Statement) -> str | None:
         """Change a target. Returns why it is stale."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.known_targets import KnownTargets
-from towpath.lakehouse.ordered_statements import Place
+from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.sql import expressions
 from towpath.lakehouse.tables import schema_of
+from towpath.lakehouse.targets import source_name
 from towpath.lakehouse.tombstones import Tombstones
 
 if TYPE_CHECKING:
@@ -31,6 +33,20 @@ class FollowedTargets:
             ValueError: The template needs something that a statement does not say.
         """
         return self.known.of_names(database, table)
+
+    def place(self, place: Place, name: tuple[str, str]) -> Place:
+        """The place of a statement about a table as its target remembers it."""
+        return place.of_table(source_name(*name)) if self.known.may_share else place
+
+    def places(self, statement: Statement, target: str) -> list[Place]:
+        """The same for all tables of a target that a statement is about."""
+        if not self.known.may_share:
+            return [statement.place]
+        names = []
+        for name in sorted(statement.tables):
+            with suppress(ValueError):  # another table of the statement may have no place for its rows
+                names += [name] if self.of(*name) == target else []
+        return [self.place(statement.place, name) for name in names]
 
     def truncate(self, target: str, place: Place) -> int:
         """Delete the rows that are older than a place, and remember it. Returns how many stay that may be older."""

@@ -136,15 +136,20 @@ class KnownTargets:
         """The properties of a target, as far as they have been read."""
         return self._properties.get(target, {})
 
+    @property
+    def may_share(self) -> bool:
+        """Whether tables can have the same target."""
+        return self._targets.may_share
+
     def sharing(self, spark: SparkSession, name: tuple[str, str], target: str) -> Sharing:
         """What a table shares its target with."""
-        if not self._targets.may_share:
+        if not self.may_share:
             return Sharing()
         return self._shards.sharing(name, target, stored_properties(spark, target), self.tables_of(spark, target))
 
     def sharing_by_name(self, spark: SparkSession, name: tuple[str, str]) -> Sharing:
         """What a table that a statement names shares its target with."""
-        target = self.of_names(*name) if self._targets.may_share else None
+        target = self.of_names(*name) if self.may_share else None
         return Sharing() if target is None else self.sharing(spark, name, target)
 
     def tables_of(self, spark: SparkSession, target: str) -> list[tuple[str, str]]:
@@ -158,7 +163,7 @@ class KnownTargets:
     def meet(self, tables: Iterable[SourceTable]) -> None:
         """See the tables of a batch."""
         found = []
-        for one in tables if self._targets.may_share else ():
+        for one in tables if self.may_share else ():
             with suppress(Exception):  # it is raised again where the table is applied
                 target = self.target(one)
                 found += [] if target is None else [(*one.key, target)]

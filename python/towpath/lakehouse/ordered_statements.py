@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 _SAID = ("sql", "table_changes", "schema", "database", "table")
 """The columns of an event that say what a statement does."""
 
+_OF_TABLE = "of"
+"""The field of a place that says which table it is about."""
+
 _TIMES = ("event_time", "produced_time", "timestamp")
 
 
@@ -55,12 +58,26 @@ class Place:
         found = json.loads(text) if text else []
         return [cls(fields) for fields in (found if isinstance(found, list) else [found])]
 
+    def of_table(self, name: str) -> Place:
+        """The place of a statement about one of the tables that share a target.
+
+        In a log, or in TiDB, a statement about another one may have a later place although it was read before.
+        """
+        has_place = self.fields["commit_ts"] is not None or self.fields["log"] is not None
+        return Place({**self.fields, _OF_TABLE: name}) if has_place else self
+
     def repeats(self, other: Place) -> bool:
         """Whether a statement here is not newer than one that is known, by more than their times."""
         one, two = self.fields, other.fields
+        if len({one.get(_OF_TABLE), two.get(_OF_TABLE)} - {None}) > 1:
+            return False
         in_tidb = None not in (one["commit_ts"], two["commit_ts"])
         in_log = one["log"] is not None and one["log"] == two["log"]
         return (in_tidb or in_log or self.is_beside(other)) and not self.is_newer(other)
+
+    def replaces(self, other: Place) -> bool:
+        """Whether only the newer of two statements that were followed has to be known."""
+        return self.is_beside(other) and self.fields.get(_OF_TABLE) == other.fields.get(_OF_TABLE)
 
     def is_beside(self, other: Place) -> bool:
         """Whether both are in one partition, or nothing says in which they are."""

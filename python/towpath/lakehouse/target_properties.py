@@ -20,7 +20,7 @@ KEY = "towpath.key"
 """The columns of the key."""
 
 FOLLOWED = "towpath.ddl"
-"""The place of the last statement of each partition that was followed."""
+"""The place of the last statement of each partition that was followed, and of each table if tables share the target."""
 
 DROPPED_AT = "towpath.dropped"
 """The place of the statement that dropped the source's table, or `NOT_DROPPED`, or `DROPPED_SOMEWHERE`."""
@@ -96,7 +96,7 @@ def dropped_tables(properties: Mapping[str, str]) -> dict[str, str]:
 
 def with_place(places: Iterable[Place], place: Place) -> list[Place]:
     """The places that were followed after one more, which replaces that of its partition."""
-    return [*(one for one in places if not one.is_beside(place)), place]
+    return [*(one for one in places if not place.replaces(one)), place]
 
 
 def followed_property(places: Iterable[Place]) -> dict[str, str]:
