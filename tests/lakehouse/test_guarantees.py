@@ -136,24 +136,45 @@ def test_a_quarantined_table_is_reprocessed(topic, spark):
     assert topic.load("dead_quarantine").filter("done_at IS NULL").count() == 0
 
 
-def test_a_partial_row_that_waited_is_not_taken_for_old(topic, spark):
+def test_a_row_that_waited_is_not_taken_for_old_if_partial_ones_are_newer(topic, spark):
     """The row's newer change lacks the columns that the older one has."""
     types = {"id": "int", "a": "int", "b": "int", "d": "date"}
     dead = {"dead_letters": topic.options["dead_letters"]}
+
+    def inserted(at, table, key):
+        return canal(at, "INSERT", table, {"id": key, "a": "1", "b": "1", "d": None}, types)
+
+    def waits(at, table, key, **more):
+        changed = {"id": key, "a": "5", **more, "d": "0000-00-00"}
+        return canal(at, "UPDATE", table, changed, types, old={"a": "1"}, second=1)
+
+    def newer(at, table, key, **more):
+        return canal(at, "UPDATE", table, {"id": key, **more, "b": "7"}, types, old={"b": "1"}, second=2)
+
+    whole = {"a": "5", "d": None}
     topic.replicate(
-        canal(0, "INSERT", "t", {"id": "1", "a": "1", "b": "1", "d": None}, types),
-        canal(1, "INSERT", "t", {"id": "2", "a": "1", "b": "1", "d": None}, types),
-        canal(2, "UPDATE", "t", {"id": "1", "a": "5", "d": "0000-00-00"}, types, old={"a": "1"}, second=1),
-        canal(3, "UPDATE", "t", {"id": "2", "a": "5", "d": "0000-00-00"}, types, old={"a": "1"}, second=1),
-        canal(4, "UPDATE", "t", {"id": "1", "b": "7"}, types, old={"b": "1"}, second=2),
+        *(inserted(at, "t", str(at + 1)) for at in range(3)),
+        *(inserted(3 + at, table, "1") for at, table in enumerate(["later", "whole"])),
+        *(waits(5, "t", "1"), waits(6, "t", "2"), newer(7, "t", "1")),
+        *(waits(8, "t", "3", b="1"), newer(9, "t", "3")),
+        *(waits(10, "whole", "1", b="1"), newer(11, "whole", "1", **whole)),
         zero_date="error",
     )
+    topic.replicate(waits(12, "later", "1", b="1"), newer(13, "later", "1"), zero_date="error")
     for _ in range(2):
         towpath.spark.reprocess(spark, **dead, zero_date="null")
-        assert topic.rows("t") == [{"id": 1, "a": 1, "b": 7, "d": None}, {"id": 2, "a": 5, "b": 1, "d": None}]
-        waiting = of_spark(topic.load("dead").filter("done_at IS NULL").collect())
-        assert [(one["offset"], "newer change" in one["reason"]) for one in waiting] == [(2, True)]
-    topic.replicate(canal(5, "DELETE", "t", {"id": "1", "a": "5", "b": "7", "d": None}, types, second=3))
+        lacking = [{"id": key, "a": 1, "b": 7, "d": None} for key in (1, 3)]
+        assert topic.rows("t") == [lacking[0], {"id": 2, "a": 5, "b": 1, "d": None}, lacking[1]]
+        assert topic.rows("later") == lacking[:1]
+        assert topic.rows("whole") == [{"id": 1, "a": 5, "b": 7, "d": None}]
+        waiting = of_spark(topic.load("dead").filter("done_at IS NULL").orderBy("offset").collect())
+        assert [one["offset"] for one in waiting] == [5, 8, 12]
+        assert all("newer change" in one["reason"] for one in waiting)
+        assert all(one["message"] for one in waiting)
+    deleted = [("t", "1"), ("t", "3"), ("later", "1")]
+    topic.replicate(
+        *(canal(20 + at, "DELETE", table, {"id": key}, types, second=3) for at, (table, key) in enumerate(deleted))
+    )
     towpath.spark.reprocess(spark, **dead, zero_date="null")
     assert topic.load("dead").filter("done_at IS NULL").count() == 0
 

@@ -214,7 +214,8 @@ class BySpark:
             if existing is None:
                 self.known.remember_emptied(spark, table, target, columns.schema, keys)
             kinds, waited = Kinds(table.has_commit, table.in_log), self.known.options.waited
-            hints = Hints(kinds, is_small=batch.is_small, are_most=batch.are_most, waited=waited)
+            lacked = existing is not None and self.known.may_lack(self.known.properties(spark, target))
+            hints = Hints(kinds, is_small=batch.is_small, are_most=batch.are_most, waited=waited, lacked=lacked)
             applied = apply.apply(changes, keys, hints, batch.number)
         self.learned.learn(table, decoder, batch.former)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)

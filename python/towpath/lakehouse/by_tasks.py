@@ -147,7 +147,7 @@ class ByTasks:
         return self.in_tasks.location_of(spark, target, "tombstones")
 
     def _facts(self, spark: SparkSession, table: SourceTable, target: str, *, additions: bool) -> Facts:
-        is_delta = format_of(spark, target) is DELTA
+        is_delta, properties = format_of(spark, target) is DELTA, self.known.read_properties(target)
         return Facts(
             is_delta=is_delta,
             rows=table.rows,
@@ -155,6 +155,7 @@ class ByTasks:
             truncates=table.truncates > 0,
             keeps_history=self.known.history(table.full_name, target) is not None
             or self.known.options.keyless == "append",
+            lacked=self.known.may_lack(properties),
             soft_deletes=self.known.options.soft_deletes is not None,
             masks=bool(self.known.rules(spark, table).mask),
             additions=additions,

@@ -143,6 +143,8 @@ class ChangeDecoder:
         options: Mapping[str, Any],
         table: tuple[str | None, str] | None = None,
         keys: Sequence[str] = (),
+        *,
+        keeps_messages: bool = False,
     ) -> None:
         """As `towpath.Decoder`.
 
@@ -152,10 +154,11 @@ class ChangeDecoder:
             options: More arguments of `towpath.Decoder`.
             table: The database and the name of the only table, as `table_name` has it.
             keys: The columns of the key, if its messages do not declare them.
+            keeps_messages: Whether each change has its message, not only one that may become a dead letter by itself.
         """
         from towpath.decoder import Decoder
 
-        self._table = table
+        self._table, self._keeps_messages = table, keeps_messages
         self.decodes_as = repr((dialect, schema, sorted(options.items()), table, list(keys)))
         """The same for decoders that decode alike."""
 
@@ -212,7 +215,7 @@ class ChangeDecoder:
         needs_message = pc.or_(
             pc.or_(partial, key_only), pc.or_(_is_incomplete_delete(rows), pc.is_valid(rows["_error"]))
         )
-        of_message = pc.if_else(needs_message, index, pa.scalar(None, pa.int64()))
+        of_message = index if self._keeps_messages else pc.if_else(needs_message, index, pa.scalar(None, pa.int64()))
         columns = {
             "op": rows["_op"],
             COLUMNS: rows[COLUMNS],

@@ -19,11 +19,19 @@ from towpath.lakehouse.order_arrays import ORDER, order_values, with_event_times
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, TRUNCATE, UNKNOWN
 from towpath.workers import begin_task
 
-ADDED = pa.schema([("order", ORDER), ("inherits", pa.bool_()), ("rejected", pa.bool_()), ("outcome", pa.string())])
+ADDED = pa.schema(
+    [
+        ("order", ORDER),
+        ("inherits", pa.bool_()),
+        ("lacked", pa.bool_()),
+        ("rejected", pa.bool_()),
+        ("outcome", pa.string()),
+    ]
+)
 """The columns that the newest changes have more than other changes.
 
-`inherits`: whether the columns that a row lacks have the values of the target. `outcome`: null if it depends on what
-the target stores.
+`inherits`: whether the columns that a row lacks have the values of the target. `lacked`: whether the change was partial
+before it got the values of those that it replaced. `outcome`: null if it depends on what the target stores.
 """
 
 
@@ -79,6 +87,8 @@ class _Folded:
     replaced: pa.Int64Array
     """The index of the change that a change replaced."""
     partial: pa.BooleanArray
+    lacked: pa.BooleanArray
+    """Whether a change was partial before the fold."""
     inherits: pa.BooleanArray
     is_unknown: pa.BooleanArray
     """Whether a change is an update of a row that was deleted: the insert before it is not among the changes."""
@@ -100,6 +110,7 @@ def _fold(parts: Sequence[pa.RecordBatch], keys: Sequence[str]) -> _Folded:
     at = pc.index_in(indices_of(ops), rows)
     own = pc.struct_field(orders, "event_time")
     times = pc.if_else(is_row, found.column("event_time").take(at).cast(own.type), own)
+    partial = pa.concat_arrays([part.column("partial").fill_null(False) for part in parts])
     return _Folded(
         ops,
         values,
@@ -107,7 +118,8 @@ def _fold(parts: Sequence[pa.RecordBatch], keys: Sequence[str]) -> _Folded:
         with_event_times(orders, times),
         found.column("is_newest").take(at).fill_null(True),
         rows.take(found.column("replaced")).take(at),
-        pa.concat_arrays([part.column("partial").fill_null(False) for part in parts]),
+        partial,
+        partial,
         pc.equal(ops, "update").fill_null(False),
         pa.repeat(False, len(ops)),
     )
@@ -245,7 +257,8 @@ def _kept(parts: Sequence[pa.RecordBatch], folded: _Folded, bounds: Bounds | Non
     """The changes that are kept, with the columns of `ADDED`."""
     kept = folded.kept()
     outcomes, orders = _outcomes(kept, bounds)
-    added = {"order": orders, "inherits": kept.inherits, "rejected": kept.rejected, "outcome": outcomes}
+    added = {"order": orders, "inherits": kept.inherits, "lacked": kept.lacked, "rejected": kept.rejected}
+    added["outcome"] = outcomes
     start = done = 0
     for part in parts:
         found = part.filter(folded.is_kept.slice(start, len(part)))

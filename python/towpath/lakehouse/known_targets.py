@@ -27,7 +27,7 @@ from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import comma_separated, expressions, sql
 from towpath.lakehouse.status import STALE, TableStatus, read_tables, read_written, write_ahead
 from towpath.lakehouse.tables import TableSettings, exists, set_properties, table_properties
-from towpath.lakehouse.target_properties import KEY, SOURCE, stored_properties
+from towpath.lakehouse.target_properties import KEY, PARTIAL, SOURCE, stored_properties
 from towpath.lakehouse.targets import Targets, companion, source_name
 from towpath.printable import printable
 
@@ -131,6 +131,10 @@ class KnownTargets:
         except ValueError:  # a template needs what the name does not have
             return False
         return target is not None and exists(spark, target)
+
+    def may_lack(self, properties: Mapping[str, str]) -> bool:
+        """Whether changes waited that are older than updates of some columns may be, by a target's properties."""
+        return self.options.waited and properties.get(PARTIAL) == "true"
 
     def read_properties(self, target: str) -> Mapping[str, str]:
         """The properties of a target, as far as they have been read."""

@@ -28,7 +28,8 @@ from towpath.lakehouse.rows import DELETE, REJECTED, ROW, TRUNCATE, UNKNOWN, App
 from towpath.lakehouse.staging import Hints, Staged, Staging, Stored
 from towpath.lakehouse.status import REMOVED, STALE, TableStatus, read_written, unordered, write_ahead, write_status
 from towpath.lakehouse.stored import StoredBounds, Written
-from towpath.lakehouse.tables import TableSettings, optimize_in_turn, schema_of
+from towpath.lakehouse.tables import TableSettings, optimize_in_turn, schema_of, set_properties, table_properties
+from towpath.lakehouse.target_properties import PARTIAL
 from towpath.lakehouse.target_writer import TargetWriter
 from towpath.lakehouse.targets import is_path
 from towpath.lakehouse.tombstones import Tombstones
@@ -47,8 +48,8 @@ KEY_ONLY = (
 )
 _UNKNOWN_ROW = (
     "missing",
-    "the message has only the changed columns (binlog_row_image is not FULL), and the target lacks the row, or has a "
-    "newer change of it",
+    "the message, or a newer one of its row, has only the changed columns (binlog_row_image is not FULL), and the "
+    "target lacks the row, or has the newer change",
 )
 
 
@@ -71,6 +72,7 @@ class Applier:
         self._origin = Origin(target=target)
         self._status = status
         self._stored_bounds = StoredBounds(target, self.tombstones.name)
+        self._is_partial = False
         self.last: Applied | None = None
 
     def configure(self, keys: list[str], settings: TableSettings, origin: Origin) -> None:
@@ -133,10 +135,22 @@ class Applier:
                 self.writer.prepare_for(staged.changes)
                 kept = self.truncate(staged.changes.filter("outcome = 'truncate'"), keys, self._say_unordered)
                 staged = staging.stage(changes, None).after_truncate(truncates, kept)
+            if staged.lacked:
+                self._remember_partial(spark)
             written = self._write(staged, keys, hints)
             self._stored_bounds.add(spark, staged.bounds, written, staged.changes, keys)
         self._maintain(spark, batch_id)
         return replace(staged.applied, seconds=time.monotonic() - began)
+
+    def _remember_partial(self, spark: SparkSession) -> None:
+        """Let `reprocess` know that a newer change of a row may lack columns of an older one."""
+        settings = self.writer.settings
+        self.writer.settings = replace(settings, properties={**settings.properties, PARTIAL: "true"})
+        if self._is_partial or self.writer.schema(spark) is None:
+            return
+        if table_properties(spark, self._target).get(PARTIAL) != "true":
+            set_properties(spark, self._target, {PARTIAL: "true"})
+        self._is_partial = True
 
     def _check_columns(self, changes: DataFrame, keys: list[str]) -> None:
         columns = changes.select(f"{COLUMNS}.*").columns
@@ -211,6 +225,7 @@ class Applier:
 
     def forget_schemas(self) -> None:
         """Read the schemas again, since somebody else changed the tables."""
+        self._is_partial = False
         self.writer.forget()
         self.tombstones.schema.forget()
         self._stored_bounds.forget()

@@ -54,9 +54,9 @@ def reprocess(
 ) -> None:
     """Apply dead letters and quarantined messages in order, and mark them done. It may be called again at any time.
 
-    A change that is older than what its row has by now changes nothing. If its message has only the changed columns, it
-    is a dead letter then, as the row's newer change may lack them: `rebuild` the target. What cannot be applied this
-    time either stays in its table.
+    A change that is older than what its row has by now changes nothing. If its message has only the changed columns, or
+    the target has got such changes, it is a dead letter then, as the row's newer change may lack its columns: `rebuild`
+    the target. What cannot be applied this time either stays in its table.
 
     Args:
         spark: The session.

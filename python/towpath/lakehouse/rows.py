@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _ORDER = Sql("`order`")
 
 ROW, DELETE, OLD, REJECTED, UNKNOWN, TRUNCATE = "row", "delete", "old", "rejected", "unknown", "truncate"
-"""The outcomes of a change: `UNKNOWN` is a partial update of a row that was deleted, or that the target lacks, and one
-that waited until its row had a newer change, which may lack what this one has."""
+"""The outcomes of a change: `UNKNOWN` is a partial update of a row that was deleted, or that the target lacks, and a
+change that waited until its row had a newer one, which may lack what this one has."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ def with_outcome(
     kinds: Kinds,
     *,
     waited: bool = False,
+    lacked: bool = False,
 ) -> DataFrame:
     """Add the columns `outcome` and `unordered`: whether a row may be older or newer than a truncate.
 
@@ -81,6 +82,7 @@ def with_outcome(
         tombstones: The target's tombstones that are `relevant`.
         kinds: What the order values may have.
         waited: Whether no change was applied before, though newer ones may have been.
+        lacked: Whether those may have been updates of some columns.
     """
     expr = expressions(newest.sparkSession)
     found = newest if known is None else _with_known(newest, keys, known)
@@ -92,7 +94,7 @@ def with_outcome(
         "WHEN rejected THEN 'rejected'",
         "WHEN outcome = 'unknown' THEN outcome",
         *(_after_tombstones(kinds, latest) if tombstones is not None else ["WHEN op = 'truncate' THEN 'truncate'"]),
-        *(_after_row(kinds, latest, waited=waited) if known is not None else []),
+        *(_after_row(kinds, latest, waited=waited, lacked=lacked) if known is not None else []),
         "WHEN op = 'delete' THEN 'delete'",
         f"WHEN partial AND inherits AND NOT coalesce({is_live}, false) THEN 'unknown'",
     ]
@@ -114,10 +116,12 @@ def _unordered(latest: Sql, *, has_rows: bool) -> Sql:
     return sql(template, is_stored=is_stored, ordered=is_ordered(Sql("x"), _ORDER))
 
 
-def _after_row(kinds: Kinds, latest: Sql, *, waited: bool) -> list[str]:
+def _after_row(kinds: Kinds, latest: Sql, *, waited: bool, lacked: bool) -> list[str]:
     is_old = sql("is_known AND NOT {newer}", newer=is_newer(_ORDER, Sql("known"), kinds))
-    # The newer change may be a partial one too, which lacks the columns of this one.
-    is_lost = sql("partial AND inherits AND NOT is_deleted AND NOT known <=> {latest}", latest=latest)
+    # The newer change may be a partial one, which lacks the columns of this one.
+    has_values = Sql("op <> 'delete'" if lacked else "partial AND inherits")
+    template = "{has_values} AND NOT is_deleted AND NOT known <=> {latest}"
+    is_lost = sql(template, has_values=has_values, latest=latest)
     lost = [sql("WHEN {is_old} AND {is_lost} THEN 'unknown'", is_old=is_old, is_lost=is_lost)] if waited else []
     return [*lost, sql("WHEN {is_old} THEN 'old'", is_old=is_old)]
 

@@ -38,6 +38,8 @@ class Hints:
     """Whether they are more than the rows of the target, as far as is known."""
     waited: bool = False
     """Whether no change was applied before, though newer ones may have been."""
+    lacked: bool = False
+    """Whether changes that were applied may have been updates of some columns."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Staged:
     """How many changes have no outcome yet, as it depends on the target."""
     partial: bool
     """Whether there are rows that lack columns."""
+    lacked: bool
+    """Whether a row that is written was an update of some columns."""
     null_keys: bool
     """Whether a value of a key is null."""
 
@@ -75,6 +79,7 @@ class Staged:
             bounds_of(row for row in found if row["outcome"] in (ROW, DELETE)),
             uncertain=counts.pop(None, 0),
             partial=any(row["partial"] for row in found),
+            lacked=any(row["lacked"] for row in found if row["outcome"] == ROW),
             null_keys=any(row["null_keys"] for row in found),
         )
 
@@ -141,7 +146,7 @@ class Staging:
             rows = relevant(rows, newest, self.keys, are_few=hints.are_few)
         if tombstones is not None:
             tombstones = self._computed(relevant(tombstones, newest, self.keys, are_few=hints.are_few), hints)
-        found = with_outcome(newest, self.keys, rows, tombstones, hints.kinds, waited=hints.waited)
+        found = with_outcome(newest, self.keys, rows, tombstones, hints.kinds, waited=hints.waited, lacked=hints.lacked)
         return self._computed(found, hints)
 
     def _computed(self, frame: DataFrame, hints: Hints | None = None) -> DataFrame:
@@ -160,6 +165,7 @@ def _statistics(keys: Sequence[str]) -> list[Column]:
         f.count("*").alias("count"),
         f.max("event_time").alias("event_time"),
         f.max(f.expr("op = 'update' AND coalesce(size(missing), 0) > 0")).alias("partial"),
+        f.max("lacked").alias("lacked"),
         f.count_if("unordered").alias("unordered"),
         f.max(f.expr(null_key)).alias("null_keys"),
         *highest(),

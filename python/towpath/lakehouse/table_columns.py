@@ -103,7 +103,8 @@ class TableColumns:
         options = self._decoder_options()
         if aliases:
             options["aliases"] = {**(options.get("aliases") or {}), **aliases}
-        return ChangeDecoder(self._options.dialect, self.schema, options, name, self._undeclared_key())
+        keys, waited = self._undeclared_key(), self._options.waited
+        return ChangeDecoder(self._options.dialect, self.schema, options, name, keys, keeps_messages=waited)
 
     def _decoder_options(self) -> dict[str, Any]:
         of_table = self._given(self._options.table_options) or {}

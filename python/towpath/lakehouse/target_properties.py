@@ -43,6 +43,9 @@ RENAMED = "towpath.renamed"
 MODIFIED = "towpath.modified"
 """The types that statements gave to columns, by their names in lower case."""
 
+PARTIAL = "towpath.partial"
+"""`true` if rows may have got updates of some of their columns only."""
+
 MOVED = "towpath.moved"
 """The table that has the rows since a RENAME TABLE."""
 
@@ -55,6 +58,7 @@ NOTHING_FOLLOWED = {
     MODIFIED: "{}",
     MOVED: "",
     SHARDS: "[]",
+    PARTIAL: "false",
     **additions_property([]),
 }
 """What a target says that has followed no statement."""

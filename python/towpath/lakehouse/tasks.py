@@ -78,6 +78,8 @@ class Facts:
     """Whether columns were added with a value before there was a target."""
     moved: bool = False
     """Whether another table has the rows of this one since a RENAME TABLE."""
+    lacked: bool = False
+    """Whether changes waited, and newer ones may have been updates of some columns."""
     elsewhere: str | None = None
     """Why tasks do not write where the target is."""
 
@@ -116,6 +118,7 @@ def why_spark(facts: Facts) -> str | None:
         "columns are masked": facts.masks,
         "columns were added with a value before it was created": facts.additions,
         "the table was renamed": facts.moved,
+        "newer changes may lack columns": facts.lacked,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
