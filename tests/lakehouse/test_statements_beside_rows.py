@@ -282,6 +282,32 @@ def test_changes_in_the_second_of_a_rename_are_the_copys(topic):
 
 
 @together
+def test_late_rows_of_a_log_that_is_rotated_and_rows_of_a_table_that_was_put_away(topic):
+    """Their tables lack rows: those that come after the statements, or those of before them."""
+    names = ["log", "calm", "t", "t_new"]
+    yield [canal(at, "INSERT", name, row(1, name), second=5) for at, name in enumerate(names)]
+    texts = [
+        *(f"RENAME TABLE {name} TO {name}_2025; CREATE TABLE {name} LIKE {name}_2025" for name in ("log", "calm")),
+        "RENAME TABLE t TO t_2025, t_new TO t",
+    ]
+    yield [
+        *(canal(4 + at, "QUERY", names[at], sql=text, second=10) for at, text in enumerate(texts)),
+        *(canal(7 + at, "INSERT", name, row(3, "new"), second=12) for at, name in enumerate(["log", "calm"])),
+    ]
+    assert set(states_of(topic).values()) == {"ok", "renamed"}
+    yield [
+        canal(0, "INSERT", "log", row(2, "late"), second=8, partition=1),
+        canal(1, "INSERT", "calm", row(4, "new"), second=12, partition=1),
+        canal(9, "INSERT", "t_2025", row(2, "x"), second=12),
+    ]
+    found = states_of(topic)
+    assert {name for name, state in found.items() if state == "stale"} == {"log_2025", "t_2025"}
+    assert (topic.names("log"), topic.names("log_2025")) == ({3: "new"}, {1: "log"})
+    assert (topic.names("calm"), topic.names("calm_2025")) == ({3: "new", 4: "new"}, {1: "calm"})
+    assert (topic.names("t"), topic.names("t_2025")) == ({1: "t_new"}, {2: "x"})
+
+
+@together
 def test_a_row_that_waited_for_a_truncate(topic):
     """Its time is that of its start: only canal's batch says that it is newer."""
     tables = {"same_batch": {"id": 1, "ts": 20_500}, "later_batch": {"id": 2, "ts": 21_000}}

@@ -23,7 +23,7 @@ from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.jobs import KINDS, MARKING, REWRITING, SMALL, UNKNOWN_SIZE, session_settings, settings_for
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.newest import Changes
-from towpath.lakehouse.order import Kinds, is_after, with_order
+from towpath.lakehouse.order import Kinds, is_after, is_before, with_order
 from towpath.lakehouse.ordered_statements import OTHER_CASE, places_of
 from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.rows import OLD, Applied
@@ -31,7 +31,7 @@ from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import Sql, expressions, sql
 from towpath.lakehouse.staging import Hints
-from towpath.lakehouse.status import QUARANTINED, REMOVED, STALE, TableStatus, write_ahead
+from towpath.lakehouse.status import QUARANTINED, REMOVED, STALE, TableStatus, by_table, write_ahead
 from towpath.lakehouse.table_columns import TableColumns
 from towpath.lakehouse.table_result import TableResult
 from towpath.lakehouse.tables import exists
@@ -88,7 +88,7 @@ class BySpark:
         batch = _Batch(read, BatchMessages(read, tables, merged), former, batch_id)
         if watermarks:
             batch = replace(batch, watermarks=watermarks, late=watermarks.count_late(read.frame))
-        results = [TableResult(one) for one in self._of_removed_targets(spark, tables)]
+        results = [TableResult(one) for one in self._of_incomplete_targets(spark, tables)]
         kinds = dict(zip(tables, in_parallel(spark, partial(self._kind, spark), tables, parallelism), strict=True))
         for kind in KINDS:
             of_kind = [one for one in tables if kinds[one] == kind]
@@ -97,21 +97,24 @@ class BySpark:
                 results += chain.from_iterable(in_parallel(spark, apply, self._by_target(of_kind), parallelism))
         return results
 
-    def _of_removed_targets(self, spark: SparkSession, tables: Sequence[SourceTable]) -> list[TableStatus]:
-        """The states of tables whose targets somebody removed, which are written before they are created again."""
+    def _of_incomplete_targets(self, spark: SparkSession, tables: Sequence[SourceTable]) -> list[TableStatus]:
+        """The states of tables whose targets are created without all rows, which are written before that."""
 
-        def removed(table: SourceTable) -> str | None:
+        def incomplete(table: SourceTable) -> list[TableStatus]:
             try:
                 target = self.known.target(table)
-                return target if target is not None and self.known.is_gone(spark, target) else None
+                reason = None if target is None else self.known.why_incomplete(spark, table, target)
             except Exception:  # it is raised again where the table is applied
-                return None
+                return []
+            if target is None or reason is None:
+                return []
+            names = {table.key, *(self.known.tables_of(spark, target) if reason == REMOVED else ())}
+            return [TableStatus(database or None, name, target, STALE, reason) for database, name in sorted(names)]
 
-        targets = set(filter(None, in_parallel(spark, removed, tables, self.known.options.parallelism)))
-        names = [(name, target) for target in sorted(targets) for name in self.known.tables_of(spark, target)]
-        gone = [TableStatus(database or None, name, target, STALE, REMOVED) for (database, name), target in names]
-        write_ahead(spark, self.known.options.status, gone)
-        return gone
+        parallelism = self.known.options.parallelism
+        found = by_table(chain.from_iterable(in_parallel(spark, incomplete, tables, parallelism)))
+        write_ahead(spark, self.known.options.status, found)
+        return found
 
     def _by_target(self, tables: Sequence[SourceTable]) -> list[list[SourceTable]]:
         """The tables, those that share a target together: what applies its changes is configured for one of them."""
@@ -226,19 +229,23 @@ class BySpark:
     ) -> tuple[TableStatus, ...]:
         """The tables that lack changes from before they got the rows of this one, which are read after that."""
         properties = self.known.properties(spark, target)
-        other, place = moved_to(properties), gone_at(properties)
-        if other is None or place is None:
+        moved = moved_to(properties)
+        if moved is None:
             return ()
-        before = sql("NOT {after}", after=is_after(Sql("`order`"), place.literal()))
-        if not with_order(changes).filter(expressions(spark)(before)).limit(1).count():
+        _, place = moved
+        # Another table may have got the name since then. Its changes of the time of the statement are not late.
+        template = "NOT {after}" if gone_at(properties) is not None else "{before}"
+        order, at = Sql("`order`"), place.literal()
+        is_late = sql(template, after=is_after(order, at), before=is_before(order, at))
+        if not with_order(changes).filter(expressions(spark)(is_late)).limit(1).count():
             return ()
         found: dict[tuple[str, str], TableStatus] = {}
-        while other is not None and other not in found:
+        while moved is not None and (other := moved[0]) not in found:
             path = self.known.of_names(*other)
             reason = f"changes of {table.full_name} that may be older than its RENAME TABLE were read after it"
             found[other] = TableStatus(*other, path, state=STALE, reason=reason)
             has_target = path is not None and exists(spark, path)
-            other = moved_to(self.known.properties(spark, path)) if path is not None and has_target else None
+            moved = moved_to(self.known.properties(spark, path)) if path is not None and has_target else None
         return tuple(found.values())
 
     def _mark_rows(self, spark: SparkSession, target: str) -> None:

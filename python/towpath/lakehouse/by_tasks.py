@@ -20,7 +20,7 @@ from towpath.lakehouse.source_tables import SourceTable, any_of
 from towpath.lakehouse.status import TableStatus
 from towpath.lakehouse.table_columns import TableColumns
 from towpath.lakehouse.table_result import TableResult
-from towpath.lakehouse.target_properties import moved_to
+from towpath.lakehouse.target_properties import gone_at, moved_to
 from towpath.lakehouse.targets import is_path
 from towpath.lakehouse.tasks import Facts, TaskMerges, TaskResult, merge_in_tasks, why_spark
 from towpath.printable import printable
@@ -109,7 +109,7 @@ class ByTasks:
             return None
         apply = self.known.applier(target)
         is_new = apply.writer.schema(spark) is None
-        if is_new and self.known.is_gone(spark, target):  # Spark's way says so
+        if is_new and self.known.why_incomplete(spark, table, target):  # Spark's way says so
             return None
         columns = TableColumns(spark, self.known, table, target)
         if why_spark(self._facts(spark, table, target, additions=is_new and bool(columns.additions))):
@@ -138,6 +138,7 @@ class ByTasks:
             self.has_dead_letters,
             tuple(one.name.lower() for one in columns.additions),
             storage=self.in_tasks.storage,
+            moved_at=moved[1].fields if (moved := moved_to(self.known.read_properties(target))) else None,
         )
 
     def _tombstones(self, spark: SparkSession, target: str, schema: StructType) -> str:
@@ -159,7 +160,7 @@ class ByTasks:
             soft_deletes=self.known.options.soft_deletes is not None,
             masks=bool(self.known.rules(spark, table).mask),
             additions=additions,
-            moved=moved_to(self.known.read_properties(target)) is not None,
+            moved=moved_to(properties) is not None and gone_at(properties) is not None,
             elsewhere=self._why_elsewhere(spark, target),
         )
 

@@ -54,7 +54,6 @@ from towpath.lakehouse.target_properties import (
     FOLLOWED,
     KEY,
     MODIFIED,
-    MOVED,
     NOT_DROPPED,
     RENAMED,
     dropped_at,
@@ -282,6 +281,7 @@ class Follower:
             self.unsound,
             self._say,
             self._has_followed,
+            self.pending,
         )
 
     def _create_table(
@@ -318,7 +318,8 @@ class Follower:
             self._say(name, QUARANTINED, _WAITING, ends=[*GONE, STALE])
         else:  # the target is correct again
             self._say(name, OK, ends=STATES[1:])
-        nothing = {RENAMED: "{}", RULES: "{}", MODIFIED: "{}", MOVED: "", **additions_property([])}
+        # Where its rows were moved to is remembered: changes of before that may be read later.
+        nothing = {RENAMED: "{}", RULES: "{}", MODIFIED: "{}", **additions_property([])}
         set_properties(self.spark, target, {**dropped_at(None, others), **({} if sharing else nothing)})
         return reason
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from towpath.lakehouse.followed_targets import FollowedTargets
 from towpath.lakehouse.order import is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
+from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, RuleState
 from towpath.lakehouse.sql import Sql, column, sql, table
 from towpath.lakehouse.statements import RenameTable
@@ -56,6 +57,7 @@ class TableRenames:
     """Says that a table is gone, or that there is one again: name, state, reason, and the states that this ends."""
     has_followed: Callable[[tuple[str, str], Place], bool]
     """Whether the target of a table has followed a statement already."""
+    pending: Pending
 
     def follow(self, action: RenameTable, statement: Statement, followed: set[str]) -> dict[tuple[str, str], str]:
         """Each table gets the rows of the one that has its name now, as gh-ost's and pt-osc's copies do.
@@ -95,8 +97,14 @@ class TableRenames:
         is_known = self._say_there(new, target) or is_source
         if not is_known and state.former and self.follows:
             is_known = self._create_empty(old, target)
+        if not is_known and self._has_target(old):
+            self.pending.put_away(self.spark, new, old)
         self.protection.remember(*new, state)
         return f"renamed from {'.'.join(old)}, whose target has the rows of another table now" if is_known else None
+
+    def _has_target(self, name: tuple[str, str]) -> bool:
+        target = self.targets.of(*name)
+        return target is not None and schema_of(self.spark, target) is not None
 
     def _say_there(self, name: tuple[str, str], target: str) -> bool:
         """A name that was dropped before has a table again. Returns whether it has a target."""
@@ -163,7 +171,7 @@ class TableRenames:
     def _leave(self, old: tuple[str, str], new: tuple[str, str], place: Place, followed: set[str]) -> None:
         """A table gets a name that is not replicated."""
         source = self.targets.of(*old)
-        if source is None or schema_of(self.spark, source) is None or self.has_followed(old, place):
+        if source is None or not self._has_target(old) or self.has_followed(old, place):
             return
         if reason := self._why_kept(old):
             self.say(old, STALE, f"renamed to {'.'.join(new)}: {reason}")
@@ -175,7 +183,8 @@ class TableRenames:
     def _say_gone(self, old: tuple[str, str], new: tuple[str, str], source: str, place: Place) -> None:
         """The old name has no table now: one that is created under it has none of the rows."""
         gone = dropped_at(place, {source_name(*old): str(place)})
-        set_properties(self.spark, source, {**gone, MOVED: json.dumps(new, ensure_ascii=False)})
+        moved = json.dumps([*new, dict(place.fields)], ensure_ascii=False)
+        set_properties(self.spark, source, {**gone, MOVED: moved})
         self.targets.changed(source)
 
     def _say_renamed(self, old: tuple[str, str], new: tuple[str, str]) -> None:

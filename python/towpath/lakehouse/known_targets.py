@@ -25,7 +25,7 @@ from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.shards import Shards, Sharing, shards_of
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import comma_separated, expressions, sql
-from towpath.lakehouse.status import STALE, TableStatus, read_tables, read_written, write_ahead
+from towpath.lakehouse.status import REMOVED, STALE, TableStatus, read_tables, read_written, write_ahead
 from towpath.lakehouse.tables import TableSettings, exists, set_properties, table_properties
 from towpath.lakehouse.target_properties import KEY, PARTIAL, SOURCE, stored_properties
 from towpath.lakehouse.targets import Targets, companion, source_name
@@ -264,6 +264,17 @@ class KnownTargets:
         if self._first_batch is None:
             self._first_batch = batch_id
         self._stored = None  # `reprocess` may have created targets
+
+    def why_incomplete(self, spark: SparkSession, table: SourceTable, target: str) -> str | None:
+        """Why the target of a table, when it is created now, does not have all rows."""
+        if exists(spark, target):
+            return None
+        if self.is_gone(spark, target):
+            return REMOVED
+        if table.is_only_emptied:
+            return None
+        self.pending.read(spark)
+        return self.pending.of(table.key).lacks or None
 
     def is_gone(self, spark: SparkSession, target: str) -> bool:
         """Whether somebody removed a target that this query has had. What is remembered of it is forgotten then."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath._towpath import KeySet, change_outcomes, newest_changes
+from towpath._towpath import KeySet, change_outcomes, is_newer, newest_changes
 from towpath.lakehouse.blocks import read_blocks, stream
 from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, indices_of, taken
 from towpath.lakehouse.delta_rs import (
@@ -95,6 +95,8 @@ class OwnedTable:
     """Whether the decoder has decoded the messages already."""
     storage: Mapping[str, str] | None = field(default=None, repr=False)
     """What delta-rs needs to open a store."""
+    moved_at: Mapping[str, Any] | None = None
+    """The order value of the statement that gave the rows of a table of the same name to another one."""
 
     def changes(self, events: Iterable[pa.RecordBatch]) -> pa.Table:
         """The changes in the events of the table."""
@@ -156,6 +158,8 @@ def apply(table: OwnedTable, events: Iterable[pa.RecordBatch]) -> dict[str, Any]
     [batch] = changes
     _check(batch, table.added)
     orders = order_values(batch)
+    if table.moved_at and not pc.all(is_newer(orders, _repeated(table.moved_at, len(orders)))).as_py():
+        raise BatchRefusedError("there may be changes of before a RENAME TABLE")
     rejected = is_rejected(batch, table.keys)
     if pc.any(rejected).as_py() and not table.has_dead_letters:
         raise BatchRefusedError("rows cannot be applied, and there is no table for dead letters")
@@ -171,6 +175,10 @@ def apply(table: OwnedTable, events: Iterable[pa.RecordBatch]) -> dict[str, Any]
         "event_time": pc.max(batch.column("event_time")).as_py(),
         "place": last,
     }
+
+
+def _repeated(order: Mapping[str, Any], count: int) -> pa.StructArray:
+    return pa.array([dict(order)], ORDER).take(pa.repeat(0, count))
 
 
 def _check(changes: pa.RecordBatch, added: Sequence[str]) -> None:

@@ -45,6 +45,8 @@ class Changes:
     """The names that columns got, by their former names in lower case."""
     modified: dict[str, str] = field(default_factory=dict)
     """The types that columns got, by their names in lower case."""
+    lacks: str = ""
+    """Why a target that is created does not have all rows of the table."""
 
     def __str__(self) -> str:
         values = {
@@ -52,6 +54,7 @@ class Changes:
             "fields": [one.jsonValue() for one in self.fields],
             "names": self.renamed,
             "modified": self.modified,
+            "lacks": self.lacks,
             **additions_property(self.additions),
         }
         return json.dumps(values, ensure_ascii=False)
@@ -67,7 +70,7 @@ class Changes:
         emptied = [Place(one) for one in found["emptied"]]
         # Former versions remembered only the former names.
         renamed = found.get("names", dict.fromkeys(found.get("renamed", ()), ""))
-        return cls(emptied, additions, fields, renamed, found.get("modified", {}))
+        return cls(emptied, additions, fields, renamed, found.get("modified", {}), found.get("lacks", ""))
 
     def properties(self) -> dict[str, str]:
         """What the target remembers of them from its creation on."""
@@ -128,6 +131,12 @@ class Pending:
         """Remember that a table was truncated or dropped. Its former columns are of older rows only."""
         known = [one for one in self.of(name).emptied if not one.repeats(place)]
         self._keep(name, Changes([*known, place][-_MOST_PLACES:]))
+
+    def put_away(self, spark: SparkSession, name: Name, former: Name) -> None:
+        """Remember that a table was renamed whose rows are in no target: another table got its former name."""
+        self.read(spark)
+        lacks = f"renamed from {'.'.join(former)}, whose target has the rows of another table now"
+        self._keep(name, replace(self.of(name), lacks=lacks))
 
     def add(self, name: Name, names: Iterable[str], added: Iterable[tuple[Addition, StructField]]) -> None:
         """Remember columns that were added.

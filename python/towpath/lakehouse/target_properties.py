@@ -47,7 +47,7 @@ PARTIAL = "towpath.partial"
 """`true` if rows may have got updates of some of their columns only."""
 
 MOVED = "towpath.moved"
-"""The table that has the rows since a RENAME TABLE."""
+"""The table that got the rows by the last RENAME TABLE, and the place of that statement."""
 
 NOTHING_FOLLOWED = {
     FOLLOWED: "[]",
@@ -80,10 +80,14 @@ def modifications(properties: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def moved_to(properties: Mapping[str, str]) -> tuple[str, str] | None:
-    """The table that has the rows of a target's table since a RENAME TABLE, until one is created under the old name."""
+def moved_to(properties: Mapping[str, str]) -> tuple[tuple[str, str], Place] | None:
+    """The table that got the rows of a target's table by the last RENAME TABLE, and the place of that statement."""
     found = properties.get(MOVED)
-    return tuple(json.loads(found)) if found else None
+    if not found:
+        return None
+    database, name, *places = json.loads(found)
+    place = Place(places[0]) if places else gone_at(properties)  # former versions wrote none
+    return None if place is None else ((database, name), place)
 
 
 def gone_at(properties: Mapping[str, str]) -> Place | None:
