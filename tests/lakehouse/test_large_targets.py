@@ -86,7 +86,7 @@ def test_watermarks_rule_out_changes(spark, tmp_path, monkeypatch):
     assert all("BroadcastHashJoin" in line for line in joins)
 
 
-@pytest.mark.parametrize("limit", [None, "1g"])
+@pytest.mark.parametrize("limit", [None, str(1 << 30)], ids=["default", "of the user"])
 def test_a_batch_does_not_wait_until_large_files_are_written_again(spark, tmp_path, monkeypatch, limit):
     target, name = f"{tmp_path}/a", "spark.databricks.delta.optimize.minFileSize"
     for rows in (1, 1, 5_000):
