@@ -1,12 +1,15 @@
 //! Builder of variable-length values.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::builder::{ArrayBuilder, GenericByteBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ByteArrayType, GenericBinaryType, GenericStringType};
-use arrow_array::{ArrayRef, GenericByteArray, GenericStringArray, OffsetSizeTrait};
+use arrow_array::{ArrayRef, BooleanArray, GenericByteArray, GenericStringArray, OffsetSizeTrait};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::ArrowError;
+use arrow_select::nullif::nullif;
 
 use super::Forecast;
 use super::nulls::Nulls;
@@ -22,13 +25,11 @@ pub(crate) struct Bytes<O: OffsetSizeTrait> {
     /// Offset buffer: 0, then the end of each value.
     offsets: Vec<O>,
     nulls: Nulls,
-    /// Whether a value was lost that did not fit: the array cannot be finished.
-    has_overflowed: bool,
 }
 
 impl<O: OffsetSizeTrait> Default for Bytes<O> {
     fn default() -> Self {
-        Bytes { bytes: Vec::new(), offsets: vec![O::default()], nulls: Nulls::default(), has_overflowed: false }
+        Bytes { bytes: Vec::new(), offsets: vec![O::default()], nulls: Nulls::default() }
     }
 }
 
@@ -55,12 +56,6 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.bytes.extend_from_slice(value);
         self.end_value();
         Ok(())
-    }
-
-    /// Records that a value does not fit.
-    #[cold]
-    fn overflow(&mut self) {
-        self.has_overflowed = true;
     }
 
     /// Appends consecutive values at once; `ends` are their ends in `values`.
@@ -146,10 +141,6 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         format!("the batch's values would exceed {} bytes; decode fewer messages at once, or ask a large type", Self::LIMIT)
     }
 
-    fn check_overflow(&self) -> Result<(), ArrowError> {
-        if self.has_overflowed { Err(ArrowError::InvalidArgumentError(Self::too_large())) } else { Ok(()) }
-    }
-
     #[inline]
     pub fn push_nulls(&mut self, count: usize) {
         self.nulls.push(self.len(), count);
@@ -181,20 +172,25 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.nulls.truncate(rows);
     }
 
-    /// Copies the overlay's values of the base between these values.
-    fn fill_in<T: ByteArrayType<Offset = O>>(&mut self, base: &GenericByteArray<T>, overlay: &Overlay<'_>) {
-        let own = std::mem::take(self);
-        self.has_overflowed = own.has_overflowed;
-        self.bytes.reserve(own.bytes.len());
-        self.offsets.reserve(overlay.len());
+    /// Copies these values and the overlay's values of the base, each to its row.
+    #[allow(clippy::indexing_slicing, reason = "rows of an overlay are rows of its arrays")]
+    fn merge<T: FromBytes<Offset = O>>(&self, base: &GenericByteArray<T>, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
+        let own = T::whole(&self.bytes).ok_or_else(no_text)?;
+        let mut merged = GenericByteBuilder::<T>::with_capacity(overlay.len(), self.bytes.len());
         for (row, origin) in overlay.origins() {
-            self.pad(row - self.len());
-            match origin {
-                Origin::Base(at) => self.push_part(base.value_data(), base.value_offsets(), at),
-                Origin::Own(at) => self.push_part(&own.bytes, &own.offsets, at),
+            merged.append_nulls(row - merged.len());
+            let value = match origin {
+                Origin::Base(at) => base.value(at),
+                Origin::Own(at) => T::part(own, self.offsets[at].as_usize()..self.offsets[at + 1].as_usize()).ok_or_else(no_text)?,
+            };
+            let length = AsRef::<[u8]>::as_ref(value).len();
+            if merged.values_slice().len().saturating_add(length) > Self::LIMIT {
+                return Err(ArrowError::InvalidArgumentError(Self::too_large()));
             }
+            merged.append_value(value);
         }
-        self.pad(overlay.len() - self.len());
+        merged.append_nulls(overlay.len() - merged.len());
+        with_nulls(Arc::new(merged.finish()), overlay.nulls(&self.nulls))
     }
 
     /// Puts empty values between these values, so that each is in its row.
@@ -207,34 +203,8 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.offsets = offsets;
     }
 
-    /// Appends a value of an array, by its offsets.
-    #[inline(always)]
-    #[allow(clippy::indexing_slicing, reason = "rows of an overlay are rows of its arrays")]
-    fn push_part(&mut self, bytes: &[u8], offsets: &[O], at: usize) {
-        debug_assert!(at + 1 < offsets.len());
-        let (start, end) = (offsets[at].as_usize(), offsets[at + 1].as_usize());
-        match bytes.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
-            // As in `read`.
-            Some(block) if end - start <= block.len() && self.has_capacity(block.len()) => {
-                let length = self.bytes.len() + end - start;
-                self.bytes.extend_from_slice(block);
-                self.bytes.truncate(length);
-            }
-            _ => {
-                let part = &bytes[start..end];
-                if !self.has_capacity(part.len()) {
-                    self.overflow();
-                    return self.pad(1);
-                }
-                self.bytes.extend_from_slice(part);
-            }
-        }
-        self.end_value();
-    }
-
     /// Finishes a string array, null where the parent struct is null.
     pub fn finish_text(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        self.check_overflow()?;
         // An all-null array needs no UTF-8 validation: many envelope columns belong to other producers.
         if self.nulls.all_null(self.len()) {
             let rows = std::mem::take(self).len();
@@ -245,30 +215,132 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     }
 
     /// Finishes the array of an overlay.
-    pub fn finish_over<T: ByteArrayType<Offset = O>>(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
-        let nulls = overlay.nulls(&self.nulls);
-        match overlay.base.as_bytes_opt::<T>() {
-            // Arrow checks the UTF-8 of its own kernel's output no more, which outweighs what it costs for each row, null or not.
-            Some(_) if overlay.is_dense() && !overlay.is_complete() => {
+    pub fn finish_over<T: FromBytes<Offset = O>>(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
+        // Values that are all these need no copy, if Arrow is quick to check them.
+        let keeps_values = overlay.is_complete() && T::has_quick_check(&self.bytes);
+        match overlay.base.as_bytes_opt::<T>().filter(|_| !keeps_values) {
+            // Arrow's own kernel does not append value by value, but visits null rows too.
+            Some(_) if overlay.is_dense() => {
                 let nulls = self.nulls.finish(self.len());
-                return overlay.interleave(self.array::<T>(nulls)?);
+                overlay.interleave(self.array::<T>(nulls)?)
             }
-            Some(base) if !overlay.is_complete() => self.fill_in(base, overlay),
-            _ => self.spread(overlay),
+            Some(base) => std::mem::take(self).merge::<T>(base, overlay),
+            None => {
+                let nulls = overlay.nulls(&self.nulls);
+                self.spread(overlay);
+                self.array::<T>(nulls)
+            }
         }
-        self.array::<T>(nulls)
     }
 
-    fn array<T: ByteArrayType<Offset = O>>(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        self.check_overflow()?;
+    fn array<T: FromBytes<Offset = O>>(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let Bytes { bytes, offsets, .. } = std::mem::take(self);
-        let offsets = OffsetBuffer::new(offsets.into());
-        Ok(Arc::new(GenericByteArray::<T>::try_new(offsets, Buffer::from_vec(bytes), nulls)?))
+        T::array(bytes, offsets, nulls)
     }
 
     /// Finishes a binary array, null where the parent struct is null.
     pub fn finish_binary(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let nulls = self.nulls.finish_with_parent(self.len(), parent);
         self.array::<GenericBinaryType<O>>(nulls)
+    }
+}
+
+/// Types of arrays that are made of bytes and offsets.
+pub(crate) trait FromBytes: ByteArrayType + Sized {
+    /// All values as one; `None` if they are to be text and are none.
+    fn whole(bytes: &[u8]) -> Option<&Self::Native>;
+
+    /// Whether Arrow's own check of an array costs next to nothing: for text that of ASCII only.
+    fn has_quick_check(bytes: &[u8]) -> bool;
+
+    /// A value of these.
+    fn part(whole: &Self::Native, range: Range<usize>) -> Option<&Self::Native>;
+
+    fn array(bytes: Vec<u8>, offsets: Vec<Self::Offset>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(GenericByteArray::<Self>::try_new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)?))
+    }
+}
+
+impl<O: OffsetSizeTrait> FromBytes for GenericBinaryType<O> {
+    fn whole(bytes: &[u8]) -> Option<&[u8]> {
+        Some(bytes)
+    }
+
+    fn has_quick_check(_: &[u8]) -> bool {
+        true
+    }
+
+    fn part(whole: &[u8], range: Range<usize>) -> Option<&[u8]> {
+        whole.get(range)
+    }
+}
+
+impl<O: OffsetSizeTrait> FromBytes for GenericStringType<O> {
+    fn whole(bytes: &[u8]) -> Option<&str> {
+        simdutf8::basic::from_utf8(bytes).ok()
+    }
+
+    fn has_quick_check(bytes: &[u8]) -> bool {
+        bytes.is_ascii()
+    }
+
+    fn part(whole: &str, range: Range<usize>) -> Option<&str> {
+        whole.get(range)
+    }
+
+    /// Other texts than ASCII are checked here, and given to Arrow's builder, which takes text.
+    fn array(bytes: Vec<u8>, offsets: Vec<O>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        if Self::has_quick_check(&bytes) {
+            return Ok(Arc::new(GenericStringArray::<O>::try_new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)?));
+        }
+        let whole = Self::whole(&bytes).ok_or_else(no_text)?;
+        let mut texts = GenericByteBuilder::<Self>::with_capacity(offsets.len(), bytes.len());
+        for (start, end) in offsets.iter().zip(offsets.iter().skip(1)) {
+            texts.append_value(whole.get(start.as_usize()..end.as_usize()).ok_or_else(no_text)?);
+        }
+        with_nulls(Arc::new(texts.finish()), nulls)
+    }
+}
+
+/// The array with more nulls.
+fn with_nulls(array: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    nulls.map_or(Ok(array.clone()), |nulls| nullif(&array, &BooleanArray::new(!nulls.inner(), None)))
+}
+
+#[cold]
+fn no_text() -> ArrowError {
+    ArrowError::InvalidArgumentError("the values of a text column are not UTF-8".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_of_texts_have_their_values_and_nulls() {
+        for texts in [["a", "", "zwölf", "中文"], ["a", "", "twelve", "text"]] {
+            let (mut bytes, mut expected) = (Bytes::<i32>::default(), Vec::new());
+            for at in 0..40 {
+                let text = Some(texts[at % 4]).filter(|_| at % 7 > 0);
+                match text {
+                    Some(text) => bytes.push(text.as_bytes()).unwrap(),
+                    None => bytes.push_nulls(1),
+                }
+                expected.push(text.filter(|_| at % 3 > 0));
+            }
+            let parent = NullBuffer::from_iter((0..40).map(|at| at % 3 > 0));
+            let found = bytes.finish_text(Some(&parent)).unwrap();
+            assert_eq!(found.as_string::<i32>(), &GenericStringArray::<i32>::from(expected));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_an_error() {
+        // A character in two values, and one that is broken.
+        for values in [[&b"\xC3"[..], &b"\xA4"[..]], [b"a\xFF", b"b"]] {
+            let mut bytes = Bytes::<i32>::default();
+            values.iter().for_each(|value| bytes.push(value).unwrap());
+            assert!(bytes.finish_text(None).is_err());
+        }
     }
 }
