@@ -20,11 +20,6 @@ impl Nulls {
         }
     }
 
-    /// Appends another column's nulls; `row` is this column's length.
-    pub fn append(&mut self, row: usize, other: &Nulls) {
-        other.runs.iter().for_each(|run| self.push(row + run.start, run.len()));
-    }
-
     /// Truncates to the first `rows` rows.
     #[inline]
     pub fn truncate(&mut self, rows: usize) {

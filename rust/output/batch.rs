@@ -13,7 +13,7 @@ use crate::event::{Envelope, Events, Image, Op, Quirks, Row, ValueFormat};
 use crate::interner::{NameId, Quoting};
 use crate::options::{Layout, Mode};
 use crate::output::budget::kept_bytes;
-use crate::output::builders::{Builder, Rows};
+use crate::output::builders::{EnvelopeColumn, Rows, SharedArrays};
 use crate::output::changes::{self, KeyMoves, RowImages};
 use crate::output::envelope::{EnvelopeField, EnvelopeRow};
 use crate::output::images::{DISCARDED, ImageByName, Images, OUT_AFTER, OUT_BEFORE, RowContext, cells_in_order, fill_row};
@@ -28,7 +28,7 @@ pub(crate) struct Batch<'p> {
     pub images: [Images; 3],
     /// The image and its row that each output row has, in the layouts with one image.
     pub sources: Vec<(usize, usize)>,
-    builders: Vec<(EnvelopeField, Option<Builder>)>,
+    builders: Vec<(EnvelopeField, Option<EnvelopeColumn>)>,
     /// Rows of the current chunk of messages whose images have been appended.
     pub rows: Vec<OutputRow>,
     pub changed: Vec<NameId>,
@@ -118,7 +118,7 @@ type SelectedRows = Vec<(usize, &'static str, RowImages)>;
 
 impl<'p> Batch<'p> {
     pub fn new(plan: &'p Plan) -> Result<Self, String> {
-        let builders = plan.fields.iter().map(|field| (*field, field.content().and_then(Builder::new))).collect();
+        let builders = plan.fields.iter().map(|field| (*field, field.content().and_then(EnvelopeColumn::new))).collect();
         Ok(Batch {
             plan,
             images: plan.images()?,
@@ -417,12 +417,12 @@ impl<'p> Batch<'p> {
 
     /// Forgets what refers to declared types, whose ids are no longer valid.
     pub fn forget_types(&mut self) {
-        self.builders.iter_mut().filter_map(|(_, builder)| builder.as_mut()).for_each(Builder::forget_types);
+        self.builders.iter_mut().filter_map(|(_, builder)| builder.as_mut()).for_each(EnvelopeColumn::forget_types);
     }
 
     /// Returns the bytes of the appended rows.
     pub fn bytes(&self) -> usize {
-        let envelopes: usize = self.builders.iter().filter_map(|(_, builder)| builder.as_ref()).map(Builder::bytes).sum();
+        let envelopes: usize = self.builders.iter().filter_map(|(_, builder)| builder.as_ref()).map(EnvelopeColumn::bytes).sum();
         self.images.iter().map(Images::bytes).sum::<usize>() + self.copied_bytes() + envelopes
     }
 
@@ -489,12 +489,13 @@ impl<'p> Batch<'p> {
             Layout::Change => (finish_images(before, after)?, Vec::new()),
             _ => (Vec::new(), finish_row(self.plan, before, after, &self.sources)?),
         };
+        let mut shared = SharedArrays::default();
         for (at, (field, builder)) in self.builders.iter_mut().enumerate() {
             if at == leading {
                 columns.append(&mut row);
             }
             columns.push(match builder {
-                Some(builder) => builder.finish()?,
+                Some(builder) => builder.finish(&mut shared)?,
                 None => {
                     let at = if *field == EnvelopeField::After { OUT_AFTER } else { OUT_BEFORE };
                     images[at].clone()

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use arrow_array::builder::{ArrayBuilder, GenericByteBuilder};
 use arrow_array::types::{ArrowPrimitiveType, BinaryType, ByteArrayType, Int32Type, Int64Type, TimestampMicrosecondType, Utf8Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, GenericByteArray, ListArray, MapArray, PrimitiveArray, StringArray, StructArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, GenericByteArray, ListArray, PrimitiveArray, StructArray, new_null_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use hashbrown::HashMap;
 
-use crate::columns::{Bytes, Forecast, Nulls, Offsets};
+use crate::columns::{Bytes, Forecast, Nulls, Offsets, fixed_bytes};
 use crate::event::{Events, Op, Source};
 use crate::interner::{NameId, Quoting};
 use crate::output::envelope::{Content, ERROR, EnvelopeRow, Getter, Member, SOURCE, TextGetter, members, sequence_members};
-use crate::output::fields::{list_item, map_entries, map_fields};
+use crate::output::fields::list_item;
+use crate::output::maps::{FinishedKeys, Maps};
 use crate::output::row::{Input, sequence};
 use crate::value::Value;
 use crate::wire::json::Cursor;
@@ -78,13 +79,107 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         self.rows.iter().all(|row| get(row).is_none())
     }
 
+    /// The same for a getter of any kind.
+    fn lack_by<T>(&self, getter: Getter<T>) -> bool {
+        match getter {
+            Getter::Log(_) if !self.has_log => true,
+            Getter::Row(get) | Getter::Log(get) => self.lack(get),
+            Getter::Envelope(get) => self.runs().all(|(row, _)| row.envelope.and_then(get).is_none()),
+        }
+    }
+
     fn names(&self, keys: &[NameId]) -> impl Iterator<Item = &str> + Clone {
         keys.iter().map(|key| self.events.keys.name(*key))
     }
 }
 
-/// Builder of one envelope column.
-pub(crate) enum Builder {
+/// An envelope column, or a member of one. Many are null in all rows, as another dialect fills them: these are only counted.
+pub(crate) struct EnvelopeColumn {
+    builder: Builder,
+    data_type: DataType,
+    /// How many rows there are, if all of them are null.
+    nulls: Option<usize>,
+}
+
+impl EnvelopeColumn {
+    /// Returns `None` for row images, which have their own builders.
+    pub fn new(content: &Content) -> Option<Self> {
+        Some(EnvelopeColumn { builder: Builder::new(content)?, data_type: content.data_type(&DataType::Null), nulls: Some(0) })
+    }
+
+    /// Appends one value for each row.
+    pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+        match &mut self.nulls {
+            Some(nulls) if self.builder.lacks(rows) => *nulls += rows.len(),
+            _ => self.values().extend(rows),
+        }
+    }
+
+    /// The builder, to which the nulls so far have been appended.
+    fn values(&mut self) -> &mut Builder {
+        if let Some(nulls) = self.nulls.take().filter(|nulls| *nulls > 0) {
+            self.builder.push_nulls(nulls);
+        }
+        &mut self.builder
+    }
+
+    fn push_nulls(&mut self, count: usize) {
+        match &mut self.nulls {
+            Some(nulls) => *nulls += count,
+            None => self.builder.push_nulls(count),
+        }
+    }
+
+    /// Forgets what refers to declared types, whose ids are no longer valid.
+    pub fn forget_types(&mut self) {
+        if let Builder::DeclaredTypes(types) = &mut self.builder {
+            types.known.clear();
+        }
+    }
+
+    /// Reserves capacity.
+    pub fn reserve(&mut self, forecast: Forecast) {
+        if self.nulls.is_none() {
+            self.builder.reserve(forecast);
+        }
+    }
+
+    /// Returns the bytes of the appended values.
+    pub fn bytes(&self) -> usize {
+        self.nulls.map_or_else(|| self.builder.bytes(), |nulls| nulls * fixed_bytes(&self.data_type))
+    }
+
+    /// Finishes the array and resets the builder.
+    pub fn finish(&mut self, shared: &mut SharedArrays) -> Result<ArrayRef, ArrowError> {
+        match self.nulls.replace(0) {
+            Some(nulls) => Ok(shared.nulls(&self.data_type, nulls)),
+            None => self.builder.finish(shared),
+        }
+    }
+}
+
+/// Arrays that columns of a batch share.
+#[derive(Default)]
+pub(crate) struct SharedArrays {
+    /// The keys of the last maps.
+    keys: Option<FinishedKeys>,
+    /// Arrays of nulls.
+    nulls: Vec<ArrayRef>,
+}
+
+impl SharedArrays {
+    fn nulls(&mut self, data_type: &DataType, rows: usize) -> ArrayRef {
+        if let Some(known) = self.nulls.iter().find(|known| known.data_type() == data_type && known.len() == rows) {
+            return known.clone();
+        }
+        let nulls = new_null_array(data_type, rows);
+        self.nulls.push(nulls.clone());
+        nulls
+    }
+}
+
+/// Builder of the values of an envelope column.
+enum Builder {
     Text(TextGetter, Texts),
     Number(Getter<i64>, Values<i64>),
     Index(Values<i32>),
@@ -94,19 +189,16 @@ pub(crate) enum Builder {
     PrimaryKey(NameLists),
     Changed(NameLists),
     Missing(NameLists),
-    /// With the last row's map, and the number of its block of types.
-    DeclaredTypes(Maps<Texts>, Option<(usize, RepeatedMap<Texts>)>),
-    /// With the last row's map, and what it was made from.
-    Jdbc(Maps<Values<i32>>, Option<(JdbcTypes, RepeatedMap<Values<i32>>)>),
+    DeclaredTypes(TypeMaps),
+    Jdbc(JdbcMaps),
     Sequence([Values<i64>; 3]),
-    Source(Vec<Builder>, Values<()>),
-    Error(Vec<Builder>, Values<()>),
+    Source(Vec<EnvelopeColumn>, Values<()>),
+    Error(Vec<EnvelopeColumn>, Values<()>),
 }
 
 impl Builder {
-    /// Returns `None` for row images, which have their own builders.
-    pub fn new(content: &Content) -> Option<Self> {
-        let build_all = |fields: &[Member]| fields.iter().filter_map(|(_, content)| Builder::new(content)).collect();
+    fn new(content: &Content) -> Option<Self> {
+        let build_all = |fields: &[Member]| fields.iter().filter_map(|(_, content)| EnvelopeColumn::new(content)).collect();
         Some(match content {
             Content::Text(getter) => Builder::Text(*getter, Texts::default()),
             Content::Number(getter) => Builder::Number(*getter, Values::default()),
@@ -116,8 +208,8 @@ impl Builder {
             Content::PrimaryKey => Builder::PrimaryKey(NameLists::default()),
             Content::Changed => Builder::Changed(NameLists::default()),
             Content::Missing => Builder::Missing(NameLists::default()),
-            Content::ColumnTypes => Builder::DeclaredTypes(Maps::default(), None),
-            Content::JdbcTypes => Builder::Jdbc(Maps::default(), None),
+            Content::ColumnTypes => Builder::DeclaredTypes(TypeMaps::default()),
+            Content::JdbcTypes => Builder::Jdbc(JdbcMaps::default()),
             Content::Sequence => Builder::Sequence(Default::default()),
             Content::Source => Builder::Source(build_all(SOURCE), Values::default()),
             Content::Error => Builder::Error(build_all(ERROR), Values::default()),
@@ -126,15 +218,25 @@ impl Builder {
         })
     }
 
-    /// Appends one value for each row.
-    pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+    /// Whether all rows are null; false if that takes as long as to append them.
+    fn lacks(&self, rows: &Rows<'_, '_, '_, '_>) -> bool {
         match self {
-            Builder::Error(fields, validity) if !rows.has_errors => {
-                fields.iter_mut().for_each(|field| field.push_nulls(rows.len()));
-                validity.push_repeated(None, rows.len());
-            }
-            Builder::Text(TextGetter::Log(_), texts) if !rows.has_log => texts.append(None, rows.len()),
-            Builder::Text(TextGetter::Row(get) | TextGetter::Log(get), texts) if rows.lack(*get) => texts.append(None, rows.len()),
+            Builder::Text(TextGetter::Log(_), _) if !rows.has_log => true,
+            Builder::Text(TextGetter::Row(get) | TextGetter::Log(get), _) => rows.lack(*get),
+            Builder::Text(TextGetter::Envelope(get), _) => rows.runs().all(|(row, _)| row.envelope.and_then(*get).is_none()),
+            Builder::Number(getter, _) | Builder::Time(getter, _) => rows.lack_by(*getter),
+            Builder::Flag(getter, _) => rows.lack_by(*getter),
+            Builder::PrimaryKey(_) => rows.runs().all(|(row, _)| row.primary_key.is_none()),
+            Builder::Missing(_) => rows.missing.is_empty(),
+            Builder::Error(..) | Builder::CorruptRecord(_) => !rows.has_errors,
+            _ => false,
+        }
+    }
+
+    /// Appends one value for each row.
+    fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+        match self {
+            _ if self.lacks(rows) => self.push_nulls(rows.len()),
             Builder::Text(TextGetter::Row(get) | TextGetter::Log(get), texts) => {
                 rows.rows.iter().for_each(|row| texts.append(get(row), 1));
             }
@@ -147,7 +249,6 @@ impl Builder {
                 rows.rows.iter().for_each(|row| numbers.push(index(row)));
             }
             Builder::Flag(getter, flags) => flags.extend(*getter, rows),
-            Builder::CorruptRecord(bytes) if !rows.has_errors => bytes.append(None, rows.len()),
             Builder::CorruptRecord(bytes) => rows.rows.iter().for_each(|row| bytes.append(row.corrupt, 1)),
             Builder::PrimaryKey(lists) => {
                 for (row, count) in rows.runs() {
@@ -159,7 +260,6 @@ impl Builder {
                     lists.push(row.row.changed.clone().and_then(|part| rows.changed.get(part)).map(|keys| rows.names(keys)));
                 }
             }
-            Builder::Missing(lists) if rows.missing.is_empty() => lists.offsets.push_nulls(rows.len()),
             Builder::Missing(lists) => {
                 for row in &rows.rows {
                     let missing = rows.missing.get(row.row.missing.clone()).filter(|missing| !missing.is_empty());
@@ -168,8 +268,8 @@ impl Builder {
                     lists.push(names);
                 }
             }
-            Builder::DeclaredTypes(maps, last) => maps.extend_types(rows, last),
-            Builder::Jdbc(maps, last) => maps.extend_jdbc(rows, last),
+            Builder::DeclaredTypes(types) => types.extend(rows),
+            Builder::Jdbc(types) => types.extend(rows),
             Builder::Sequence(parts) => {
                 for row in &rows.rows {
                     let sequence = sequence(row.row, row.source, rows.input);
@@ -187,24 +287,27 @@ impl Builder {
         }
     }
 
-    /// Appends nulls to a member of `error`.
+    /// Appends nulls.
     fn push_nulls(&mut self, count: usize) {
         match self {
             Builder::Text(_, texts) => texts.append(None, count),
-            Builder::Number(_, numbers) => numbers.push_repeated(None, count),
-            _ => {}
-        }
-    }
-
-    /// Forgets what refers to declared types, whose ids are no longer valid.
-    pub fn forget_types(&mut self) {
-        if let Builder::DeclaredTypes(_, last) = self {
-            *last = None;
+            Builder::CorruptRecord(bytes) => bytes.append(None, count),
+            Builder::Number(_, numbers) | Builder::Time(_, numbers) => numbers.push_repeated(None, count),
+            Builder::Index(numbers) => numbers.push_repeated(None, count),
+            Builder::Flag(_, flags) => flags.push_repeated(None, count),
+            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.offsets.push_nulls(count),
+            Builder::DeclaredTypes(types) => types.maps.push(None, count),
+            Builder::Jdbc(types) => types.maps.push(None, count),
+            Builder::Sequence(parts) => parts.iter_mut().for_each(|part| part.push_repeated(None, count)),
+            Builder::Source(fields, validity) | Builder::Error(fields, validity) => {
+                fields.iter_mut().for_each(|field| field.push_nulls(count));
+                validity.push_repeated(None, count);
+            }
         }
     }
 
     /// Reserves capacity.
-    pub fn reserve(&mut self, forecast: Forecast) {
+    fn reserve(&mut self, forecast: Forecast) {
         match self {
             Builder::Text(_, texts) => texts.reserve(forecast),
             Builder::CorruptRecord(bytes) => bytes.reserve(forecast),
@@ -215,21 +318,19 @@ impl Builder {
                 lists.names.reserve(forecast);
                 lists.offsets.reserve(forecast);
             }
-            Builder::DeclaredTypes(maps, _) => {
-                maps.reserve(forecast);
-                maps.values.reserve(forecast);
+            // Messages may have an order of their types each.
+            Builder::DeclaredTypes(types) => {
+                types.keys.reserve(forecast);
+                types.values.reserve(forecast);
             }
-            Builder::Jdbc(maps, _) => {
-                maps.reserve(forecast);
-                forecast.reserve(&mut maps.values.values);
-            }
+            Builder::Jdbc(_) => {}
             Builder::Sequence(parts) => parts.iter_mut().for_each(|part| forecast.reserve(&mut part.values)),
             Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter_mut().for_each(|field| field.reserve(forecast)),
         }
     }
 
     /// Returns the bytes of the appended values.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         match self {
             Builder::Text(_, texts) => texts.bytes(),
             Builder::CorruptRecord(bytes) => bytes.bytes(),
@@ -237,15 +338,15 @@ impl Builder {
             Builder::Index(numbers) => numbers.bytes(),
             Builder::Flag(_, flags) => flags.bytes(),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.names.bytes() + lists.offsets.bytes(),
-            Builder::DeclaredTypes(maps, _) => maps.bytes() + maps.values.bytes(),
-            Builder::Jdbc(maps, _) => maps.bytes() + maps.values.bytes(),
+            Builder::DeclaredTypes(types) => types.maps.bytes(),
+            Builder::Jdbc(types) => types.maps.bytes(),
             Builder::Sequence(parts) => parts.iter().map(Values::bytes).sum(),
-            Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter().map(Builder::bytes).sum(),
+            Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter().map(EnvelopeColumn::bytes).sum(),
         }
     }
 
     /// Finishes the array and resets the builder.
-    pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+    fn finish(&mut self, shared: &mut SharedArrays) -> Result<ArrayRef, ArrowError> {
         match self {
             Builder::Text(_, texts) => texts.finish(),
             Builder::Number(_, numbers) => Ok(Arc::new(numbers.numbers::<Int64Type>()?)),
@@ -257,27 +358,31 @@ impl Builder {
             }
             Builder::CorruptRecord(bytes) => bytes.finish(),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
-            Builder::DeclaredTypes(maps, _) => {
-                let values = maps.values.finish()?;
-                maps.finish(DataType::Utf8, values)
+            Builder::DeclaredTypes(types) => {
+                types.maps.finish(types.keys.finish()?, types.values.finish()?, DataType::Utf8, &mut shared.keys)
             }
-            Builder::Jdbc(maps, _) => {
-                let values = maps.values.numbers::<Int32Type>()?;
-                maps.finish(DataType::Int32, Arc::new(values))
+            Builder::Jdbc(types) => {
+                let values = Arc::new(types.values.numbers::<Int32Type>()?);
+                types.maps.finish(types.keys.finish()?, values, DataType::Int32, &mut shared.keys)
             }
             Builder::Sequence(parts) => {
                 let arrays = parts.iter_mut().map(|part| Ok(Arc::new(part.numbers::<Int64Type>()?) as ArrayRef));
                 let arrays = arrays.collect::<Result<_, ArrowError>>()?;
                 Ok(Arc::new(StructArray::try_new(sequence_members(), arrays, None)?))
             }
-            Builder::Source(builders, validity) => finish_struct(members(SOURCE), builders, validity),
-            Builder::Error(builders, validity) => finish_struct(members(ERROR), builders, validity),
+            Builder::Source(builders, validity) => finish_struct(members(SOURCE), builders, validity, shared),
+            Builder::Error(builders, validity) => finish_struct(members(ERROR), builders, validity, shared),
         }
     }
 }
 
-fn finish_struct(fields: Fields, builders: &mut [Builder], validity: &mut Values<()>) -> Result<ArrayRef, ArrowError> {
-    let arrays = builders.iter_mut().map(Builder::finish).collect::<Result<_, _>>()?;
+fn finish_struct(
+    fields: Fields,
+    columns: &mut [EnvelopeColumn],
+    validity: &mut Values<()>,
+    shared: &mut SharedArrays,
+) -> Result<ArrayRef, ArrowError> {
+    let arrays = columns.iter_mut().map(|column| column.finish(shared)).collect::<Result<_, _>>()?;
     Ok(Arc::new(StructArray::try_new(fields, arrays, validity.take().1)?))
 }
 
@@ -306,8 +411,6 @@ impl<N: Copy + Default> Values<N> {
 
     fn extend(&mut self, getter: Getter<N>, rows: &Rows<'_, '_, '_, '_>) {
         match getter {
-            Getter::Log(_) if !rows.has_log => self.push_repeated(None, rows.len()),
-            Getter::Row(get) | Getter::Log(get) if rows.lack(get) => self.push_repeated(None, rows.len()),
             Getter::Row(get) | Getter::Log(get) => rows.rows.iter().for_each(|row| self.push(get(row))),
             Getter::Envelope(get) => rows.runs().for_each(|(row, count)| self.push_repeated(row.envelope.and_then(get), count)),
         }
@@ -431,174 +534,81 @@ impl NameLists {
     }
 }
 
-/// Values of maps.
-pub(crate) trait MapValues: Default {
-    /// Finished values.
-    type Array;
-    /// Whether values were lost that did not fit.
-    fn has_overflowed(&self) -> bool {
-        false
-    }
-    fn append_all(&mut self, values: &Self::Array);
-    fn take_all(&mut self) -> Self::Array;
-}
-
-impl MapValues for Texts {
-    type Array = StringArray;
-
-    fn has_overflowed(&self) -> bool {
-        self.has_overflowed
-    }
-
-    fn append_all(&mut self, values: &StringArray) {
-        Texts::append_all(self, values);
-    }
-
-    fn take_all(&mut self) -> StringArray {
-        self.builder.finish()
-    }
-}
-
-impl MapValues for Values<i32> {
-    type Array = Self;
-
-    fn append_all(&mut self, values: &Self) {
-        self.nulls.append(self.values.len(), &values.nulls);
-        self.values.extend_from_slice(&values.values);
-    }
-
-    fn take_all(&mut self) -> Self {
-        std::mem::take(self)
-    }
-}
-
-/// Builder of maps with names as keys. Rows of a table share a map, so it is built once and appended for many rows at once.
+/// Builder of maps of declared types.
 #[derive(Default)]
-pub(crate) struct Maps<V> {
+pub(crate) struct TypeMaps {
+    maps: Maps,
     keys: Texts,
-    values: V,
-    offsets: Offsets,
+    values: Texts,
+    /// Maps by the number of their block of types.
+    known: HashMap<usize, usize>,
 }
 
-/// Keys and values of a map: at each index as often as the power of two with this exponent.
-pub(crate) struct RepeatedMap<V: MapValues>(Vec<(StringArray, V::Array)>);
-
-/// The text of an object of JDBC types, and how its names are quoted.
-type JdbcTypes = (Box<str>, Quoting);
-
-/// Exponent of the largest number of rows whose maps are appended at once: these stay in a core's first cache.
-const MAX_EXPONENT: usize = 4;
-
-impl<V: MapValues> RepeatedMap<V> {
-    /// A map that has been built.
-    fn new(mut map: Maps<V>) -> Self {
-        RepeatedMap(vec![map.take_entries()])
-    }
-
-    /// The entries of a power of two of such maps, at most `rows`. Twice as many may not fit into an array.
-    fn most(&mut self, rows: usize) -> Option<(usize, &(StringArray, V::Array))> {
-        let most = (rows.max(1).ilog2() as usize).min(MAX_EXPONENT);
-        while let (Some(last), true) = (self.0.last(), self.0.len() <= most) {
-            let mut twice = Maps::<V>::default();
-            (0..2).for_each(|_| twice.append_entries(last));
-            if twice.keys.has_overflowed || twice.values.has_overflowed() {
-                break;
-            }
-            self.0.push(twice.take_entries());
+impl TypeMaps {
+    /// Adds a map of names and their declared types. Returns its number.
+    fn add<'b>(&mut self, entries: impl Iterator<Item = &'b (NameId, usize)>, rows: &Rows<'_, '_, '_, '_>) -> usize {
+        let before = self.keys.bytes() + self.values.bytes();
+        for (key, id) in entries {
+            self.keys.append(Some(rows.events.keys.name(*key)), 1);
+            self.values.append(Some(rows.events.types.declared(*id).map_or("", |declared| &declared.text)), 1);
         }
-        let exponent = most.min(self.0.len().saturating_sub(1));
-        self.0.get(exponent).map(|entries| (1 << exponent, entries))
-    }
-}
-
-impl<V: MapValues> Maps<V> {
-    /// Returns the bytes of the keys and offsets.
-    fn bytes(&self) -> usize {
-        self.keys.bytes() + self.offsets.bytes()
-    }
-
-    fn reserve(&mut self, forecast: Forecast) {
-        self.keys.reserve(forecast);
-        self.offsets.reserve(forecast);
-    }
-
-    fn take_entries(&mut self) -> (StringArray, V::Array) {
-        (self.keys.builder.finish(), self.values.take_all())
-    }
-
-    fn append_entries(&mut self, (keys, values): &(StringArray, V::Array)) {
-        self.keys.append_all(keys);
-        self.values.append_all(values);
-    }
-
-    /// Appends the same map for each of `rows`.
-    fn extend(&mut self, map: &mut RepeatedMap<V>, rows: usize) {
-        let mut left = rows;
-        while let Some((count, entries)) = map.most(left).filter(|_| left > 0) {
-            let (first, length) = (self.keys.len(), entries.0.len() / count);
-            self.append_entries(entries);
-            (1..=count).for_each(|row| self.offsets.push(first + row * length));
-            left -= count;
-        }
-    }
-
-    fn finish(&mut self, value_type: DataType, values: ArrayRef) -> Result<ArrayRef, ArrowError> {
-        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![self.keys.finish()?, values], None)?;
-        let (offsets, nulls) = self.offsets.take(None)?;
-        Ok(Arc::new(MapArray::try_new(map_entries(value_type), offsets, entries, nulls, false)?))
-    }
-}
-
-impl Maps<Texts> {
-    /// Appends a name and its declared type.
-    fn push(&mut self, (key, id): &(NameId, usize), rows: &Rows<'_, '_, '_, '_>) {
-        self.keys.append(Some(rows.events.keys.name(*key)), 1);
-        self.values.append(Some(rows.events.types.declared(*id).map_or("", |declared| &declared.text)), 1);
+        self.maps.add(self.keys.len(), self.keys.bytes() + self.values.bytes() - before)
     }
 
     /// Appends the declared types of each row.
-    fn extend_types(&mut self, rows: &Rows<'_, '_, '_, '_>, last: &mut Option<(usize, RepeatedMap<Texts>)>) {
+    fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         for (row, count) in rows.runs() {
             let types = row.envelope.and_then(|envelope| envelope.types);
-            let Some((number, block)) = types.and_then(|number| Some((number, rows.events.types.block(number)?))) else {
-                self.offsets.push_nulls(count);
-                continue;
-            };
-            if let Some(order) = rows.types.get(row.row.types.clone()).filter(|order| !order.is_empty()) {
-                order.iter().filter_map(|at| block.entries.get(*at)).for_each(|entry| self.push(entry, rows));
-                self.offsets.push(self.keys.len());
-                continue;
-            }
-            let known = last.take().filter(|(known, _)| *known == number);
-            let (_, map) = last.insert(known.unwrap_or_else(|| {
-                let mut map = Maps::default();
-                block.entries.iter().for_each(|entry| map.push(entry, rows));
-                (number, RepeatedMap::new(map))
-            }));
-            self.extend(map, count);
+            let block = types.and_then(|number| Some((number, rows.events.types.block(number)?)));
+            let order = rows.types.get(row.row.types.clone()).filter(|order| !order.is_empty());
+            let map = block.map(|(number, block)| match (order, self.known.get(&number)) {
+                (Some(order), _) => self.add(order.iter().filter_map(|at| block.entries.get(*at)), rows),
+                (None, Some(known)) => *known,
+                (None, None) => {
+                    let map = self.add(block.entries.iter(), rows);
+                    self.known.insert(number, map);
+                    map
+                }
+            });
+            self.maps.push(map, count);
         }
     }
 }
 
-impl Maps<Values<i32>> {
+/// Builder of maps of JDBC types.
+#[derive(Default)]
+pub(crate) struct JdbcMaps {
+    maps: Maps,
+    keys: Texts,
+    values: Values<i32>,
+    /// Maps by the text of their object, with how its names were quoted.
+    known: HashMap<Box<str>, (Quoting, usize)>,
+}
+
+impl JdbcMaps {
+    /// Adds the map of an object. Returns its number.
+    fn add(&mut self, object: &str, quoting: Quoting) -> usize {
+        let before = self.keys.bytes() + self.values.bytes();
+        for (name, number) in jdbc_types(object) {
+            self.keys.append(Some(&quoting.undo(&name)), 1);
+            self.values.push(number);
+        }
+        self.maps.add(self.keys.len(), self.keys.bytes() + self.values.bytes() - before)
+    }
+
     /// Appends the JDBC types of each row.
-    fn extend_jdbc(&mut self, rows: &Rows<'_, '_, '_, '_>, last: &mut Option<(JdbcTypes, RepeatedMap<Values<i32>>)>) {
+    fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         for (row, count) in rows.runs() {
-            let Some((object, envelope)) = row.envelope.and_then(|envelope| Some((envelope.jdbc_types.as_deref()?, envelope))) else {
-                self.offsets.push_nulls(count);
-                continue;
-            };
-            let quoting = envelope.quirks.quoting;
-            let known = last.take().filter(|((known, quoted), _)| **known == *object && *quoted == quoting);
-            let (_, map) = last.insert(known.unwrap_or_else(|| {
-                let mut map = Maps::<Values<i32>>::default();
-                for (name, number) in jdbc_types(object) {
-                    map.keys.append(Some(&quoting.undo(&name)), 1);
-                    map.values.push(number);
+            let object = row.envelope.and_then(|envelope| Some((envelope.jdbc_types.as_deref()?, envelope.quirks.quoting)));
+            let map = object.map(|(object, quoting)| match self.known.get(object) {
+                Some((known, map)) if *known == quoting => *map,
+                _ => {
+                    let map = self.add(object, quoting);
+                    self.known.insert(object.into(), (quoting, map));
+                    map
                 }
-                ((object.into(), quoting), RepeatedMap::new(map))
-            }));
-            self.extend(map, count);
+            });
+            self.maps.push(map, count);
         }
     }
 }

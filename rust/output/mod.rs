@@ -7,6 +7,7 @@ pub(crate) mod changes;
 pub(crate) mod envelope;
 pub(crate) mod fields;
 pub(crate) mod images;
+mod maps;
 pub(crate) mod metrics;
 pub(crate) mod plan;
 pub(crate) mod row;

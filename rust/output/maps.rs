@@ -1,0 +1,196 @@
+//! Builder of maps with names as keys.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, MapArray, StructArray};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_schema::{ArrowError, DataType};
+use arrow_select::concat::concat;
+
+use crate::columns::{Bytes, Offsets};
+use crate::output::fields::{map_entries, map_fields};
+
+/// Maps that rows share, as those of a table do: each is kept once, with the rows that have it, until the batch is finished.
+#[derive(Default)]
+pub(crate) struct Maps {
+    /// The end of each map's entries.
+    ends: Vec<usize>,
+    /// Consecutive rows that have the same map, or null: the map's number, and how many they are.
+    runs: Vec<(Option<usize>, usize)>,
+    /// Bytes of the rows.
+    bytes: usize,
+    /// Bytes of the maps that have been added.
+    map_bytes: Vec<usize>,
+}
+
+/// Keys of finished maps, which another column of maps may have too.
+pub(crate) struct FinishedKeys {
+    maps: Maps,
+    once: ArrayRef,
+    keys: ArrayRef,
+    offsets: OffsetBuffer<i32>,
+    nulls: Option<NullBuffer>,
+}
+
+/// Copies of a map that are made at once: these stay in a core's first cache.
+const COPIES: usize = 16;
+
+impl Maps {
+    /// Adds a map whose entries end there, and take that many bytes in each row. Returns its number.
+    pub fn add(&mut self, end: usize, bytes: usize) -> usize {
+        self.ends.push(end);
+        self.map_bytes.push(bytes);
+        self.ends.len() - 1
+    }
+
+    /// Appends rows that have a map, or null.
+    pub fn push(&mut self, map: Option<usize>, rows: usize) {
+        let bytes = map.and_then(|map| self.map_bytes.get(map)).copied().unwrap_or(0) + size_of::<i32>();
+        self.bytes = self.bytes.saturating_add(bytes.saturating_mul(rows));
+        match self.runs.last_mut() {
+            Some((last, count)) if *last == map => *count += rows,
+            _ => self.runs.push((map, rows)),
+        }
+    }
+
+    /// Returns the bytes of the rows.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The place of a map's entries: their start, and how many they are.
+    fn place(&self, map: usize) -> (usize, usize) {
+        let start = map.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        (start, self.ends.get(map).map_or(0, |end| end - start))
+    }
+
+    /// Returns the entries of all rows, given those of each map.
+    fn expand(&self, once: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+        let mut parts = Vec::new();
+        let mut runs = self.runs.iter().filter_map(|(map, rows)| Some(((*map)?, *rows))).peekable();
+        while let Some((map, rows)) = runs.next() {
+            let ((start, mut length), mut last) = (self.place(map), map);
+            // Maps of one row each are copied in one go.
+            while let Some((next, _)) = runs.next_if(|next| rows == 1 && *next == (last + 1, 1)) {
+                (length, last) = (length + self.place(next).1, next);
+            }
+            let entries = once.slice(start, length);
+            if rows >= COPIES {
+                let copies = concat(&[entries.as_ref(); COPIES])?;
+                parts.extend(std::iter::repeat_n(copies, rows / COPIES));
+            }
+            parts.extend(std::iter::repeat_n(entries, rows % COPIES));
+        }
+        match parts.as_slice() {
+            [] => Ok(once.slice(0, 0)),
+            [only] => Ok(only.clone()),
+            parts => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()),
+        }
+    }
+
+    /// The offsets of all rows.
+    fn offsets(&self) -> Offsets {
+        let mut offsets = Offsets::default();
+        for (map, rows) in &self.runs {
+            let Some(length) = map.map(|map| self.place(map).1) else {
+                offsets.push_nulls(*rows);
+                continue;
+            };
+            let start = offsets.end();
+            (1..=*rows).for_each(|row| offsets.push(start + row * length));
+        }
+        offsets
+    }
+
+    /// Finishes the array of all rows, given the entries of each map. Keys that `known` has are not made again.
+    pub fn finish(
+        &mut self,
+        keys: ArrayRef,
+        values: ArrayRef,
+        value_type: DataType,
+        known: &mut Option<FinishedKeys>,
+    ) -> Result<ArrayRef, ArrowError> {
+        let maps = std::mem::take(self);
+        let values = maps.expand(&values).map_err(too_large)?;
+        let finished = match known.take().filter(|known| known.maps.have_places_of(&maps) && *known.once == *keys) {
+            Some(known) => known,
+            None => FinishedKeys::new(maps, keys)?,
+        };
+        let FinishedKeys { keys, offsets, nulls, .. } = known.insert(finished);
+        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![keys.clone(), values], None)?;
+        Ok(Arc::new(MapArray::try_new(map_entries(value_type), offsets.clone(), entries, nulls.clone(), false)?))
+    }
+
+    fn have_places_of(&self, other: &Maps) -> bool {
+        self.ends == other.ends && self.runs == other.runs
+    }
+}
+
+impl FinishedKeys {
+    fn new(maps: Maps, once: ArrayRef) -> Result<Self, ArrowError> {
+        let keys = maps.expand(&once).map_err(too_large)?;
+        let (offsets, nulls) = maps.offsets().take(None)?;
+        Ok(FinishedKeys { maps, once, keys, offsets, nulls })
+    }
+}
+
+fn too_large(error: ArrowError) -> ArrowError {
+    match error {
+        ArrowError::OffsetOverflowError(_) => ArrowError::InvalidArgumentError(Bytes::<i32>::too_large()),
+        error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int32Type;
+    use arrow_array::{Int32Array, StringArray};
+
+    use super::*;
+
+    const MAPS: [&[&str]; 4] = [&["id", "total"], &[], &["名"], &["a", "b", "c"]];
+
+    fn finished(runs: &[(Option<usize>, usize)], known: &mut Option<FinishedKeys>) -> ArrayRef {
+        let mut maps = Maps::default();
+        let mut end = 0;
+        for map in MAPS {
+            end += map.len();
+            maps.add(end, 0);
+        }
+        runs.iter().for_each(|(map, rows)| maps.push(*map, *rows));
+        let keys = Arc::new(StringArray::from_iter_values(MAPS.concat()));
+        let values = Arc::new(Int32Array::from_iter((0..end as i32).map(|value| Some(value).filter(|value| *value != 1))));
+        maps.finish(keys, values, DataType::Int32, known).unwrap()
+    }
+
+    type Entries = Vec<(String, Option<i32>)>;
+
+    /// The entries of each row, one by one.
+    fn entries(map: &dyn Array) -> Vec<Option<Entries>> {
+        let of_row = |entries: StructArray| {
+            let (keys, values) = (entries.column(0).as_string::<i32>().clone(), entries.column(1).as_primitive::<Int32Type>().clone());
+            keys.iter().flatten().map(str::to_owned).zip(values.iter().collect::<Vec<Option<i32>>>()).collect()
+        };
+        map.as_map().iter().map(|row| row.map(of_row)).collect()
+    }
+
+    #[test]
+    fn each_row_has_its_map() {
+        let runs = [(Some(0), 40), (None, 3), (Some(2), 1), (Some(3), 1), (Some(1), 2), (Some(0), 17), (Some(3), 16), (None, 1)];
+        let mut numbers = (0..6).map(|value| Some(value).filter(|value| *value != 1));
+        let maps = MAPS.map(|map| map.iter().map(|key| (key.to_string(), numbers.next().unwrap())).collect::<Vec<_>>());
+        let expected = |runs: &[(Option<usize>, usize)]| -> Vec<_> {
+            runs.iter().flat_map(|(map, rows)| std::iter::repeat_n(map.map(|map| maps[map].clone()), *rows)).collect()
+        };
+        for start in 0..=runs.len() {
+            for end in start..=runs.len() {
+                let mut known = None;
+                assert_eq!(entries(&finished(&runs[start..end], &mut known)), expected(&runs[start..end]));
+                // Another column of the same maps, and one of others.
+                assert_eq!(entries(&finished(&runs[start..end], &mut known)), expected(&runs[start..end]));
+                assert_eq!(entries(&finished(&runs, &mut known)), expected(&runs));
+            }
+        }
+    }
+}
