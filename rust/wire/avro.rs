@@ -55,6 +55,13 @@ impl<'a> Reader<'a> {
         self.bytes.get(start..self.at).unwrap_or_default()
     }
 
+    /// Skips bytes of the rest.
+    #[inline]
+    pub fn advance(&mut self, length: usize) {
+        debug_assert!(length <= self.rest().len());
+        self.at += length;
+    }
+
     /// Skips these bytes if they come next.
     #[inline]
     pub fn eat(&mut self, expected: &[u8]) -> bool {

@@ -227,6 +227,11 @@ impl RecordPlan {
         Ok(())
     }
 
+    /// Whether each field is a union of null and a requested number, in the request's order.
+    pub fn has_optional_numbers(&self) -> bool {
+        self.layout == RecordLayout::OptionalNumbers
+    }
+
     #[inline(always)]
     pub fn read<'a, const B: usize, const N: usize>(
         &self,
