@@ -296,9 +296,13 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             }
             Scalar::Id => envelope.source.message_id = encoding.number(reader)?,
             Scalar::Timestamp => envelope.source.event_time = encoding.number(reader)?.and_then(micros),
+            // Whether there is one says what the record is.
+            Scalar::Position if !events.needs.source => {
+                envelope.source.file = text(encoding, reader)?.filter(|position| !position.is_empty()).map(Cow::Borrowed);
+            }
             Scalar::Position => parse_position(text(encoding, reader)?.unwrap_or_default(), &mut envelope.source),
             // Whoever does not ask for them needs no more than that they are text.
-            Scalar::Transaction | Scalar::Version if !events.needs.source => drop(encoding.is_text(reader)?),
+            Scalar::Transaction | Scalar::Version | Scalar::Connector if !events.needs.source => drop(encoding.is_text(reader)?),
             Scalar::Transaction => envelope.source.transaction_id = text(encoding, reader)?.filter(|id| !id.is_empty()).map(Cow::Borrowed),
             Scalar::Connector => envelope.connector = Some(lookup(encoding.symbol(reader)?, &[("MySQL", ())]).1),
             Scalar::Version => envelope.version = text(encoding, reader)?.map(Cow::Borrowed),
