@@ -206,6 +206,7 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
 
     fn native(&self, value: &Value<'_>) -> Option<i64> {
         match (value, self.is_instant) {
+            (Value::DateTime(micros), false) | (Value::Timestamp(micros), true) if T::UNIT == TimeUnit::Microsecond => Some(*micros),
             (Value::DateTime(_), false) | (Value::Timestamp(_), true) => self.native_units::<T>(value).ok(),
             _ => None,
         }
