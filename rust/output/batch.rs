@@ -181,7 +181,7 @@ impl<'p> Batch<'p> {
     /// Selects the output rows; rows of other tables are filtered out.
     #[allow(clippy::indexing_slicing, reason = "the selected rows are the events'")]
     fn select_rows<'a>(&mut self, events: &mut Events<'a, '_, '_>, scratch: &mut Scratch<'a>) -> SelectedRows {
-        let mut selected = Vec::new();
+        let mut selected = Vec::with_capacity(events.rows.len() - self.appended);
         for (index, row) in events.rows.iter().enumerate().skip(self.appended) {
             if events.envelope_of(row).is_none_or(|envelope| self.passes(row.op, envelope)) {
                 changes::rows(self.plan.layout, row, events, &mut scratch.moves, &mut |op_name, images| {
