@@ -217,7 +217,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     /// Finishes the array of an overlay.
     pub fn finish_over<T: FromBytes<Offset = O>>(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
         // Values that are all these need no copy, if Arrow is quick to check them.
-        let keeps_values = overlay.is_complete() && T::has_quick_check(&self.bytes);
+        let keeps_values = overlay.is_complete() && T::has_quick_check(&self.bytes, self.len());
         match overlay.base.as_bytes_opt::<T>().filter(|_| !keeps_values) {
             // Arrow's own kernel does not append value by value, but visits null rows too.
             Some(_) if overlay.is_dense() => {
@@ -250,8 +250,8 @@ pub(crate) trait FromBytes: ByteArrayType + Sized {
     /// All values as one; `None` if they are to be text and are none.
     fn whole(bytes: &[u8]) -> Option<&Self::Native>;
 
-    /// Whether Arrow's own check of an array costs next to nothing: for text that of ASCII only.
-    fn has_quick_check(bytes: &[u8]) -> bool;
+    /// Whether Arrow's own check of an array of so many values costs less than to append each: of text that is ASCII, or short.
+    fn has_quick_check(bytes: &[u8], count: usize) -> bool;
 
     /// A value of these.
     fn part(whole: &Self::Native, range: Range<usize>) -> Option<&Self::Native>;
@@ -266,7 +266,7 @@ impl<O: OffsetSizeTrait> FromBytes for GenericBinaryType<O> {
         Some(bytes)
     }
 
-    fn has_quick_check(_: &[u8]) -> bool {
+    fn has_quick_check(_: &[u8], _: usize) -> bool {
         true
     }
 
@@ -280,17 +280,17 @@ impl<O: OffsetSizeTrait> FromBytes for GenericStringType<O> {
         simdutf8::basic::from_utf8(bytes).ok()
     }
 
-    fn has_quick_check(bytes: &[u8]) -> bool {
-        bytes.is_ascii()
+    fn has_quick_check(bytes: &[u8], count: usize) -> bool {
+        bytes.len() < SHORT * count || bytes.is_ascii()
     }
 
     fn part(whole: &str, range: Range<usize>) -> Option<&str> {
         whole.get(range)
     }
 
-    /// Other texts than ASCII are checked here, and given to Arrow's builder, which takes text.
+    /// Texts without a quick check are checked here, and given to Arrow's builder, which takes text.
     fn array(bytes: Vec<u8>, offsets: Vec<O>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        if Self::has_quick_check(&bytes) {
+        if Self::has_quick_check(&bytes, offsets.len()) {
             return Ok(Arc::new(GenericStringArray::<O>::try_new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)?));
         }
         let whole = Self::whole(&bytes).ok_or_else(no_text)?;
@@ -301,6 +301,9 @@ impl<O: OffsetSizeTrait> FromBytes for GenericStringType<O> {
         with_nulls(Arc::new(texts.finish()), nulls)
     }
 }
+
+/// Mean length of texts below which Arrow's check costs less than to append each: some 100 instructions.
+const SHORT: usize = 48;
 
 /// The array with more nulls.
 fn with_nulls(array: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
@@ -318,7 +321,8 @@ mod tests {
 
     #[test]
     fn arrays_of_texts_have_their_values_and_nulls() {
-        for texts in [["a", "", "zwölf", "中文"], ["a", "", "twelve", "text"]] {
+        let long = "中文".repeat(100);
+        for texts in [["a", "", "zwölf", &long], ["a", "", "zwölf", "中文"], ["a", "", "twelve", "text"]] {
             let (mut bytes, mut expected) = (Bytes::<i32>::default(), Vec::new());
             for at in 0..40 {
                 let text = Some(texts[at % 4]).filter(|_| at % 7 > 0);
