@@ -87,7 +87,7 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
   and looks up the changes of the latest second. The second and the third batch take 0.7 to 0.75 times. Figures of before 2026-11-27 have an OPTIMIZE of the
   whole table now and then, which took 115 s in the last batch: OPTIMIZE merges files below 16 MiB only since then. The MERGE reads the order value of each row in the files
   that it changes, 13 columns that the recipe has not, but shuffles 0.02 of the recipe's bytes, as a Bloom filter of the changed keys takes out the rows without
-  a change. These figures are of before times were integers in files: with 5 million rows that took 12 of 98 s of the tasks' CPU time away.
+  a change.
 - **replicate on Iceberg**: 1.15 of the recipe's CPU time in the first round, which compiles, then 0.79 to 0.90. The last batch has 8 messages and takes 2.2 to 2.9 s
   (the recipe's 1.0 to 1.4): its jobs, not its rows, are what it costs.
 - **replicate, million**: the first batch, which is read twice and creates the target, takes as long as the recipe's; the others half as long.
