@@ -7,7 +7,7 @@ use arrow_array::builder::{ArrayBuilder, GenericByteBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ByteArrayType, GenericBinaryType, GenericStringType};
 use arrow_array::{ArrayRef, BooleanArray, GenericByteArray, GenericStringArray, OffsetSizeTrait};
-use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::ArrowError;
 use arrow_select::nullif::nullif;
 
@@ -256,8 +256,17 @@ pub(crate) trait FromBytes: ByteArrayType + Sized {
     /// A value of these.
     fn part(whole: &Self::Native, range: Range<usize>) -> Option<&Self::Native>;
 
+    /// Values without a quick check are checked here, and given to Arrow's builder, which takes text.
     fn array(bytes: Vec<u8>, offsets: Vec<Self::Offset>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(GenericByteArray::<Self>::try_new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)?))
+        if Self::has_quick_check(&bytes, offsets.len()) {
+            return Ok(Arc::new(GenericByteArray::<Self>::try_new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)?));
+        }
+        let whole = Self::whole(&bytes).ok_or_else(no_text)?;
+        let mut values = GenericByteBuilder::<Self>::with_capacity(offsets.len(), bytes.len());
+        for (start, end) in offsets.iter().zip(offsets.iter().skip(1)) {
+            values.append_value(Self::part(whole, start.as_usize()..end.as_usize()).ok_or_else(no_text)?);
+        }
+        with_nulls(Arc::new(values.finish()), nulls)
     }
 }
 
@@ -286,19 +295,6 @@ impl<O: OffsetSizeTrait> FromBytes for GenericStringType<O> {
 
     fn part(whole: &str, range: Range<usize>) -> Option<&str> {
         whole.get(range)
-    }
-
-    /// Texts without a quick check are checked here, and given to Arrow's builder, which takes text.
-    fn array(bytes: Vec<u8>, offsets: Vec<O>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        if Self::has_quick_check(&bytes, offsets.len()) {
-            return Ok(Arc::new(GenericStringArray::<O>::try_new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)?));
-        }
-        let whole = Self::whole(&bytes).ok_or_else(no_text)?;
-        let mut texts = GenericByteBuilder::<Self>::with_capacity(offsets.len(), bytes.len());
-        for (start, end) in offsets.iter().zip(offsets.iter().skip(1)) {
-            texts.append_value(whole.get(start.as_usize()..end.as_usize()).ok_or_else(no_text)?);
-        }
-        with_nulls(Arc::new(texts.finish()), nulls)
     }
 }
 

@@ -266,24 +266,20 @@ class KnownTargets:
         self._stored = None  # `reprocess` may have created targets
 
     def why_incomplete(self, spark: SparkSession, table: SourceTable, target: str) -> str | None:
-        """Why the target of a table, when it is created now, does not have all rows."""
+        """Why the target of a table, when it is created now, does not have all rows.
+
+        If somebody removed a target that this query has had, what is remembered of it is forgotten.
+        """
         if exists(spark, target):
             return None
-        if self.is_gone(spark, target):
+        # Another query may have created it meanwhile, and written its state.
+        if self._was_there(spark, target) and not exists(spark, target):
+            self.forget(target)
             return REMOVED
         if table.is_only_emptied:
             return None
         self.pending.read(spark)
         return self.pending.of(table.key).lacks or None
-
-    def is_gone(self, spark: SparkSession, target: str) -> bool:
-        """Whether somebody removed a target that this query has had. What is remembered of it is forgotten then."""
-        if exists(spark, target) or not self._was_there(spark, target):
-            return False
-        if exists(spark, target):  # another query has created it meanwhile, and written its state
-            return False
-        self.forget(target)
-        return True
 
     def _was_there(self, spark: SparkSession, target: str) -> bool:
         """Whether a target has been created, by this process, a former one, a snapshot, a RENAME TABLE or `reprocess`.
