@@ -16,9 +16,10 @@ from towpath.lakehouse.follow_columns import typed_value
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import column
 from towpath.lakehouse.statements import Column
-from towpath.lakehouse.status import TableStatus, write_status
+from towpath.lakehouse.status import REMOVED, TableStatus, write_status
 from towpath.lakehouse.target_writer import TargetWriter
 from towpath.lakehouse.targets import Targets
 from towpath.lakehouse.tombstones import Tombstones
@@ -563,8 +564,14 @@ def test_removed_targets_are_noticed_beside_other_queries(spark, tmp_path):
     write_status(spark, topic.options["status"], [TableStatus("shop", "a", f"{topic.lake}/shop/a", applied=1)], 1)
     known = KnownTargets(Targets(topic.target), ReplicateOptions(status=topic.options["status"]), None, Pending(), {})
     known.begin(2)
-    assert known.is_gone(spark, f"{topic.lake}/shop/a")
-    assert not known.is_gone(spark, "/other/t")
+    assert known.why_incomplete(spark, _table("shop", "a"), f"{topic.lake}/shop/a") == REMOVED
+    assert known.why_incomplete(spark, _table("other", "t"), "/other/t") is None
+
+
+def _table(database, name):
+    facts = {"messages": 1, "rows": 1, "truncates": 0, "size": 1, "has_commit": False, "in_log": True}
+    declared = {"declarations": (), "declared": frozenset(), "in_blocks": False}
+    return SourceTable(database, name, frozenset(), **facts, **declared)
 
 
 @BOTH_WAYS
