@@ -148,14 +148,14 @@ class Replicator:
         found = summary(rest, "slice")
         unsound = Unsound(events.sparkSession, self.options.status)
         followers = self._followers(events.sparkSession, unsound)
-        for step in plan(statements):
+        for step in plan(statements, may_share=self._targets.may_share):
             applied = self._apply_slices(rest, found, step.slices, batch_id)
             results += applied
             # A statement must not come before what is applied again.
-            if step.statement is None or any(one.error for one in applied):
+            if any(one.error for one in applied):
                 break
             unsound.add(status for one in applied for status in one.statuses)
-            said = [status for one in followers for status in one.follow(step.statement)]
+            said = [status for one in followers for status in one.follow(step.statements)]
             unsound.add(said)
             results += map(TableResult, said)
         return results

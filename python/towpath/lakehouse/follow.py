@@ -113,10 +113,25 @@ class Follower:
     _said: list[TableStatus] = field(default_factory=list, init=False)
     """What the current statement has done to tables as a whole."""
 
-    def follow(self, statement: Statement) -> list[TableStatus]:
-        """Follow a statement. Returns the targets that have another state now."""
+    def follow(self, statements: Sequence[Statement]) -> list[TableStatus]:
+        """Follow statements that change different targets. Returns the targets that have another state now."""
         said: list[TableStatus] = []
-        followed: set[str] = set()
+        changed: list[tuple[Statement, set[str]]] = []
+        for statement in statements:
+            followed: set[str] = set()
+            said += self._follow_actions(statement, followed)
+            changed.append((statement, followed))
+        # A statement whose place is remembered says nothing if it is read again, and neither do those before it.
+        self.unsound.write_ahead([one for one in by_table(said) if one.state != OK])
+        for statement, targets in changed:
+            for target in targets:
+                self._remember_places(target, self.targets.places(statement, target))
+                self.targets.changed(target)
+        return said
+
+    def _follow_actions(self, statement: Statement, followed: set[str]) -> list[TableStatus]:
+        """Follow the actions of a statement, and add the targets that it changed."""
+        said: list[TableStatus] = []
         for action in _grouped(statement.actions):
             try:
                 reasons = self._follow(action, statement, followed)
@@ -127,11 +142,6 @@ class Follower:
             said += [replace(one, statement=printable(statement.text, SHOWN)) for one in self._said]
             self._said.clear()
             said += [self._stale(name, reason, statement) for name, reason in reasons.items()]
-        # A statement whose place is remembered says nothing if it is read again, and neither do those before it.
-        self.unsound.write_ahead([one for one in by_table(said) if one.state != OK])
-        for target in followed:
-            self._remember_places(target, self.targets.places(statement, target))
-            self.targets.changed(target)
         return said
 
     def _say(self, name: tuple[str, str], state: str, reason: str | None = None, *, ends: Sequence[str] = ()) -> None:

@@ -264,44 +264,53 @@ def read_written(spark: SparkSession, target: str) -> dict[str, tuple[int, int]]
 
 
 class Unsound:
-    """Which targets do not equal their tables, and why: by what a batch has found so far, or an earlier one."""
+    """The states of tables but `ok`: those that a batch has found so far, and those of earlier ones."""
 
     def __init__(self, spark: SparkSession, status: str | None) -> None:
         """`status`: the table of states, if there is one."""
         self._spark, self._status = spark, status
-        self._found: dict[tuple[str, str], str] = {}
-        self._stored: dict[tuple[str, str], str] | None = None
+        self._known: dict[tuple[str, str], dict[str, str]] | None = None
 
     def add(self, found: Iterable[TableStatus]) -> None:
         """Add what a batch found."""
-        unsound = (one for one in found if one.state in _UNSOUND)
-        self._found |= {(one.database or "", one.table): one.reason or one.state for one in unsound}
+        for one in found:
+            if one.state != OK:
+                states = self._states().setdefault((one.database or "", one.table), {})
+                states.pop(one.state, None)  # the last one is the newest
+                states[one.state] = one.reason or one.state
 
     def reason(self, name: tuple[str, str]) -> str | None:
         """Why the target of a table does not equal it."""
-        if self._stored is None:
-            self._stored = _read_unsound(self._spark, self._status) if self._status else {}
-        return self._found.get(name) or self._stored.get(name)
+        found = self._states().get(name, {})
+        return next((found[state] for state in reversed(found) if state in _UNSOUND), None)
 
     def write_ahead(self, found: Sequence[TableStatus]) -> None:
         """Write states before the commits that they come from."""
         write_ahead(self._spark, self._status, found)
+        self.add(found)
 
     def end(self, name: tuple[str, str], states: Sequence[str]) -> None:
         """States of a table do not hold any more."""
-        if STALE in states and self.reason(name) is not None:
-            self._found.pop(name, None)
-            if self._stored:
-                self._stored.pop(name, None)
+        known = self._states().get(name, {})
+        if known.keys().isdisjoint(states):  # an UPDATE of nothing takes as long as a small merge
+            return
+        for state in states:
+            known.pop(state, None)
         if self._status and schema_of(self._spark, self._status) is not None:
             set_ok(self._spark, self._status, [name, (None, name[1])][: 1 if name[0] else 2], states)
 
+    def _states(self) -> dict[tuple[str, str], dict[str, str]]:
+        """By table its states, the newest last, each with why."""
+        if self._known is None:
+            self._known = _read_states(self._spark, self._status) if self._status else {}
+        return self._known
 
-def _read_unsound(spark: SparkSession, status: str) -> dict[tuple[str, str], str]:
+
+def _read_states(spark: SparkSession, status: str) -> dict[tuple[str, str], dict[str, str]]:
     if schema_of(spark, status) is None:
         return {}
-    rows = spark.read.table(table(status)).filter(f"state IN {_UNSOUND}").collect()
-    return {(row["database"] or "", row["table"]): row["reason"] or row["state"] for row in rows}
+    rows = spark.read.table(table(status)).filter(f"state <> '{OK}'").collect()
+    return {(row["database"] or "", row["table"]): {row["state"]: row["reason"] or row["state"]} for row in rows}
 
 
 def read_stale(spark: SparkSession, target: str) -> list[TableStatus]:

@@ -11,23 +11,34 @@ from towpath.lakehouse.ordered_statements import Statement
 
 @dataclass(frozen=True)
 class Step:
-    """Changes that come before a statement, then the statement."""
+    """Changes that come before statements, then the statements."""
 
     slices: Mapping[tuple[str, str], int]
-    """Of each table that the statement changes, the changes after so many statements about this table."""
-    statement: Statement | None
-    """None at the end of the batch."""
+    """Of each table that the statements change, the changes after so many statements about this table."""
+    statements: Sequence[Statement]
+    """Oldest first. None at the end of the batch."""
 
 
-def plan(statements: Sequence[Statement]) -> list[Step]:
-    """The steps of a batch.
+def plan(statements: Sequence[Statement], *, may_share: bool = False) -> list[Step]:
+    """The steps of a batch: as few as possible, since each of them is a round of Spark jobs.
+
+    Statements about different tables are in one step. Those about the same table are in steps after each other.
 
     Args:
         statements: The statements, oldest first.
+        may_share: Whether tables may have the same target. Then each statement is a step of its own.
     """
-    followed: Counter[tuple[str, str]] = Counter()
-    steps = []
+    last: dict[tuple[str, str], int] = {}
+    steps: list[list[Statement]] = []
     for statement in statements:
-        steps.append(Step({name: followed[name] for name in statement.tables}, statement))
-        followed.update(statement.tables)
-    return [*steps, Step(followed, None)]
+        number = len(steps) if may_share else 1 + max((last.get(name, -1) for name in statement.tables), default=-1)
+        steps += [[]] * (number == len(steps))
+        steps[number] = [*steps[number], statement]
+        last |= dict.fromkeys(statement.tables, number)
+    followed: Counter[tuple[str, str]] = Counter()
+    found = []
+    for of_step in steps:
+        names = [name for one in of_step for name in one.tables]
+        found.append(Step({name: followed[name] for name in names}, of_step))
+        followed.update(names)
+    return [*found, Step(followed, ())]
