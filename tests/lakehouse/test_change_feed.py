@@ -44,6 +44,7 @@ def test_a_renamed_table_keeps_its_feed(topic):
     assert feed(topic, "b", topic.version("b") - 1) == [("update_postimage", "z"), ("update_preimage", "x")]
 
 
+@pytest.mark.soak
 def test_a_rebuilt_table_keeps_its_feed(topic):
     topic.replicate(*FIRST)
     towpath.spark.rebuild(

@@ -107,6 +107,7 @@ def check_both_executors(cluster, places):
     assert {Path(place["folder"]).parents[1] for place in places} == set(cluster.work_folders)
 
 
+@pytest.mark.soak
 def test_an_environment_packed_by_venv_pack(cluster, kafka, sent, wheel, tmp_path):
     made, packed = environment(tmp_path / "made", wheel), tmp_path / "environment.tar.gz"
     subprocess.run([sys.executable, "-m", "venv_pack", "--quiet", "-p", made, "-o", packed], check=True)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import towpath
-from lake_cases import WAYS, together
+from lake_cases import WAYS, in_soak, together
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
 from towpath.lakehouse import by_tasks
@@ -64,7 +64,7 @@ def test_a_moved_row_without_all_columns_is_a_dead_letter(topic):
     assert [one["table"] for one in topic.load("dead").collect()] == ["partial"]
 
 
-@together
+@in_soak
 def test_rows_in_the_message_of_a_truncate(topic):
     """The target does not exist yet, and the message is one of Kafka's with several in it."""
 
@@ -171,7 +171,7 @@ def test_a_statement_that_converts_values_makes_its_table_stale(topic):
     assert [topic.states()[name]["state"] for name in tables] == ["stale", "ok"]
 
 
-@together
+@in_soak
 def test_a_column_that_is_generated_or_without_nulls_makes_its_table_stale(topic):
     """MySQL computes the values, or replaces nulls, without a message."""
     changes = {
@@ -207,7 +207,7 @@ def test_another_primary_key_makes_its_table_stale(topic):
     assert states["keyless"]["reason"] == "the primary key was dropped; rows are merged by (id)"
 
 
-@together
+@in_soak
 def test_an_added_column_that_is_renamed_before_older_rows_are_read(topic):
     """They get the value under the new name, whether there was a target or not."""
     tables = ["empty", "filled"]
@@ -241,7 +241,7 @@ def test_statements_with_names_in_another_case(topic):
     assert states == {"added": "stale", "emptied": "stale", "gone": "stale", "other": "ok", "kept": "ok"}
 
 
-@together
+@in_soak
 def test_a_column_that_is_dropped_and_added_in_another_case(topic):
     yield [canal(0, "INSERT", "a", row(1, "old"))]
     yield [
@@ -302,6 +302,7 @@ def test_messages_whose_target_was_refused_wait_for_one(spark, tmp_path, caplog)
     assert [one["id"] for one in spark.read.format("delta").load(f"{topic.lake}/other").collect()] == [1]
 
 
+@pytest.mark.soak
 def test_a_history_of_a_table_that_gets_a_key(spark, tmp_path):
     """Its target has several rows of a key."""
     topic = Topic(spark, tmp_path)
@@ -315,6 +316,7 @@ def test_a_history_of_a_table_that_gets_a_key(spark, tmp_path):
     assert "had no key" in topic.states()["a"]["reason"]
 
 
+@pytest.mark.soak
 def test_what_was_applied_to_another_target_is_put_aside_again(spark, tmp_path):
     topic = Topic(spark, tmp_path)
     dated = {"id": "int", "day": "date"}
@@ -424,6 +426,7 @@ def test_a_table_of_which_a_truncate_is_read_first(spark, tmp_path, merge):
     assert (topic.names("a"), topic.states()["a"]["state"]) == ({1: "x", 2: "x"}, "ok")
 
 
+@pytest.mark.soak
 def test_shards_that_are_dropped_and_created_in_another_order(spark, tmp_path):
     topic = Topic(spark, tmp_path)
     topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
@@ -489,6 +492,7 @@ def test_reprocess_keeps_histories_and_marks_only_what_it_read(spark, tmp_path, 
     assert topic.states()["h"]["state"] == "ok"
 
 
+@pytest.mark.soak
 def test_reprocess_of_dead_letters_leaves_what_waits_in_another_quarantine(spark, tmp_path):
     topic, dated = Topic(spark, tmp_path), {"id": "int", "day": "date"}
     zero = canal(0, "INSERT", "a", {"id": "1", "day": "0000-00-00"}, dated)

@@ -44,6 +44,7 @@ def server(tmp_path):
         running.stop()
 
 
+@pytest.mark.soak
 def test_a_topic_goes_into_delta_tables_through_connect(spark, kafka, topic, server, tmp_path):
     kafka.create_topic(topic, 2)
     values = lines(GOLDEN / "canal-json" / "ticdc" / "canal_json_stream_ext.jsonl.zst")

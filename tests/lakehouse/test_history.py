@@ -107,6 +107,7 @@ def test_versions_are_those_of_the_database(topic):
     assert topic.names("people") == current
 
 
+@pytest.mark.soak
 def test_a_history_has_what_was_put_aside_partial_rows_and_its_own_names(topic, spark):
     types = {"id": "int", "_op": "int", "b": "int"}
     whole = {"id": "1", "_op": "1", "b": "2"}

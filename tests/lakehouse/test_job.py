@@ -98,6 +98,7 @@ def metrics(process):
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
+@pytest.mark.soak
 def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path, ran_here):
     case = moved_keys(240, tables=2, limit=90, seed=9)
     topics = fill(kafka, case, tmp_path.name, random.Random(9))

@@ -66,6 +66,7 @@ def of_both(brokers):
     return {"kafka.bootstrap.servers": ",".join(broker.bootstrap for broker in reversed(brokers))}
 
 
+@pytest.mark.soak
 def test_a_leader_that_moves_between_questions(two_brokers, topic):
     """Both brokers are up and no connection ends. So the first question has the epoch of an earlier leader."""
     first, second = two_brokers
@@ -82,7 +83,7 @@ def test_a_leader_that_moves_between_questions(two_brokers, topic):
     assert cluster.latest(partitions) == {(topic, 0): 15}
 
 
-@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("others", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_partitions_without_a_leader_are_waited_for(two_brokers, topic, others):
     """Their only broker restarts; another partition may have its leader all the time."""
     first, second = two_brokers

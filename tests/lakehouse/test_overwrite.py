@@ -69,7 +69,9 @@ def test_times_are_integers_in_files(topic):
     assert "INT96" not in types
 
 
-@pytest.mark.parametrize(("kind", "table"), [("UPDATE", "updated"), ("INSERT", "inserted")])
+@pytest.mark.parametrize(
+    ("kind", "table"), [("UPDATE", "updated"), pytest.param("INSERT", "inserted", marks=pytest.mark.soak)]
+)
 def test_a_newer_change_of_another_query_stays(topic, monkeypatch, kind, table):
     other = canal(30, kind, table, row({"UPDATE": 1, "INSERT": 7}[kind], "newest"), old={"name": "old"}, second=1)
     topic_of_other = Topic(topic.spark, topic.lake.parent)
@@ -82,7 +84,10 @@ def test_a_newer_change_of_another_query_stays(topic, monkeypatch, kind, table):
 
 @pytest.mark.parametrize(
     ("statement", "table"),
-    [("UPDATE {} SET name = 'own' WHERE id = 3", "changed"), ("DELETE FROM {} WHERE id = 3", "emptied")],
+    [
+        pytest.param("UPDATE {} SET name = 'own' WHERE id = 3", "changed", marks=pytest.mark.soak),
+        ("DELETE FROM {} WHERE id = 3", "emptied"),
+    ],
 )
 def test_a_statement_of_somebody_else_is_not_undone(topic, monkeypatch, statement, table):
     meanwhile(monkeypatch, lambda: topic.spark.sql(statement.format(topic.sql_name(f"shop/{table}"))))
@@ -114,6 +119,7 @@ def test_columns_come_with_the_changes(topic):
     assert topic.states()["widened"]["state"] == "ok"
 
 
+@pytest.mark.soak
 def test_tables_whose_readers_would_see_it_are_merged(spark, tmp_path):
     topic = Topic(spark, tmp_path)
     tables = {

@@ -48,6 +48,7 @@ def test_a_target_is_rebuilt_from_a_snapshot(topic, spark):
     assert "TRUNCATE PARTITION" in topic.states()["a"]["statement"]
 
 
+@pytest.mark.soak
 def test_what_a_query_follows_while_its_target_is_rebuilt(topic, spark, monkeypatch):
     """The new target has not followed it, and what the query says meanwhile stays said."""
     first, added = canal(0, "INSERT", "a", row(1, "x")), "ALTER TABLE a ADD COLUMN n int DEFAULT 5"

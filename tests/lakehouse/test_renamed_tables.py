@@ -43,6 +43,7 @@ def test_reprocess_deletes_no_row_by_a_tombstone_of_the_former_table(topic, spar
     assert topic.names("t") == {1: "t_new1", 2: "t_new2", 7: None}  # the last one is of the former table
 
 
+@pytest.mark.soak
 def test_a_key_of_another_type(topic):
     types = {"id": "varchar(9)", "name": "varchar(20)"}
     topic.replicate(
@@ -115,6 +116,7 @@ def test_a_database_in_another_case_may_be_dropped(topic):
     assert states(topic)["t"] == "stale"
 
 
+@pytest.mark.soak
 def test_a_name_that_is_not_replicated_and_back(topic):
     target = {"shop.t": topic.name("shop/t")}
     messages = [

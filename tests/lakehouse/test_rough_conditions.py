@@ -141,6 +141,7 @@ STATEMENTS = [
 ]
 
 
+@pytest.mark.soak
 def test_comments_and_several_statements_in_one_text(spark, tmp_path):
     """Each text is of a database of its own."""
     topic, messages = Topic(spark, tmp_path), []

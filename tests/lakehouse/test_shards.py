@@ -173,11 +173,13 @@ def test_a_statement_about_one_shard_hides_none_about_another_one(spark, tmp_pat
     assert topic.version("t") == version
 
 
+@pytest.mark.soak
 def test_shards_get_other_names(spark, tmp_path):
     states = compare(spark, tmp_path, 3, ["rename", "strict"], changes=40, batches=2)
     assert set(states.values()) == {"ok", "renamed"}
 
 
+@pytest.mark.soak
 def test_a_truncate_hides_no_row_of_a_shard_that_joins_later(spark, tmp_path):
     states = compare(spark, tmp_path, 4, ["truncate"], changes=40, batches=2, late=2)
     assert states["t_2"] == "stale"

@@ -5,7 +5,7 @@ from itertools import permutations, product
 
 import pytest
 
-from lake_cases import together
+from lake_cases import in_soak, together
 from lake_topic import Topic, canal, row
 from statements_source import Source, micro_batches
 from towpath.lakehouse.ordered_statements import Place, Statement, in_order
@@ -191,7 +191,7 @@ def test_a_statement_before_the_target_of_its_table(topic):
     check_before_its_target(topic)
 
 
-@together
+@in_soak
 def test_a_statement_before_the_target_of_its_table_in_a_batch(topic):
     first, second, late = before_its_target()
     yield first + second
@@ -199,7 +199,7 @@ def test_a_statement_before_the_target_of_its_table_in_a_batch(topic):
     check_before_its_target(topic)
 
 
-@together
+@in_soak
 def test_a_row_from_before_its_column_got_another_type(topic):
     """MySQL has rounded its value without a message."""
     batches, late = ([], []), []
@@ -252,7 +252,7 @@ def test_a_change_that_is_newer_than_a_rename_and_is_read_before_it(topic):
     assert topic.states()["a"]["state"] == "stale"
 
 
-@together
+@in_soak
 def test_a_change_of_a_copy_that_is_read_after_the_rename(topic):
     yield copied("ab")
     yield [rename(20), rename(20, "b", at=1)]
@@ -264,7 +264,7 @@ def test_a_change_of_a_copy_that_is_read_after_the_rename(topic):
     assert states_of(topic, "ab") == {"a": "stale", "b": "stale"}
 
 
-@together
+@in_soak
 def test_changes_in_the_second_of_a_rename_are_the_copys(topic):
     """gh-ost applies the last changes to its copy right before the RENAME."""
     yield [canal(0, "INSERT", "a", row(1, "old"), second=5, partition=1)]
@@ -307,7 +307,7 @@ def test_late_rows_of_a_log_that_is_rotated_and_rows_of_a_table_that_was_put_awa
     assert (topic.names("t"), topic.names("t_2025")) == ({1: "t_new"}, {2: "x"})
 
 
-@together
+@in_soak
 def test_a_row_that_waited_for_a_truncate(topic):
     """Its time is that of its start: only canal's batch says that it is newer."""
     tables = {"same_batch": {"id": 1, "ts": 20_500}, "later_batch": {"id": 2, "ts": 21_000}}
@@ -377,7 +377,7 @@ def test_a_table_that_is_renamed_or_dropped_says_so_until_it_is_created(topic):
     yield from created_again(topic)
 
 
-@together
+@in_soak
 def test_a_table_that_was_renamed_and_dropped_in_a_batch_says_so_until_it_is_created(topic):
     yield [message for message, _ in PEOPLE]
     assert states_of(topic) == PEOPLE[-1][1]

@@ -13,6 +13,7 @@ from lake_topic import Topic, canal, row
 COLUMNS = "id int, a string, b string"
 
 together = Together(dialect="debezium-json")
+in_soak = Together(marks=[pytest.mark.soak], dialect="debezium-json")
 
 
 @pytest.fixture(params=[None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"])
@@ -87,6 +88,7 @@ def test_rebuild_of_one_of_two_tables(topic, spark):
     assert states(topic) == {"t": "ok", "sales.t": "ok"}
 
 
+@pytest.mark.soak
 def test_an_altered_table_makes_no_other_one_stale(delta):
     """Neither one that is rebuilt from the same messages, nor one that is not replicated."""
     change = schema_change(2, ("ALTER", '"shop"."dbo"."t"'), sql="x", partition=0)
@@ -155,7 +157,7 @@ def test_schema_changes_of_sql_server(topic):
     yield from changes_of_sql_server(topic, partition=0)
 
 
-@together
+@in_soak
 def test_schema_changes_of_sql_server_in_a_topic_of_their_own(topic):
     yield from changes_of_sql_server(topic, partition=1)
 
@@ -175,7 +177,7 @@ def of_oracle(at, row, schema):
     return record(at, "c", row, schema=schema, connector="oracle")
 
 
-@together
+@in_soak
 def test_a_statement_of_oracle_is_not_read_as_one_of_mysql(topic):
     """Its schema would be taken for a database, and a name without one for a table of another schema."""
     of_shop = f"{topic.database}.t"  # of the schema with the name of the database

@@ -97,6 +97,7 @@ df = spark.createDataFrame([(bytearray(message), 5)], "value binary, offset long
 """
 
 
+@pytest.mark.soak
 def test_the_extra_spark_decodes_in_spark(spark):
     assert spark.code("import pandas; print(pandas.__version__)").stdout.startswith("2."), "Spark 4.0 needs it"
     ran = spark.code(SESSION + block("README.md", "frame.select"))

@@ -50,10 +50,13 @@ class Together:
     Batch n of `replicate` has the n-th messages of each case. A case that fails ends, and fails its test alone.
     """
 
-    def __init__(self, catalogs=(None,), **options):
-        """Run all cases with these arguments of `replicate`, once in each of these catalogs; `None` is Delta."""
+    def __init__(self, catalogs=(None,), marks=(), **options):
+        """Run all cases with these arguments of `replicate`, once in each of these catalogs; `None` is Delta.
+
+        `marks` are of all their tests.
+        """
         self._cases, self._catalogs, self._options = {}, catalogs, options
-        self._outcomes = {}
+        self._marks, self._outcomes = marks, {}
 
     def __call__(self, case):
         return self.having()(case)
@@ -72,6 +75,8 @@ class Together:
                     raise error
 
             test.__name__, test.__doc__ = case.__name__, case.__doc__
+            for mark in self._marks:
+                test = mark(test)
             return test
 
         return decorate
@@ -103,3 +108,6 @@ class Together:
 
 together = Together()
 """For the cases of any file that need no arguments."""
+
+in_soak = Together(marks=[pytest.mark.soak])
+"""The same for variants of other cases, which only `make soak` runs."""
