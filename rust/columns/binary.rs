@@ -26,12 +26,11 @@ pub(super) struct Binaries<O: OffsetSizeTrait> {
 }
 
 impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+    fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         self.scratch.clear();
-        let declared = context.declared();
-        stored_bytes(value, declared, context, &mut self.scratch)?;
+        stored_bytes(value, context, &mut self.scratch)?;
         // Native bytes are WKB without MySQL's SRID prefix.
-        let is_geometry = is_written_as_text(value) && declared.is_some_and(|declared| declared.family == TypeFamily::Geometry);
+        let is_geometry = is_written_as_text(value) && context.declared().is_some_and(|declared| declared.family == TypeFamily::Geometry);
         let bytes = if is_geometry { stored_geometry(&self.scratch, value)?.1 } else { &self.scratch };
         self.bytes.push(bytes)
     }
@@ -79,7 +78,8 @@ fn stored_geometry<'b>(stored: &'b [u8], value: &Value<'_>) -> Result<(&'b [u8; 
 }
 
 /// Appends the stored bytes that a value represents.
-pub(super) fn stored_bytes(value: &Value<'_>, declared: Option<&DeclaredType>, context: &Context<'_>, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn stored_bytes(value: &Value<'_>, context: &Context, out: &mut Vec<u8>) -> Result<()> {
+    let declared = context.declared();
     let text = match value {
         Value::Bytes(bytes) => {
             out.extend_from_slice(bytes);
@@ -98,14 +98,14 @@ pub(super) fn stored_bytes(value: &Value<'_>, declared: Option<&DeclaredType>, c
             return Err(Fault::new(Kind::Type, what));
         }
         out.extend_from_slice(&form.read(&text)?);
-        pad_binary(declared, context, out);
+        pad_binary(context, out);
         return Ok(());
     }
     match declared.map(|declared| declared.family) {
-        Some(TypeFamily::Bit) => bit_bytes(value, &text, declared.and_then(DeclaredType::length), context.declares_lengths(), out),
+        Some(TypeFamily::Bit) => bit_bytes(value, &text, declared.and_then(DeclaredType::length), context.declares_lengths, out),
         Some(TypeFamily::Binary) => {
             latin1(&text, out)?;
-            pad_binary(declared, context, out);
+            pad_binary(context, out);
             Ok(())
         }
         Some(TypeFamily::Text | TypeFamily::Characters | TypeFamily::Enum | TypeFamily::Set | TypeFamily::Json) => {
@@ -113,7 +113,7 @@ pub(super) fn stored_bytes(value: &Value<'_>, declared: Option<&DeclaredType>, c
             Ok(())
         }
         Some(TypeFamily::Blob | TypeFamily::Geometry | TypeFamily::Unknown) | None
-            if !matches!(value, Value::Number(_)) && context.format() != ValueFormat::BytesAndNumbers =>
+            if !matches!(value, Value::Number(_)) && context.format != ValueFormat::BytesAndNumbers =>
         {
             latin1(&text, out)
         }
@@ -128,9 +128,9 @@ fn has_characters(declared: Option<&DeclaredType>) -> bool {
 }
 
 /// Restores the trailing zero bytes of a `binary(n)`, which producers strip. Without a length it is `binary(1)`.
-fn pad_binary(declared: Option<&DeclaredType>, context: &Context<'_>, out: &mut Vec<u8>) {
-    let default = usize::from(context.declares_lengths());
-    let declared = declared.filter(|declared| declared.family == TypeFamily::Binary);
+fn pad_binary(context: &Context, out: &mut Vec<u8>) {
+    let default = usize::from(context.declares_lengths);
+    let declared = context.declared().filter(|declared| declared.family == TypeFamily::Binary);
     let length = declared.map_or(0, |declared| declared.length().unwrap_or(default));
     out.resize(out.len().max(length.min(u8::MAX.into())), 0);
 }
@@ -189,13 +189,12 @@ impl Geometries {
 }
 
 impl ColumnBuilder for Geometries {
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+    fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         self.scratch.clear();
-        let declared = context.declared();
-        if context.declared_by_message().is_some_and(|declared| declared.encoding == Encoding::Wkb) {
+        if context.by_message.as_ref().is_some_and(|declared| declared.encoding == Encoding::Wkb) {
             return Err(Fault::new(Kind::Type, "the message does not carry the geometry's SRID; ask binary"));
         }
-        stored_bytes(value, declared, context, &mut self.scratch)?;
+        stored_bytes(value, context, &mut self.scratch)?;
         let (srid, wkb) = match self.scratch.split_first_chunk() {
             Some(parts) if !is_written_as_text(value) => parts,
             _ => stored_geometry(&self.scratch, value)?,

@@ -45,7 +45,7 @@ impl ColumnBuilder for Booleans {
         Some(at + spelling.len())
     }
 
-    fn push(&mut self, value: &Value<'_>, _: &Context<'_>) -> Result<()> {
+    fn push(&mut self, value: &Value<'_>, _: &Context) -> Result<()> {
         self.values.push(match value {
             Value::Bool(raw) => *raw == "true",
             other => scalar(other, boolean)?.map_err(|error| conversion_fault(value, error, "boolean (0 or 1)"))?,

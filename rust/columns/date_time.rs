@@ -78,7 +78,7 @@ impl Convert<Date32Type> for Dates {
         if let Value::Date(days) = value { Some(*days) } else { None }
     }
 
-    fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i32>> {
+    fn convert(&self, value: &Value<'_>, _: &Context) -> Result<Option<i32>> {
         let text = |text: &str| {
             let parsed = DateTimeText::parse(text)?;
             if parsed.is_zero() { zero_date_value(self.zero_date) } else { days(&parsed).map(Some) }
@@ -212,7 +212,7 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
         }
     }
 
-    fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i64>> {
+    fn convert(&self, value: &Value<'_>, _: &Context) -> Result<Option<i64>> {
         let named = self.named_zone(value)?;
         let zone = named.as_ref().unwrap_or(&self.default_zone);
         let text = |text: &str| {
@@ -264,7 +264,7 @@ impl<T: ArrowPrimitiveType<Native = i64>> Convert<T> for Times {
         Some((time.micros().and_then(|micros| self.units::<T>(micros)).ok()?, length))
     }
 
-    fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<i64>> {
+    fn convert(&self, value: &Value<'_>, _: &Context) -> Result<Option<i64>> {
         temporal(
             value,
             &T::DATA_TYPE,

@@ -25,10 +25,10 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 
 use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::{Quirks, ValueFormat};
+use crate::event::{Envelope, ValueFormat};
 use crate::mysql::number::ParseError;
 use crate::mysql::short_text::ShortText;
-use crate::mysql::types::{DeclaredType, DeclaredTypes};
+use crate::mysql::types::{DeclaredType, DeclaredTypes, TypeFamily};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
 use crate::wire::binary_text::BinaryText;
@@ -58,52 +58,69 @@ pub(crate) struct ValueOptions {
     pub binary: Option<BinaryText>,
 }
 
-/// What a message declares about the values of a row.
-#[derive(Clone, Copy)]
-pub(crate) struct RowDeclaration {
-    pub quirks: &'static Quirks,
-    pub types: Option<usize>,
+/// What the conversion of a column's values depends on, in rows with one declaration.
+#[derive(Clone)]
+pub(crate) struct Context {
+    /// The type of the column that the message declares.
+    pub by_message: Option<Arc<DeclaredType>>,
+    /// Its type by the user.
+    pub by_user: Option<Arc<DeclaredType>>,
+    /// Members of an enum or set, by the user.
+    labels: Arc<[String]>,
+    /// How bytes are written as text, if the user says so.
+    binary: Option<BinaryText>,
+    format: ValueFormat,
+    /// Whether a declared type without a length really has none, as in DDL. Some producers omit all lengths, and single messages
+    /// cannot prove it.
+    declares_lengths: bool,
 }
 
-impl PartialEq for RowDeclaration {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.quirks, other.quirks) && self.types == other.types
+impl Context {
+    pub fn new(column: usize, envelope: &Envelope<'_>, types: &DeclaredTypes, options: &ValueOptions) -> Self {
+        let (quirks, block) = (envelope.quirks, envelope.types);
+        Context {
+            by_message: block.and_then(|block| types.of_column(block, column)).cloned(),
+            by_user: options.declared.clone(),
+            labels: options.labels.clone(),
+            binary: options.binary,
+            format: quirks.format,
+            declares_lengths: quirks.declares_lengths && block.is_some_and(|block| types.has_lengths(block)),
+        }
     }
-}
 
-/// Context of the conversion of one value.
-pub(crate) struct Context<'c> {
-    types: &'c DeclaredTypes,
-    row: RowDeclaration,
-    column: Option<usize>,
-    options: Option<&'c ValueOptions>,
-}
-
-impl<'c> Context<'c> {
-    /// Context of a column whose rows share one declaration.
-    pub fn of_column(types: &'c DeclaredTypes, row: RowDeclaration, column: usize, options: &'c ValueOptions) -> Self {
-        Context { types, row, column: Some(column), options: Some(options) }
-    }
-
-    /// The type of the value's column: by the user, else by the message.
+    /// The type of the column: by the user, else by the message.
     #[inline]
-    pub fn declared(&self) -> Option<&'c DeclaredType> {
-        self.options.and_then(|options| options.declared.as_deref()).or_else(|| self.declared_by_message())
+    fn declared(&self) -> Option<&DeclaredType> {
+        self.by_user.as_deref().or(self.by_message.as_deref())
     }
 
-    /// The type of the value's column that the message declares.
-    #[inline]
-    pub fn declared_by_message(&self) -> Option<&'c DeclaredType> {
-        self.row.types.and_then(|block| self.types.of_column(block, self.column?))
+    fn is_enum_or_set(&self) -> bool {
+        self.declared().is_some_and(|declared| matches!(declared.family, TypeFamily::Enum | TypeFamily::Set))
+    }
+
+    /// The labels that the user configured, else those that the message declares.
+    fn labels(&self) -> &[String] {
+        if self.labels.is_empty() { self.declared().map_or(&[], |declared| &declared.labels) } else { &self.labels }
+    }
+
+    /// Whether what the fast path of a column of this type accepts is converted alike by [`ColumnBuilder::append`].
+    pub fn has_fast_path(&self, data_type: &DataType) -> bool {
+        // Maxwell writes JSON texts without their quotes, and decimals with exponents.
+        let is_maxwells = |family| self.format == ValueFormat::Base64AndJson && matches!(family, TypeFamily::Json | TypeFamily::Decimal);
+        match (data_type, self.declared()) {
+            (DataType::Utf8 | DataType::LargeUtf8, Some(declared)) => !text::needs_conversion(declared) && !is_maxwells(declared.family),
+            (DataType::Utf8 | DataType::LargeUtf8, None) => self.labels.is_empty(),
+            (DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0), _) => !self.is_enum_or_set(),
+            (other, _) => !other.is_integer() || !self.is_enum_or_set(),
+        }
     }
 
     /// How bytes are written as text: by the user, else by the dialect. `None`: each character is a byte.
     pub fn binary_text(&self) -> Option<BinaryText> {
-        let by_user = self.options.and_then(|options| options.binary);
-        match self.format() {
-            ValueFormat::Text | ValueFormat::TextAndLabels => by_user,
-            ValueFormat::Base64 | ValueFormat::Base64AndJson | ValueFormat::Base64AndNumbers => by_user.or(Some(BinaryText::Base64)),
-            ValueFormat::Hex => by_user.or(Some(BinaryText::Hex)),
+        match self.format {
+            ValueFormat::Text | ValueFormat::TextAndLabels => self.binary,
+            ValueFormat::Base64 | ValueFormat::Base64AndJson | ValueFormat::Base64AndNumbers => self.binary.or(Some(BinaryText::Base64)),
+            ValueFormat::Hex => self.binary.or(Some(BinaryText::Hex)),
             // Text that is left was not bytes.
             ValueFormat::Connect | ValueFormat::Typed | ValueFormat::BytesAndNumbers => None,
         }
@@ -111,24 +128,13 @@ impl<'c> Context<'c> {
 
     /// Whether text that is read as base64 may as well be the number of a `bit`, and neither the type nor the user tells.
     pub fn may_be_bits(&self, text: &str) -> bool {
-        let is_told = self.declared().is_some() || self.options.is_some_and(|options| options.binary.is_some());
-        self.format() == ValueFormat::Base64AndNumbers && !is_told && text.parse::<u64>().is_ok()
-    }
-
-    /// Whether a declared type without a length really has none, as in DDL. Some producers omit all lengths, and single messages
-    /// cannot prove it.
-    pub fn declares_lengths(&self) -> bool {
-        self.row.quirks.declares_lengths && self.row.types.is_some_and(|block| self.types.has_lengths(block))
-    }
-
-    /// Format of the row's values.
-    pub fn format(&self) -> ValueFormat {
-        self.row.quirks.format
+        let is_told = self.declared().is_some() || self.binary.is_some();
+        self.format == ValueFormat::Base64AndNumbers && !is_told && text.parse::<u64>().is_ok()
     }
 
     /// Whether an enum or set value is a label even if it looks like a number: only some producers write numbers as text.
     pub fn is_label(&self, value: &Value<'_>) -> bool {
-        match self.format() {
+        match self.format {
             ValueFormat::TextAndLabels => is_text(value) && self.names_labels(value),
             format => !format.has_numbers_as_text() && is_text(value),
         }
@@ -136,14 +142,14 @@ impl<'c> Context<'c> {
 
     /// Whether the text is a label of the column, or several of a set.
     fn names_labels(&self, value: &Value<'_>) -> bool {
-        let labels = numeric::labels(self.declared(), self.options.map_or(&[], |options| &options.labels));
-        let is_label = |text: &str| labels.iter().any(|label| label == text);
+        let is_label = |text: &str| self.labels().iter().any(|label| label == text);
         value.text().is_ok_and(|text| is_label(&text) || text.split(',').all(is_label))
     }
 
-    /// Context of a nested value, which has no declared type.
-    pub fn inner(&self) -> Context<'c> {
-        Context { types: self.types, row: self.row, column: None, options: None }
+    /// Context of a nested value: its type is not known, nor that it names labels.
+    fn inner(&self) -> Context {
+        let format = if self.format == ValueFormat::TextAndLabels { ValueFormat::Text } else { self.format };
+        Context { by_message: None, by_user: None, binary: None, format, ..self.clone() }
     }
 }
 
@@ -188,13 +194,8 @@ pub(crate) trait ColumnBuilder: Send {
         None
     }
 
-    /// Whether [`ColumnBuilder::read`] appends the same as [`ColumnBuilder::append`] in this context.
-    fn has_fast_path(&self, _: &Context<'_>) -> bool {
-        true
-    }
-
     /// Fast path for text without escapes, known to be UTF-8. Returns false if it does not apply; the column is then unchanged.
-    /// Requires [`ColumnBuilder::has_fast_path`].
+    /// Requires [`Context::has_fast_path`].
     fn push_plain(&mut self, _: &[u8]) -> bool {
         false
     }
@@ -210,11 +211,11 @@ pub(crate) trait ColumnBuilder: Send {
     }
 
     /// Appends a value that is not null; on error appends nothing and returns the reason.
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()>;
+    fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()>;
 
     /// Appends one value; on error appends null and returns the reason.
     #[inline]
-    fn append(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+    fn append(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         if value.is_null() {
             self.push_nulls(1);
             return Ok(());
@@ -258,18 +259,18 @@ pub(crate) fn make_builder(data_type: &DataType, options: &ValueOptions) -> Resu
     use arrow_array::types::*;
     Ok(match data_type {
         DataType::Boolean => Box::new(boolean::Booleans::default()),
-        DataType::Int8 => numeric::integers::<Int8Type>(options),
-        DataType::Int16 => numeric::integers::<Int16Type>(options),
-        DataType::Int32 => numeric::integers::<Int32Type>(options),
-        DataType::Int64 => numeric::integers::<Int64Type>(options),
-        DataType::UInt8 => numeric::integers::<UInt8Type>(options),
-        DataType::UInt16 => numeric::integers::<UInt16Type>(options),
-        DataType::UInt32 => numeric::integers::<UInt32Type>(options),
-        DataType::UInt64 => numeric::integers::<UInt64Type>(options),
+        DataType::Int8 => numeric::integers::<Int8Type>(),
+        DataType::Int16 => numeric::integers::<Int16Type>(),
+        DataType::Int32 => numeric::integers::<Int32Type>(),
+        DataType::Int64 => numeric::integers::<Int64Type>(),
+        DataType::UInt8 => numeric::integers::<UInt8Type>(),
+        DataType::UInt16 => numeric::integers::<UInt16Type>(),
+        DataType::UInt32 => numeric::integers::<UInt32Type>(),
+        DataType::UInt64 => numeric::integers::<UInt64Type>(),
         DataType::Float32 => numeric::floats::<Float32Type>(),
         DataType::Float64 => numeric::floats::<Float64Type>(),
-        DataType::Decimal128(precision, scale) => decimal::decimals::<Decimal128Type>(*precision, *scale, options)?,
-        DataType::Decimal256(precision, scale) => decimal::decimals::<Decimal256Type>(*precision, *scale, options)?,
+        DataType::Decimal128(precision, scale) => decimal::decimals::<Decimal128Type>(*precision, *scale)?,
+        DataType::Decimal256(precision, scale) => decimal::decimals::<Decimal256Type>(*precision, *scale)?,
         DataType::Utf8 => Box::new(text::Texts::<i32>::new(options)),
         DataType::LargeUtf8 => Box::new(text::Texts::<i64>::new(options)),
         DataType::Binary => Box::new(binary::Binaries::<i32>::default()),

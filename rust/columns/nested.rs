@@ -37,8 +37,9 @@ fn with_json<T>(value: &Value<'_>, target: &str, read: impl FnOnce(&mut Cursor<'
 }
 
 /// Appends values to a child; returns the first conversion error.
-fn append_all<'v, 'a: 'v>(child: &mut dyn ColumnBuilder, values: impl Iterator<Item = &'v Value<'a>>, context: &Context<'_>) -> Result<()> {
-    values.map(|value| child.append(value, &context.inner())).reduce(Result::and).unwrap_or(Ok(()))
+fn append_all<'v, 'a: 'v>(child: &mut dyn ColumnBuilder, values: impl Iterator<Item = &'v Value<'a>>, context: &Context) -> Result<()> {
+    let context = context.inner();
+    values.map(|value| child.append(value, &context)).reduce(Result::and).unwrap_or(Ok(()))
 }
 
 /// The number of elements with those of another row, unless it overflows.
@@ -70,7 +71,7 @@ fn elements<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Value<'a>>> {
 }
 
 impl ColumnBuilder for Lists {
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+    fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         let (end, outcome) = with_json(value, "JSON array", |cursor| {
             let values = elements(cursor)?;
             let end = next_end(&self.offsets, values.len())?;
@@ -137,11 +138,11 @@ impl Structs {
 }
 
 impl ColumnBuilder for Structs {
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+    fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         let outcome = with_json(value, "JSON object", |cursor| {
-            let values = self.members(cursor)?;
+            let (values, context) = (self.members(cursor)?, context.inner());
             let members = self.children.iter_mut().zip(&values);
-            Ok(members.map(|(child, value)| child.append(value, &context.inner())).reduce(Result::and).unwrap_or(Ok(())))
+            Ok(members.map(|(child, value)| child.append(value, &context)).reduce(Result::and).unwrap_or(Ok(())))
         })?;
         outcome.inspect_err(|_| self.truncate(self.rows))?;
         self.rows += 1;
@@ -223,7 +224,7 @@ fn members<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<(Cow<'a, str>, Value<'a>)>
 }
 
 impl ColumnBuilder for Maps {
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+    fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         let appended = with_json(value, "JSON object", |cursor| {
             let members = members(cursor)?;
             let end = next_end(&self.offsets, members.len())?;

@@ -1,34 +1,27 @@
 //! Builders of integer and float columns.
 
 use std::str::FromStr;
-use std::sync::Arc;
 
 use arrow_array::types::{ArrowPrimitiveType, Int64Type};
 
 use super::primitive::{Convert, primitives};
-use super::{ColumnBuilder, Context, ValueOptions, conversion_fault, is_text, scalar, spell};
+use super::{ColumnBuilder, Context, conversion_fault, is_text, scalar, spell};
 use crate::error::Result;
 use crate::mysql::number::{Around, ParseError, Window, float, integer, integer_prefix, short_integer, usual_integer, usual_whole_integer};
 use crate::mysql::temporal::parse_time;
-use crate::mysql::types::{DeclaredType, TypeFamily};
+use crate::mysql::types::TypeFamily;
 use crate::value::Value;
 
 /// Creates a builder of integers of any width.
-pub(super) fn integers<T>(options: &ValueOptions) -> Box<dyn ColumnBuilder>
+pub(super) fn integers<T>() -> Box<dyn ColumnBuilder>
 where
     T: ArrowPrimitiveType,
     T::Native: TryFrom<i128> + TryFrom<i64>,
 {
-    primitives::<T, _>(T::DATA_TYPE, Integers { labels: options.labels.clone() })
+    primitives::<T, _>(T::DATA_TYPE, Integers)
 }
 
-struct Integers {
-    labels: Arc<[String]>,
-}
-
-pub(super) fn is_enum_or_set(context: &Context<'_>) -> bool {
-    context.declared().is_some_and(|declared| matches!(declared.family, TypeFamily::Enum | TypeFamily::Set))
-}
+struct Integers;
 
 impl<T> Convert<T> for Integers
 where
@@ -54,25 +47,21 @@ where
         T::Native::try_from(usual_whole_integer(text)?).ok()
     }
 
-    fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>> {
-        let is_label = is_text(value) && is_enum_or_set(context) && context.is_label(value);
+    fn convert(&self, value: &Value<'_>, context: &Context) -> Result<Option<T::Native>> {
+        let is_label = is_text(value) && context.is_enum_or_set() && context.is_label(value);
         let parsed = match value {
             _ if is_label => Err(ParseError::Type),
             Value::Scaled(number, 0) => T::Native::try_from(*number).map_err(|_| ParseError::Range),
             value => scalar(value, parse_integer::<T::Native>)?,
         };
         let parsed = match parsed {
-            Err(ParseError::Type) => match coerce(value, context.declared(), &self.labels, T::DATA_TYPE == Int64Type::DATA_TYPE) {
+            Err(ParseError::Type) => match coerce(value, context, T::DATA_TYPE == Int64Type::DATA_TYPE) {
                 Some(integer) => T::Native::try_from(integer).map_err(|_| ParseError::Range),
                 None => Err(ParseError::Type),
             },
             other => other,
         };
         parsed.map(Some).map_err(|error| conversion_fault(value, error, &spell(&T::DATA_TYPE)))
-    }
-
-    fn has_fast_path(&self, context: &Context<'_>) -> bool {
-        !is_enum_or_set(context)
     }
 }
 
@@ -87,30 +76,25 @@ fn parse_integer<N: TryFrom<i128> + TryFrom<i64>>(text: &str) -> Result<N, Parse
 
 /// Converts a value that represents an integer without being written as one: a boolean, a label, a TIME in microseconds.
 #[cold]
-fn coerce(value: &Value<'_>, declared: Option<&DeclaredType>, configured: &[String], holds_micros: bool) -> Option<i128> {
+fn coerce(value: &Value<'_>, context: &Context, holds_micros: bool) -> Option<i128> {
     if let Value::Bool(raw) = value {
         return Some(i128::from(*raw == "true"));
     }
-    match declared.map(|declared| declared.family) {
+    match context.declared().map(|declared| declared.family) {
         Some(TypeFamily::Time) | None if holds_micros => parse_time(&value.text().ok()?).ok().map(i128::from),
-        _ => label_number(value, declared, configured),
+        _ => label_number(value, context),
     }
 }
 
 /// Returns the index of an enum's label, or the bit mask of a set's labels.
 #[cold]
-pub(super) fn label_number(value: &Value<'_>, declared: Option<&DeclaredType>, configured: &[String]) -> Option<i128> {
+pub(super) fn label_number(value: &Value<'_>, context: &Context) -> Option<i128> {
     let text = value.text().ok()?;
-    match declared?.family {
-        TypeFamily::Enum => enum_index(&text, labels(declared, configured)).map(|n| n as i128),
-        TypeFamily::Set => set_mask(&text, labels(declared, configured)),
+    match context.declared()?.family {
+        TypeFamily::Enum => enum_index(&text, context.labels()).map(|n| n as i128),
+        TypeFamily::Set => set_mask(&text, context.labels()),
         _ => None,
     }
-}
-
-/// The labels that the user configured, else those that the message declares.
-pub(super) fn labels<'l>(declared: Option<&'l DeclaredType>, configured: &'l [String]) -> &'l [String] {
-    if configured.is_empty() { declared.map_or(&[], |declared| &*declared.labels) } else { configured }
 }
 
 fn enum_index(label: &str, labels: &[String]) -> Option<usize> {
@@ -155,7 +139,7 @@ where
         float(text).ok().map(|value| (value, length))
     }
 
-    fn convert(&self, value: &Value<'_>, _: &Context<'_>) -> Result<Option<T::Native>> {
+    fn convert(&self, value: &Value<'_>, _: &Context) -> Result<Option<T::Native>> {
         let parsed = match value {
             Value::Single(single) => nearest(f64::from(*single)),
             Value::Double(double) => nearest(*double),

@@ -40,12 +40,7 @@ pub(super) trait Convert<T: ArrowPrimitiveType>: Send + 'static {
     }
 
     /// Converts any value; `None` if it converts to null.
-    fn convert(&self, value: &Value<'_>, context: &Context<'_>) -> Result<Option<T::Native>>;
-
-    /// Whether [`Convert::prefix`] and [`Convert::convert`] agree in this context.
-    fn has_fast_path(&self, _: &Context<'_>) -> bool {
-        true
-    }
+    fn convert(&self, value: &Value<'_>, context: &Context) -> Result<Option<T::Native>>;
 }
 
 struct Primitives<T: ArrowPrimitiveType, C> {
@@ -154,10 +149,6 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
         if C::IS_NUMBER && text.get(at) != Some(&b'"') { self.read_number(text, at) } else { self.read_rare(text, at) }
     }
 
-    fn has_fast_path(&self, context: &Context<'_>) -> bool {
-        self.convert.has_fast_path(context)
-    }
-
     fn push_plain(&mut self, text: &[u8]) -> bool {
         if let Some(value) = self.convert.usual(text)
             && self.values.len() < self.values.capacity()
@@ -183,7 +174,7 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
         self.convert.native(value).map(|value| self.values.push(value)).is_some()
     }
 
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+    fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         match self.convert.convert(value, context)? {
             Some(value) => self.values.push(value),
             None => {

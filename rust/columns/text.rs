@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
 
 use arrow_array::types::GenericStringType;
 use arrow_array::{ArrayRef, OffsetSizeTrait};
@@ -11,7 +10,6 @@ use arrow_schema::ArrowError;
 
 use super::binary::stored_bytes;
 use super::bytes::Bytes;
-use super::numeric::labels;
 use super::{ColumnBuilder, Context, Forecast, Nulls, Overlay, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
@@ -24,7 +22,6 @@ use crate::wire::json::Cursor;
 
 pub(super) struct Texts<O: OffsetSizeTrait> {
     bytes: Bytes<O>,
-    labels: Arc<[String]>,
     zero_date: ZeroDate,
     /// The nulls that were values.
     zero_dates: Nulls,
@@ -32,7 +29,7 @@ pub(super) struct Texts<O: OffsetSizeTrait> {
 
 impl<O: OffsetSizeTrait> Texts<O> {
     pub fn new(options: &ValueOptions) -> Self {
-        Texts { bytes: Bytes::default(), labels: options.labels.clone(), zero_date: options.zero_date, zero_dates: Nulls::default() }
+        Texts { bytes: Bytes::default(), zero_date: options.zero_date, zero_dates: Nulls::default() }
     }
 
     #[inline]
@@ -41,17 +38,16 @@ impl<O: OffsetSizeTrait> Texts<O> {
     }
 
     /// Appends a value whose declared type requires conversion.
-    fn append_declared(&mut self, value: &Value<'_>, declared: &DeclaredType, context: &Context<'_>) -> Result<()> {
+    fn append_declared(&mut self, value: &Value<'_>, declared: &DeclaredType, context: &Context) -> Result<()> {
         let text = value.text()?;
-        let configured = self.labels.clone();
         match declared.family {
             TypeFamily::Enum | TypeFamily::Set if context.is_label(value) => self.push_text(&text),
             TypeFamily::Set if matches!(value, Value::Nested(_)) => self.push_text(&join_members(&text)?),
-            TypeFamily::Enum => self.push_text(&enum_label(&text, labels(Some(declared), &configured))?),
-            TypeFamily::Set => self.push_text(&set_labels(&text, labels(Some(declared), &configured))?),
+            TypeFamily::Enum => self.push_text(&enum_label(&text, context.labels())?),
+            TypeFamily::Set => self.push_text(&set_labels(&text, context.labels())?),
             TypeFamily::Binary | TypeFamily::Blob => {
                 let mut bytes = Vec::new();
-                stored_bytes(value, Some(declared), context, &mut bytes)?;
+                stored_bytes(value, context, &mut bytes)?;
                 let text = String::from_utf8(bytes).map_err(|_| not_utf8(&text))?;
                 self.push_text(&text)
             }
@@ -63,15 +59,15 @@ impl<O: OffsetSizeTrait> Texts<O> {
 
     /// Appends an enum or set value whose message does not declare which it is. Only a number that denotes different members in
     /// each is ambiguous.
-    fn append_undeclared(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
-        let (text, configured) = (value.text()?, self.labels.clone());
+    fn append_undeclared(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
+        let text = value.text()?;
         if context.is_label(value) {
             return self.push_text(&text);
         }
         if let Value::Nested(_) = value {
             return self.push_text(&join_members(&text)?);
         }
-        match (enum_label(&text, &configured), set_labels(&text, &configured)) {
+        match (enum_label(&text, context.labels()), set_labels(&text, context.labels())) {
             (Ok(label), Ok(labels)) if label != labels => {
                 let what =
                     format!("{text:?} is {label:?} of an enum but {labels:?} of a set, and the message does not declare which it is");
@@ -101,7 +97,7 @@ fn not_utf8(text: &str) -> Fault {
 }
 
 /// Whether values of a declared type need conversion.
-fn needs_conversion(declared: &DeclaredType) -> bool {
+pub(super) fn needs_conversion(declared: &DeclaredType) -> bool {
     matches!(declared.family, TypeFamily::Enum | TypeFamily::Set | TypeFamily::Binary | TypeFamily::Blob) || declared.is_date()
 }
 
@@ -147,28 +143,21 @@ fn unknown_member(text: &str, labels: &[String]) -> Fault {
     Fault::new(Kind::Range, format!("{text:?} names none of the {} declared members", labels.len()))
 }
 
-/// Whether the declared type rules out the fast path.
-fn rules_out_fast_path(declared: &DeclaredType, format: ValueFormat) -> bool {
-    // Maxwell writes JSON texts without their quotes, and decimals with exponents.
-    let is_maxwells = || format == ValueFormat::Base64AndJson && matches!(declared.family, TypeFamily::Json | TypeFamily::Decimal);
-    needs_conversion(declared) || is_maxwells()
-}
-
 impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
     #[inline]
-    fn push(&mut self, value: &Value<'_>, context: &Context<'_>) -> Result<()> {
+    fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         let declared = context.declared();
         if let Value::Bytes(bytes) = value {
             return self.push_text(std::str::from_utf8(bytes).map_err(|_| not_utf8(&value.text().unwrap_or_default()))?);
         }
-        let is_json_string = || context.format() == ValueFormat::Base64AndJson && context.is_label(value);
+        let is_json_string = || context.format == ValueFormat::Base64AndJson && context.is_label(value);
         if let Some(declared) =
             declared.filter(|declared| needs_conversion(declared) || declared.family == TypeFamily::Json && is_json_string())
         {
             return self.append_declared(value, declared, context);
         }
         match value {
-            _ if declared.is_none() && !self.labels.is_empty() => self.append_undeclared(value, context),
+            _ if declared.is_none() && !context.labels.is_empty() => self.append_undeclared(value, context),
             Value::Number(_) | Value::Digits(_) if declared.is_some_and(|declared| declared.family == TypeFamily::Decimal) => {
                 let text = value.text()?;
                 self.push_text(without_exponent(&text).as_deref().unwrap_or(&text))
@@ -188,13 +177,6 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
                 Some(at + 4)
             }
             _ => None,
-        }
-    }
-
-    fn has_fast_path(&self, context: &Context<'_>) -> bool {
-        match context.declared() {
-            Some(declared) => !rules_out_fast_path(declared, context.format()),
-            None => self.labels.is_empty(),
         }
     }
 

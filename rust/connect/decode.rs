@@ -15,12 +15,7 @@ use crate::value::Value;
 use crate::wire::binary_text::{self, BinaryText};
 
 /// Decodes a value to MySQL's representation.
-#[inline]
 pub(crate) fn decode<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
-    if value.is_null() || column.is_plain() { Ok(value) } else { decode_any(value, column, arena) }
-}
-
-fn decode_any<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
     let value = match value {
         // JSON may escape a slash, which is a base64 digit.
         Value::Escaped(_) if !matches!(column.requested, DataType::Utf8 | DataType::LargeUtf8) => {

@@ -1,5 +1,7 @@
 //! Declared types: `decimal(10,2) unsigned`, `enum('a','b')`, and the declared type of each column of a message.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 
 use crate::error::Result;
@@ -279,7 +281,7 @@ pub(crate) struct DeclaredTypes {
     ids: HashMap<Box<str>, TypeIndex>,
     /// Types in other spellings, by the dialect and its key.
     ids_of_dialects: HashMap<&'static str, HashMap<Box<str>, TypeIndex>>,
-    declared: Vec<DeclaredType>,
+    declared: Vec<Arc<DeclaredType>>,
     /// Spellings in DDL as JSON strings; none of a type in another spelling.
     quoted: Vec<Option<Box<str>>>,
     blocks: Vec<TypeBlock>,
@@ -384,7 +386,7 @@ impl DeclaredTypes {
 
     /// The declared type with this index.
     pub fn declared(&self, id: TypeIndex) -> Option<&DeclaredType> {
-        self.declared.get(id)
+        self.declared.get(id).map(Arc::as_ref)
     }
 
     /// Whether any type of `block` has arguments in parentheses.
@@ -408,7 +410,7 @@ impl DeclaredTypes {
 
     /// The type that `block` declares for a requested column.
     #[inline]
-    pub fn of_column(&self, block: usize, column: usize) -> Option<&DeclaredType> {
+    pub fn of_column(&self, block: usize, column: usize) -> Option<&Arc<DeclaredType>> {
         let id = (*self.blocks.get(block)?.by_column.get(column)?)?;
         self.declared.get(id)
     }
@@ -483,7 +485,7 @@ impl DeclaredTypes {
         }
         let (entries, by_column) = (self.entries.clone(), self.by_column.clone());
         let declared = by_column.iter().flatten().filter_map(|id| self.declared.get(*id));
-        let label_bytes = declared.map(DeclaredType::label_bytes).sum();
+        let label_bytes = declared.map(|declared| declared.label_bytes()).sum();
         self.blocks.push(TypeBlock { raw: raw.into(), entries, by_column, has_lengths: self.has_lengths, label_bytes });
         self.latest.insert(hint, self.blocks.len() - 1);
         self.blocks.len() - 1
@@ -502,7 +504,7 @@ impl DeclaredTypes {
 
     #[inline]
     fn record(&mut self, key: NameId, column: Option<usize>, id: TypeIndex) {
-        self.has_lengths |= self.declared.get(id).is_some_and(DeclaredType::has_lengths);
+        self.has_lengths |= self.declared.get(id).is_some_and(|declared| declared.has_lengths());
         if self.keep_entries {
             self.add_entry(key, id);
         }
@@ -551,7 +553,7 @@ impl DeclaredTypes {
     }
 
     fn add(&mut self, declared: DeclaredType, quoted: Option<Box<str>>) -> TypeIndex {
-        self.declared.push(declared);
+        self.declared.push(declared.into());
         self.quoted.push(quoted);
         self.declared.len() - 1
     }

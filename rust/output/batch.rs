@@ -7,16 +7,17 @@ use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_schema::ArrowError;
 
-use crate::columns::{Forecast, RowDeclaration, interleave_arrays};
+use crate::columns::{Forecast, interleave_arrays};
 use crate::error::{Error, Fault, Kind};
-use crate::event::{Envelope, Events, Image, Op, Quirks, Row, ValueFormat};
-use crate::interner::{NameId, Quoting};
+use crate::event::{Envelope, Events, Image, Op, Row};
+use crate::interner::NameId;
 use crate::options::{Layout, Mode};
 use crate::output::budget::kept_bytes;
 use crate::output::builders::{EnvelopeColumn, Rows, SharedArrays};
 use crate::output::changes::{self, KeyMoves, RowImages};
+use crate::output::converter::KnownConverters;
 use crate::output::envelope::{EnvelopeField, EnvelopeRow};
-use crate::output::images::{DISCARDED, ImageByName, Images, OUT_AFTER, OUT_BEFORE, RowContext, cells_in_order, fill_row};
+use crate::output::images::{DISCARDED, ImageByName, Images, OUT_AFTER, OUT_BEFORE, cells_in_order, fill_row};
 use crate::output::metrics::Metrics;
 use crate::output::plan::Plan;
 use crate::output::row::{EnvelopeRef, Input, OutputRow, Payloads, TableEnvelope};
@@ -55,28 +56,9 @@ pub(crate) struct Scratch<'a> {
     moves: KeyMoves<'a>,
     before: ImageByName<'a>,
     after: ImageByName<'a>,
-    /// A row's values by column: raw, and decoded from Kafka Connect's encodings.
-    raw: Vec<Value<'a>>,
-    decoded: Vec<Value<'a>>,
-    /// Whether each column accepts raw text, for the last row declaration.
-    accepts_raw: (Option<RowDeclaration>, Vec<bool>),
-    /// Whether the values of rows need no decoding, for the last row declaration.
-    is_plain: Option<(RowDeclaration, bool)>,
-}
-
-impl Scratch<'_> {
-    /// Whether the values of a row need no decoding from Kafka Connect's encodings.
-    fn is_plain(&mut self, plan: &Plan, row: RowDeclaration, events: &Events<'_, '_, '_>) -> bool {
-        match self.is_plain {
-            _ if row.quirks.format != ValueFormat::Connect => true,
-            Some((known, is_plain)) if known == row => is_plain,
-            _ => {
-                let is_plain = plan.connect.are_plain(events.types, row.types);
-                self.is_plain = Some((row, is_plain));
-                is_plain
-            }
-        }
-    }
+    /// A row's values by column.
+    row: Vec<Value<'a>>,
+    converters: KnownConverters,
 }
 
 /// Messages whose rows exceed the budget.
@@ -325,34 +307,33 @@ impl<'p> Batch<'p> {
         let wants_missing = self.wants_missing();
         for (at, (index, op_name, images)) in selected.iter().enumerate() {
             let event = &events.rows[*index];
-            let declaration = row_declaration(event, events);
             let start = self.missing.len();
             let mut error = None;
             let image = if images[0].is_some() { OUT_BEFORE } else { OUT_AFTER };
             self.add_source(image, self.images[image].rows());
             for (image_index, (columns, image)) in self.images.iter_mut().zip(images).enumerate() {
-                let Some(image) = image else {
+                let (Some(image), Some(envelope)) = (image, events.envelope_of(event)) else {
                     columns.push_nulls(1);
                     continue;
                 };
-                let cells = cells_in_order(image, self.plan.width(), events).filter(|_| scratch.is_plain(self.plan, declaration, events));
+                let cells = cells_in_order(image, self.plan.width(), events);
                 if cells.is_none() && (wants_missing || matches!(columns, Images::Table(_))) {
-                    fill_row(&mut scratch.raw, self.plan.width(), image, events);
+                    fill_row(&mut scratch.row, self.plan.width(), image, events);
                     if wants_missing {
-                        record_missing(&scratch.raw, start, &mut self.missing);
+                        record_missing(&scratch.row, start, &mut self.missing);
                     }
                 }
                 let fault = if image_index == OUT_AFTER && self.plan.has_hidden_base() {
                     columns.push_nulls(1);
                     None
                 } else {
-                    append_image(columns, image, cells, self.plan, declaration, scratch, events)
+                    append_image(columns, image, cells, self.plan, envelope, scratch, events)
                 };
                 if let (Some(CellFault { column, fault }), None) = (fault, &error) {
                     let name = column.and_then(|column| self.plan.table.as_ref()?.get(column)).map(|field| field.name().clone());
                     let value = column.map(|column| match cells {
                         Some(cells) => &cells[column].1,
-                        None => &scratch.raw[column],
+                        None => &scratch.row[column],
                     });
                     error = Some(Box::new(cell_error(fault, self.plan.side(image_index, op_name), name, value, event, payloads)));
                 }
@@ -531,16 +512,6 @@ fn finish_row(plan: &Plan, before: &mut Images, after: &mut Images, sources: &[(
     Ok(if plan.row_column.is_some() { vec![row] } else { row.as_struct().columns().to_vec() })
 }
 
-/// Placeholder for rows without an envelope, which have no values.
-static NO_QUIRKS: Quirks = Quirks { dialect: "", declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
-
-fn row_declaration(row: &Row, events: &Events<'_, '_, '_>) -> RowDeclaration {
-    events.envelope_of(row).map_or(RowDeclaration { quirks: &NO_QUIRKS, types: None }, |envelope| RowDeclaration {
-        quirks: envelope.quirks,
-        types: envelope.types,
-    })
-}
-
 /// Appends a row's image. Returns the first value that could not be converted.
 ///
 /// The values are `cells`, else those of `scratch`, by column.
@@ -549,32 +520,21 @@ fn append_image<'a>(
     image: &Image,
     cells: Option<&[(NameId, Value<'a>)]>,
     plan: &Plan,
-    row: RowDeclaration,
+    envelope: &Envelope<'_>,
     scratch: &mut Scratch<'a>,
     events: &Events<'a, '_, '_>,
 ) -> Option<CellFault> {
-    let Scratch { after, raw, decoded, accepts_raw, .. } = scratch;
     let table = match columns {
         Images::None => return None,
-        Images::Map(map) => return map.append(image, after, events).map(|fault| CellFault { column: None, fault }),
+        Images::Map(map) => return map.append(image, &mut scratch.after, events).map(|fault| CellFault { column: None, fault }),
         Images::Table(table) => table,
     };
-    let mut context = RowContext { row, types: events.types, options: &plan.value_options, accepts_raw: &[] };
-    if accepts_raw.0 != Some(row) {
-        *accepts_raw = (Some(row), table.accepts_raw(&context));
-    }
-    context.accepts_raw = &accepts_raw.1;
-    let (refused, unread) = match (cells, row.quirks.format) {
-        (Some(cells), _) => (table.append(cells.iter().map(|(_, value)| value), &context), None),
-        // Errors report the offset of the raw value, so the raw values are kept.
-        (None, ValueFormat::Connect) => {
-            decoded.clone_from(raw);
-            let unread = plan.connect.decode(decoded, events.types, row.types, events.arena);
-            (table.append(decoded.iter(), &context), unread)
-        }
-        (None, _) => (table.append(raw.iter(), &context), None),
+    let converters = scratch.converters.get(envelope, &plan.columns, events.types);
+    let fault = match cells {
+        Some(cells) => table.append(cells.iter().map(|(_, value)| value), converters, events.arena),
+        None => table.append(scratch.row.iter(), converters, events.arena),
     };
-    unread.or(refused).map(|(column, fault)| CellFault { column: Some(column), fault })
+    fault.map(|(column, fault)| CellFault { column: Some(column), fault })
 }
 
 /// Adds a row's missing columns to those recorded from `start` on, in the schema's order and without duplicates.

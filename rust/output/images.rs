@@ -7,12 +7,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, MapArray, StructArray, new_null_array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use bumpalo::Bump;
 
-use crate::columns::{Bytes, ColumnBuilder, Context, Forecast, Nulls, Offsets, Overlay, RowDeclaration, ValueOptions, make_builder};
+use crate::columns::{Bytes, ColumnBuilder, Forecast, Nulls, Offsets, Overlay, ValueOptions, make_builder};
 use crate::error::{Fault, Result};
 use crate::event::{Events, Image};
 use crate::interner::NameId;
-use crate::mysql::types::DeclaredTypes;
+use crate::output::converter::{Converter, push_raw};
 use crate::output::fields::{map_entries, map_fields};
 use crate::value::Value;
 
@@ -107,23 +108,6 @@ impl Images {
             Images::Map(map) => map.finish(),
             Images::None => Map::new().finish(),
         }
-    }
-}
-
-/// Context of the conversion of a row's values.
-pub(crate) struct RowContext<'c> {
-    pub row: RowDeclaration,
-    pub types: &'c DeclaredTypes,
-    /// By column.
-    pub options: &'c [ValueOptions],
-    /// Whether each column accepts raw text: see [`ColumnBuilder::push_plain`].
-    pub accepts_raw: &'c [bool],
-}
-
-impl<'c> RowContext<'c> {
-    #[allow(clippy::indexing_slicing, reason = "each column has options")]
-    fn of_column(&self, column: usize) -> Context<'c> {
-        Context::of_column(self.types, self.row, column, &self.options[column])
     }
 }
 
@@ -264,25 +248,24 @@ impl Table {
         (0..self.rows).filter(is_copied).map(|row| base.zero_dates(row..row + 1) as u64).sum()
     }
 
-    /// Returns whether each column accepts raw text.
-    pub fn accepts_raw(&self, row: &RowContext<'_>) -> Vec<bool> {
-        self.columns.iter().enumerate().map(|(index, column)| column.has_fast_path(&row.of_column(index))).collect()
-    }
-
-    /// Appends a row of one value for each column. A value that cannot be converted becomes null; returns the first of them.
-    pub fn append<'v, 'a: 'v>(&mut self, values: impl Iterator<Item = &'v Value<'a>>, row: &RowContext<'_>) -> Option<(usize, Fault)> {
+    /// Appends a row of one value for each column. A value that cannot be decoded or converted becomes null; returns the first of those
+    /// that cannot be decoded, else of the others.
+    pub fn append<'v, 'a: 'v>(
+        &mut self,
+        values: impl Iterator<Item = &'v Value<'a>>,
+        converters: &[Converter],
+        arena: &'a Bump,
+    ) -> Option<(usize, Fault)> {
         self.begin_row();
-        let mut first = None;
-        for (index, ((column, value), accepts_raw)) in self.columns.iter_mut().zip(values).zip(row.accepts_raw).enumerate() {
-            if *accepts_raw && push_raw(column.as_mut(), value) {
-                continue;
-            }
-            if let Err(fault) = append_any(column.as_mut(), value, index, row) {
-                first.get_or_insert((index, fault));
+        let mut faults = RowFaults::default();
+        for ((column, value), converter) in self.columns.iter_mut().zip(values).zip(converters) {
+            if !(converter.takes_any() && push_raw(column.as_mut(), value)) {
+                append_any(column.as_mut(), value, converter, arena, &mut faults);
             }
         }
         self.end_row();
-        first
+        let [unread, refused] = faults;
+        unread.or(refused)
     }
 
     /// Finishes the columns and the nulls of the rows.
@@ -326,23 +309,19 @@ fn valid_rows(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u32> {
 /// Columns, of each the rows that have a value, and the next row.
 pub(crate) type Changes<'t> = (&'t mut [Box<dyn ColumnBuilder>], &'t mut [Vec<u32>], u32);
 
-/// Appends raw text. Returns false if the value is none, or not one that the column accepts.
-#[inline(always)]
-fn push_raw(column: &mut dyn ColumnBuilder, value: &Value<'_>) -> bool {
-    match value {
-        Value::Short(text) => column.push_short(*text),
-        other => other.plain().is_some_and(|text| column.push_plain(text)),
-    }
-}
+/// The first value of a row that cannot be decoded, and the first that its column refuses.
+type RowFaults = [Option<(usize, Fault)>; 2];
 
 /// Appends a value that is not raw text. Out of line, so that raw text needs few registers.
 #[inline(never)]
-fn append_any(column: &mut dyn ColumnBuilder, value: &Value<'_>, index: usize, row: &RowContext<'_>) -> Result<()> {
-    if value.is_null() {
-        column.push_nulls(1);
-        return Ok(());
+fn append_any<'a>(column: &mut dyn ColumnBuilder, value: &Value<'a>, converter: &Converter, arena: &'a Bump, faults: &mut RowFaults) {
+    let (value, unread) = converter.decode(*value, arena).map_or_else(|fault| (Value::Null, Some(fault)), |value| (value, None));
+    let refused = converter.append(&value, column).err();
+    for (first, fault) in faults.iter_mut().zip([unread, refused]) {
+        if let Some(fault) = fault {
+            first.get_or_insert((converter.column, fault));
+        }
     }
-    if column.push_native(value) { Ok(()) } else { column.append(&value.as_text(), &row.of_column(index)) }
 }
 
 /// Returns the cells of an image that has exactly one for each column, in the columns' order, as most images do.

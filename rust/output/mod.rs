@@ -4,6 +4,7 @@ pub(crate) mod batch;
 pub(crate) mod budget;
 mod builders;
 pub(crate) mod changes;
+pub(crate) mod converter;
 pub(crate) mod envelope;
 pub(crate) mod fields;
 pub(crate) mod images;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
 use crate::columns::ValueOptions;
-use crate::connect;
 use crate::event::Needs;
-use crate::interner::folded;
-use crate::mysql::types::{DeclaredType, TypeFamily};
+use crate::mysql::types::TypeFamily;
 use crate::options::{Filter, Layout, Mode, Options, TableSchema, named};
 use crate::output::budget::Budget;
+use crate::output::converter::{ColumnOptions, depends_on_declared};
 use crate::output::envelope::EnvelopeField;
 use crate::output::fields::map_type;
 use crate::output::images::{Images, Map, OUT_BEFORE, Table};
@@ -30,10 +29,8 @@ pub(crate) struct Plan {
     pub needs: Needs,
     pub filter: Filter,
     pub missing_is_error: bool,
-    /// By column of the table.
-    pub value_options: Vec<ValueOptions>,
-    /// The table's columns, as Kafka Connect encodes their values.
-    pub connect: connect::Columns,
+    /// How the values of the table's columns are converted.
+    pub columns: ColumnOptions,
     /// Bound of the memory that a message's rows take.
     pub budget: Budget,
 }
@@ -45,17 +42,14 @@ impl Plan {
         if options.row_column.is_some() && options.layout == Layout::Change {
             return Err("row_column: layout change has the table's columns in before and after already".into());
         }
-        let value_options = value_options(options, table.as_ref())?;
-        let declared = value_options.iter().map(|options| options.declared.clone()).collect();
-        let connect = connect::Columns::new(table.clone().unwrap_or_default(), declared, options)?;
-        let labels = value_options.iter().map(|options| label_bytes(&options.labels)).sum();
+        let columns = ColumnOptions::new(options, table.clone().unwrap_or_default())?;
+        let labels = columns.values.iter().map(|options| label_bytes(&options.labels)).sum();
         let images = images_per_row(options.layout, &fields);
         let mut plan = Plan {
             layout: options.layout,
             row_column: options.row_column.clone(),
             mode: options.mode,
-            value_options,
-            connect,
+            columns,
             needs: Needs { every_cell: false, images: false, types: false, jdbc_types: false, encodings: false, source: false },
             filter: Filter::new(options)?,
             field_bits: fields.iter().fold(0, |bits, field| bits | 1 << *field as u32),
@@ -93,13 +87,13 @@ impl Plan {
     /// Creates the builder of one image.
     pub fn image(&self) -> Result<Images, String> {
         let Some(table) = &self.table else { return Ok(Images::Map(Map::new())) };
-        Ok(Images::Table(Table::new(table, &self.value_options)?))
+        Ok(Images::Table(Table::new(table, &self.columns.values)?))
     }
 
     /// Creates the builder of an image whose rows may be changes of the next image.
     fn changes(&self) -> Result<Images, String> {
         let Some(table) = &self.table else { return self.image() };
-        Ok(Images::Table(Table::over_base(table, &self.value_options)?))
+        Ok(Images::Table(Table::over_base(table, &self.columns.values)?))
     }
 
     /// Creates the builders of the images, indexed by [`OUT_BEFORE`] and the constants after it.
@@ -125,7 +119,7 @@ impl Plan {
     /// Returns of each column whether its values may be JSON objects, by the requested type or the user's declaration.
     pub fn has_objects(&self) -> Vec<bool> {
         let is_json = |options: &ValueOptions| options.declared.as_ref().is_some_and(|declared| declared.family == TypeFamily::Json);
-        let columns = self.table.iter().flat_map(|table| table.iter()).zip(&self.value_options);
+        let columns = self.table.iter().flat_map(|table| table.iter()).zip(&self.columns.values);
         columns.map(|(field, options)| field.data_type().is_nested() || is_json(options)).collect()
     }
 
@@ -153,31 +147,6 @@ const MAX_SET_LABELS: usize = 64;
 fn label_bytes(labels: &[String]) -> usize {
     let lengths = labels.iter().map(|label| label.len() + 1);
     if labels.len() > MAX_SET_LABELS { lengths.max().unwrap_or(0) } else { lengths.sum() }
-}
-
-fn value_options(options: &Options, table: Option<&Fields>) -> Result<Vec<ValueOptions>, String> {
-    let (zone, zero_date, binary) = (options.zone()?, options.zero_date()?, options.binary_text()?);
-    let folded = |name: &str| folded(name, options.case_sensitive);
-    let of_column = |field: &FieldRef| {
-        let column = folded(field.name());
-        let labels = options.labels.iter().find(|(name, _)| folded(name) == column);
-        let declared = options.column_types.iter().find(|(name, _)| folded(name) == column);
-        ValueOptions {
-            zone: zone.clone(),
-            zero_date,
-            labels: labels.map(|(_, labels)| labels.as_slice()).unwrap_or_default().into(),
-            declared: declared.map(|(_, text)| DeclaredType::parse(text).into()),
-            binary,
-        }
-    };
-    Ok(table.into_iter().flatten().map(of_column).collect())
-}
-
-/// Whether the conversion of values to this type depends on the declared type of their column.
-fn depends_on_declared(data_type: &DataType) -> bool {
-    data_type.is_integer()
-        || matches!(data_type, DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0))
-        || matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary | DataType::Struct(_))
 }
 
 /// Returns the table's columns, all nullable, because rows with an error are null.

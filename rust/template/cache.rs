@@ -160,7 +160,7 @@ impl Templates {
         let (op, Some(envelope)) = (row.op, events.envelope_of(row).cloned()) else { return };
         let count = row.index + 1;
         let passes = batch.passes(op, &envelope);
-        let Some(mut template) = learn(message, dialect, op, &envelope, batch.plan, &batch.images, events) else { return };
+        let Some(mut template) = learn(message, dialect, op, &envelope, batch.plan, events) else { return };
         // Verifies the template against its own message; this scan's rows are discarded.
         events.sources.push(Source::default());
         let found = template.scan(message, batch, events, &mut self.buffers);

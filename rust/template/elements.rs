@@ -11,6 +11,7 @@ use super::scalar::plain_string;
 use crate::dialect::OldValue;
 use crate::dialect::spec::MayBeEmpty;
 use crate::event::Events;
+use crate::interner::NameId;
 use crate::output::images::Images;
 use crate::wire::json::Cursor;
 
@@ -30,7 +31,7 @@ const VARYING_MEMBERS: [&str; 4] = ["v", "null", "updated", "origin_val"];
 
 impl Elements {
     /// Learns the columns of an array, with their names.
-    pub fn learn(array: &str, may_be_empty: MayBeEmpty, events: &mut Events<'_, '_, '_>) -> Option<(Elements, Vec<(KeyLiteral, Cell)>)> {
+    pub fn learn(array: &str, may_be_empty: MayBeEmpty, events: &mut Events<'_, '_, '_>) -> Option<(Elements, Vec<(KeyLiteral, NameId)>)> {
         let (mut all, mut cells) = (Vec::new(), Vec::new());
         let mut cursor = Cursor::new(array, true);
         let mut elements = cursor.array().ok()?;
@@ -41,7 +42,7 @@ impl Elements {
             all.push(Element { literal, may_be_empty: may_be_empty(sample.declared.as_deref()) });
             let mut name = Cursor::new(sample.name, true);
             let text = name.text().ok()?;
-            cells.push((KeyLiteral::new(cells.len(), sample.name, text.raw.len()), Cell::new(text, events)?));
+            cells.push((KeyLiteral::new(cells.len(), sample.name, text.raw.len()), events.keys.intern(text).ok()?));
             start = cursor.at();
         }
         Some((Elements(all), cells))
@@ -52,7 +53,7 @@ impl Elements {
         &self,
         at: usize,
         plan: &RowPlan,
-        env: &Env<'_, '_>,
+        env: &Env<'_>,
         after: &mut ImageWriter<'_>,
         mut before: Option<&mut ImageWriter<'_>>,
     ) -> Option<WalkResult> {
@@ -138,7 +139,7 @@ struct ElementValues {
 impl ElementValues {
     /// Reads the members from `at` on. Returns the values with the element's end.
     #[inline]
-    fn read(at: usize, env: &Env<'_, '_>) -> Option<(ElementValues, usize)> {
+    fn read(at: usize, env: &Env<'_>) -> Option<(ElementValues, usize)> {
         let text = env.text.as_bytes();
         let mut values = ElementValues::default();
         if !text.get(at..)?.starts_with(b",\"v\":") {
@@ -157,7 +158,7 @@ impl ElementValues {
 
     /// Reads the remaining members in any order; `seen` are those already read.
     #[inline(never)]
-    fn read_unordered(mut self, mut at: usize, mut seen: u8, env: &Env<'_, '_>) -> Option<(ElementValues, usize)> {
+    fn read_unordered(mut self, mut at: usize, mut seen: u8, env: &Env<'_>) -> Option<(ElementValues, usize)> {
         let text = env.text.as_bytes();
         loop {
             let rest = text.get(at..)?;
@@ -202,7 +203,7 @@ impl ElementValues {
 
 /// Stores the range of the value at `at`, unless it is null, and returns its end.
 #[inline]
-pub(super) fn read_range(at: usize, range: &mut Option<ValueRange>, env: &Env<'_, '_>) -> Option<usize> {
+pub(super) fn read_range(at: usize, range: &mut Option<ValueRange>, env: &Env<'_>) -> Option<usize> {
     let text = env.text.as_bytes();
     let end = match plain_string(text, at) {
         Some((_, end)) => end,
@@ -245,15 +246,15 @@ impl ImageWriter<'_> {
     /// Appends a value of the row, or null.
     #[inline]
     #[allow(clippy::indexing_slicing, reason = "cells know the columns of the table")]
-    pub fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), value: Option<ValueRange>, env: &Env<'_, '_>) -> Option<()> {
+    pub fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), value: Option<ValueRange>, env: &Env<'_>) -> Option<()> {
         let (start, end) = value.unwrap_or_default();
         record_span(&mut self.spans, index, start, end);
         match (&mut *self.images, value) {
-            (Images::Table(_), _) if cell.column.is_none() => {}
+            (Images::Table(_), _) if cell.converter.is_none() => {}
             (_, Some(_)) if plan.has_unread_object(start, env) => return None,
             (Images::None, _) => {}
             (Images::Table(table), Some(_)) => drop(plan.cell(cell, start, &mut table.columns, env)?),
-            (Images::Table(table), None) => table.columns[cell.column?].push_nulls(1),
+            (Images::Table(table), None) => table.columns[cell.column()?].push_nulls(1),
             (Images::Map(map), Some(_)) => drop(push_value(start, map, env)?),
             (Images::Map(map), None) => map.values.push_nulls(1),
         }

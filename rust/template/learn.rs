@@ -8,7 +8,7 @@ use super::{Incoming, Segment, Template};
 use crate::dialect::spec::{Before, FlatMember, MayBeEmpty, Placeholder, TemplateSpec};
 use crate::dialect::{Dialect, is_mark_of_other, texts_like};
 use crate::event::{Envelope, Events, Op};
-use crate::output::images::Images;
+use crate::interner::NameId;
 use crate::output::plan::Plan;
 use crate::output::row::TableEnvelope;
 use crate::wire::json::{Cursor, Text};
@@ -47,7 +47,6 @@ pub(super) fn learn(
     op: Op,
     envelope: &Envelope<'_>,
     plan: &Plan,
-    images: &[Images],
     events: &mut Events<'_, '_, '_>,
 ) -> Option<Template> {
     let Incoming { text, is_detected, .. } = *message;
@@ -76,15 +75,14 @@ pub(super) fn learn(
     }
     let tail = Exact::new(text.get(builder.literal_start..cursor.at())?.as_bytes());
     let is_flat = !builder.flat_keys.is_empty();
-    let (elements, cells) = match builder.elements {
+    let (elements, names) = match builder.elements {
         Some((array, may_be_empty)) => Elements::learn(array, may_be_empty, events)?,
-        None if is_flat => (Elements::default(), flat_cells(&builder.flat_keys, events)?),
-        None => (Elements::default(), cells(builder.sample_row?, events)?),
+        None if is_flat => (Elements::default(), flat_names(&builder.flat_keys, events)?),
+        None => (Elements::default(), names(builder.sample_row?, events)?),
     };
-    let row = row_plan(cells, envelope, plan, images, events)?;
+    let row = row_plan(names, envelope, plan, events)?;
     let are_updates = builder.are_updates(op);
     let (exact, types) = builder.types;
-    let names = events.primary_key_of(envelope);
     Some(Template {
         spec,
         segments: builder.segments,
@@ -94,7 +92,7 @@ pub(super) fn learn(
         is_flat,
         operations: builder.operations,
         types: (Exact::new(exact.as_bytes()), ExpectedKeys::new(types.into_iter().map(|literal| (literal, ())).collect())),
-        envelope: TableEnvelope { envelope: envelope.shared(), primary_key: names.map(Into::into) },
+        envelope: TableEnvelope { envelope: envelope.shared(), primary_key: events.primary_key_of(envelope).map(Into::into) },
         passes: false,
         are_updates,
         has_matched: false,
@@ -288,49 +286,43 @@ fn is_flat(text: &str, classify: fn(&str) -> FlatMember) -> bool {
     found
 }
 
-/// Cells of a flat message's row.
-fn flat_cells(names: &[(&str, Text<'_>)], events: &mut Events<'_, '_, '_>) -> Option<Vec<(KeyLiteral, Cell)>> {
-    let cell =
-        |(index, (key, name)): (usize, &(&str, Text<'_>))| Some((KeyLiteral::new(index, key, name.raw.len()), Cell::new(*name, events)?));
-    names.iter().enumerate().map(cell).collect()
+/// Names of a flat message's row.
+fn flat_names(keys: &[(&str, Text<'_>)], events: &mut Events<'_, '_, '_>) -> Option<Vec<(KeyLiteral, NameId)>> {
+    let name = |(index, (key, name)): (usize, &(&str, Text<'_>))| {
+        Some((KeyLiteral::new(index, key, name.raw.len()), events.keys.intern(*name).ok()?))
+    };
+    keys.iter().enumerate().map(name).collect()
 }
 
-/// Cells of a row.
-fn cells(row: &str, events: &mut Events<'_, '_, '_>) -> Option<Vec<(KeyLiteral, Cell)>> {
-    let mut cells: Vec<(KeyLiteral, Cell)> = Vec::new();
+/// Names of a row.
+fn names(row: &str, events: &mut Events<'_, '_, '_>) -> Option<Vec<(KeyLiteral, NameId)>> {
+    let mut names: Vec<(KeyLiteral, NameId)> = Vec::new();
     let mut cursor = Cursor::new(row, true);
     let mut members = cursor.object().ok()?;
     while cursor.next_member(&mut members).ok()? {
         cursor.peek();
         let start = cursor.at();
         let name = cursor.key().ok()?;
-        cells.push((KeyLiteral::new(cells.len(), cursor.since(start), name.raw.len()), Cell::new(name, events)?));
+        names.push((KeyLiteral::new(names.len(), cursor.since(start), name.raw.len()), events.keys.intern(name).ok()?));
         cursor.skip().ok()?;
     }
-    Some(cells)
+    Some(names)
 }
 
-/// Plan of a row with these cells.
-#[allow(clippy::indexing_slicing, reason = "cells know the columns of the plan's table")]
-fn row_plan(
-    cells: Vec<(KeyLiteral, Cell)>,
-    envelope: &Envelope<'_>,
-    plan: &Plan,
-    images: &[Images],
-    events: &mut Events<'_, '_, '_>,
-) -> Option<RowPlan> {
-    let mut columns = vec![0; plan.table.as_ref().map_or(0, |table| table.len())];
-    let mut ids = HashSet::new();
-    for (_, cell) in &cells {
-        ids.insert(cell.id);
-        cell.column.into_iter().for_each(|column| columns[column] += 1);
-    }
+/// Plan of a row with these names.
+#[allow(clippy::indexing_slicing, reason = "names know the columns of the plan's table")]
+fn row_plan(names: Vec<(KeyLiteral, NameId)>, envelope: &Envelope<'_>, plan: &Plan, events: &Events<'_, '_, '_>) -> Option<RowPlan> {
+    let mut columns = vec![0; plan.width()];
+    let ids: HashSet<_> = names.iter().map(|(_, id)| *id).collect();
+    ids.iter().filter_map(|id| events.keys.column(*id)).for_each(|column| columns[column] += 1);
     // Two names for one column, or two spellings of one name, are left to the ordinary reader.
-    if cells.is_empty() || ids.len() < cells.len() || columns.iter().any(|count| *count > 1) {
+    if names.is_empty() || ids.len() < names.len() || columns.iter().any(|count| *count > 1) {
         return None;
     }
     let absent = columns.iter().enumerate().filter(|(_, count)| **count == 0).map(|(column, _)| column).collect();
-    let mut row = RowPlan::new(cells, absent, envelope.quirks, envelope.types);
-    row.detect_fast_paths(plan, images, events);
-    Some(row)
+    let cell = |(key, id): (KeyLiteral, NameId)| {
+        let converter = events.keys.column(id).map(|column| plan.columns.converter(column, envelope, events.types));
+        (key, Cell { id, name: events.keys.name(id).into(), converter })
+    };
+    Some(RowPlan::new(names.into_iter().map(cell).collect(), absent, envelope))
 }

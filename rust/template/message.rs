@@ -141,7 +141,7 @@ struct MessageReader<'r, 'p, 'a> {
     template: &'r Template,
     batch: &'r mut Batch<'p>,
     buffers: &'r mut Buffers,
-    env: Env<'r, 'a>,
+    env: Env<'a>,
     requested: Requested,
     /// The operation as read, or as predicted from the message's end.
     op: Option<Op>,
@@ -210,7 +210,7 @@ impl Template {
         let may_be_update = op.is_none_or(|op| op == Op::Update);
         let mut reader = MessageReader {
             template: self,
-            env: Env { text: message.text, lenient: message.lenient, plan, types: events.types, arena: events.arena },
+            env: Env { text: message.text, lenient: message.lenient, arena: events.arena },
             requested: Requested {
                 spans: spans && self.passes && may_be_update,
                 missing: batch.wants_missing() && self.passes,

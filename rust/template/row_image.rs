@@ -7,16 +7,14 @@ use hashbrown::HashMap;
 use wide::u8x16;
 
 use super::scalar::{hash, integer, plain_string, plain_text};
-use crate::columns::{ColumnBuilder, Context, RowDeclaration};
-use crate::connect;
-use crate::event::{Events, Quirks, ValueFormat};
+use crate::columns::ColumnBuilder;
+use crate::event::{Envelope, ValueFormat};
 use crate::interner::NameId;
 use crate::mysql::number::count_digits;
-use crate::mysql::types::{DeclaredTypes, Encoding};
-use crate::output::images::{Changes, Images, Map, Table};
-use crate::output::plan::Plan;
+use crate::output::converter::Converter;
+use crate::output::images::{Changes, Map, Table};
 use crate::value::Value;
-use crate::wire::json::{Cursor, Text};
+use crate::wire::json::Cursor;
 
 /// Literal bytes that a message is compared with.
 pub(super) struct Exact {
@@ -127,10 +125,6 @@ impl<T> ExpectedKeys<T> {
         self.entries.iter().map(|entry| &entry.item)
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.entries.iter_mut().map(|entry| &mut entry.item)
-    }
-
     /// The item of a key.
     #[allow(clippy::indexing_slicing, reason = "indices are those that a visitor of these keys got")]
     pub fn item(&self, index: usize) -> &T {
@@ -220,14 +214,14 @@ impl<T, F: FnMut(usize)> Visitor<T> for F {
 }
 
 /// Visitor of a row, which records the spans of its values.
-struct RowVisitor<'v, 'e, 'a, T> {
+struct RowVisitor<'v, 'a, T> {
     plan: &'v RowPlan,
-    env: &'v Env<'e, 'a>,
+    env: &'v Env<'a>,
     spans: Spans<'v>,
     target: T,
 }
 
-impl<T: Target> Visitor<Cell> for RowVisitor<'_, '_, '_, T> {
+impl<T: Target> Visitor<Cell> for RowVisitor<'_, '_, T> {
     #[inline(always)]
     fn visit(&mut self, index: usize, cell: &Cell, at: usize) -> Option<usize> {
         let end = self.target.push(self.plan, (index, cell), at, self.env)?;
@@ -239,13 +233,13 @@ impl<T: Target> Visitor<Cell> for RowVisitor<'_, '_, '_, T> {
 /// What the values of a row are appended to: functions that are always inlined, as closures would not be.
 trait Target {
     /// Appends the value at `at` and returns its end.
-    fn push(&mut self, plan: &RowPlan, cell: (usize, &Cell), at: usize, env: &Env<'_, '_>) -> Option<usize>;
+    fn push(&mut self, plan: &RowPlan, cell: (usize, &Cell), at: usize, env: &Env<'_>) -> Option<usize>;
 }
 
 /// Skipped values.
 impl Target for () {
     #[inline(always)]
-    fn push(&mut self, plan: &RowPlan, _: (usize, &Cell), at: usize, env: &Env<'_, '_>) -> Option<usize> {
+    fn push(&mut self, plan: &RowPlan, _: (usize, &Cell), at: usize, env: &Env<'_>) -> Option<usize> {
         if plan.has_unread_object(at, env) { None } else { env.skip(at) }
     }
 }
@@ -253,7 +247,7 @@ impl Target for () {
 /// Columns of a row.
 impl Target for &mut [Box<dyn ColumnBuilder>] {
     #[inline(always)]
-    fn push(&mut self, plan: &RowPlan, (_, cell): (usize, &Cell), at: usize, env: &Env<'_, '_>) -> Option<usize> {
+    fn push(&mut self, plan: &RowPlan, (_, cell): (usize, &Cell), at: usize, env: &Env<'_>) -> Option<usize> {
         plan.cell(cell, at, self, env)
     }
 }
@@ -262,10 +256,10 @@ impl Target for &mut [Box<dyn ColumnBuilder>] {
 impl Target for Changes<'_> {
     #[inline(always)]
     #[allow(clippy::indexing_slicing, reason = "cells know the columns of the table")]
-    fn push(&mut self, plan: &RowPlan, (_, cell): (usize, &Cell), at: usize, env: &Env<'_, '_>) -> Option<usize> {
+    fn push(&mut self, plan: &RowPlan, (_, cell): (usize, &Cell), at: usize, env: &Env<'_>) -> Option<usize> {
         let (columns, changed, row) = self;
         let end = plan.cell(cell, at, columns, env)?;
-        if let Some(column) = cell.column {
+        if let Some(column) = cell.column() {
             changed[column].push(*row);
         }
         Some(end)
@@ -275,7 +269,7 @@ impl Target for Changes<'_> {
 /// A map, the number of its values, and whether they are in the usual order: then the names are appended at once at the end.
 impl Target for (&mut Map, usize, bool) {
     #[inline(always)]
-    fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), at: usize, env: &Env<'_, '_>) -> Option<usize> {
+    fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), at: usize, env: &Env<'_>) -> Option<usize> {
         let (map, count, is_ordered) = self;
         if *is_ordered && index != *count {
             plan.push_names(*count, map)?;
@@ -295,7 +289,7 @@ impl Target for (&mut Map, usize, bool) {
 
 /// Appends the value at `at` to a map and returns its end.
 #[inline]
-pub(super) fn push_value(at: usize, map: &mut Map, env: &Env<'_, '_>) -> Option<usize> {
+pub(super) fn push_value(at: usize, map: &mut Map, env: &Env<'_>) -> Option<usize> {
     let text = env.text.as_bytes();
     if text.get(at) == Some(&b'"')
         && let Some(quote) = map.values.read(text, at + 1)
@@ -343,8 +337,6 @@ pub(super) struct RowPlan {
     names: (Vec<u8>, Vec<usize>),
     /// Requested columns that the rows never have.
     pub absent: Vec<usize>,
-    quirks: &'static Quirks,
-    types: Option<usize>,
     /// Whether only the ordinary reader reads objects, which may be unions' values in Avro's JSON.
     may_have_unions: bool,
 }
@@ -354,40 +346,25 @@ pub(super) struct Cell {
     pub id: NameId,
     /// Unescaped and unquoted.
     pub name: Box<str>,
-    /// Index of its requested column.
-    pub column: Option<usize>,
-    pub encoding: CellEncoding,
-}
-
-/// Encoding of a cell's values.
-#[derive(Clone, Copy, Default)]
-pub(super) struct CellEncoding {
-    /// Which values the column's fast path accepts: a bit for those without quotes, and one for those in quotes.
-    fast_path: u8,
-    /// Encoding of all its numbers, if written by Kafka Connect.
-    connect_numbers: Option<Encoding>,
-    /// Scale of its decimals, if Kafka Connect writes all of them in base64.
-    connect_scale: Option<i32>,
+    /// Of its requested column.
+    pub converter: Option<Converter>,
 }
 
 impl Cell {
-    /// The cell of this name; [`RowPlan::detect_fast_paths`] sets its encoding.
-    pub fn new(name: Text<'_>, events: &mut Events<'_, '_, '_>) -> Option<Self> {
-        let id = events.keys.intern(name).ok()?;
-        Some(Cell { id, name: events.keys.name(id).into(), column: events.keys.column(id), encoding: CellEncoding::default() })
+    /// Index of its requested column.
+    pub fn column(&self) -> Option<usize> {
+        self.converter.as_ref().map(|converter| converter.column)
     }
 }
 
 /// Environment of value conversions.
-pub(super) struct Env<'e, 'a> {
+pub(super) struct Env<'a> {
     pub text: &'a str,
     pub lenient: bool,
-    pub plan: &'e Plan,
-    pub types: &'e DeclaredTypes,
     pub arena: &'a Bump,
 }
 
-impl<'a> Env<'_, 'a> {
+impl Env<'_> {
     /// Skips a valid JSON value.
     #[inline]
     pub fn skip(&self, at: usize) -> Option<usize> {
@@ -443,108 +420,68 @@ impl<'s> SpansByCell<'s> {
 }
 
 impl RowPlan {
-    pub fn new(cells: Vec<(KeyLiteral, Cell)>, absent: Vec<usize>, quirks: &'static Quirks, types: Option<usize>) -> Self {
+    pub fn new(cells: Vec<(KeyLiteral, Cell)>, absent: Vec<usize>, envelope: &Envelope<'_>) -> Self {
         let mut names = (Vec::new(), Vec::new());
         for (_, cell) in &cells {
             names.0.extend_from_slice(cell.name.as_bytes());
             names.1.push(names.0.len());
         }
         // Whether an object is JSON depends on what the ordinary reader knows of the whole message.
-        let may_have_unions = quirks.format == ValueFormat::Connect && types.is_none();
-        RowPlan { cells: ExpectedKeys::new(cells), names, absent, quirks, types, may_have_unions }
+        let may_have_unions = envelope.quirks.format == ValueFormat::Connect && envelope.types.is_none();
+        RowPlan { cells: ExpectedKeys::new(cells), names, absent, may_have_unions }
     }
 
     /// Whether the value at `at` is an object that only the ordinary reader reads.
     #[inline]
-    pub fn has_unread_object(&self, at: usize, env: &Env<'_, '_>) -> bool {
+    pub fn has_unread_object(&self, at: usize, env: &Env<'_>) -> bool {
         self.may_have_unions && env.text.as_bytes().get(at) == Some(&b'{')
-    }
-
-    /// The conversion context of a column.
-    #[allow(clippy::indexing_slicing, reason = "each column has options")]
-    fn context<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Context<'c> {
-        let row = RowDeclaration { quirks: self.quirks, types: self.types };
-        Context::of_column(env.types, row, column, &env.plan.value_options[column])
-    }
-
-    /// Determines which columns can use their fast path.
-    #[allow(clippy::indexing_slicing, reason = "cells know the columns of the table")]
-    pub fn detect_fast_paths(&mut self, plan: &Plan, images: &[Images], events: &Events<'_, '_, '_>) {
-        let tables = images.iter().find_map(|images| if let Images::Table(table) = images { Some(table) } else { None });
-        let Some(table) = tables else { return };
-        let env = Env { text: "", lenient: false, plan, types: events.types, arena: events.arena };
-        let encoding = |cell: &Cell| {
-            let index = cell.column?;
-            let column = &table.columns[index];
-            let has_fast_path = column.has_fast_path(&self.context(index, &env));
-            let connect = self.connect_column(index, &env);
-            let (connect_numbers, connect_scale) =
-                connect.as_ref().map_or((None, None), |connect| (connect.number_encoding(), connect.base64_decimal_scale()));
-            let (quoted, unquoted) = match connect {
-                Some(connect) => {
-                    (connect.is_plain() || connect.has_zoned_text(), connect.is_plain() || connect_numbers == Some(Encoding::Plain))
-                }
-                None => (true, true),
-            };
-            let fast_path = if has_fast_path { u8::from(unquoted) | u8::from(quoted) << 1 } else { 0 };
-            Some(CellEncoding { fast_path, connect_numbers, connect_scale })
-        };
-        let encodings: Vec<CellEncoding> = self.cells.iter().map(|cell| encoding(cell).unwrap_or_default()).collect();
-        self.cells.iter_mut().zip(encodings).for_each(|(cell, encoding)| cell.encoding = encoding);
-    }
-
-    /// The column as Kafka Connect encodes it, if the dialect does.
-    fn connect_column<'c>(&'c self, column: usize, env: &'c Env<'_, '_>) -> Option<connect::Column<'c>> {
-        (self.quirks.format == ValueFormat::Connect).then(|| env.plan.connect.get(column, env.types, self.types))
     }
 
     /// Appends the value at `at` to its column, or skips it if the column is not requested. Returns its end.
     #[inline(always)]
-    pub fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn ColumnBuilder>], env: &Env<'_, '_>) -> Option<usize> {
+    pub fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn ColumnBuilder>], env: &Env<'_>) -> Option<usize> {
         // An index out of range would cost an instruction for each value. A column that lacks a value fails when the batch is finished.
-        debug_assert!(cell.column.is_none_or(|column| column < columns.len()));
-        let Some(column) = cell.column.and_then(|column| columns.get_mut(column)) else { return env.skip(at) };
+        debug_assert!(cell.column().is_none_or(|column| column < columns.len()));
+        let target = cell.converter.as_ref().and_then(|converter| Some((converter, columns.get_mut(converter.column)?)));
+        let Some((converter, column)) = target else { return env.skip(at) };
         let text = env.text.as_bytes();
-        let fast_path = cell.encoding.fast_path;
-        let is_fast = fast_path == 0b11 || fast_path >> u8::from(text.get(at) == Some(&b'"')) & 1 == 1;
+        let is_fast = converter.takes_any() || converter.takes(text.get(at) == Some(&b'"'));
         let read = if is_fast { column.read(text, at) } else { None };
-        read.or_else(|| self.append_fallback(cell, column.as_mut(), at, env))
+        read.or_else(|| self.append_fallback(converter, column.as_mut(), at, env))
     }
 
     /// Fallback for a value that the fast path does not accept.
     #[inline(never)]
-    fn append_fallback(&self, cell: &Cell, column: &mut dyn ColumnBuilder, at: usize, env: &Env<'_, '_>) -> Option<usize> {
-        let index = cell.column.filter(|_| !self.has_unread_object(at, env))?;
-        if let Some((value, end)) = connect_value(cell, index, at, env) {
-            column.append(&value, &self.context(index, env)).ok()?;
+    fn append_fallback(&self, converter: &Converter, column: &mut dyn ColumnBuilder, at: usize, env: &Env<'_>) -> Option<usize> {
+        if self.has_unread_object(at, env) {
+            return None;
+        }
+        if let Some((value, end)) = decode_usual(converter, at, env) {
+            converter.append(&value, column).ok()?;
             return Some(end);
         }
         let mut cursor = Cursor::starting(env.text, at, env.lenient);
-        let value = cursor.value().ok()?;
-        let value = match self.connect_column(index, env) {
-            Some(connect) => connect::decode(value, &connect, env.arena).ok()?,
-            None => value,
-        };
-        column.append(&value, &self.context(index, env)).ok()?;
+        let value = converter.decode(cursor.value().ok()?, env.arena).ok()?;
+        converter.append(&value, column).ok()?;
         Some(cursor.at())
     }
 
     /// Walks through a row.
     #[inline(always)]
-    fn walk<T: Target>(&self, at: usize, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Spans<'_>, target: T) -> Option<(WalkResult, T)> {
+    fn walk<T: Target>(&self, at: usize, seen: &mut SeenKeys, env: &Env<'_>, spans: Spans<'_>, target: T) -> Option<(WalkResult, T)> {
         let mut visitor = RowVisitor { plan: self, env, spans, target };
         let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut visitor)?;
         Some((walked, visitor.target))
     }
 
     /// Skips a row.
-    pub fn skip(&self, at: usize, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Spans<'_>) -> Option<WalkResult> {
+    pub fn skip(&self, at: usize, seen: &mut SeenKeys, env: &Env<'_>, spans: Spans<'_>) -> Option<WalkResult> {
         self.walk(at, seen, env, spans, ()).map(|(walked, ())| walked)
     }
 
     /// Appends a row to the table. Missing columns are null.
     #[allow(clippy::indexing_slicing, reason = "missing columns are the table's")]
-    pub fn read(&self, at: usize, table: &mut Table, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Spans<'_>) -> Option<WalkResult> {
+    pub fn read(&self, at: usize, table: &mut Table, seen: &mut SeenKeys, env: &Env<'_>, spans: Spans<'_>) -> Option<WalkResult> {
         table.begin_row();
         let (walked, columns) = self.walk(at, seen, env, spans, table.columns.as_mut_slice())?;
         for column in self.missing_columns(walked, seen) {
@@ -557,12 +494,12 @@ impl RowPlan {
     /// The requested columns that a row lacks.
     pub fn missing_columns<'s>(&'s self, walked: WalkResult, seen: &'s SeenKeys) -> impl Iterator<Item = usize> + 's {
         let cells = self.cells.iter().enumerate().filter(move |_| !walked.is_complete);
-        let unseen = cells.filter(|(index, _)| !seen.has(*index)).filter_map(|(_, cell)| cell.column);
+        let unseen = cells.filter(|(index, _)| !seen.has(*index)).filter_map(|(_, cell)| cell.column());
         self.absent.iter().copied().chain(unseen)
     }
 
     /// Appends a partial row: the missing values are those of the same row of the base.
-    pub fn merge(&self, at: usize, table: &mut Table, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Spans<'_>) -> Option<WalkResult> {
+    pub fn merge(&self, at: usize, table: &mut Table, seen: &mut SeenKeys, env: &Env<'_>, spans: Spans<'_>) -> Option<WalkResult> {
         table.begin_row();
         let (walked, _) = self.walk(at, seen, env, spans, table.changes()?)?;
         table.end_changes();
@@ -576,7 +513,7 @@ impl RowPlan {
         map: &mut Map,
         after: &[Span],
         (seen, spans): (&mut SeenKeys, &mut Vec<Span>),
-        env: &Env<'_, '_>,
+        env: &Env<'_>,
     ) -> Option<WalkResult> {
         let start = spans.len();
         let walked = self.skip(at, seen, env, Some(spans))?;
@@ -594,7 +531,7 @@ impl RowPlan {
     }
 
     /// Appends a row to a map.
-    pub fn read_map(&self, at: usize, map: &mut Map, seen: &mut SeenKeys, env: &Env<'_, '_>, spans: Spans<'_>) -> Option<WalkResult> {
+    pub fn read_map(&self, at: usize, map: &mut Map, seen: &mut SeenKeys, env: &Env<'_>, spans: Spans<'_>) -> Option<WalkResult> {
         let (walked, (map, count, is_ordered)) = self.walk(at, seen, env, spans, (map, 0, true))?;
         if is_ordered {
             self.push_names(count, map)?;
@@ -612,18 +549,17 @@ impl RowPlan {
 }
 
 /// Fast path for Kafka Connect's usual encodings. Returns the value with its end.
-fn connect_value<'a>(cell: &Cell, column: usize, at: usize, env: &Env<'_, 'a>) -> Option<(Value<'a>, usize)> {
-    let text = env.text.as_bytes();
+fn decode_usual(converter: &Converter, at: usize, env: &Env<'_>) -> Option<(Value<'static>, usize)> {
+    let (text, connect) = (env.text.as_bytes(), converter.connect.as_ref()?);
     if text.get(at) == Some(&b'"') {
-        let scale = cell.encoding.connect_scale?;
+        connect.scale?;
         let (base64, end) = plain_text(env.text, at)?;
-        let asked = env.plan.table.as_ref()?.get(column)?.data_type();
-        return Some((Value::Unscaled(connect::short_decimal(base64, scale, asked)?), end));
+        return Some((converter.decode_decimal(base64)?, end));
     }
-    let encoding = cell.encoding.connect_numbers?;
+    connect.numbers?;
     let (number, end) = integer(text, at)?;
     let is_whole = matches!(text.get(end), Some(b',' | b'}' | b']'));
-    Some((connect::of_integer(encoding, number).filter(|_| is_whole)?, end))
+    Some((converter.decode_integer(number).filter(|_| is_whole)?, end))
 }
 
 #[inline(always)]

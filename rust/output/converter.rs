@@ -1,0 +1,175 @@
+//! How the values of a table's columns are converted: decided once for each column and declaration of rows.
+
+use arrow_schema::{DataType, FieldRef, Fields};
+use bumpalo::Bump;
+
+use crate::columns::{ColumnBuilder, Context, ValueOptions};
+use crate::connect::{self, Modes};
+use crate::error::Result;
+use crate::event::{Envelope, Quirks, ValueFormat};
+use crate::interner::folded;
+use crate::mysql::types::{DeclaredType, DeclaredTypes, Encoding};
+use crate::options::Options;
+use crate::value::Value;
+
+/// What the user says of a table's columns.
+pub(crate) struct ColumnOptions {
+    fields: Fields,
+    /// By column.
+    pub values: Vec<ValueOptions>,
+    modes: Modes,
+}
+
+impl ColumnOptions {
+    pub fn new(options: &Options, fields: Fields) -> Result<Self, String> {
+        let (zone, zero_date, binary) = (options.zone()?, options.zero_date()?, options.binary_text()?);
+        let folded = |name: &str| folded(name, options.case_sensitive);
+        let of_column = |field: &FieldRef| {
+            let column = folded(field.name());
+            let labels = options.labels.iter().find(|(name, _)| folded(name) == column);
+            let declared = options.column_types.iter().find(|(name, _)| folded(name) == column);
+            ValueOptions {
+                zone: zone.clone(),
+                zero_date,
+                labels: labels.map(|(_, labels)| labels.as_slice()).unwrap_or_default().into(),
+                declared: declared.map(|(_, text)| DeclaredType::parse(text).into()),
+                binary,
+            }
+        };
+        Ok(ColumnOptions { values: fields.iter().map(of_column).collect(), fields, modes: Modes::new(options)? })
+    }
+
+    /// The converter of a column, in rows with an envelope.
+    #[allow(clippy::indexing_slicing, reason = "callers ask for columns of the table, and each has options")]
+    pub fn converter(&self, column: usize, envelope: &Envelope<'_>, types: &DeclaredTypes) -> Converter {
+        debug_assert!(column < self.fields.len());
+        let requested = self.fields[column].data_type().clone();
+        let context = Context::new(column, envelope, types, &self.values[column]);
+        let has_fast_path = context.has_fast_path(&requested);
+        let mut converter =
+            Converter { column, context, requested, connect: None, has_fast_path, raw: if has_fast_path { ANY } else { 0 } };
+        let connect = converter.connect_column(self.modes);
+        if envelope.quirks.format == ValueFormat::Connect && !connect.is_plain() {
+            let (numbers, scale) = (connect.number_encoding(), connect.base64_decimal_scale());
+            converter.raw &= u8::from(numbers == Some(Encoding::Plain)) | u8::from(connect.has_zoned_text()) << 1;
+            converter.connect = Some(ConnectEncoding { modes: self.modes, numbers, scale });
+        }
+        converter
+    }
+}
+
+/// How the values of a column are converted, in rows with one declaration.
+pub(crate) struct Converter {
+    /// Index of the column.
+    pub column: usize,
+    context: Context,
+    requested: DataType,
+    /// Kafka Connect's encoding, unless all values are in MySQL's text format.
+    pub connect: Option<ConnectEncoding>,
+    /// Whether the column's fast path converts what it accepts as any value is converted.
+    has_fast_path: bool,
+    /// Which values it accepts as they are written: a bit for those without quotes, and one for those in quotes.
+    raw: u8,
+}
+
+/// How Kafka Connect encodes the values of a column.
+pub(crate) struct ConnectEncoding {
+    modes: Modes,
+    /// The encoding of all numbers, if it does not depend on the value.
+    pub numbers: Option<Encoding>,
+    /// The scale of decimals, if all text is one in base64.
+    pub scale: Option<i32>,
+}
+
+/// Values with and without quotes.
+const ANY: u8 = 0b11;
+
+impl Converter {
+    /// Whether the column's fast path accepts all values as they are written.
+    #[inline(always)]
+    pub fn takes_any(&self) -> bool {
+        self.raw == ANY
+    }
+
+    /// Whether the column's fast path accepts values that are written with or without quotes.
+    #[inline(always)]
+    pub fn takes(&self, is_quoted: bool) -> bool {
+        self.raw >> u8::from(is_quoted) & 1 == 1
+    }
+
+    fn connect_column(&self, modes: Modes) -> connect::Column<'_> {
+        let Context { by_message, by_user, .. } = &self.context;
+        connect::Column { declared: by_message.as_deref(), configured: by_user.as_deref(), requested: &self.requested, modes }
+    }
+
+    /// Decodes a value, if it is in an encoding of Kafka Connect's.
+    #[inline]
+    pub fn decode<'a>(&self, value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {
+        match &self.connect {
+            Some(connect) if !value.is_null() => connect::decode(value, &self.connect_column(connect.modes), arena),
+            _ => Ok(value),
+        }
+    }
+
+    /// Fast path: decodes a whole number that is a date or time.
+    pub fn decode_integer(&self, number: i64) -> Option<Value<'static>> {
+        connect::of_integer(self.connect.as_ref()?.numbers?, number)
+    }
+
+    /// Fast path: decodes the base64 of a decimal.
+    pub fn decode_decimal(&self, base64: &str) -> Option<Value<'static>> {
+        connect::short_decimal(base64, self.connect.as_ref()?.scale?, &self.requested).map(Value::Unscaled)
+    }
+
+    /// Appends a decoded value; on error appends null and returns the reason.
+    pub fn append(&self, value: &Value<'_>, column: &mut dyn ColumnBuilder) -> Result<()> {
+        if value.is_null() {
+            column.push_nulls(1);
+            return Ok(());
+        }
+        let is_decoded = self.connect.is_some() && self.has_fast_path;
+        if is_decoded && push_raw(column, value) || column.push_native(value) {
+            return Ok(());
+        }
+        column.append(&value.as_text(), &self.context)
+    }
+}
+
+/// Appends raw text. Returns false if the value is none, or not one that the column accepts.
+#[inline(always)]
+pub(super) fn push_raw(column: &mut dyn ColumnBuilder, value: &Value<'_>) -> bool {
+    match value {
+        Value::Short(text) => column.push_short(*text),
+        other => other.plain().is_some_and(|text| column.push_plain(text)),
+    }
+}
+
+/// The converters of rows by what their envelopes declare, dialect and types: those of the last row first.
+#[derive(Default)]
+pub(crate) struct KnownConverters(Vec<(&'static Quirks, Option<usize>, Vec<Converter>)>);
+
+impl KnownConverters {
+    /// How many tables can alternate before converters are made again.
+    const MAX: usize = 64;
+
+    #[inline]
+    pub fn get(&mut self, envelope: &Envelope<'_>, columns: &ColumnOptions, types: &DeclaredTypes) -> &[Converter] {
+        let mut known = self.0.iter();
+        let known = known.position(|(quirks, block, _)| std::ptr::eq(*quirks, envelope.quirks) && *block == envelope.types);
+        let at = known.unwrap_or_else(|| {
+            self.0.truncate(Self::MAX - 1);
+            let converters = (0..columns.fields.len()).map(|column| columns.converter(column, envelope, types));
+            self.0.push((envelope.quirks, envelope.types, converters.collect()));
+            self.0.len() - 1
+        });
+        self.0.swap(0, at);
+        self.0.first().map_or(&[], |(_, _, converters)| converters)
+    }
+}
+
+/// Whether the conversion of values to this type depends on the declared type of their column.
+pub(super) fn depends_on_declared(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(data_type, DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0))
+        || matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary | DataType::Struct(_))
+}
