@@ -96,7 +96,7 @@ impl Budget {
 /// The bytes of the texts and names that a row repeats from its message.
 fn text_bytes(content: &Content, row: &EnvelopeRow<'_, '_>, events: &Events<'_, '_, '_>) -> usize {
     match content {
-        Content::Text(TextGetter::Row(get)) => get(row).map_or(0, str::len),
+        Content::Text(TextGetter::Row(get) | TextGetter::Log(get)) => get(row).map_or(0, str::len),
         Content::Text(TextGetter::Envelope(get)) => row.envelope.and_then(get).map_or(0, str::len),
         Content::PrimaryKey => row.primary_key.map_or(0, |names| names.iter().map(|name| name_bytes(events.keys.name(*name))).sum()),
         Content::ColumnTypes => {

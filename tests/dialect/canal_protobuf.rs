@@ -477,6 +477,17 @@ fn counts_are_bounded_and_the_bound_named() {
     assert_eq!((error.kind, error.message.contains("262144")), (Kind::Size, true), "{}", error.message);
 }
 
+/// Each row repeats the name of the log file.
+#[test]
+fn a_place_in_a_log_counts_in_the_bound_of_a_message() {
+    let rows = vec![row(&[], &[("id", Some("1"))]); 4_000];
+    let log = |file: &str| header(&[bytes(2, file), bytes(8, "shop"), bytes(9, "orders")]);
+    let message = |file: &str| packet(&[entry(log(file), ROWS, change(INSERT, &rows))]);
+    assert_eq!(read(message("mysql-bin.000008")).num_rows(), 4_000);
+    let error = error(message(&"x".repeat(40_000)));
+    assert_eq!((error.kind, error.message.contains("raise max_expansion")), (Kind::Size, true), "{}", error.message);
+}
+
 /// Nothing that is nested is followed further than canal's messages go.
 #[test]
 fn nesting_is_stepped_over() {
