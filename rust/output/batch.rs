@@ -384,7 +384,7 @@ impl<'p> Batch<'p> {
     pub fn end_chunk<'t>(&mut self, events: &Events<'_, '_, '_>, table: impl Fn(usize) -> Option<&'t TableEnvelope>, input: &Input<'_>) {
         let columns = self.plan.table.as_deref().unwrap_or_default();
         let rows: Vec<EnvelopeRow<'_, '_>> = self.rows.iter().map(|row| envelope_row(row, events, &table, input)).collect();
-        let rows = Rows::new(rows, events, columns, [&self.missing, &self.types], &self.changed, input);
+        let rows = Rows::new(rows, events, columns, [&self.missing, &self.types], &self.changed);
         for (_, builder) in &mut self.builders {
             builder.iter_mut().for_each(|builder| builder.extend(&rows));
         }
@@ -572,18 +572,19 @@ fn envelope_row<'r, 't: 'r, 'a>(
     input: &Input<'r>,
 ) -> EnvelopeRow<'r, 'a> {
     let corrupt = row.error.as_ref().and_then(|_| *input.messages.get(row.message)?);
+    let offset = input.offset(row.message);
     match row.envelope {
-        EnvelopeRef::None => EnvelopeRow { row, envelope: None, source: None, primary_key: None, corrupt },
+        EnvelopeRef::None => EnvelopeRow { row, envelope: None, source: None, primary_key: None, corrupt, offset },
         EnvelopeRef::Event(envelope) => {
             let envelope = &events.envelopes[envelope];
             let primary_key = events.primary_key_of(envelope);
-            EnvelopeRow { row, envelope: Some(envelope), source: Some(&envelope.source), primary_key, corrupt }
+            EnvelopeRow { row, envelope: Some(envelope), source: Some(&envelope.source), primary_key, corrupt, offset }
         }
         EnvelopeRef::Table { table, source } => {
             let table = tables(table);
             let envelope = table.map(|table| &table.envelope);
             let primary_key = table.and_then(|table| table.primary_key.as_deref());
-            EnvelopeRow { row, envelope, source: Some(&events.sources[source]), primary_key, corrupt }
+            EnvelopeRow { row, envelope, source: Some(&events.sources[source]), primary_key, corrupt, offset }
         }
     }
 }

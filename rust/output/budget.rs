@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Fields};
 use crate::columns::fixed_bytes;
 use crate::error::{Fault, Kind};
 use crate::event::{Events, Row};
-use crate::output::envelope::{Content, EnvelopeField, EnvelopeRow, SOURCE, TextGetter};
+use crate::output::envelope::{Content, EnvelopeField, EnvelopeRow, Getter};
 use crate::output::row::OutputRow;
 
 /// Bytes that every message may take, however short it is.
@@ -96,15 +96,16 @@ impl Budget {
 /// The bytes of the texts and names that a row repeats from its message.
 fn text_bytes(content: &Content, row: &EnvelopeRow<'_, '_>, events: &Events<'_, '_, '_>) -> usize {
     match content {
-        Content::Text(TextGetter::Row(get) | TextGetter::Log(get)) => get(row).map_or(0, str::len),
-        Content::Text(TextGetter::Envelope(get)) => row.envelope.and_then(get).map_or(0, str::len),
+        Content::Text(Getter::Row(get) | Getter::Log(get)) => get(row).map_or(0, str::len),
+        Content::Text(Getter::Envelope(get)) => row.envelope.and_then(get).map_or(0, str::len),
         Content::PrimaryKey => row.primary_key.map_or(0, |names| names.iter().map(|name| name_bytes(events.keys.name(*name))).sum()),
         Content::ColumnTypes => {
             row.envelope.and_then(|envelope| envelope.types).map_or(0, |block| events.types.entry_bytes(block, events.keys))
         }
         // The shortest member is `"":1,`.
         Content::JdbcTypes => row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref()).map_or(0, |text| text.len() * 2),
-        Content::Source => SOURCE.iter().map(|(_, content)| text_bytes(content, row, events)).sum(),
+        // The source.
+        Content::Struct(members, Getter::Envelope(_)) => members.iter().map(|(_, content)| text_bytes(content, row, events)).sum(),
         _ => 0,
     }
 }

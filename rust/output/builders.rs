@@ -7,16 +7,15 @@ use arrow_array::builder::{ArrayBuilder, GenericByteBuilder};
 use arrow_array::types::{ArrowPrimitiveType, BinaryType, ByteArrayType, Int32Type, Int64Type, TimestampMicrosecondType, Utf8Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, GenericByteArray, ListArray, PrimitiveArray, StructArray, new_null_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer};
-use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use arrow_schema::{ArrowError, DataType, FieldRef};
 use hashbrown::HashMap;
 
 use crate::columns::{Bytes, Forecast, Nulls, Offsets, fixed_bytes};
-use crate::event::{Events, Op, Source};
+use crate::event::{Envelope, Events, Op, Source};
 use crate::interner::{NameId, Quoting};
-use crate::output::envelope::{Content, ERROR, EnvelopeRow, Getter, Member, SOURCE, TextGetter, members, sequence_members};
+use crate::output::envelope::{Content, EnvelopeRow, Getter, Member, TextGetter, ValueGetter, members};
 use crate::output::fields::list_item;
 use crate::output::maps::{FinishedKeys, Maps};
-use crate::output::row::{Input, sequence};
 use crate::value::Value;
 use crate::wire::json::Cursor;
 
@@ -25,7 +24,6 @@ pub(crate) struct Rows<'e, 'a, 's, 'k> {
     rows: Vec<EnvelopeRow<'e, 'a>>,
     /// Runs of consecutive rows with the same envelope: index of the first row and count.
     runs: Vec<(usize, usize)>,
-    has_errors: bool,
     /// See [`Source::has_log`].
     has_log: bool,
     events: &'e Events<'a, 's, 'k>,
@@ -34,7 +32,6 @@ pub(crate) struct Rows<'e, 'a, 's, 'k> {
     changed: &'e [NameId],
     missing: &'e [usize],
     types: &'e [usize],
-    input: &'e Input<'e>,
 }
 
 impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
@@ -44,7 +41,6 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         columns: &'e [FieldRef],
         [missing, types]: [&'e [usize]; 2],
         changed: &'e [NameId],
-        input: &'e Input<'e>,
     ) -> Self {
         let mut runs: Vec<(usize, usize)> = Vec::new();
         let mut last = None;
@@ -59,14 +55,13 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
                 _ => runs.push((at, 1)),
             }
         }
-        let has_errors = rows.iter().any(|row| row.row.error.is_some());
         let has_log = events.needs.source && rows.iter().any(|row| row.source.is_some_and(Source::has_log));
-        Rows { rows, runs, has_errors, has_log, events, columns, changed, missing, types, input }
+        Rows { rows, runs, has_log, events, columns, changed, missing, types }
     }
 
     /// Iterates over runs of consecutive rows with the same envelope: the first row and the count.
     #[allow(clippy::indexing_slicing, reason = "runs are of these rows")]
-    fn runs(&self) -> impl Iterator<Item = (&EnvelopeRow<'e, 'a>, usize)> {
+    fn runs<'r>(&'r self) -> impl Iterator<Item = (&'r EnvelopeRow<'e, 'a>, usize)> + use<'r, 'e, 'a, 's, 'k> {
         self.runs.iter().map(|(first, count)| (&self.rows[*first], *count))
     }
 
@@ -75,16 +70,27 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
     }
 
     /// Whether no row has a value, as in most columns that another dialect fills. Else the first row tells.
-    fn lack<'r, T>(&'r self, get: impl Fn(&'r EnvelopeRow<'e, 'a>) -> Option<T>) -> bool {
-        self.rows.iter().all(|row| get(row).is_none())
-    }
-
-    /// The same for a getter of any kind.
-    fn lack_by<T>(&self, getter: Getter<T>) -> bool {
+    fn lack<'r, T, R, E>(&'r self, getter: Getter<R, E>) -> bool
+    where
+        R: Fn(&'r EnvelopeRow<'e, 'a>) -> Option<T>,
+        E: Fn(&'r Envelope<'a>) -> Option<T>,
+    {
         match getter {
             Getter::Log(_) if !self.has_log => true,
-            Getter::Row(get) | Getter::Log(get) => self.lack(get),
-            Getter::Envelope(get) => self.runs().all(|(row, _)| row.envelope.and_then(get).is_none()),
+            Getter::Row(get) | Getter::Log(get) => self.rows.iter().all(|row| get(row).is_none()),
+            Getter::Envelope(get) => self.runs().all(|(row, _)| row.envelope.and_then(&get).is_none()),
+        }
+    }
+
+    /// Calls `push` with each value, and how many rows have it.
+    fn each<'r, T, R, E>(&'r self, getter: Getter<R, E>, mut push: impl FnMut(Option<T>, usize))
+    where
+        R: Fn(&'r EnvelopeRow<'e, 'a>) -> Option<T>,
+        E: Fn(&'r Envelope<'a>) -> Option<T>,
+    {
+        match getter {
+            Getter::Row(get) | Getter::Log(get) => self.rows.iter().for_each(|row| push(get(row), 1)),
+            Getter::Envelope(get) => self.runs().for_each(|(row, count)| push(row.envelope.and_then(&get), count)),
         }
     }
 
@@ -181,24 +187,21 @@ impl SharedArrays {
 /// Builder of the values of an envelope column.
 enum Builder {
     Text(TextGetter, Texts),
-    Number(Getter<i64>, Values<i64>),
+    Number(ValueGetter<i64>, Values<i64>),
     Index(Values<i32>),
-    Time(Getter<i64>, Values<i64>),
-    Flag(Getter<bool>, Values<bool>),
+    Time(ValueGetter<i64>, Values<i64>),
+    Flag(ValueGetter<bool>, Values<bool>),
     CorruptRecord(Appended<BinaryType>),
     PrimaryKey(NameLists),
     Changed(NameLists),
     Missing(NameLists),
     DeclaredTypes(TypeMaps),
     Jdbc(JdbcMaps),
-    Sequence([Values<i64>; 3]),
-    Source(Vec<EnvelopeColumn>, Values<()>),
-    Error(Vec<EnvelopeColumn>, Values<()>),
+    Struct(&'static [Member], Vec<EnvelopeColumn>, ValueGetter<()>, Values<()>),
 }
 
 impl Builder {
     fn new(content: &Content) -> Option<Self> {
-        let build_all = |fields: &[Member]| fields.iter().filter_map(|(_, content)| EnvelopeColumn::new(content)).collect();
         Some(match content {
             Content::Text(getter) => Builder::Text(*getter, Texts::default()),
             Content::Number(getter) => Builder::Number(*getter, Values::default()),
@@ -210,9 +213,10 @@ impl Builder {
             Content::Missing => Builder::Missing(NameLists::default()),
             Content::ColumnTypes => Builder::DeclaredTypes(TypeMaps::default()),
             Content::JdbcTypes => Builder::Jdbc(JdbcMaps::default()),
-            Content::Sequence => Builder::Sequence(Default::default()),
-            Content::Source => Builder::Source(build_all(SOURCE), Values::default()),
-            Content::Error => Builder::Error(build_all(ERROR), Values::default()),
+            Content::Struct(members, validity) => {
+                let columns = members.iter().filter_map(|(_, content)| EnvelopeColumn::new(content)).collect();
+                Builder::Struct(members, columns, *validity, Values::default())
+            }
             Content::Message => Builder::CorruptRecord(Appended::default()),
             Content::Image => return None,
         })
@@ -221,14 +225,13 @@ impl Builder {
     /// Whether all rows are null; false if that takes as long as to append them.
     fn lacks(&self, rows: &Rows<'_, '_, '_, '_>) -> bool {
         match self {
-            Builder::Text(TextGetter::Log(_), _) if !rows.has_log => true,
-            Builder::Text(TextGetter::Row(get) | TextGetter::Log(get), _) => rows.lack(*get),
-            Builder::Text(TextGetter::Envelope(get), _) => rows.runs().all(|(row, _)| row.envelope.and_then(*get).is_none()),
-            Builder::Number(getter, _) | Builder::Time(getter, _) => rows.lack_by(*getter),
-            Builder::Flag(getter, _) => rows.lack_by(*getter),
+            Builder::Text(getter, _) => rows.lack(*getter),
+            Builder::Number(getter, _) | Builder::Time(getter, _) => rows.lack(*getter),
+            Builder::Flag(getter, _) => rows.lack(*getter),
+            Builder::Struct(_, _, validity, _) => rows.lack(*validity),
             Builder::PrimaryKey(_) => rows.runs().all(|(row, _)| row.primary_key.is_none()),
             Builder::Missing(_) => rows.missing.is_empty(),
-            Builder::Error(..) | Builder::CorruptRecord(_) => !rows.has_errors,
+            Builder::CorruptRecord(_) => rows.rows.iter().all(|row| row.corrupt.is_none()),
             _ => false,
         }
     }
@@ -237,18 +240,15 @@ impl Builder {
     fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         match self {
             _ if self.lacks(rows) => self.push_nulls(rows.len()),
-            Builder::Text(TextGetter::Row(get) | TextGetter::Log(get), texts) => {
-                rows.rows.iter().for_each(|row| texts.append(get(row), 1));
+            Builder::Text(getter, texts) => rows.each(*getter, |text, count| texts.append(text, count)),
+            Builder::Number(getter, numbers) | Builder::Time(getter, numbers) => {
+                rows.each(*getter, |number, count| numbers.push_repeated(number, count));
             }
-            Builder::Text(TextGetter::Envelope(get), texts) => {
-                rows.runs().for_each(|(row, count)| texts.append(row.envelope.and_then(*get), count))
-            }
-            Builder::Number(getter, numbers) | Builder::Time(getter, numbers) => numbers.extend(*getter, rows),
             Builder::Index(numbers) => {
                 let index = |row: &EnvelopeRow<'_, '_>| (row.row.op != Op::Error).then_some(row.row.index as i32);
-                rows.rows.iter().for_each(|row| numbers.push(index(row)));
+                rows.rows.iter().for_each(|row| numbers.push_repeated(index(row), 1));
             }
-            Builder::Flag(getter, flags) => flags.extend(*getter, rows),
+            Builder::Flag(getter, flags) => rows.each(*getter, |flag, count| flags.push_repeated(flag, count)),
             Builder::CorruptRecord(bytes) => rows.rows.iter().for_each(|row| bytes.append(row.corrupt, 1)),
             Builder::PrimaryKey(lists) => {
                 for (row, count) in rows.runs() {
@@ -270,19 +270,9 @@ impl Builder {
             }
             Builder::DeclaredTypes(types) => types.extend(rows),
             Builder::Jdbc(types) => types.extend(rows),
-            Builder::Sequence(parts) => {
-                for row in &rows.rows {
-                    let sequence = sequence(row.row, row.source, rows.input);
-                    parts.iter_mut().zip(sequence).for_each(|(part, number)| part.push(Some(number)));
-                }
-            }
-            Builder::Source(fields, validity) => {
-                fields.iter_mut().for_each(|field| field.extend(rows));
-                rows.runs().for_each(|(row, count)| validity.push_repeated(row.envelope.map(drop), count));
-            }
-            Builder::Error(fields, validity) => {
-                fields.iter_mut().for_each(|field| field.extend(rows));
-                rows.rows.iter().for_each(|row| validity.push(row.row.error.as_ref().map(drop)));
+            Builder::Struct(_, columns, getter, validity) => {
+                columns.iter_mut().for_each(|column| column.extend(rows));
+                rows.each(*getter, |value, count| validity.push_repeated(value, count));
             }
         }
     }
@@ -298,9 +288,8 @@ impl Builder {
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.offsets.push_nulls(count),
             Builder::DeclaredTypes(types) => types.maps.push(None, count),
             Builder::Jdbc(types) => types.maps.push(None, count),
-            Builder::Sequence(parts) => parts.iter_mut().for_each(|part| part.push_repeated(None, count)),
-            Builder::Source(fields, validity) | Builder::Error(fields, validity) => {
-                fields.iter_mut().for_each(|field| field.push_nulls(count));
+            Builder::Struct(_, columns, _, validity) => {
+                columns.iter_mut().for_each(|column| column.push_nulls(count));
                 validity.push_repeated(None, count);
             }
         }
@@ -324,8 +313,7 @@ impl Builder {
                 types.values.reserve(forecast);
             }
             Builder::Jdbc(_) => {}
-            Builder::Sequence(parts) => parts.iter_mut().for_each(|part| forecast.reserve(&mut part.values)),
-            Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter_mut().for_each(|field| field.reserve(forecast)),
+            Builder::Struct(_, columns, ..) => columns.iter_mut().for_each(|column| column.reserve(forecast)),
         }
     }
 
@@ -340,8 +328,7 @@ impl Builder {
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.names.bytes() + lists.offsets.bytes(),
             Builder::DeclaredTypes(types) => types.maps.bytes(),
             Builder::Jdbc(types) => types.maps.bytes(),
-            Builder::Sequence(parts) => parts.iter().map(Values::bytes).sum(),
-            Builder::Source(fields, _) | Builder::Error(fields, _) => fields.iter().map(EnvelopeColumn::bytes).sum(),
+            Builder::Struct(_, columns, ..) => columns.iter().map(EnvelopeColumn::bytes).sum(),
         }
     }
 
@@ -365,25 +352,12 @@ impl Builder {
                 let values = Arc::new(types.values.numbers::<Int32Type>()?);
                 types.maps.finish(types.keys.finish()?, values, DataType::Int32, &mut shared.keys)
             }
-            Builder::Sequence(parts) => {
-                let arrays = parts.iter_mut().map(|part| Ok(Arc::new(part.numbers::<Int64Type>()?) as ArrayRef));
-                let arrays = arrays.collect::<Result<_, ArrowError>>()?;
-                Ok(Arc::new(StructArray::try_new(sequence_members(), arrays, None)?))
+            Builder::Struct(content, columns, _, validity) => {
+                let arrays = columns.iter_mut().map(|column| column.finish(shared)).collect::<Result<_, _>>()?;
+                Ok(Arc::new(StructArray::try_new(members(content), arrays, validity.take().1)?))
             }
-            Builder::Source(builders, validity) => finish_struct(members(SOURCE), builders, validity, shared),
-            Builder::Error(builders, validity) => finish_struct(members(ERROR), builders, validity, shared),
         }
     }
-}
-
-fn finish_struct(
-    fields: Fields,
-    columns: &mut [EnvelopeColumn],
-    validity: &mut Values<()>,
-    shared: &mut SharedArrays,
-) -> Result<ArrayRef, ArrowError> {
-    let arrays = columns.iter_mut().map(|column| column.finish(shared)).collect::<Result<_, _>>()?;
-    Ok(Arc::new(StructArray::try_new(fields, arrays, validity.take().1)?))
 }
 
 /// Values of a nullable array without offsets; of a struct, whose values are its members, only their number.
@@ -395,25 +369,11 @@ pub(crate) struct Values<N> {
 
 impl<N: Copy + Default> Values<N> {
     #[inline]
-    fn push(&mut self, value: Option<N>) {
-        if value.is_none() {
-            self.nulls.push(self.values.len(), 1);
-        }
-        self.values.push(value.unwrap_or_default());
-    }
-
     fn push_repeated(&mut self, value: Option<N>, count: usize) {
         if value.is_none() {
             self.nulls.push(self.values.len(), count);
         }
         self.values.resize(self.values.len() + count, value.unwrap_or_default());
-    }
-
-    fn extend(&mut self, getter: Getter<N>, rows: &Rows<'_, '_, '_, '_>) {
-        match getter {
-            Getter::Row(get) | Getter::Log(get) => rows.rows.iter().for_each(|row| self.push(get(row))),
-            Getter::Envelope(get) => rows.runs().for_each(|(row, count)| self.push_repeated(row.envelope.and_then(get), count)),
-        }
     }
 
     fn bytes(&self) -> usize {
@@ -591,7 +551,7 @@ impl JdbcMaps {
         let before = self.keys.bytes() + self.values.bytes();
         for (name, number) in jdbc_types(object) {
             self.keys.append(Some(&quoting.undo(&name)), 1);
-            self.values.push(number);
+            self.values.push_repeated(number, 1);
         }
         self.maps.add(self.keys.len(), self.keys.bytes() + self.values.bytes() - before)
     }

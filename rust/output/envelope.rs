@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
-use crate::event::{Envelope, Source};
+use crate::event::{Envelope, Op, Source};
 use crate::interner::NameId;
 use crate::options::Layout;
+use crate::output::changes::POSTIMAGE;
 use crate::output::fields::{list_item, map_type};
 use crate::output::row::OutputRow;
 
@@ -18,32 +19,33 @@ pub(crate) struct EnvelopeRow<'r, 'a> {
     pub primary_key: Option<&'r [NameId]>,
     /// The raw message, if the row has an error.
     pub corrupt: Option<&'r [u8]>,
+    /// Kafka's offset of the message, if the input has it.
+    pub offset: Option<i64>,
 }
 
 /// Getter of a column's value: from a row, or from its envelope, which consecutive rows share.
 #[derive(Clone, Copy)]
-pub(crate) enum Getter<T> {
-    Row(for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<T>),
-    Envelope(for<'r> fn(&'r Envelope<'_>) -> Option<T>),
+pub(crate) enum Getter<R, E> {
+    Row(R),
+    Envelope(E),
     /// From a row, if a row's source has a place in a log.
-    Log(for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<T>),
+    Log(R),
 }
 
+/// [`Getter`] of numbers and flags.
+pub(crate) type ValueGetter<T> = Getter<for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<T>, for<'r> fn(&'r Envelope<'_>) -> Option<T>>;
+
 /// [`Getter`] of borrowed text.
-#[derive(Clone, Copy)]
-pub(crate) enum TextGetter {
-    Row(for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<&'r str>),
-    Envelope(for<'r> fn(&'r Envelope<'_>) -> Option<&'r str>),
-    Log(for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<&'r str>),
-}
+pub(crate) type TextGetter =
+    Getter<for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<&'r str>, for<'r> fn(&'r Envelope<'_>) -> Option<&'r str>>;
 
 /// Content of an envelope column; determines its type and its builder.
 pub(crate) enum Content {
     Text(TextGetter),
-    Number(Getter<i64>),
+    Number(ValueGetter<i64>),
     /// Microseconds since 1970 in UTC.
-    Time(Getter<i64>),
-    Flag(Getter<bool>),
+    Time(ValueGetter<i64>),
+    Flag(ValueGetter<bool>),
     /// The index of the change in its message.
     Index,
     /// Names of the key's columns.
@@ -56,12 +58,8 @@ pub(crate) enum Content {
     ColumnTypes,
     /// JDBC type numbers by name.
     JdbcTypes,
-    /// Sort key of a row's changes.
-    Sequence,
-    /// The members of [`SOURCE`].
-    Source,
-    /// The members of [`ERROR`].
-    Error,
+    /// Members of a struct, and whether a row has it.
+    Struct(&'static [Member], ValueGetter<()>),
     /// The whole message, raw.
     Message,
     /// A row image.
@@ -79,9 +77,7 @@ impl Content {
             Content::PrimaryKey | Content::Changed | Content::Missing => DataType::List(list_item()),
             Content::ColumnTypes => map_type(DataType::Utf8),
             Content::JdbcTypes => map_type(DataType::Int32),
-            Content::Sequence => DataType::Struct(sequence_members()),
-            Content::Source => DataType::Struct(members(SOURCE)),
-            Content::Error => DataType::Struct(members(ERROR)),
+            Content::Struct(content, _) => DataType::Struct(members(content)),
             Content::Message => DataType::Binary,
             Content::Image => images.clone(),
         }
@@ -139,10 +135,10 @@ envelope_columns! {
     TableChanges "table_changes" Content::Text(TextGetter::Envelope(|e| e.table_changes.as_deref())), OnRequest;
     ColumnTypes "column_types" Content::ColumnTypes, OnRequest;
     JdbcTypes "jdbc_types" Content::JdbcTypes, OnRequest;
-    Sequence "sequence" Content::Sequence, UpsertOnly;
-    Source "source" Content::Source, Always;
+    Sequence "sequence" Content::Struct(SEQUENCE, Getter::Row(|_| Some(()))), UpsertOnly;
+    Source "source" Content::Struct(SOURCE, Getter::Envelope(|_| Some(()))), Always;
     Row "row" Content::Index, Always;
-    Error "error" Content::Error, Always;
+    Error "error" Content::Struct(ERROR, Getter::Row(|r| r.row.error.as_ref().map(drop))), Always;
     CorruptRecord "_corrupt_record" Content::Message, Always;
 }
 
@@ -150,7 +146,7 @@ envelope_columns! {
 pub(crate) type Member = (&'static str, Content);
 
 /// The members of `source`.
-pub(crate) static SOURCE: &[Member] = &[
+static SOURCE: &[Member] = &[
     ("dialect", Content::Text(TextGetter::Envelope(|e| Some(e.quirks.dialect)))),
     ("operation", Content::Text(TextGetter::Row(|r| r.source?.operation.as_deref()))),
     ("connector", Content::Text(TextGetter::Envelope(|e| e.connector.as_deref()))),
@@ -168,7 +164,7 @@ pub(crate) static SOURCE: &[Member] = &[
 ];
 
 /// The members of `error`.
-pub(crate) static ERROR: &[Member] = &[
+static ERROR: &[Member] = &[
     ("kind", Content::Text(TextGetter::Row(|r| Some(r.row.error.as_ref()?.kind.name())))),
     ("message", Content::Text(TextGetter::Row(|r| Some(&r.row.error.as_ref()?.message)))),
     ("column", Content::Text(TextGetter::Row(|r| r.row.error.as_ref()?.column.as_deref()))),
@@ -181,10 +177,27 @@ pub(crate) fn members(members: &[Member]) -> Fields {
     members.iter().map(|(name, content)| Field::new(*name, content.data_type(&DataType::Null), true)).collect()
 }
 
-/// The members of `sequence`. They are never null, but nullable: Spark's AutoCDC keeps a history only by a struct with nullable
-/// fields.
-pub(crate) fn sequence_members() -> Fields {
-    ["major", "minor", "row"].map(|name| Field::new(name, DataType::Int64, true)).into_iter().collect()
+/// The members of `sequence`, the sort key of a row's changes. They are never null, but nullable: Spark's AutoCDC keeps a history only
+/// by a struct with nullable fields.
+static SEQUENCE: &[Member] = &[
+    ("major", Content::Number(Getter::Row(|r| Some(r.sequence()[0])))),
+    ("minor", Content::Number(Getter::Row(|r| Some(r.sequence()[1])))),
+    ("row", Content::Number(Getter::Row(|r| Some(r.sequence()[2])))),
+];
+
+impl EnvelopeRow<'_, '_> {
+    /// Returns the sort key: TiDB's commit timestamp, else Kafka's offset, else event time and index of the message.
+    fn sequence(&self) -> [i64; 3] {
+        let EnvelopeRow { row, source, offset, .. } = self;
+        let message = row.message as i64;
+        let is_second_half = row.op == Op::Update && (row.op_name == "insert" || row.op_name == POSTIMAGE);
+        let within = row.index as i64 * 2 + i64::from(is_second_half);
+        match (source.and_then(|source| source.commit_ts), offset) {
+            (Some(commit_ts), offset) => [commit_ts, offset.unwrap_or(message), within],
+            (None, Some(offset)) => [*offset, 0, within],
+            (None, None) => [source.and_then(|source| source.event_time).unwrap_or(0), message, within],
+        }
+    }
 }
 
 impl EnvelopeField {

@@ -8,9 +8,8 @@ use hashbrown::HashMap;
 
 use crate::dialect::SchemaSnapshot;
 use crate::error::Error;
-use crate::event::{Envelope, Op, Source};
+use crate::event::{Envelope, Op};
 use crate::interner::NameId;
-use crate::output::changes::POSTIMAGE;
 
 /// The messages of a call.
 pub(crate) struct Input<'a> {
@@ -50,7 +49,8 @@ impl<'a> Input<'a> {
         *self.keys.as_ref()?.get(message)?
     }
 
-    fn offset(&self, message: usize) -> Option<i64> {
+    /// Returns Kafka's offset of a message.
+    pub fn offset(&self, message: usize) -> Option<i64> {
         self.offsets.filter(|offsets| message < offsets.len() && offsets.is_valid(message)).map(|offsets| offsets.value(message))
     }
 }
@@ -117,17 +117,4 @@ pub(crate) enum EnvelopeRef {
     Event(usize),
     /// That of a table; the source is in [`Events::sources`].
     Table { table: usize, source: usize },
-}
-
-/// Returns the sort key of a row's changes: TiDB's commit timestamp, else Kafka's offset, else event time and index of the message.
-pub(crate) fn sequence(row: &OutputRow, source: Option<&Source<'_>>, input: &Input<'_>) -> [i64; 3] {
-    let message = row.message as i64;
-    let offset = input.offset(row.message);
-    let is_second_half = row.op == Op::Update && (row.op_name == "insert" || row.op_name == POSTIMAGE);
-    let within = row.index as i64 * 2 + i64::from(is_second_half);
-    match (source.and_then(|source| source.commit_ts), offset) {
-        (Some(commit_ts), offset) => [commit_ts, offset.unwrap_or(message), within],
-        (None, Some(offset)) => [offset, 0, within],
-        (None, None) => [source.and_then(|source| source.event_time).unwrap_or(0), message, within],
-    }
 }

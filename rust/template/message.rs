@@ -555,6 +555,7 @@ impl MatchedMessage<'_, '_> {
             source: events.sources.get(self.source),
             primary_key: shared.primary_key.as_deref(),
             corrupt: None,
+            offset: None,
         };
         let bytes = rows * plan.budget.of_row(&plan.fields, &row, events) + (rows - 1) * kept_bytes(kept, self.message.index);
         bytes <= plan.budget.bytes(length)
