@@ -159,19 +159,15 @@ impl OwnRows {
 }
 
 impl Table {
-    pub fn new(fields: &Fields, options: &[ValueOptions]) -> Result<Self, String> {
+    /// `are_changes`: rows may be changes of the same row of another builder.
+    pub fn new(fields: &Fields, options: &[ValueOptions], are_changes: bool) -> Result<Self, String> {
         let columns = fields.iter().zip(options);
         let columns = columns.map(|(field, options)| {
             make_builder(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name()))
         });
-        let columns = columns.collect::<Result<_, _>>()?;
-        Ok(Table { fields: fields.clone(), columns, nulls: Nulls::default(), rows: 0, has_open_row: false, column_rows: 0, own_rows: None })
-    }
-
-    /// Creates a builder of rows that may be changes of the same row of another builder.
-    pub fn over_base(fields: &Fields, options: &[ValueOptions]) -> Result<Self, String> {
-        let table = Table::new(fields, options)?;
-        Ok(Table { own_rows: Some(OwnRows { full: Vec::new(), changed: vec![Vec::new(); fields.len()] }), ..table })
+        let (columns, fields, nulls) = (columns.collect::<Result<_, _>>()?, fields.clone(), Nulls::default());
+        let own_rows = are_changes.then(|| OwnRows { full: Vec::new(), changed: vec![Vec::new(); fields.len()] });
+        Ok(Table { fields, columns, nulls, rows: 0, has_open_row: false, column_rows: 0, own_rows })
     }
 
     fn push_nulls(&mut self, count: usize) {

@@ -84,24 +84,16 @@ impl Plan {
         self.table.as_ref().map_or_else(|| map_type(DataType::Utf8), |table| DataType::Struct(table.clone()))
     }
 
-    /// Creates the builder of one image.
-    pub fn image(&self) -> Result<Images, String> {
-        let Some(table) = &self.table else { return Ok(Images::Map(Map::new())) };
-        Ok(Images::Table(Table::new(table, &self.columns.values)?))
-    }
-
-    /// Creates the builder of an image whose rows may be changes of the next image.
-    fn changes(&self) -> Result<Images, String> {
-        let Some(table) = &self.table else { return self.image() };
-        Ok(Images::Table(Table::over_base(table, &self.columns.values)?))
-    }
-
-    /// Creates the builders of the images, indexed by [`OUT_BEFORE`] and the constants after it.
+    /// Creates the builders of the images, indexed by [`OUT_BEFORE`] and the constants after it. Rows before may be changes of those after.
     pub fn images(&self) -> Result<[Images; 3], String> {
         let has_both = self.layout != Layout::Change;
-        let before = if has_both || self.has_field(EnvelopeField::Before) { self.changes()? } else { Images::None };
+        let image = |is_requested: bool, are_changes| match &self.table {
+            _ if !is_requested => Ok(Images::None),
+            Some(table) => Ok(Images::Table(Table::new(table, &self.columns.values, are_changes)?)),
+            None => Ok::<_, String>(Images::Map(Map::new())),
+        };
         let has_after = has_both || self.has_field(EnvelopeField::After) || self.has_hidden_base();
-        Ok([before, if has_after { self.image()? } else { Images::None }, Images::None])
+        Ok([image(has_both || self.has_field(EnvelopeField::Before), true)?, image(has_after, false)?, Images::None])
     }
 
     /// Names the image in a place of [`Plan::images`].
