@@ -11,7 +11,7 @@ use crate::event::{Envelope, Events, Op};
 use crate::interner::NameId;
 use crate::output::plan::Plan;
 use crate::output::row::TableEnvelope;
-use crate::wire::json::{Cursor, Text};
+use crate::wire::json::Cursor;
 
 /// Splits a message into literals and placeholders.
 struct TemplateBuilder<'t> {
@@ -30,8 +30,8 @@ struct TemplateBuilder<'t> {
     sample_row: Option<&'t str>,
     /// The array of a row whose columns are elements.
     elements: Option<(&'t str, MayBeEmpty)>,
-    /// Keys of a flat message's row, with colon.
-    flat_keys: Vec<(&'t str, Text<'t>)>,
+    /// Names of a flat message's row.
+    flat_names: Vec<(KeyLiteral, NameId)>,
     /// Whether the message has rows before the change.
     has_before: bool,
     types: (&'t str, Vec<KeyLiteral>),
@@ -64,24 +64,24 @@ pub(super) fn learn(
         literal_start: 0,
         sample_row: None,
         elements: None,
-        flat_keys: Vec::new(),
+        flat_names: Vec::new(),
         has_before: false,
         types,
     };
     let mut cursor = Cursor::new(text, false);
     match spec.flat.filter(|members| is_flat(text, *members)) {
-        Some(members) => builder.flat(&mut cursor, members)?,
+        Some(members) => builder.flat(&mut cursor, members, events)?,
         None => builder.object(&mut cursor, "", MAX_DEPTH)?,
     }
     let tail = Exact::new(text.get(builder.literal_start..cursor.at())?.as_bytes());
-    let is_flat = !builder.flat_keys.is_empty();
+    let is_flat = !builder.flat_names.is_empty();
+    let are_updates = builder.are_updates(op);
     let (elements, names) = match builder.elements {
         Some((array, may_be_empty)) => Elements::learn(array, may_be_empty, events)?,
-        None if is_flat => (Elements::default(), flat_names(&builder.flat_keys, events)?),
+        None if is_flat => (Elements::default(), builder.flat_names),
         None => (Elements::default(), names(builder.sample_row?, events)?),
     };
     let row = row_plan(names, envelope, plan, events)?;
-    let are_updates = builder.are_updates(op);
     let (exact, types) = builder.types;
     Some(Template {
         spec,
@@ -116,7 +116,7 @@ impl<'t> TemplateBuilder<'t> {
     }
 
     /// Splits a message that is a row itself.
-    fn flat(&mut self, cursor: &mut Cursor<'t>, classify: fn(&str) -> FlatMember) -> Option<()> {
+    fn flat(&mut self, cursor: &mut Cursor<'t>, classify: fn(&str) -> FlatMember, events: &mut Events<'_, '_, '_>) -> Option<()> {
         let mut seen = HashSet::new();
         let mut members = cursor.object().ok()?;
         while cursor.next_member(&mut members).ok()? {
@@ -132,7 +132,8 @@ impl<'t> TemplateBuilder<'t> {
             let is_number = first.is_ascii_digit() || first == b'-';
             match classify(name.raw) {
                 FlatMember::Column => {
-                    self.flat_keys.push((key, name));
+                    let literal = KeyLiteral::new(self.flat_names.len(), key, name.raw.len());
+                    self.flat_names.push((literal, events.keys.intern(name).ok()?));
                     self.placeholder(cursor, Placeholder::Value)?;
                 }
                 FlatMember::Placeholder(placeholder @ (Placeholder::Operation | Placeholder::Text(_))) if first == b'"' => {
@@ -284,14 +285,6 @@ fn is_flat(text: &str, classify: fn(&str) -> FlatMember) -> bool {
         }
     }
     found
-}
-
-/// Names of a flat message's row.
-fn flat_names(keys: &[(&str, Text<'_>)], events: &mut Events<'_, '_, '_>) -> Option<Vec<(KeyLiteral, NameId)>> {
-    let name = |(index, (key, name)): (usize, &(&str, Text<'_>))| {
-        Some((KeyLiteral::new(index, key, name.raw.len()), events.keys.intern(*name).ok()?))
-    };
-    keys.iter().enumerate().map(name).collect()
 }
 
 /// Names of a row.
