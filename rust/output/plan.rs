@@ -189,25 +189,22 @@ fn is_shallow(field: &Field, levels: usize) -> bool {
     }
 }
 
-/// Returns the field with all nested fields nullable, except a map's keys.
+/// Returns the field with all nested fields nullable, except a map's entries and keys.
 fn nullable(field: &Field) -> Field {
     let inner = |field: &FieldRef| Arc::new(nullable(field));
     let data_type = match field.data_type() {
         DataType::List(item) => DataType::List(inner(item)),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(Arc::new(nullable_entries(entries)), *sorted),
-        other => other.clone(),
-    };
-    Field::new(field.name(), data_type, true)
-}
-
-fn nullable_entries(entries: &Field) -> Field {
-    let data_type = match entries.data_type() {
-        DataType::Struct(fields) => {
-            let inner = fields.iter().enumerate().map(|(at, field)| if at == 0 { field.clone() } else { Arc::new(nullable(field)) });
-            DataType::Struct(inner.collect())
+        DataType::Map(entries, sorted) => {
+            let data_type = match entries.data_type() {
+                DataType::Struct(fields) => {
+                    DataType::Struct(fields.iter().take(1).cloned().chain(fields.iter().skip(1).map(inner)).collect())
+                }
+                other => other.clone(),
+            };
+            DataType::Map(Arc::new(Field::new(entries.name(), data_type, false)), *sorted)
         }
         other => other.clone(),
     };
-    Field::new(entries.name(), data_type, false)
+    Field::new(field.name(), data_type, true)
 }
