@@ -573,18 +573,17 @@ fn envelope_row<'r, 't: 'r, 'a>(
 ) -> EnvelopeRow<'r, 'a> {
     let corrupt = row.error.as_ref().and_then(|_| *input.messages.get(row.message)?);
     let offset = input.offset(row.message);
-    match row.envelope {
-        EnvelopeRef::None => EnvelopeRow { row, envelope: None, source: None, primary_key: None, corrupt, offset },
+    let (envelope, source, primary_key) = match row.envelope {
+        EnvelopeRef::None => (None, None, None),
         EnvelopeRef::Event(envelope) => {
             let envelope = &events.envelopes[envelope];
-            let primary_key = events.primary_key_of(envelope);
-            EnvelopeRow { row, envelope: Some(envelope), source: Some(&envelope.source), primary_key, corrupt, offset }
+            (Some(envelope), Some(&envelope.source), events.primary_key_of(envelope))
         }
         EnvelopeRef::Table { table, source } => {
             let table = tables(table);
-            let envelope = table.map(|table| &table.envelope);
             let primary_key = table.and_then(|table| table.primary_key.as_deref());
-            EnvelopeRow { row, envelope, source: Some(&events.sources[source]), primary_key, corrupt, offset }
+            (table.map(|table| &table.envelope), Some(&events.sources[source]), primary_key)
         }
-    }
+    };
+    EnvelopeRow { row, envelope, source, primary_key, corrupt, offset }
 }

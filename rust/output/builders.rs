@@ -345,12 +345,10 @@ impl Builder {
             }
             Builder::CorruptRecord(bytes) => bytes.finish(),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
-            Builder::DeclaredTypes(types) => {
-                types.maps.finish(types.keys.finish()?, types.values.finish()?, DataType::Utf8, &mut shared.keys)
-            }
+            Builder::DeclaredTypes(types) => types.maps.finish(types.keys.finish()?, types.values.finish()?, &mut shared.keys),
             Builder::Jdbc(types) => {
                 let values = Arc::new(types.values.numbers::<Int32Type>()?);
-                types.maps.finish(types.keys.finish()?, values, DataType::Int32, &mut shared.keys)
+                types.maps.finish(types.keys.finish()?, values, &mut shared.keys)
             }
             Builder::Struct(content, columns, _, validity) => {
                 let arrays = columns.iter_mut().map(|column| column.finish(shared)).collect::<Result<_, _>>()?;

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, MapArray, StructArray, new_null_array};
+use arrow_array::{ArrayRef, StructArray, new_null_array};
 use arrow_buffer::NullBuffer;
-use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use arrow_schema::{ArrowError, Fields};
 use bumpalo::Bump;
 
 use crate::columns::{Bytes, ColumnBuilder, Forecast, Nulls, Offsets, Overlay, ValueOptions, make_builder};
@@ -14,7 +14,7 @@ use crate::error::{Fault, Result};
 use crate::event::{Events, Image};
 use crate::interner::NameId;
 use crate::output::converter::{Converter, push_raw};
-use crate::output::fields::{map_entries, map_fields};
+use crate::output::fields::map_array;
 use crate::value::Value;
 
 /// Images before the changes.
@@ -106,7 +106,7 @@ impl Images {
         match self {
             Images::Table(table) => table.finish_struct(base),
             Images::Map(map) => map.finish(),
-            Images::None => Map::new().finish(),
+            Images::None => Map::default().finish(),
         }
     }
 }
@@ -346,25 +346,14 @@ pub(crate) fn fill_row<'a>(row: &mut Vec<Value<'a>>, width: usize, image: &Image
 }
 
 /// Builder of images as maps from names to text.
+#[derive(Default)]
 pub(crate) struct Map {
     pub keys: Bytes<i32>,
     pub values: Bytes<i32>,
     offsets: Offsets,
-    entries: FieldRef,
-    fields: Fields,
 }
 
 impl Map {
-    pub fn new() -> Self {
-        Map {
-            keys: Bytes::default(),
-            values: Bytes::default(),
-            offsets: Offsets::default(),
-            entries: map_entries(DataType::Utf8),
-            fields: map_fields(DataType::Utf8),
-        }
-    }
-
     /// Appends an image. A value that cannot be converted becomes null; returns the first fault.
     pub fn append<'a>(&mut self, image: &Image, by_name: &mut ImageByName<'a>, events: &Events<'a, '_, '_>) -> Option<Fault> {
         let mut first = None;
@@ -416,10 +405,9 @@ impl Map {
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let arrays = vec![self.keys.finish_text(None)?, self.values.finish_text(None)?];
+        let (keys, values) = (self.keys.finish_text(None)?, self.values.finish_text(None)?);
         let (offsets, nulls) = self.offsets.take(None)?;
-        let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;
-        Ok(Arc::new(MapArray::try_new(self.entries.clone(), offsets, entries, nulls, false)?))
+        map_array(keys, values, offsets, nulls)
     }
 }
 

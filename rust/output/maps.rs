@@ -1,14 +1,12 @@
 //! Builder of maps with names as keys.
 
-use std::sync::Arc;
-
-use arrow_array::{Array, ArrayRef, MapArray, StructArray};
+use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::ArrowError;
 use arrow_select::concat::concat;
 
 use crate::columns::{Bytes, Offsets};
-use crate::output::fields::{map_entries, map_fields};
+use crate::output::fields::map_array;
 
 /// Maps that rows share, as those of a table do: each is kept once, with the rows that have it, until the batch is finished.
 #[derive(Default)]
@@ -103,13 +101,7 @@ impl Maps {
     }
 
     /// Finishes the array of all rows, given the entries of each map. Keys that `known` has are not made again.
-    pub fn finish(
-        &mut self,
-        keys: ArrayRef,
-        values: ArrayRef,
-        value_type: DataType,
-        known: &mut Option<FinishedKeys>,
-    ) -> Result<ArrayRef, ArrowError> {
+    pub fn finish(&mut self, keys: ArrayRef, values: ArrayRef, known: &mut Option<FinishedKeys>) -> Result<ArrayRef, ArrowError> {
         let maps = std::mem::take(self);
         let values = maps.expand(&values).map_err(too_large)?;
         let finished = match known.take().filter(|known| known.maps.have_places_of(&maps) && *known.once == *keys) {
@@ -117,8 +109,7 @@ impl Maps {
             None => FinishedKeys::new(maps, keys)?,
         };
         let FinishedKeys { keys, offsets, nulls, .. } = known.insert(finished);
-        let entries = StructArray::try_new(map_fields(value_type.clone()), vec![keys.clone(), values], None)?;
-        Ok(Arc::new(MapArray::try_new(map_entries(value_type), offsets.clone(), entries, nulls.clone(), false)?))
+        map_array(keys.clone(), values, offsets.clone(), nulls.clone())
     }
 
     fn have_places_of(&self, other: &Maps) -> bool {
@@ -143,9 +134,11 @@ fn too_large(error: ArrowError) -> ArrowError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int32Type;
-    use arrow_array::{Int32Array, StringArray};
+    use arrow_array::{Int32Array, StringArray, StructArray};
 
     use super::*;
 
@@ -161,7 +154,7 @@ mod tests {
         runs.iter().for_each(|(map, rows)| maps.push(*map, *rows));
         let keys = Arc::new(StringArray::from_iter_values(MAPS.concat()));
         let values = Arc::new(Int32Array::from_iter((0..end as i32).map(|value| Some(value).filter(|value| *value != 1))));
-        maps.finish(keys, values, DataType::Int32, known).unwrap()
+        maps.finish(keys, values, known).unwrap()
     }
 
     type Entries = Vec<(String, Option<i32>)>;

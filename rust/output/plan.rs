@@ -90,7 +90,7 @@ impl Plan {
         let image = |is_requested: bool, are_changes| match &self.table {
             _ if !is_requested => Ok(Images::None),
             Some(table) => Ok(Images::Table(Table::new(table, &self.columns.values, are_changes)?)),
-            None => Ok::<_, String>(Images::Map(Map::new())),
+            None => Ok::<_, String>(Images::Map(Map::default())),
         };
         let has_after = has_both || self.has_field(EnvelopeField::After) || self.has_hidden_base();
         Ok([image(has_both || self.has_field(EnvelopeField::Before), true)?, image(has_after, false)?, Images::None])
