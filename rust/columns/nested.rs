@@ -61,7 +61,8 @@ impl Lists {
     }
 }
 
-fn elements<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Value<'a>>> {
+/// The elements of a JSON array.
+pub(super) fn elements<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Value<'a>>> {
     let mut values = Vec::new();
     let mut elements = cursor.array()?;
     while cursor.next_element(&mut elements)? {

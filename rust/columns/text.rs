@@ -10,6 +10,7 @@ use arrow_schema::ArrowError;
 
 use super::binary::stored_bytes;
 use super::bytes::Bytes;
+use super::nested::elements;
 use super::{ColumnBuilder, Context, Forecast, Nulls, Overlay, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
@@ -103,12 +104,7 @@ pub(super) fn needs_conversion(declared: &DeclaredType) -> bool {
 
 /// Joins the members of a set that is written as an array.
 fn join_members(array: &str) -> Result<String> {
-    let mut cursor = Cursor::new(array, true);
-    let mut members = Vec::new();
-    let mut elements = cursor.array()?;
-    while cursor.next_element(&mut elements)? {
-        members.push(cursor.value()?.text()?);
-    }
+    let members: Vec<_> = elements(&mut Cursor::new(array, true))?.iter().map(Value::text).collect::<Result<_>>()?;
     Ok(members.join(","))
 }
 

@@ -195,26 +195,20 @@ impl Column<'_> {
     fn date_time(&self, value: &Value<'_>) -> Result<Encoding> {
         /// The last millisecond of the year 9999: greater numbers must have a finer unit.
         const LAST_MILLI: u64 = 253_402_300_799_999;
-        let Value::Number(digits) = value else { return Ok(Encoding::Iso) };
-        let is_fine = digits.parse::<i64>().is_ok_and(|number| number.unsigned_abs() > LAST_MILLI);
-        match (self.fixed_unit(), self.modes.time) {
-            (Some(unit), _) => Ok(Encoding::DateTime(unit)),
-            (None, Some(_)) if is_fine => Ok(Encoding::DateTime(MICROS)),
-            _ => {
-                Err(ambiguous(value, "milliseconds or microseconds", "time_precision_mode, the column in column_types, or the schema part"))
-            }
-        }
+        let is_fine = value.raw().parse::<i64>().is_ok_and(|number| number.unsigned_abs() > LAST_MILLI);
+        self.epoch(value, Encoding::DateTime, is_fine && self.modes.time.is_some())
     }
 
     fn time(&self, value: &Value<'_>) -> Result<Encoding> {
+        self.epoch(value, Encoding::Time, self.modes.time == Some(TimeMode::AdaptiveTimeMicroseconds))
+    }
+
+    /// Returns the encoding of a number in the setting's unit, else in microseconds if it can have no other, or of ISO text.
+    fn epoch(&self, value: &Value<'_>, encoding: fn(i64) -> Encoding, is_micros: bool) -> Result<Encoding> {
         let Value::Number(_) = value else { return Ok(Encoding::Iso) };
-        match (self.fixed_unit(), self.modes.time) {
-            (Some(unit), _) => Ok(Encoding::Time(unit)),
-            (None, Some(TimeMode::AdaptiveTimeMicroseconds)) => Ok(Encoding::Time(MICROS)),
-            _ => {
-                Err(ambiguous(value, "milliseconds or microseconds", "time_precision_mode, the column in column_types, or the schema part"))
-            }
-        }
+        let setting = "time_precision_mode, the column in column_types, or the schema part";
+        let unit = self.fixed_unit().or(is_micros.then_some(MICROS));
+        unit.map(encoding).ok_or_else(|| ambiguous(value, "milliseconds or microseconds", setting))
     }
 
     /// Returns whether decimals are base64, if configured.

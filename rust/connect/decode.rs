@@ -45,31 +45,21 @@ fn type_error(value: &Value<'_>, what: &str) -> Fault {
 fn range_error(value: &Value<'_>, what: &str) -> Fault {
     Fault::new(Kind::Range, format!("{} does not fit into {what}", excerpt(value.raw())))
 }
+
 fn decode_as<'a>(value: Value<'a>, encoding: Encoding, column: &Column<'_>, arena: &'a Bump) -> Result<Value<'a>> {
+    if let (Encoding::Days | Encoding::DateTime(_) | Encoding::Time(_) | Encoding::Instant(_), Value::Number(digits)) = (encoding, value) {
+        let number = parse_integer(&value, digits)?;
+        return of_integer(encoding, number).ok_or_else(|| match encoding {
+            Encoding::Days => range_error(&value, "a date"),
+            Encoding::Time(unit) if micros_of(number, unit).is_some() => range_error(&value, "a time"),
+            _ => range_error(&value, "a date and time"),
+        });
+    }
     match encoding {
         Encoding::Plain | Encoding::Wkb => Ok(value),
-        Encoding::Days => match value {
-            Value::Number(digits) => {
-                let days = i32::try_from(parse_integer(&value, digits)?).ok().filter(|days| DAYS.contains(days));
-                days.map(Value::Date).ok_or_else(|| range_error(&value, "a date"))
-            }
-            _ => Ok(iso(value, arena)),
-        },
-        Encoding::DateTime(unit) => match value {
-            Value::Number(digits) => micros(&value, digits, unit).map(Value::DateTime),
-            _ => Ok(iso(value, arena)),
-        },
-        Encoding::Time(unit) => match value {
-            Value::Number(digits) => micros(&value, digits, unit).and_then(|micros| time(&value, micros)),
-            _ => Ok(iso(value, arena)),
-        },
-        Encoding::Instant(unit) => match value {
-            Value::Number(digits) => micros(&value, digits, unit).map(Value::Timestamp),
-            _ => zoned(value),
-        },
-        Encoding::Zoned => zoned(value),
+        Encoding::Zoned | Encoding::Instant(_) => zoned(value),
         Encoding::ZonedTime if column.requests_text() => Ok(value),
-        Encoding::Iso | Encoding::ZonedTime => Ok(iso(value, arena)),
+        Encoding::Iso | Encoding::ZonedTime | Encoding::Days | Encoding::DateTime(_) | Encoding::Time(_) => Ok(iso(value, arena)),
         Encoding::Unsigned => unsigned(value, arena),
         Encoding::Decimal(scale) => match value {
             Value::Text(text) => unscaled(&value, text, scale, column.requested, arena),
@@ -108,21 +98,13 @@ pub(crate) fn of_integer(encoding: Encoding, number: i64) -> Option<Value<'stati
 }
 
 /// Converts an epoch to microseconds; `unit` is its ticks per second.
-fn micros(value: &Value<'_>, digits: &str, unit: i64) -> Result<i64> {
-    micros_of(parse_integer(value, digits)?, unit).ok_or_else(|| range_error(value, "a date and time"))
-}
-
 fn micros_of(number: i64, unit: i64) -> Option<i64> {
     let micros = if unit <= MICROS { number.checked_mul(MICROS / unit) } else { (number % 1000 == 0).then_some(number / 1000) };
     let in_calendar = |micros: &i64| i32::try_from(micros.div_euclid(86_400 * MICROS)).is_ok_and(|days| DAYS.contains(&days));
     micros.filter(in_calendar)
 }
 
-/// Converts a TIME, which MySQL limits to less than 839 hours.
-fn time<'a>(value: &Value<'_>, micros: i64) -> Result<Value<'a>> {
-    if is_time(micros) { Ok(Value::Time(micros)) } else { Err(range_error(value, "a time")) }
-}
-
+/// Whether a TIME is less than 839 hours, as MySQL's are.
 fn is_time(micros: i64) -> bool {
     micros.unsigned_abs() < 839 * 3600 * MICROS as u64
 }
