@@ -264,8 +264,7 @@ impl Table {
         unread.or(refused)
     }
 
-    /// Finishes the columns and the nulls of the rows.
-    fn finish_parts(&mut self, base: Option<&ArrayRef>) -> Result<(Vec<ArrayRef>, Option<NullBuffer>), ArrowError> {
+    fn finish_struct(&mut self, base: Option<&ArrayRef>) -> Result<ArrayRef, ArrowError> {
         self.begin_row();
         self.has_open_row = false;
         self.column_rows = 0;
@@ -284,16 +283,7 @@ impl Table {
             }
             _ => self.columns.iter_mut().map(|column| column.finish(nulls.as_ref())).collect(),
         };
-        Ok((columns?, nulls))
-    }
-
-    fn finish_struct(&mut self, base: Option<&ArrayRef>) -> Result<ArrayRef, ArrowError> {
-        let rows = self.rows;
-        let (columns, nulls) = self.finish_parts(base)?;
-        if self.fields.is_empty() {
-            return Ok(Arc::new(StructArray::new_empty_fields(rows, nulls)));
-        }
-        Ok(Arc::new(StructArray::try_new(self.fields.clone(), columns, nulls)?))
+        Ok(Arc::new(StructArray::try_new_with_length(self.fields.clone(), columns?, nulls, rows)?))
     }
 }
 

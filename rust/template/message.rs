@@ -480,7 +480,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
         let (before, after) = self.targets();
         let MessageReader { template, batch, buffers, env, requested, .. } = self;
         let Buffers { data, before: old, .. } = buffers;
-        let (images, rows, before_row) = match op {
+        let (images, rows, mut before_row) = match op {
             Op::Delete => (batch.image(before), old, None),
             Op::Update if before != after => {
                 let [before_images, after_images] = batch.images.get_disjoint_mut([before, after]).ok()?;
@@ -489,15 +489,10 @@ impl<'a> MessageReader<'_, '_, 'a> {
             _ => (batch.image(after), data, None),
         };
         let mut after_writer = ImageWriter { images, spans: requested.spans.then_some(&mut rows.spans.values) };
-        let walked = match before_row {
-            Some((images, old)) => {
-                let mut before_writer = ImageWriter { images, spans: requested.spans.then_some(&mut old.spans.values) };
-                let walked = template.elements.read(at, &template.row, env, &mut after_writer, Some(&mut before_writer))?;
-                old.end_row(&template.row, walked, *requested)?;
-                walked
-            }
-            None => template.elements.read(at, &template.row, env, &mut after_writer, None)?,
-        };
+        let mut before_writer =
+            before_row.as_mut().map(|(images, old)| ImageWriter { images, spans: requested.spans.then_some(&mut old.spans.values) });
+        let walked = template.elements.read(at, &template.row, env, &mut after_writer, before_writer.as_mut())?;
+        before_row.map_or(Some(()), |(_, old)| old.end_row(&template.row, walked, *requested))?;
         rows.end_row(&template.row, walked, *requested)?;
         Some(walked.end)
     }
