@@ -103,7 +103,7 @@ impl Converter {
     }
 
     /// Decodes a value, if it is in an encoding of Kafka Connect's.
-    #[inline]
+    #[inline(always)]
     pub fn decode<'a>(&self, value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {
         match &self.connect {
             Some(connect) if !value.is_null() => connect::decode(value, &self.connect_column(connect.modes), arena),
@@ -122,6 +122,7 @@ impl Converter {
     }
 
     /// Appends a decoded value; on error appends null and returns the reason.
+    #[inline(always)]
     pub fn append(&self, value: &Value<'_>, column: &mut dyn ColumnBuilder) -> Result<()> {
         if value.is_null() {
             column.push_nulls(1);
