@@ -189,7 +189,7 @@ impl Forecast {
 /// Array builder of one column.
 pub(crate) trait ColumnBuilder: Send {
     /// Fast path: parses the JSON value at `at` and appends it. Returns its end; on `None` the column is unchanged, as always where
-    /// JSON has no raw values of the type.
+    /// JSON has no raw values of the type. Requires [`Context::has_fast_path`].
     fn read(&mut self, _text: &[u8], _at: usize) -> Option<usize> {
         None
     }

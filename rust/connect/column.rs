@@ -40,28 +40,9 @@ impl Column<'_> {
         }
     }
 
-    /// Returns the encoding of every number, if it does not depend on the value.
-    pub fn number_encoding(&self) -> Option<Encoding> {
-        self.encoding(&Value::Number("1")).ok()
-    }
-
-    /// Returns the scale of base64 decimals, if all text is one.
-    pub fn base64_decimal_scale(&self) -> Option<i32> {
-        match self.encoding(&Value::Text("1")) {
-            Ok(Encoding::Decimal(scale)) => Some(scale),
-            _ => None,
-        }
-    }
-
-    /// Whether a timestamp column reads the raw text, with its zone if present.
-    pub fn has_zoned_text(&self) -> bool {
-        let is_zoned = matches!(self.encoding(&Value::Text("")), Ok(Encoding::Zoned));
-        is_zoned && matches!(self.requested, DataType::Timestamp(..))
-    }
-
     /// Returns the encoding of a value. What the user says outranks the schema part, except the unit or scale of the user's own type,
     /// which only the schema part knows.
-    pub(super) fn encoding(&self, value: &Value<'_>) -> Result<Encoding> {
+    pub fn encoding(&self, value: &Value<'_>) -> Result<Encoding> {
         match (self.declared, self.configured) {
             (Some(declared), Some(configured)) if declared.encoding != Encoding::Plain && is_same_kind(declared, configured) => {
                 Ok(self.in_modes(declared.encoding))

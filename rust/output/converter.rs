@@ -50,8 +50,12 @@ impl ColumnOptions {
             Converter { column, context, requested, connect: None, has_fast_path, raw: if has_fast_path { ANY } else { 0 } };
         let connect = converter.connect_column(self.modes);
         if envelope.quirks.format == ValueFormat::Connect && !connect.is_plain() {
-            let (numbers, scale) = (connect.number_encoding(), connect.base64_decimal_scale());
-            converter.raw &= u8::from(numbers == Some(Encoding::Plain)) | u8::from(connect.has_zoned_text()) << 1;
+            // Other numbers and texts have the same, unless it depends on the value.
+            let (numbers, texts) = (connect.encoding(&Value::Number("1")).ok(), connect.encoding(&Value::Text("1")).ok());
+            let scale = if let Some(Encoding::Decimal(scale)) = texts { Some(scale) } else { None };
+            // A column of timestamps reads text with a zone itself.
+            let is_zoned = texts == Some(Encoding::Zoned) && matches!(connect.requested, DataType::Timestamp(..));
+            converter.raw &= u8::from(numbers == Some(Encoding::Plain)) | u8::from(is_zoned) << 1;
             converter.connect = Some(ConnectEncoding { modes: self.modes, numbers, scale });
         }
         converter
