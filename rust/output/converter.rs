@@ -2,11 +2,12 @@
 
 use arrow_schema::{DataType, FieldRef, Fields};
 use bumpalo::Bump;
+use hashbrown::HashMap;
 
 use crate::columns::{ColumnBuilder, Context, ValueOptions};
 use crate::connect::{self, Modes};
 use crate::error::Result;
-use crate::event::{Envelope, Quirks, ValueFormat};
+use crate::event::{Envelope, ValueFormat};
 use crate::interner::folded;
 use crate::mysql::types::{DeclaredType, DeclaredTypes, Encoding};
 use crate::options::Options;
@@ -149,26 +150,22 @@ pub(super) fn push_raw(column: &mut dyn ColumnBuilder, value: &Value<'_>) -> boo
     }
 }
 
-/// The converters of rows by what their envelopes declare, dialect and types: those of the last row first.
+/// The converters of rows by what their envelopes declare: dialect, as the address of its quirks, and types.
 #[derive(Default)]
-pub(crate) struct KnownConverters(Vec<(&'static Quirks, Option<usize>, Vec<Converter>)>);
+pub(crate) struct KnownConverters(HashMap<(usize, Option<usize>), Vec<Converter>>);
 
 impl KnownConverters {
-    /// How many tables can alternate before converters are made again.
-    const MAX: usize = 64;
+    /// For how many declarations they are kept: messages of that many tables can alternate before converters are made again.
+    const MAX: usize = 1 << 10;
 
     #[inline]
     pub fn get(&mut self, envelope: &Envelope<'_>, columns: &ColumnOptions, types: &DeclaredTypes) -> &[Converter] {
-        let mut known = self.0.iter();
-        let known = known.position(|(quirks, block, _)| std::ptr::eq(*quirks, envelope.quirks) && *block == envelope.types);
-        let at = known.unwrap_or_else(|| {
-            self.0.truncate(Self::MAX - 1);
-            let converters = (0..columns.fields.len()).map(|column| columns.converter(column, envelope, types));
-            self.0.push((envelope.quirks, envelope.types, converters.collect()));
-            self.0.len() - 1
-        });
-        self.0.swap(0, at);
-        self.0.first().map_or(&[], |(_, _, converters)| converters)
+        let key = (std::ptr::from_ref(envelope.quirks).addr(), envelope.types);
+        if self.0.len() >= Self::MAX && !self.0.contains_key(&key) {
+            self.0.clear();
+        }
+        let converter = |column| columns.converter(column, envelope, types);
+        self.0.entry(key).or_insert_with(|| (0..columns.fields.len()).map(converter).collect())
     }
 }
 
