@@ -23,6 +23,7 @@ use crate::mysql::types::{DeclaredType, DeclaredTypes};
 use crate::named::unknown;
 use crate::options::{Layout, Options};
 use crate::output::batch::{Batch, Finished, Scratch};
+use crate::output::converter::KnownConverters;
 use crate::output::envelope::EnvelopeField;
 use crate::output::images::ImageByName;
 use crate::output::metrics::Metrics;
@@ -185,6 +186,7 @@ struct BatchReader<'r> {
     batch: Batch<'r>,
     templates: Templates,
     kept: KeptCaches,
+    converters: KnownConverters,
     /// The first message.
     start: usize,
     /// Bytes of rows after which the batch ends.
@@ -194,7 +196,7 @@ struct BatchReader<'r> {
 impl ChunkReader for BatchReader<'_> {
     fn reset(&mut self) {
         self.templates.clear();
-        self.kept = KeptCaches::default();
+        (self.kept, self.converters) = Default::default();
         self.batch.forget_types();
     }
 
@@ -210,7 +212,9 @@ impl ChunkReader for BatchReader<'_> {
         payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
         let mut caches = Caches::new(input.schemas, std::mem::take(&mut self.kept));
-        let (mut scratch, mut texts) = (Scratch::default(), Texts::new(input.buffer));
+        let mut scratch = Scratch::default();
+        std::mem::swap(&mut scratch.converters, &mut self.converters);
+        let mut texts = Texts::new(input.buffer);
         for (index, payload) in messages.iter().enumerate() {
             let index = payloads.first + index;
             let key = input.key(index);
@@ -232,6 +236,7 @@ impl ChunkReader for BatchReader<'_> {
         }
         self.kept = caches.into_kept();
         self.batch.append(events, &mut scratch, payloads)?;
+        self.converters = scratch.converters;
         self.batch.end_chunk(events, |table| self.templates.envelope(table), input);
         if payloads.first == self.start {
             let size = |messages: &[Option<&[u8]>]| messages.iter().flatten().map(|message| message.len()).sum();
@@ -411,7 +416,7 @@ impl Decoder {
 
     fn run(&self, input: &Input<'_>, start: usize, max_bytes: usize) -> Result<(Finished, usize), DecodeError> {
         let (batch, templates, kept) = (Batch::new(&self.plan)?, Templates::new(), KeptCaches::default());
-        let mut reader = BatchReader { decoder: self, batch, templates, kept, start, max_bytes };
+        let mut reader = BatchReader { decoder: self, batch, templates, kept, converters: KnownConverters::default(), start, max_bytes };
         let end = self.read_from(start, input, &mut reader)?;
         Ok((reader.batch.finish(end.saturating_sub(start))?, end))
     }

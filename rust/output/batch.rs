@@ -58,7 +58,8 @@ pub(crate) struct Scratch<'a> {
     after: ImageByName<'a>,
     /// A row's values by column.
     row: Vec<Value<'a>>,
-    converters: KnownConverters,
+    /// Kept for the next chunk.
+    pub converters: KnownConverters,
 }
 
 /// Messages whose rows exceed the budget.

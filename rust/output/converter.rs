@@ -47,34 +47,39 @@ impl ColumnOptions {
         let requested = self.fields[column].data_type().clone();
         let context = Context::new(column, envelope, types, &self.values[column]);
         let has_fast_path = context.has_fast_path(&requested);
-        let mut converter =
-            Converter { column, context, requested, connect: None, has_fast_path, raw: if has_fast_path { ANY } else { 0 } };
-        let connect = converter.connect_column(self.modes);
+        let mut raw = if has_fast_path { ANY } else { 0 };
+        let mut conversion = Box::new(Conversion { context, requested, connect: None, has_fast_path });
+        let connect = conversion.connect_column(self.modes);
         if envelope.quirks.format == ValueFormat::Connect && !connect.is_plain() {
             // Other numbers and texts have the same, unless it depends on the value.
             let (numbers, texts) = (connect.encoding(&Value::Number("1")).ok(), connect.encoding(&Value::Text("1")).ok());
             let scale = if let Some(Encoding::Decimal(scale)) = texts { Some(scale) } else { None };
             // A column of timestamps reads text with a zone itself.
             let is_zoned = texts == Some(Encoding::Zoned) && matches!(connect.requested, DataType::Timestamp(..));
-            converter.raw &= u8::from(numbers == Some(Encoding::Plain)) | u8::from(is_zoned) << 1;
-            converter.connect = Some(ConnectEncoding { modes: self.modes, numbers, scale });
+            raw &= u8::from(numbers == Some(Encoding::Plain)) | u8::from(is_zoned) << 1;
+            conversion.connect = Some(ConnectEncoding { modes: self.modes, numbers, scale });
         }
-        converter
+        Converter { column, raw, conversion }
     }
 }
 
-/// How the values of a column are converted, in rows with one declaration.
+/// How the values of a column are converted, in rows with one declaration. It is small: the converters of many tables are in use by turns.
 pub(crate) struct Converter {
     /// Index of the column.
     pub column: usize,
+    /// Which values its fast path accepts as they are written: a bit for those without quotes, and one for those in quotes.
+    raw: u8,
+    /// The rest, which the fast path does not need.
+    conversion: Box<Conversion>,
+}
+
+struct Conversion {
     context: Context,
     requested: DataType,
     /// Kafka Connect's encoding, unless all values are in MySQL's text format.
-    pub connect: Option<ConnectEncoding>,
+    connect: Option<ConnectEncoding>,
     /// Whether the column's fast path converts what it accepts as any value is converted.
     has_fast_path: bool,
-    /// Which values it accepts as they are written: a bit for those without quotes, and one for those in quotes.
-    raw: u8,
 }
 
 /// How Kafka Connect encodes the values of a column.
@@ -102,28 +107,28 @@ impl Converter {
         self.raw >> u8::from(is_quoted) & 1 == 1
     }
 
-    fn connect_column(&self, modes: Modes) -> connect::Column<'_> {
-        let Context { by_message, by_user, .. } = &self.context;
-        connect::Column { declared: by_message.as_deref(), configured: by_user.as_deref(), requested: &self.requested, modes }
+    /// Kafka Connect's encoding, unless all values are in MySQL's text format.
+    pub fn connect(&self) -> Option<&ConnectEncoding> {
+        self.conversion.connect.as_ref()
     }
 
     /// Decodes a value, if it is in an encoding of Kafka Connect's.
     #[inline(always)]
     pub fn decode<'a>(&self, value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {
-        match &self.connect {
-            Some(connect) if !value.is_null() => connect::decode(value, &self.connect_column(connect.modes), arena),
+        match self.connect() {
+            Some(connect) if !value.is_null() => connect::decode(value, &self.conversion.connect_column(connect.modes), arena),
             _ => Ok(value),
         }
     }
 
     /// Fast path: decodes a whole number that is a date or time.
     pub fn decode_integer(&self, number: i64) -> Option<Value<'static>> {
-        connect::of_integer(self.connect.as_ref()?.numbers?, number)
+        connect::of_integer(self.connect()?.numbers?, number)
     }
 
     /// Fast path: decodes the base64 of a decimal.
     pub fn decode_decimal(&self, base64: &str) -> Option<Value<'static>> {
-        connect::short_decimal(base64, self.connect.as_ref()?.scale?, &self.requested).map(Value::Unscaled)
+        connect::short_decimal(base64, self.connect()?.scale?, &self.conversion.requested).map(Value::Unscaled)
     }
 
     /// Appends a decoded value; on error appends null and returns the reason.
@@ -133,11 +138,19 @@ impl Converter {
             column.push_nulls(1);
             return Ok(());
         }
-        let is_decoded = self.connect.is_some() && self.has_fast_path;
+        let Conversion { context, connect, has_fast_path, .. } = &*self.conversion;
+        let is_decoded = connect.is_some() && *has_fast_path;
         if is_decoded && push_raw(column, value) || column.push_native(value) {
             return Ok(());
         }
-        column.append(&value.as_text(), &self.context)
+        column.append(&value.as_text(), context)
+    }
+}
+
+impl Conversion {
+    fn connect_column(&self, modes: Modes) -> connect::Column<'_> {
+        let Context { by_message, by_user, .. } = &self.context;
+        connect::Column { declared: by_message.as_deref(), configured: by_user.as_deref(), requested: &self.requested, modes }
     }
 }
 
@@ -156,7 +169,7 @@ pub(crate) struct KnownConverters(HashMap<(usize, Option<usize>), Vec<Converter>
 
 impl KnownConverters {
     /// For how many declarations they are kept: messages of that many tables can alternate before converters are made again.
-    const MAX: usize = 1 << 10;
+    const MAX: usize = 128;
 
     #[inline]
     pub fn get(&mut self, envelope: &Envelope<'_>, columns: &ColumnOptions, types: &DeclaredTypes) -> &[Converter] {

@@ -550,7 +550,7 @@ impl RowPlan {
 
 /// Fast path for Kafka Connect's usual encodings. Returns the value with its end.
 fn decode_usual(converter: &Converter, at: usize, env: &Env<'_>) -> Option<(Value<'static>, usize)> {
-    let (text, connect) = (env.text.as_bytes(), converter.connect.as_ref()?);
+    let (text, connect) = (env.text.as_bytes(), converter.connect()?);
     if text.get(at) == Some(&b'"') {
         connect.scale?;
         let (base64, end) = plain_text(env.text, at)?;
