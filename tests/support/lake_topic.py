@@ -4,10 +4,20 @@ import json
 import os
 from uuid import uuid4
 
+import pyarrow as pa
+
 import towpath
 from spark_rows import of_spark
 from towpath.ddl import quoted
 
+ARROW = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
 COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
 WAY = {"merge": os.environ["TOWPATH_TEST_MERGE"]} if "TOWPATH_TEST_MERGE" in os.environ else {}
 OWN_TABLES = {"dead_letters": "dead", "status": "status", "ddl": "ddl"}
@@ -37,10 +47,8 @@ class Topic:
         return self.name(table) if self.catalog else f"delta.`{self.name(table)}`"
 
     def frame(self, *messages):
-        rows = [
-            (m.get("key"), m["value"], m.get("topic", "t"), m["partition"], m["offset"], m.get("timestamp"))
-            for m in messages
-        ]
+        rows = pa.Table.from_pylist([{"topic": "t", **one} for one in messages], pa.schema(ARROW))
+        # Made from Python's values, each job on it has Python workers. On Connect it has none.
         return self.spark.createDataFrame(rows, COLUMNS)
 
     def replicate(self, *messages, dialect="canal-json", **options):

@@ -4,13 +4,10 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from spark_cluster import QUICK_START
-
-SUPPORT = str(Path(__file__).parent)
 
 IS_CONNECT = "TOWPATH_TEST_CONNECT" in os.environ
 """Whether tests run as clients of a Connect server, which pyspark starts. Not all can: some ask the JVM."""
@@ -23,9 +20,6 @@ def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     # `spark-submit`, which starts every driver, gives these to its JVM before those of `settings`.
     os.environ["SPARK_SUBMIT_OPTS"] = QUICK_START
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if SUPPORT not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*paths, SUPPORT]))
     os.environ["TZ"] = "UTC"
     time.tzset()
     start = SparkSession.builder.remote if IS_CONNECT else SparkSession.builder.master
@@ -38,7 +32,6 @@ def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.python.daemon.module", "quick_daemon")
     )
     for key, value in settings.items():
         builder = builder.config(key, value)

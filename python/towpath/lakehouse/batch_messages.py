@@ -163,3 +163,13 @@ def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame
 def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
     """A DataFrame of one partition with rows of the driver."""
     return spark.createDataFrame(rows, schema).coalesce(1)
+
+
+def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """A DataFrame of a few rows. Each job on one that is made of Python's values has Python workers."""
+    from pyspark.sql import DataFrame
+
+    if hasattr(DataFrame, "toArrow"):
+        return local_frame(spark, rows, schema)
+    # Spark 3.5 makes no DataFrame from Arrow.
+    return spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], schema)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from towpath.lakehouse.batch_messages import frame_of
 from towpath.lakehouse.jobs import SMALL, session_settings, settings_for
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, UNKNOWN, Applied
 from towpath.lakehouse.sql import Sql, comma_separated, execute, merge, sql, string, table
@@ -155,8 +156,20 @@ def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
     )
 
 
-def status_rows(found: Iterable[TableStatus], batch_id: int) -> list[tuple[Any, ...]]:
+def status_rows(found: Iterable[TableStatus], batch_id: int) -> pa.Table:
     """What a batch did, a row for each table, with the columns of the table of states."""
+    rows = [dict(zip(COLUMNS.names, map(_in_utc, row), strict=True)) for row in _rows(found, batch_id)]
+    return pa.Table.from_pylist(rows, COLUMNS)
+
+
+def _in_utc(value: object) -> object:
+    """Spark collects times without a zone, in the zone of the process."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.astimezone(timezone.utc)
+    return value
+
+
+def _rows(found: Iterable[TableStatus], batch_id: int) -> list[tuple[Any, ...]]:
     now = datetime.now(timezone.utc)
     return [
         (
@@ -216,7 +229,7 @@ def write_status(spark: SparkSession, target: str, found: Sequence[TableStatus],
     """Merge what a batch did into the table of states."""
     if not found:
         return
-    frame = spark.createDataFrame(status_rows(found, batch_id), struct_type(COLUMNS))
+    frame = frame_of(spark, status_rows(found, batch_id), struct_type(COLUMNS))
     create_or_evolve(spark, target, frame.schema)
     updates = ", ".join(f"t.{name} = {value}" for name, value in ASSIGNMENTS.items())
     with session_settings(spark, settings_for(spark, SMALL)), temporary_view(frame) as view:

@@ -6,10 +6,7 @@ Spark's MERGE of its few rows takes as long as all the rest of a small batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from towpath.lakehouse.delta_rs import check_target, next_version, open_if_exists, quoted, retried
 from towpath.lakehouse.formats import DELTA, format_of
@@ -72,7 +69,7 @@ class StatusTable:
             return False
         check_target(table, self._in_tasks.limits)
         merge = table.merge(
-            _arrow(found, batch_id),
+            status_rows(found, batch_id),
             predicate=SAME_TABLE.format(table=quoted("table")),
             source_alias="s",
             target_alias="t",
@@ -81,15 +78,3 @@ class StatusTable:
         merge = merge.when_matched_update({quoted(name): value for name, value in ASSIGNMENTS.items()})
         merge.when_not_matched_insert({quoted(name): f"s.{quoted(name)}" for name in COLUMNS.names}).execute()
         return True
-
-
-def _arrow(found: Sequence[TableStatus], batch_id: int) -> pa.Table:
-    rows = [dict(zip(COLUMNS.names, map(_in_utc, row), strict=True)) for row in status_rows(found, batch_id)]
-    return pa.Table.from_pylist(rows, COLUMNS)
-
-
-def _in_utc(value: object) -> object:
-    """Spark collects times without a zone, in the zone of the process."""
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.astimezone(timezone.utc)
-    return value
