@@ -245,7 +245,7 @@ def test_what_cannot_be_applied_is_refused(lake, source, spark):
 
 
 @pytest.mark.parametrize(
-    ("seed", "batches"), [(1, 3), *(pytest.param(n, 7, marks=pytest.mark.soak) for n in (1, 2, 3))]
+    ("seed", "batches"), [(1, 5), *(pytest.param(n, 7, marks=pytest.mark.soak) for n in (1, 2, 3))]
 )
 def test_bounds_change_no_result(spark, tmp_path, monkeypatch, seed, batches):
     """Random batches of two partitions, with changes sent again, while others write the same target.
