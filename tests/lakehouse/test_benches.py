@@ -59,7 +59,7 @@ def test_the_bench_of_partitions(spark: SparkSession, kafka: KafkaBroker, tmp_pa
             bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, rounds=1, is_iceberg=True),
             marks=pytest.mark.soak,
         ),
-        bench_lakehouse.Shape(tables=1, changes=20, keys=50, batches=1, rounds=1, rows=50, merge="spark"),
+        bench_lakehouse.Shape(tables=1, changes=20, keys=50, batches=2, rounds=1, rows=50, merge="spark"),
     ],
     ids=["Iceberg", "rows"],
 )

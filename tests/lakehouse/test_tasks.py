@@ -40,7 +40,7 @@ def test_random_tables_are_those_of_sparks_merge(spark, tmp_path, seed):
     source = RandomTable(rng)
     topics = {way: Topic(spark, tmp_path / way) for way in ("auto", "spark", "mixed")}
     sent = []
-    for _ in range(3 if seed else 2):
+    for _ in range(3):
         batch = source.messages(rng.randrange(1, 40)) + rng.sample(sent, min(len(sent), 3))
         sent += batch
         rng.shuffle(batch)

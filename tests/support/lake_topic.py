@@ -9,15 +9,9 @@ import pyarrow as pa
 import towpath
 from spark_rows import of_spark
 from towpath.ddl import quoted
+from towpath.spark.kafka.options import COLUMNS as KAFKA
 
-ARROW = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", "UTC"),
-}
+ARROW = pa.schema({name: KAFKA[name] for name in ("key", "value", "topic", "partition", "offset", "timestamp")})
 COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
 WAY = {"merge": os.environ["TOWPATH_TEST_MERGE"]} if "TOWPATH_TEST_MERGE" in os.environ else {}
 OWN_TABLES = {"dead_letters": "dead", "status": "status", "ddl": "ddl"}
@@ -47,8 +41,8 @@ class Topic:
         return self.name(table) if self.catalog else f"delta.`{self.name(table)}`"
 
     def frame(self, *messages):
-        rows = pa.Table.from_pylist([{"topic": "t", **one} for one in messages], pa.schema(ARROW))
-        # Made from Python's values, each job on it has Python workers. On Connect it has none.
+        rows = pa.Table.from_pylist([{"topic": "t", **one} for one in messages], ARROW)
+        # Made from Python objects, it would start Python workers in each of its jobs.
         return self.spark.createDataFrame(rows, COLUMNS)
 
     def replicate(self, *messages, dialect="canal-json", **options):

@@ -118,8 +118,7 @@ class BatchMessages:
         is_small = (
             sum(one.messages for one in tables) <= _MOST_MESSAGES and sum(one.size for one in tables) <= _MOST_BYTES
         )
-        # Spark 3.5 makes no DataFrame from Arrow.
-        self._in_driver = is_small and hasattr(events.frame, "toArrow")
+        self._in_driver = is_small and _is_made_from_arrow(type(events.frame))
         self._found: dict[bool, Messages] = {}
         self._lock = Lock()
 
@@ -150,8 +149,7 @@ def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame
         held: Its end frees the memory of the workers.
         in_driver: Whether the driver holds the rows.
     """
-    # Spark 3.5 makes no DataFrame from Arrow.
-    if in_driver and hasattr(frame, "toArrow"):
+    if in_driver and _is_made_from_arrow(type(frame)):
         return local_frame(frame.sparkSession, frame.toArrow(), frame.schema)
     rows = frame.localCheckpoint(eager=False)
     plan = getattr(rows, "_jdf", None)
@@ -166,10 +164,14 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
-    """A DataFrame of a few rows. Each job on one that is made of Python's values has Python workers."""
+    """A DataFrame of a few rows. One that is made from Python objects starts Python workers in each of its jobs."""
     from pyspark.sql import DataFrame
 
-    if hasattr(DataFrame, "toArrow"):
+    if _is_made_from_arrow(DataFrame):
         return local_frame(spark, rows, schema)
-    # Spark 3.5 makes no DataFrame from Arrow.
     return spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], schema)
+
+
+def _is_made_from_arrow(kind: type[DataFrame]) -> bool:
+    """Whether this Spark makes a DataFrame from Arrow. Spark 3.5 does not."""
+    return hasattr(kind, "toArrow")

@@ -16,7 +16,7 @@ class Step:
     slices: Mapping[tuple[str, str], int]
     """Of each table that the statements change, the changes after so many statements about this table."""
     statements: Sequence[Statement]
-    """Oldest first. None at the end of the batch."""
+    """Oldest first. Empty at the end of the batch."""
 
 
 def plan(statements: Sequence[Statement], *, may_share: bool = False) -> list[Step]:
@@ -32,8 +32,9 @@ def plan(statements: Sequence[Statement], *, may_share: bool = False) -> list[St
     steps: list[list[Statement]] = []
     for statement in statements:
         number = len(steps) if may_share else 1 + max((last.get(name, -1) for name in statement.tables), default=-1)
-        steps += [[]] * (number == len(steps))
-        steps[number] = [*steps[number], statement]
+        if number == len(steps):
+            steps.append([])
+        steps[number].append(statement)
         last |= dict.fromkeys(statement.tables, number)
     followed: Counter[tuple[str, str]] = Counter()
     found = []
