@@ -17,8 +17,8 @@ import pytest
 
 import captures_for_replication as captures
 import towpath
+from bulk_captures import bulk
 from exactly_once import Drivers, Lake, compare, fill, prove, with_redeliveries
-from fidelity import bulk
 from lake_session import QUICK
 from simulated_source import UNREADABLE, moved_keys
 from spark_cluster import SparkCluster

@@ -9,6 +9,8 @@ import pytest
 
 import results
 import run
+import towpath
+import train
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,3 +52,17 @@ def test_every_python_bench_reads_a_few_messages(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert " passed" in ran.stdout
     assert " skipped" not in ran.stdout
+
+
+def test_a_build_is_trained_with_every_dialect() -> None:
+    """What it is not trained with gets slower."""
+    samples = list(train.captured(few=5))
+    assert {dialect for dialect, _, _ in samples} == {dialect["name"] for dialect in towpath.dialects()}
+    assert set(train.SHAPES.values()) <= {dialect for dialect, _, _ in samples}
+    trainer = train.train(samples)
+    read = {
+        dialect
+        for dialect, messages, _ in samples
+        if trainer.decoder(dialect, dialect, mode="DROPMALFORMED").decode(messages).num_rows
+    }
+    assert read == {dialect for dialect, _, _ in samples}

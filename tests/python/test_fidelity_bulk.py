@@ -14,7 +14,8 @@ import replay
 import server_truth
 import towpath
 import truth
-from fidelity import SHARED, bulk, chunks, lines, messages, objects, records
+from bulk_captures import SHARED, bulk
+from fidelity import chunks, lines, messages, objects, records
 from replay import TABLES, Replay
 
 pytestmark = [bulk, pytest.mark.soak]

@@ -11,7 +11,8 @@ import kafka_records
 import replay
 import server_truth
 import towpath
-from fidelity import SHARED, bulk, chunks
+from bulk_captures import SHARED, bulk
+from fidelity import chunks
 from replay import TABLES, Replay
 
 pytestmark = [bulk, pytest.mark.soak]

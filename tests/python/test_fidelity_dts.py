@@ -12,8 +12,9 @@ import pytest
 
 import dts_truth
 import towpath
+from bulk_captures import SHARED, bulk
 from dts_truth import ABSENT
-from fidelity import SHARED, bulk, chunks, messages, records, row_changes, unique
+from fidelity import chunks, messages, records, row_changes, unique
 from golden_files import GOLDEN
 
 FOLDER = GOLDEN.parent / "dts-avro"

@@ -12,8 +12,9 @@ import server_truth
 import ticdc_truth
 import towpath
 import truth
+from bulk_captures import SHARED
 from exactly_once import Case, Record, Row, spread
-from fidelity import SHARED, lines, objects, records
+from fidelity import lines, objects, records
 from golden_files import GOLDEN
 from lake_session import QUICK
 from replay import TABLES

@@ -7,15 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 
 import truth
 
 ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared" / "captures"  # the captures that are too large for the repository
-
-bulk = pytest.mark.skipif(not SHARED.is_dir(), reason="the bulk captures are not next to this checkout")
-
 ROW_CHANGES = ("insert", "update", "delete")
 
 _Event = dict[str, Any]
