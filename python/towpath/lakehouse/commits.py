@@ -106,7 +106,9 @@ class _IcebergCommits(Commits):
 
 def iceberg_table(spark: SparkSession, target: str) -> Any:
     """Iceberg's own object of a table, with its last commit. Not on Connect."""
-    loaded = jvm_of(spark).org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, target)
+    loaded = getattr(jvm_of(spark), "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
+        spark._jsparkSession, target
+    )
     loaded.refresh()
     return loaded
 

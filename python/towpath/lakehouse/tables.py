@@ -20,7 +20,7 @@ from towpath.lakehouse.formats import DELTA, Format, format_of
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.property_texts import HIDDEN, OWN
 from towpath.lakehouse.retries import is_being_created, with_retries
-from towpath.lakehouse.sessions import jvm_of
+from towpath.lakehouse.sessions import hadoop_path
 from towpath.lakehouse.sql import (
     Sql,
     column,
@@ -119,11 +119,11 @@ def exists(spark: SparkSession, target: str) -> bool:
 
 def may_exist(spark: SparkSession, path: str) -> bool:
     """Whether something is at a path: asked in a hundredth of the time that a failed reading takes."""
-    jvm = jvm_of(spark)
-    if jvm is None:  # a client of Connect cannot ask
+    found = hadoop_path(spark, path)
+    if found is None:  # a client of Connect cannot ask
         return True
-    found = jvm.org.apache.hadoop.fs.Path(path)
-    return bool(found.getFileSystem(spark._jsc.hadoopConfiguration()).exists(found))
+    at, file_system = found
+    return bool(file_system.exists(at))
 
 
 def estimated_size(frame: DataFrame) -> int | None:

@@ -20,7 +20,7 @@ from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.jobs import session_settings
 from towpath.lakehouse.owned_table import RESULT, OwnedTable, TableTasks
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, Applied
-from towpath.lakehouse.sessions import jvm_of
+from towpath.lakehouse.sessions import hadoop_path
 from towpath.lakehouse.sql import execute, sql, table
 from towpath.lakehouse.targets import companion, is_path
 from towpath.printable import printable
@@ -179,11 +179,9 @@ def available(merge: str) -> str:
 
 
 def _location(spark: SparkSession, target: str) -> str:
-    jvm = jvm_of(spark)
-    if jvm is not None and is_path(target):
-        path = jvm.org.apache.hadoop.fs.Path(target)
-        found = path.getFileSystem(spark._jsc.hadoopConfiguration())
-        uri = str(found.makeQualified(path).toUri().toASCIIString())
+    if is_path(target) and (found := hadoop_path(spark, target)):
+        path, file_system = found
+        uri = str(file_system.makeQualified(path).toUri().toASCIIString())
     else:
         detail = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).first()
         uri = detail["location"] if detail else ""
