@@ -34,7 +34,8 @@ NOTES = """\
 - Flink 1.20 takes a column for null in a before image when another row of the message names it in its `old`, and for
   unchanged when it was null: such cells are wrong there, and not compared.
 - Rust, Python and JVM figures are CPU time of one decoding thread; the JVM's is of the process, with the serial
-  collector, after warm-up. Spark's `cpu` is of the JVM and all its Python workers. `wall` and the two threads suffer
+  collector, after warm-up. Python, JVM and Spark have the wheel of a release, built with a profile (`make optimized`), Rust and
+  instructions a build without one: with a profile of the same shapes `wide`, `update` and `narrow` reach 2.0, 1.7 and 2.1. Spark's `cpu` is of the JVM and all its Python workers. `wall` and the two threads suffer
   when the machine has other work.
 - The Rust bench decodes one batch of 10,000 messages (1,250 packets) again and again. Python and the JVM go through the
   whole corpus, Python in batches of 10,000.
@@ -80,9 +81,9 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
   the ordinary reader predicts its keys without white space and looks each of them up here.
 - **All default columns**: 15 more columns for each row, of which `source` alone has 14 fields.
 - **canal-protobuf, dts-avro**: names and types of each column are compared for each value, as the messages repeat them.
-- **Flink, fastjson2, orjson**: the same as the tape; the ratios were 6.2, 3.3 and 10.5 two hours earlier.
-- **Identity in Spark**: the decoder takes about 0.35 s of 400k messages (0.44 GB), and the two images weigh more than the message on
-  their way back to the JVM. Against `from_json` and from files and Kafka, where the same decoder is used, the targets are reached.
+- **Flink, fastjson2, orjson**: of a wheel that was built without a profile the ratios were 5.6 to 6.2, 3.2 and 10.8.
+- **Identity in Spark**: the decoder takes about 0.3 s of 400k messages (0.44 GB), and the two images weigh more than the message on
+  their way back to the JVM. The ratios were 1.21 and 1.38 of a wheel that was built without a profile.
 - **replicate, 20M rows**, which Spark's MERGE writes. The first batch of a process takes 1.0 to 1.7 times the recipe's wall time: it reads what the target stores at most,
   and looks up the changes of the latest second. The second and the third batch take 0.7 to 0.8 times. Figures of before 2026-11-27 have an OPTIMIZE of the
   whole table now and then, which took 115 s in the last batch: OPTIMIZE merges files below 16 MiB only since then. The MERGE reads the order value of each row in the files

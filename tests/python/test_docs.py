@@ -136,6 +136,7 @@ def test_make_help_names_every_verb():
         "soak",
         "matrix",
         "wheel",
+        "optimized",
         "jars",
         "clean",
     ]
