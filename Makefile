@@ -9,7 +9,7 @@ CLIPPY := cargo clippy --locked
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-library test-lakehouse docs lint lint-rust lint-python deny audit fmt bench fuzz soak matrix wheel optimized jars clean develop need-java
+.PHONY: help demo check test test-rust test-library test-lakehouse archive docs lint lint-rust lint-python deny audit fmt bench fuzz soak matrix wheel optimized jars clean develop need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ check: lint test-rust ## The quick part of `make test`, without Java: lint, Rust
 
 # The jars come first, so that missing Java or Maven is reported at once.
 test: need-java ## Everything that must pass: lint, the site, Rust, Python, Spark 4.0 with Kafka and Delta
-	$(MAKE) --jobs 2 $(APART) jars test-rust lint-python docs
+	$(MAKE) --jobs 2 $(APART) jars test-rust lint-python docs archive
 	$(MAKE) --jobs 2 $(APART) test-library test-lakehouse
 
 # Two run at the same time, since none uses two cores throughout. The output of each is kept together, if this make supports it.
@@ -30,12 +30,15 @@ APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 # tests/lakehouse needs another Spark than tests/spark. Some of its tests run behind the library's, so that both take as long.
 BEHIND := $(wildcard tests/lakehouse/test_*kafka*.py) $(addprefix tests/lakehouse/test_,\
-	statements_beside_rows.py protection.py history.py known_tables.py postgresql.py key_deletes.py change_feed.py shards.py crashes.py rebuild.py \
-	rough_conditions.py)
+	statements_beside_rows.py protection.py known_tables.py postgresql.py change_feed.py shards.py crashes.py rough_conditions.py)
 
 # Without its flags, as the tests of the documentation cannot reach the job server of this make.
 test-rust: lint-rust
 	MAKEFLAGS= cargo test --locked
+
+# Made while the Rust tests run, as it uses one core.
+archive: develop jars
+	$(MAKE) target/classes.jsa
 
 test-library test-lakehouse: target/classes.jsa
 
