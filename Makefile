@@ -59,7 +59,8 @@ lint: lint-rust lint-python ## Formatting, clippy, ruff, mypy, and the typed stu
 lint-rust:
 	cargo fmt --check
 	cargo metadata --locked --format-version 1 --manifest-path tests/fuzz/Cargo.toml >/dev/null
-	$(CLIPPY) --all-targets --features python -- -D warnings
+	$(CLIPPY) --all-targets -- -D warnings
+	$(CLIPPY) --lib --features python -- -D warnings
 
 lint-python: develop
 	$(IN_VENV) ruff format --check .

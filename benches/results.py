@@ -34,8 +34,8 @@ NOTES = """\
 - Flink 1.20 takes a column for null in a before image when another row of the message names it in its `old`, and for
   unchanged when it was null: such cells are wrong there, and not compared.
 - Rust, Python and JVM figures are CPU time of one decoding thread; the JVM's is of the process, with the serial
-  collector, after warm-up. Python, JVM and Spark have the wheel of a release, built with a profile (`make optimized`), Rust and
-  instructions a build without one: with a profile of the same shapes `wide`, `update` and `narrow` reach 2.0, 1.7 and 2.1. Spark's `cpu` is of the JVM and all its Python workers. `wall` and the two threads suffer
+  collector, after warm-up. Python, JVM and Spark have the wheel of a release, built with a profile if LLVM's tools are
+  there, as they were here (`make optimized`), Rust and instructions a build without one: with a profile of the same shapes `wide`, `update` and `narrow` reach 2.0, 1.7 and 2.1. Spark's `cpu` is of the JVM and all its Python workers. `wall` and the two threads suffer
   when the machine has other work.
 - The Rust bench decodes one batch of 10,000 messages (1,250 packets) again and again. Python and the JVM go through the
   whole corpus, Python in batches of 10,000.
