@@ -1,8 +1,10 @@
 """The guarantees of docs/lakehouse.md on small batches: each test holds several of them, on tables of one batch."""
 
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from threading import Timer
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -13,7 +15,7 @@ from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
 from towpath.lakehouse.batch_messages import computed
 from towpath.lakehouse.retries import is_conflict, is_lost, with_retries
-from towpath.lakehouse.tables import append_once
+from towpath.lakehouse.tables import TableSettings, append_once, create_or_evolve, create_with
 
 SOAKED = pytest.param("ice", marks=pytest.mark.soak)
 
@@ -383,7 +385,30 @@ def test_writers_that_create_a_table_at_the_same_time_lose_nothing(spark, tmp_pa
         assert sorted(found["id"] for found in spark.read.format("delta").load(path).collect()) == list(writers)
 
 
+@pytest.mark.parametrize("with_rows", [True, False])
+def test_a_table_that_another_writer_creates_is_waited_for(spark, tmp_path, with_rows):
+    """A writer writes data files before the log, which nobody may take for a folder of other files."""
+    complete, target = tmp_path / "complete", tmp_path / "target"
+    rows = spark.range(1).toDF("id")
+    assert create_with(spark, str(complete), rows, TableSettings())
+    shutil.copytree(complete, target, ignore=shutil.ignore_patterns("_delta_log"))
+    assert list(target.iterdir())
+    commit = Timer(1.0, shutil.move, (complete / "_delta_log", target / "_delta_log"))
+    commit.start()
+    if with_rows:
+        assert not create_with(spark, str(target), spark.range(5, 6).toDF("id"), TableSettings())
+    else:
+        create_or_evolve(spark, str(target), rows.schema)
+    commit.join()
+    assert [found["id"] for found in spark.read.format("delta").load(str(target)).collect()] == [0]
+
+
 def test_a_folder_with_other_files_is_no_table(spark, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(AnalysisException, match="DELTA_TABLE_NOT_FOUND"):
         append_once(spark.createDataFrame([(1,)], "id int"), str(tmp_path), ("id",))
+    parquet = str(tmp_path / "parquet")
+    rows = spark.range(1).toDF("id")
+    rows.write.parquet(parquet)
+    with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+        create_with(spark, parquet, rows, TableSettings())

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -25,23 +26,26 @@ CANARY = "hunter2SECRET"
 def changes(table, partition, times):
     """A table's changes at these times: it inserts 30 keys and deletes the first 10 of them."""
     return [
-        canal(offset, "INSERT" if at < 30 else "DELETE", table, row(at % 30, f"v{at}"), second=at, partition=partition)
-        for offset, at in enumerate(times)
+        canal(at, "INSERT" if at < 30 else "DELETE", table, row(at % 30, f"v{at}"), second=at, partition=partition)
+        for at in times
     ]
 
 
-def test_two_queries_on_one_target(spark, tmp_path):
-    """They read two partitions of one table, and the same messages of another one."""
-    topic, same = Topic(spark, tmp_path), changes("same", 2, range(40))
-    parts = [changes("parts", partition, range(partition, 40, 2)) for partition in (0, 1)]
+@pytest.mark.parametrize(("way", "tables"), [("auto", 1), pytest.param("spark", 8, marks=pytest.mark.soak)])
+def test_two_queries_on_one_target(spark, tmp_path, way, tables):
+    """They read two partitions of half of the tables, and the same messages of the other half."""
+    topic, numbers = Topic(spark, tmp_path), range(tables)
 
-    def run(part):
+    def run(partition):
         for batch in range(2):
-            topic.replicate(*part[10 * batch : 10 * batch + 10], *same[20 * batch : 20 * batch + 20])
+            times = range(20 * batch, 20 * batch + 20)
+            same = [changes(f"same{number}", 2, times) for number in numbers]
+            parts = [changes(f"parts{number}", partition, times[partition::2]) for number in numbers]
+            topic.replicate(*chain(*same, *parts), merge=way)
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(run, parts))
-    for table in ("parts", "same"):
+        list(pool.map(run, (0, 1)))
+    for table in (f"{name}{number}" for name in ("same", "parts") for number in numbers):
         assert topic.names(table) == {key: f"v{key}" for key in range(10, 30)}
         assert topic.states()[table]["state"] == "ok"
 

@@ -19,7 +19,7 @@ from towpath.lakehouse.batch_messages import computed
 from towpath.lakehouse.formats import DELTA, Format, format_of
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.property_texts import HIDDEN, OWN
-from towpath.lakehouse.retries import is_being_created, with_retries
+from towpath.lakehouse.retries import with_retries
 from towpath.lakehouse.sessions import hadoop_path
 from towpath.lakehouse.sql import (
     Sql,
@@ -184,9 +184,32 @@ def _create(spark: SparkSession, target: str, columns: StructType, settings: Tab
 
 def _is_begun(spark: SparkSession, target: str, error: Exception) -> bool:
     """Whether a table could not be created because another writer, such as that of another table, has begun to."""
-    is_refused = is_being_created(error) or "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION" in str(error)
-    # A folder of other files has no log, and never becomes a table.
-    return is_refused and (not is_path(target) or may_exist(spark, f"{target}/_delta_log"))
+    conditions = ("DELTA_TABLE_NOT_FOUND", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", _ALREADY_EXISTS)
+    if not any(condition in str(error) for condition in conditions):
+        return False
+    # A catalog only knows tables that are complete.
+    if _ALREADY_EXISTS in str(error) and (not is_path(target) or schema_of(spark, target) is not None):
+        return False
+    return not is_path(target) or _may_become_a_table(spark, target)
+
+
+_ALREADY_EXISTS = "TABLE_OR_VIEW_ALREADY_EXISTS"
+"""For a path it only says that there is any file."""
+
+
+def _may_become_a_table(spark: SparkSession, path: str) -> bool:
+    """Whether a folder looks as that of a table which is not committed yet. A folder of other files never becomes one.
+
+    Data files are written before the log. What Spark writes in another format than Delta ends with `_SUCCESS`.
+    """
+    found = hadoop_path(spark, path)
+    if found is None:  # a client of Connect cannot ask
+        return True
+    at, file_system = found
+    if not file_system.exists(at):  # the other writer has failed
+        return True
+    names = {str(file.getPath().getName()) for file in file_system.listStatus(at)}
+    return "_SUCCESS" not in names and any(name.startswith(("_delta_log", "part-")) for name in names)
 
 
 def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: TableSettings) -> bool:
