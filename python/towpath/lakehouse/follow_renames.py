@@ -27,6 +27,7 @@ from towpath.lakehouse.tables import (
 )
 from towpath.lakehouse.target_properties import (
     FOLLOWED,
+    GIVEN,
     KEY,
     MOVED,
     SHARDS,
@@ -151,7 +152,7 @@ class TableRenames:
         reason = self._unlike(old, new, state) or self._is_late(target, place)
         if reason:  # the rows that say it are replaced
             self.unsound.write_ahead([TableStatus.stale(new, target, reason, statement.text)])
-        self._copy(old, new, state)
+        self._copy(old, new, place, state)
         self.targets.changed(target)
         self.targets.copy_deletes(source, target)
         followed.add(target)
@@ -198,7 +199,8 @@ class TableRenames:
     def _is_late(self, target: str, place: Place) -> str | None:
         """Why a target is stale that has changes of after its table got the rows of another one."""
         of_rows = order_of_rows(self.spark, target)
-        if of_rows is None:
+        # If the driver ended before it remembered the statement, the rows are those of the other one.
+        if of_rows is None or stored_properties(self.spark, target).get(GIVEN) == str(place):
             return None
         tombstones = companion(target, "tombstones")
         has_tombstones = schema_of(self.spark, tombstones) is not None
@@ -217,7 +219,7 @@ class TableRenames:
         reason = self.unsound.reason(old)
         return f"renamed from {'.'.join(old)}: {reason}" if reason else None
 
-    def _copy(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> None:
+    def _copy(self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState) -> None:
         """Give a target the rows of another one, as far as the rules of its table allow it."""
         source, target = self.targets.of(*old), self.targets.of(*new)
         schema = schema_of(self.spark, source) if source is not None else None
@@ -230,6 +232,7 @@ class TableRenames:
         own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
         columns = rules.of_copy(schema.names, former, own)
         of_new = {SOURCE: source_name(*new), **dropped_at(None, {}), MOVED: "", SHARDS: "[]", RULES: str(state)}
+        of_new |= {GIVEN: str(place)}
         of_new |= _followed_by_both(stored_properties(self.spark, target), kept)
         rows = self.spark.read.table(table(source)).selectExpr(*columns)
         replace_with(self.spark, target, rows, {**kept, **of_new})

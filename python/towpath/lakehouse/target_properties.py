@@ -49,6 +49,9 @@ PARTIAL = "towpath.partial"
 MOVED = "towpath.moved"
 """The table that got the rows by the last RENAME TABLE, and the place of that statement."""
 
+GIVEN = "towpath.given"
+"""The place of the last RENAME TABLE that gave the target its rows."""
+
 NOTHING_FOLLOWED = {
     FOLLOWED: "[]",
     DROPPED_AT: NOT_DROPPED,
@@ -57,6 +60,7 @@ NOTHING_FOLLOWED = {
     RENAMED: "{}",
     MODIFIED: "{}",
     MOVED: "",
+    GIVEN: "",
     SHARDS: "[]",
     PARTIAL: "false",
     **additions_property([]),
