@@ -87,19 +87,20 @@ def check(found, wanted, where):
 
 
 def compare(spark, folder, rng, messages, stops, monkeypatch):
-    """Compare batches that were stopped with one that was not, which is returned.
+    """Compare batches that were stopped with one that was not, whose outcome is returned.
 
     Args:
         spark: The session.
         folder: An empty folder.
         rng: Chooses the stops.
-        messages: Those of two batches.
-        stops: Before how many commits of the second batch the driver ends.
+        messages: Those of two batches or more.
+        stops: Before how many commits of the last batch the driver ends.
         monkeypatch: Replaces functions for a while.
     """
-    before, after = messages
+    *before, after = messages
     first = Topic(spark, folder / "before")
-    first.replicate(*before)
+    for batch in before:
+        first.replicate(*batch)
     whole = of_copy(spark, first.lake, folder / "whole")
     with monkeypatch.context() as patched:
         commits = ends_at(None, patched)
@@ -133,3 +134,18 @@ def test_a_driver_that_ends_at_many_commits_of_statements(spark, tmp_path, monke
     rng = random.Random(seed)
     states, _ = compare(spark, tmp_path, rng, script(rng, 6), 12, monkeypatch)
     assert "stale" in states.values(), "the statements were too simple"
+
+
+@pytest.mark.soak
+def test_a_driver_that_ends_while_a_table_is_created_again(spark, tmp_path, monkeypatch):
+    """What waits in quarantine may be of the new table, which its state says."""
+    before = [
+        canal(1, "INSERT", "a", {"id": "1", "n": "1"}, {"id": "int", "n": "int"}),
+        canal(2, "INSERT", "a", {"id": "2", "n": "new"}, {"id": "int", "n": "varchar(9)"}, second=30, partition=1),
+    ]
+    after = [
+        canal(3, "ERASE", "a", sql="DROP TABLE a", second=20),
+        canal(4, "CREATE", "a", sql="CREATE TABLE a (id int PRIMARY KEY, n varchar(9))", second=20),
+    ]
+    states, _ = compare(spark, tmp_path, random.Random(1), (before[:1], before[1:], after), 8, monkeypatch)
+    assert states == {"a": "quarantined"}

@@ -40,7 +40,7 @@ def test_reprocess_deletes_no_row_by_a_tombstone_of_the_former_table(topic, spar
         zero_date="error",
     )
     towpath.spark.reprocess(spark, dead_letters=topic.options["dead_letters"], status=topic.options["status"])
-    assert topic.names("t") == {1: "t_new1", 2: "t_new2", 7: None}  # the last one is of the former table
+    assert topic.names("t") == {1: "t_new1", 2: "t_new2"}
 
 
 @pytest.mark.soak
@@ -95,17 +95,29 @@ def test_a_name_that_was_dropped_before_is_no_new_table(topic):
     assert states(topic)["t_old"] == "stale"
 
 
-@pytest.mark.parametrize("emptied", ["TRUNCATE TABLE t", pytest.param("DROP TABLE t", marks=pytest.mark.soak)])
-def test_statements_of_the_former_table_are_not_followed_again(topic, emptied):
+@pytest.mark.parametrize(
+    ("emptied", "renamed"),
+    [
+        ([], SWAP),
+        pytest.param(["TRUNCATE TABLE t"], SWAP, marks=pytest.mark.soak),
+        pytest.param(["DROP TABLE t"], "RENAME TABLE t_new TO t", marks=pytest.mark.soak),
+    ],
+)
+def test_a_batch_with_the_former_table_is_read_again(topic, emptied, renamed):
+    """Neither its rows nor its statements are of the table that has the name now."""
     messages = [
         insert(0, "t", 1, 1),
         insert(1, "t_new", 10, 2),
-        ddl(0, emptied, 5, partition=1, kind="QUERY"),
-        ddl(2, SWAP if "TRUNCATE" in emptied else "RENAME TABLE t_new TO t", 10),
+        *(ddl(0, text, 5, partition=1, kind="QUERY") for text in emptied),
+        ddl(2, renamed, 10),
     ]
     for _ in range(2):
         topic.replicate(*messages)
         assert topic.names("t") == {10: "t_new10"}
+        assert states(topic)["t"] == "ok"
+    # A change that waited for the lock of the statement has an earlier time.
+    topic.replicate(insert(3, "t", 11, 9), insert(1, "t", 12, 9, partition=1))
+    assert topic.names("t") == {10: "t_new10", 11: "t11", 12: "t12"}
 
 
 def test_a_database_in_another_case_may_be_dropped(topic):

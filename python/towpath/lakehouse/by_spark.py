@@ -35,7 +35,7 @@ from towpath.lakehouse.status import QUARANTINED, REMOVED, STALE, TableStatus, b
 from towpath.lakehouse.table_columns import TableColumns
 from towpath.lakehouse.table_result import TableResult
 from towpath.lakehouse.tables import exists
-from towpath.lakehouse.target_properties import gone_at, moved_to
+from towpath.lakehouse.target_properties import given_at, gone_at, moved_to
 from towpath.lakehouse.watermarks import Watermarks
 from towpath.printable import SHOWN, printable
 
@@ -197,7 +197,8 @@ class BySpark:
         sharing = self.known.sharing(spark, table.key, target) if is_emptied else Sharing()
         with ExitStack() as held:
             changes = self._changes(batch, table, decoder, columns.additions, held, with_truncates=not sharing)
-            moved = self._moved(spark, table, target, changes.frame) if existing else ()
+            late = self._moved(spark, table, target, changes.frame) if existing else ()
+            moved = late
             if sharing:
                 reason = f"the table was truncated; {sharing}"
                 moved += (TableStatus(*table.name_key, target, state=STALE, reason=reason),)
@@ -217,12 +218,31 @@ class BySpark:
             if existing is None:
                 self.known.remember_emptied(spark, table, target, columns.schema, keys)
             kinds, waited = Kinds(table.has_commit, table.in_log), self.known.options.waited
-            lacked = existing is not None and self.known.may_lack(self.known.properties(spark, target))
-            hints = Hints(kinds, is_small=batch.is_small, are_most=batch.are_most, waited=waited, lacked=lacked)
-            applied = apply.apply(changes, keys, hints, batch.number)
+            properties = self.known.properties(spark, target) if existing is not None else {}
+            lacked = existing is not None and self.known.may_lack(properties)
+            hints = Hints(
+                kinds,
+                is_small=batch.is_small,
+                are_most=batch.are_most,
+                waited=waited,
+                lacked=lacked,
+                given=given_at(properties),
+            )
+            # What is written is not late any more, if the batch is read again.
+            say_late = partial(write_ahead, spark, self.known.options.status, late)
+            applied = apply.apply(changes, keys, hints, batch.number, say_late if late else None)
+            if late and self._had(spark, target, applied):
+                moved = moved[len(late) :]
         self.learned.learn(table, decoder, batch.former)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return replace(applied, unconverted=unconverted), moved
+
+    def _had(self, spark: SparkSession, target: str, applied: Applied) -> bool:
+        """Whether a target had all changes, as when a batch is read again: then its table's new name has them, too."""
+        had_all = applied.counts.keys() <= {OLD}
+        # What emptied the target since then would hide that they are late.
+        is_as_it_was = had_all and gone_at(self.known.properties(spark, target)) is not None
+        return is_as_it_was and not self.known.applier(target).tombstones.has_truncates(spark)
 
     def _moved(
         self, spark: SparkSession, table: SourceTable, target: str, changes: DataFrame

@@ -20,7 +20,7 @@ from towpath.lakehouse.source_tables import SourceTable, any_of
 from towpath.lakehouse.status import TableStatus
 from towpath.lakehouse.table_columns import TableColumns
 from towpath.lakehouse.table_result import TableResult
-from towpath.lakehouse.target_properties import gone_at, moved_to
+from towpath.lakehouse.target_properties import gone_at, moved_to, renamed_at
 from towpath.lakehouse.targets import is_path
 from towpath.lakehouse.tasks import Facts, TaskMerges, TaskResult, merge_in_tasks, why_spark
 from towpath.printable import printable
@@ -138,7 +138,7 @@ class ByTasks:
             self.has_dead_letters,
             tuple(one.name.lower() for one in columns.additions),
             storage=self.in_tasks.storage,
-            moved_at=moved[1].fields if (moved := moved_to(self.known.read_properties(target))) else None,
+            renamed_at=[one.fields for one in renamed_at(self.known.read_properties(target))],
         )
 
     def _tombstones(self, spark: SparkSession, target: str, schema: StructType) -> str:

@@ -122,7 +122,8 @@ class Follower:
             said += self._follow_actions(statement, followed)
             changed.append((statement, followed))
         # A statement whose place is remembered says nothing if it is read again, and neither do those before it.
-        self.unsound.write_ahead([one for one in by_table(said) if one.state != OK])
+        if any(one.state != OK for one in said):
+            self.unsound.write_ahead(by_table(said))
         for statement, targets in changed:
             for target in targets:
                 self._remember_places(target, self.targets.places(statement, target))
@@ -326,6 +327,7 @@ class Follower:
             self._say(name, OK, ends=GONE)
         elif self.quarantine is not None and self.quarantine.has_since(self.spark, name, gone_at):
             self._say(name, QUARANTINED, _WAITING, ends=[*GONE, STALE])
+            self.unsound.write_ahead(self._said[-1:])
         else:  # the target is correct again
             self._say(name, OK, ends=STATES[1:])
         # Where its rows were moved to is remembered: changes of before that may be read later.

@@ -35,6 +35,7 @@ from towpath.lakehouse.target_properties import (
     dropped_at,
     dropped_tables,
     followed_property,
+    given_at,
     stored_properties,
     with_place,
 )
@@ -121,7 +122,7 @@ class TableRenames:
         schema = schema_of(self.spark, source) if source is not None else None
         if source is None or schema is None:
             return False
-        properties = {**settings_of(self.spark, source, target), **dropped_at(None, {})}
+        properties = {**settings_of(self.spark, source, target), **dropped_at(None, {}), GIVEN: ""}
         create_or_evolve(self.spark, target, schema, settings=TableSettings(properties))
         self.targets.changed(target)
         return True
@@ -200,7 +201,7 @@ class TableRenames:
         """Why a target is stale that has changes of after its table got the rows of another one."""
         of_rows = order_of_rows(self.spark, target)
         # If the driver ended before it remembered the statement, the rows are those of the other one.
-        if of_rows is None or stored_properties(self.spark, target).get(GIVEN) == str(place):
+        if of_rows is None or given_at(stored_properties(self.spark, target)) == place:
             return None
         tombstones = companion(target, "tombstones")
         has_tombstones = schema_of(self.spark, tombstones) is not None

@@ -95,8 +95,8 @@ class OwnedTable:
     """Whether the decoder has decoded the messages already."""
     storage: Mapping[str, str] | None = field(default=None, repr=False)
     """What delta-rs needs to open a store."""
-    moved_at: Mapping[str, Any] | None = None
-    """The order value of the statement that gave the rows of a table of the same name to another one."""
+    renamed_at: Sequence[Mapping[str, Any]] = ()
+    """The order values of statements that gave the target the rows of another one, or its rows to another one."""
 
     def changes(self, events: Iterable[pa.RecordBatch]) -> pa.Table:
         """The changes in the events of the table."""
@@ -158,7 +158,7 @@ def apply(table: OwnedTable, events: Iterable[pa.RecordBatch]) -> dict[str, Any]
     [batch] = changes
     _check(batch, table.added)
     orders = order_values(batch)
-    if table.moved_at and not pc.all(is_newer(orders, _repeated(table.moved_at, len(orders)))).as_py():
+    if not all(pc.all(is_newer(orders, _repeated(one, len(orders)))).as_py() for one in table.renamed_at):
         raise BatchRefusedError("there may be changes of before a RENAME TABLE")
     rejected = is_rejected(batch, table.keys)
     if pc.any(rejected).as_py() and not table.has_dead_letters:

@@ -76,7 +76,8 @@ def with_outcome(
     """Add the columns `outcome` and `unordered`: whether a row may be older or newer than a truncate.
 
     Args:
-        newest: The newest change of each key, of which is known whether it is `rejected`, or `outcome` 'unknown'.
+        newest: The newest change of each key, of which is known whether it is `rejected`, or `outcome` 'unknown' or
+            'old'.
         keys: The columns of the key.
         known: The target's rows: their key as in `tombstone_key`, their order value `known`, and `is_deleted`.
         tombstones: The target's tombstones that are `relevant`.
@@ -92,7 +93,7 @@ def with_outcome(
     is_live = "is_known AND NOT is_deleted" if known is not None else "false"
     conditions = [
         "WHEN rejected THEN 'rejected'",
-        "WHEN outcome = 'unknown' THEN outcome",
+        "WHEN outcome IN ('unknown', 'old') THEN outcome",
         *(_after_tombstones(kinds, latest) if tombstones is not None else ["WHEN op = 'truncate' THEN 'truncate'"]),
         *(_after_row(kinds, latest, waited=waited, lacked=lacked) if known is not None else []),
         "WHEN op = 'delete' THEN 'delete'",

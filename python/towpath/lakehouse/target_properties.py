@@ -94,6 +94,17 @@ def moved_to(properties: Mapping[str, str]) -> tuple[tuple[str, str], Place] | N
     return None if place is None else ((database, name), place)
 
 
+def given_at(properties: Mapping[str, str]) -> Place | None:
+    """The place of the last RENAME TABLE that gave a target its rows."""
+    return Place.parse(properties.get(GIVEN))
+
+
+def renamed_at(properties: Mapping[str, str]) -> list[Place]:
+    """The places of the last RENAME TABLE that gave a target its rows, and of the one that gave them to another one."""
+    moved = moved_to(properties)
+    return [one for one in (given_at(properties), moved and moved[1]) if one is not None]
+
+
 def gone_at(properties: Mapping[str, str]) -> Place | None:
     """The place of the statement that dropped or renamed the table of a target, if it is gone."""
     found = properties.get(DROPPED_AT, NOT_DROPPED)
