@@ -5,6 +5,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from threading import Timer
+from unittest.mock import patch
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -13,6 +14,7 @@ import towpath
 from lake_cases import Together
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
+from towpath.lakehouse import known_targets
 from towpath.lakehouse.batch_messages import computed
 from towpath.lakehouse.retries import is_conflict, is_lost, with_retries
 from towpath.lakehouse.tables import TableSettings, append_once, create_or_evolve, create_with
@@ -358,11 +360,13 @@ def test_a_statement_of_many_parts_is_no_burden(topic):
     added = ", ".join(f"ADD {name} int{' NOT NULL DEFAULT 5' if at % 3 == 0 else ''}" for at, name in enumerate(names))
     yield [canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "t7", row(1, "x"))]
     version = topic.version("a")
-    yield [
-        canal(2, "ALTER", "a", None, None, sql=f"ALTER TABLE a {added}", second=1),
-        canal(3, "ERASE", "t7", None, None, sql=f"DROP TABLE {', '.join(f't{at}' for at in range(300))}", second=2),
-        canal(4, "CREATE", "t7", None, None, sql="CREATE TABLE t7 (id int PRIMARY KEY)", second=3),
-    ]
+    with patch.object(known_targets, "read_tables", wraps=known_targets.read_tables) as read:
+        yield [
+            canal(2, "ALTER", "a", None, None, sql=f"ALTER TABLE a {added}", second=1),
+            canal(3, "ERASE", "t7", None, None, sql=f"DROP TABLE {', '.join(f't{at}' for at in range(300))}", second=2),
+            canal(4, "CREATE", "t7", None, None, sql="CREATE TABLE t7 (id int PRIMARY KEY)", second=3),
+        ]
+    assert read.call_count <= 5  # by all cases
     # The columns, their values, what is remembered, and the place of the statement.
     assert topic.version("a") - version <= 4
     values = {name: None if at % 3 else 5 for at, name in enumerate(names)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
@@ -164,10 +164,11 @@ class Replicator:
         self, spark: SparkSession, statements: list[Statement], tables: Iterable[tuple[str, str]]
     ) -> list[Statement]:
         """The statements that do something, with the tables of a database that is dropped."""
+        known = cache(partial(self._known.of_tables, spark))  # a statement may name hundreds of tables
         if any(isinstance(action, DropDatabase) for one in statements for action in one.actions):
-            known = {*tables, *self._known.of_tables(spark)}
-            statements = [without_databases(one, known) for one in statements]
-        of_other_case = partial(self._known.of_other_case, spark)
+            named = {*tables, *known()}
+            statements = [without_databases(one, named) for one in statements]
+        of_other_case = partial(self._known.of_other_case, spark, known)
         return [with_other_cases(statement, of_other_case) for statement in statements if statement.actions]
 
     def _apply_slices(

@@ -185,7 +185,7 @@ class BySpark:
             events = batch.events.frame
             for place in places_of(events.filter(table.condition() & (events["truncates"] > 0))):
                 self.known.pending.empty(table.key, place)
-            others = self.known.of_other_case(spark, *table.key)
+            others = self.known.of_other_case(spark, partial(self.known.of_tables, spark), *table.key)
             reason = f"TRUNCATE TABLE {table.full_name}: {OTHER_CASE}"
             return Applied(), tuple(TableStatus(*one, self.known.of_names(*one), STALE, reason) for one in others)
         self.known.protection(spark).check_renamed(table.database, table.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import comma_separated, expressions, sql
 from towpath.lakehouse.status import REMOVED, STALE, TableStatus, read_tables, read_written, write_ahead
 from towpath.lakehouse.tables import TableSettings, exists, set_properties, table_properties
-from towpath.lakehouse.target_properties import KEY, PARTIAL, SOURCE, stored_properties
+from towpath.lakehouse.target_properties import KEY, PARTIAL, SHARDS, SOURCE, stored_properties
 from towpath.lakehouse.targets import Targets, companion, source_name
 from towpath.printable import printable
 
@@ -117,12 +117,21 @@ class KnownTargets:
         """The target of a table by its names; None if it is to be skipped."""
         return self._targets(database, table)
 
-    def of_other_case(self, spark: SparkSession, database: str, table: str) -> list[tuple[str, str]]:
-        """The tables that a name without a target may mean: some servers store names in lower case."""
+    def of_other_case(
+        self, spark: SparkSession, known: Callable[[], Collection[tuple[str, str]]], database: str, table: str
+    ) -> list[tuple[str, str]]:
+        """The tables that a name without a target may mean: some servers store names in lower case.
+
+        Args:
+            spark: The session.
+            known: Returns the tables that are known.
+            database: The database.
+            table: The name.
+        """
         if self._has_target(spark, database, table):
             return []
         folded = (database.lower(), table.lower())
-        others = (one for one in self.of_tables(spark) if (one[0].lower(), one[1].lower()) == folded)
+        others = (one for one in known() if (one[0].lower(), one[1].lower()) == folded)
         return sorted(one for one in others if self._has_target(spark, *one))
 
     def _has_target(self, spark: SparkSession, database: str, table: str) -> bool:
@@ -149,7 +158,9 @@ class KnownTargets:
         """What a table shares its target with."""
         if not self.may_share:
             return Sharing()
-        return self._shards.sharing(name, target, stored_properties(spark, target), self.tables_of(spark, target))
+        properties = stored_properties(spark, target)
+        also = () if SHARDS in properties else self.tables_of(spark, target)
+        return self._shards.sharing(name, target, properties, also)
 
     def sharing_by_name(self, spark: SparkSession, name: tuple[str, str]) -> Sharing:
         """What a table that a statement names shares its target with."""
