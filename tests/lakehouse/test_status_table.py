@@ -43,7 +43,7 @@ class Model:
         for one in found:
             row = self.rows.setdefault((one.database, one.table), {"state": None, "last_batch": batch_id})
             is_worse = row["state"] is None or STATES.index(one.state) >= STATES.index(row["state"])
-            is_worse |= one.state == QUARANTINED and row["reason"] == REBUILT
+            is_worse |= one.state == QUARANTINED and row.get("reason") == REBUILT
             if row["state"] is None or (one.state != OK and is_worse):
                 row |= {"state": one.state, "reason": one.reason, "statement": one.statement}
             for name in COUNTS:
