@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lake_topic import Topic
+from lake_topic import Topic, canal
 from secrets_source import SECRET, Source
 from statements_source import micro_batches
 
@@ -69,6 +69,27 @@ def test_no_secret_is_in_a_target(spark, tmp_path, seed, partitions):
     assert any(SECRET in one["value"].decode() for one in source.messages)
     bad, _ = wrong(source, topic)
     assert bad == {}
+
+
+def test_a_table_is_renamed_and_copied_in_one_batch(spark, tmp_path):
+    """The copy has the rules of its original, which the original has by its former name."""
+    topic, rules = Topic(spark, tmp_path), {"shop.a": {"exclude": ["s"]}}
+    cells = {"id": "1", "s": SECRET, "v": "plain"}
+    topic.replicate(canal(0, "INSERT", "a", cells, dict.fromkeys(cells, "varchar(9)")), columns=rules)
+    copied = {"id": "1", "s": SECRET, "w": "plain"}
+    statements = [
+        ("ALTER", "a", "ALTER TABLE a ADD COLUMN x int"),
+        ("RENAME", "a", "RENAME TABLE a TO b"),
+        ("ALTER", "_b_gho", "ALTER TABLE _b_gho CHANGE v w varchar(9)"),
+        ("RENAME", "b", "RENAME TABLE b TO _b_del, _b_gho TO b"),
+    ]
+    followed = [
+        canal(2 * at, kind, table, sql=sql, second=2 * at) for at, (kind, table, sql) in enumerate(statements, 1)
+    ]
+    row = canal(7, "INSERT", "_b_gho", copied, dict.fromkeys(copied, "varchar(9)"), second=7)
+    topic.replicate(*followed[:3], row, followed[3], columns=rules)
+    assert leaks(topic.lake) == set()
+    assert topic.rows("b") == [{"id": "1", "w": "plain"}]
 
 
 @pytest.mark.soak

@@ -33,13 +33,13 @@ def test_statements_about_different_tables_are_one_step():
     assert [list(step.statements) for step in found] == [[both, first, second], [again], []]
 
 
-@pytest.mark.parametrize("may_share", [False, True])
+@pytest.mark.parametrize("one_by_one", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_the_changes_of_each_table_are_applied_once_between_its_statements(seed, may_share):
+def test_the_changes_of_each_table_are_applied_once_between_its_statements(seed, one_by_one):
     rng = random.Random(seed)
     statements = [statement(*rng.sample(TABLES, rng.randrange(1, 4))) for _ in range(rng.randrange(1, 12))]
     followed, applied, done = Counter(), Counter(), []
-    *steps, last = plan(statements, may_share=may_share)
+    *steps, last = plan(statements, one_by_one=one_by_one)
     for step in [*steps, last]:
         for name, number in step.slices.items():
             assert followed[name] == number
@@ -55,7 +55,7 @@ def test_the_changes_of_each_table_are_applied_once_between_its_statements(seed,
         assert about[0] == about[1]
     changed = {name for one in statements for name in one.tables}
     assert applied == Counter((name, number) for name in changed for number in range(followed[name] + 1))
-    assert len(steps) == (len(statements) if may_share else longest(statements)), "no step is too many"
+    assert len(steps) == (len(statements) if one_by_one else longest(statements)), "no step is too many"
 
 
 def longest(statements):

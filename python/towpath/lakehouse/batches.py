@@ -148,7 +148,9 @@ class Replicator:
         found = summary(rest, "slice")
         unsound = Unsound(events.sparkSession, self.options.status)
         followers = self._followers(events.sparkSession, unsound)
-        for step in plan(statements, may_share=self._targets.may_share):
+        # Tables may have the same target, and a copy has the rules of its original.
+        one_by_one = self._targets.may_share or bool(self.options.columns)
+        for step in plan(statements, one_by_one=one_by_one):
             applied = self._apply_slices(rest, found, step.slices, batch_id)
             results += applied
             # A statement must not come before what is applied again.

@@ -19,19 +19,19 @@ class Step:
     """Oldest first. Empty at the end of the batch."""
 
 
-def plan(statements: Sequence[Statement], *, may_share: bool = False) -> list[Step]:
+def plan(statements: Sequence[Statement], *, one_by_one: bool = False) -> list[Step]:
     """The steps of a batch: as few as possible, since each of them is a round of Spark jobs.
 
     Statements about different tables are in one step. Those about the same table are in steps after each other.
 
     Args:
         statements: The statements, oldest first.
-        may_share: Whether tables may have the same target. Then each statement is a step of its own.
+        one_by_one: Whether each statement is a step of its own, as those about other tables may matter to it.
     """
     last: dict[tuple[str, str], int] = {}
     steps: list[list[Statement]] = []
     for statement in statements:
-        number = len(steps) if may_share else 1 + max((last.get(name, -1) for name in statement.tables), default=-1)
+        number = len(steps) if one_by_one else 1 + max((last.get(name, -1) for name in statement.tables), default=-1)
         if number == len(steps):
             steps.append([])
         steps[number].append(statement)
