@@ -24,6 +24,8 @@ QUICK = {
 OF_A_WHOLE_RUN = {
     **QUICK,
     "spark.driver.extraJavaOptions": LASTING,
+    # With the default, 1 GiB, the old generation is full within minutes.
+    "spark.driver.memory": "3g",
     # Nobody looks at the pages of the user interface: their plans cost a quarter of the driver's time.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.ui.retainedExecutions": "200",
