@@ -40,7 +40,6 @@ def test_the_bench_of_scale(spark: SparkSession) -> None:
     assert "towpath rows" in bench_scale.table(results)
 
 
-@pytest.mark.soak
 def test_the_benches_of_topics(spark: SparkSession, kafka: KafkaBroker, topic: str) -> None:
     bench_kafka.fill(kafka, topic, FEW, partitions=2, compression="lz4")
     measured = bench_kafka.measure_topic(spark, kafka.bootstrap, topic, FEW, rounds=-1)

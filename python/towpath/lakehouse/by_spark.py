@@ -198,15 +198,15 @@ class BySpark:
         with ExitStack() as held:
             changes = self._changes(batch, table, decoder, columns.additions, held, with_truncates=not sharing)
             late = self._moved(spark, table, target, changes.frame) if existing else ()
-            moved = late
+            kept: tuple[TableStatus, ...] = ()
             if sharing:
                 reason = f"the table was truncated; {sharing}"
-                moved += (TableStatus(*table.name_key, target, state=STALE, reason=reason),)
+                kept = (TableStatus(*table.name_key, target, state=STALE, reason=reason),)
             if columns.are_appended:
                 settings, origin = self.known.settings(table, []), self.known.origin(table, target)
                 applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
                 self.known.append_emptied(spark, table, target, existing)
-                return replace(applied, unconverted=unconverted), moved
+                return replace(applied, unconverted=unconverted), late + kept
             keys = columns.key
             settings = self.known.settings(table, keys)
             self.known.rules(spark, table).check_key(table.full_name, keys)
@@ -232,10 +232,10 @@ class BySpark:
             say_late = partial(write_ahead, spark, self.known.options.status, late)
             applied = apply.apply(changes, keys, hints, batch.number, say_late if late else None)
             if late and self._had(spark, target, applied):
-                moved = moved[len(late) :]
+                late = ()
         self.learned.learn(table, decoder, batch.former)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
-        return replace(applied, unconverted=unconverted), moved
+        return replace(applied, unconverted=unconverted), late + kept
 
     def _had(self, spark: SparkSession, target: str, applied: Applied) -> bool:
         """Whether a target had all changes, as when a batch is read again: then its table's new name has them, too."""

@@ -19,7 +19,7 @@ from towpath.lakehouse.batch_messages import computed
 from towpath.lakehouse.formats import DELTA, Format, format_of
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.property_texts import HIDDEN, OWN
-from towpath.lakehouse.retries import with_retries
+from towpath.lakehouse.retries import is_being_created, with_retries
 from towpath.lakehouse.sessions import hadoop_path
 from towpath.lakehouse.sql import (
     Sql,
@@ -184,8 +184,8 @@ def _create(spark: SparkSession, target: str, columns: StructType, settings: Tab
 
 def _is_begun(spark: SparkSession, target: str, error: Exception) -> bool:
     """Whether a table could not be created because another writer, such as that of another table, has begun to."""
-    conditions = ("DELTA_TABLE_NOT_FOUND", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", _ALREADY_EXISTS)
-    if not any(condition in str(error) for condition in conditions):
+    conditions = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", _ALREADY_EXISTS)
+    if not is_being_created(error) and not any(condition in str(error) for condition in conditions):
         return False
     # A catalog only knows tables that are complete.
     if _ALREADY_EXISTS in str(error) and (not is_path(target) or schema_of(spark, target) is not None):
