@@ -17,8 +17,9 @@ CREATED = {"id": "int", "name": "varchar(20)"}
 class Shard:
     """A table of the source."""
 
-    def __init__(self, number, partition):
+    def __init__(self, number, partition, of_statements=None):
         self.name, self.partition = f"t_{number}", partition
+        self.of_statements = partition if of_statements is None else of_statements
         self.types, self.rows, self.next = dict(CREATED), {}, 100 * number
         self.exists = True
 
@@ -27,7 +28,7 @@ class Shard:
 
     def statement(self, at, text, kind="ALTER"):
         text = text.format(table=self.name)
-        return canal(at, kind, self.name, sql=text, second=at, partition=self.partition)
+        return canal(at, kind, self.name, sql=text, second=at, partition=self.of_statements)
 
     def insert(self, at, rng):
         self.next += 1
@@ -97,17 +98,28 @@ def wanted(shards):
     return {key: {name: str(cells.get(name)) for name in names} for key, cells in rows.items()}
 
 
-def compare(spark, folder, seed, statements, changes, batches, merge="auto", late=None):
+def compare(spark, folder, seed, statements, changes, batches, merge="auto", late=None, of_statements=None, first=()):
     """No row of any table is missing. All are right, unless a state says that they are not.
 
-    All messages of the partition `late` come after the others.
+    Args:
+        spark: The session.
+        folder: An empty folder.
+        seed: Of the changes.
+        statements: Which there are.
+        changes: How many messages.
+        batches: How many batches.
+        merge: The way.
+        late: A partition whose messages come after all others.
+        of_statements: The partition of statements, if it is the same for all tables.
+        first: The shards that begin with a row: their target is known when statements come.
     """
     rng, topic = random.Random(seed), Topic(spark, folder)
     topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
     # In one partition, the order of a row and a statement is certain.
     partitions = 1 if seed % 2 else SHARDS
-    shards = [Shard(number, number % partitions) for number in range(SHARDS)]
-    messages = [rng.choice(shards).do(at, rng, statements) for at in range(changes)]
+    shards = [Shard(number, number % partitions, of_statements) for number in range(SHARDS)]
+    messages = [shards[number].insert(at, rng) for at, number in enumerate(first)]
+    messages += [rng.choice(shards).do(at, rng, statements) for at in range(len(messages), changes)]
     # A migration is done when all shards have the column: their rows do not say which of them lacks it.
     added = {name for one in shards for name in one.types} - CREATED.keys()
     lacking = [(one, name) for one in shards if one.exists for name in sorted(added - one.types.keys())]
@@ -173,6 +185,41 @@ def test_a_statement_about_one_shard_hides_none_about_another_one(spark, tmp_pat
     assert topic.version("t") == version
 
 
+def late_rows(kind):
+    """A statement about a shard whose older row is read after another one has created the target."""
+    shards = [Shard(number, 0, of_statements=1) for number in range(2)]
+    older = shards[1].insert(5, random.Random(1))
+    statement = shards[1].add(10, "strict") if kind == "add" else getattr(shards[1], kind)(10)
+    return shards, [statement], [shards[0].insert(20, random.Random(1))], [older]
+
+
+OF_OTHERS = [
+    ("add", False),
+    ("empty", True),
+    *(pytest.param(*one, marks=pytest.mark.soak) for one in [("add", True), ("empty", False), ("drop", False)]),
+]
+
+
+@pytest.mark.parametrize(("kind", "are_in_one_batch"), OF_OTHERS)
+def test_another_shard_creates_the_target_after_a_statement(spark, tmp_path, kind, are_in_one_batch):
+    topic = Topic(spark, tmp_path)
+    topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
+    shards, statement, first, older = late_rows(kind)
+    topic.replicate_in_turn([statement, first + older] if are_in_one_batch else [statement, first, older])
+    states = {name: one["state"] for name, one in topic.states().items()}
+    assert states["t_1"] == "stale" or found(topic) == wanted(shards), states
+    assert states["t_0"] == "ok"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("late", [1, 2])
+def test_statements_of_shards_in_a_partition_of_their_own(spark, tmp_path, late):
+    """As of a producer that distributes rows by their keys, and statements not."""
+    for seed in range(1, 13):
+        statements = ["strict", "truncate", "drop"]
+        compare(spark, tmp_path / str(seed), seed, statements, changes=14, batches=3, late=late, of_statements=0)
+
+
 @pytest.mark.soak
 def test_shards_get_other_names(spark, tmp_path):
     states = compare(spark, tmp_path, 3, ["rename", "strict"], changes=40, batches=2)
@@ -201,7 +248,7 @@ def test_random_statements_of_shards_that_join_later(spark, tmp_path, late):
 )
 def test_random_statements_of_shards(spark, tmp_path, statements, merge):
     found = [
-        compare(spark, tmp_path / str(seed), seed, statements, changes=80, batches=4, merge=merge)
+        compare(spark, tmp_path / str(seed), seed, statements, 80, batches=4, merge=merge, first=range(SHARDS))
         for seed in range(10, 18)
     ]
     are_right = [set(states.values()) <= {"ok", "renamed"} for states in found]

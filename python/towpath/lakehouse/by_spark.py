@@ -26,10 +26,11 @@ from towpath.lakehouse.newest import Changes
 from towpath.lakehouse.order import Kinds, is_after, is_before, with_order
 from towpath.lakehouse.ordered_statements import OTHER_CASE, places_of
 from towpath.lakehouse.parallel import in_parallel
+from towpath.lakehouse.pending import PendingChanges
 from towpath.lakehouse.rows import OLD, Applied
 from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.source_tables import SourceTable
-from towpath.lakehouse.sql import Sql, expressions, sql
+from towpath.lakehouse.sql import Sql, any_of, expressions, sql
 from towpath.lakehouse.staging import Hints
 from towpath.lakehouse.status import QUARANTINED, REMOVED, STALE, TableStatus, by_table, write_ahead
 from towpath.lakehouse.table_columns import TableColumns
@@ -46,6 +47,11 @@ _log = logging.getLogger("towpath.spark")
 
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
+
+_UNFOLLOWED = (
+    "rows were read that may be older than statements about the table, which were read before it had a target: for one "
+    "of several tables of a target they cannot be followed"
+)
 
 _MOST_REASON = 10 * SHOWN
 """Characters of the text of an error, which may have many names of columns."""
@@ -189,6 +195,7 @@ class BySpark:
             reason = f"TRUNCATE TABLE {table.full_name}: {OTHER_CASE}"
             return Applied(), tuple(TableStatus(*one, self.known.of_names(*one), STALE, reason) for one in others)
         self.known.protection(spark).check_renamed(table.database, table.name)
+        lost = self.known.lost(spark, table, target, is_there=existing is not None)
         columns = TableColumns(spark, self.known, table, target)
         decoder, unconverted = columns.decoder(), columns.unconverted()
         if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:
@@ -198,7 +205,7 @@ class BySpark:
         with ExitStack() as held:
             changes = self._changes(batch, table, decoder, columns.additions, held, with_truncates=not sharing)
             late = self._moved(spark, table, target, changes.frame) if existing else ()
-            kept: tuple[TableStatus, ...] = ()
+            kept = self._unfollowed(spark, table, target, changes.frame, lost)
             if sharing:
                 reason = f"the table was truncated; {sharing}"
                 kept = (TableStatus(*table.name_key, target, state=STALE, reason=reason),)
@@ -236,6 +243,23 @@ class BySpark:
         self.learned.learn(table, decoder, batch.former)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return replace(applied, unconverted=unconverted), late + kept
+
+    def _unfollowed(
+        self, spark: SparkSession, table: SourceTable, target: str, changes: DataFrame, lost: PendingChanges
+    ) -> tuple[TableStatus, ...]:
+        """The state of a table with rows that statements about it may have changed, which could not be followed."""
+        newer = (is_after(Sql("`order`"), one.literal()) for one in lost.places)
+        older = [sql("NOT {newer}", newer=one) for one in newer]
+        # Where a column was renamed is not remembered.
+        may_be_older = any_of([*older, Sql("true")] if lost.renamed else older)
+        if (
+            lost == PendingChanges()
+            or not with_order(changes).filter(expressions(spark)(may_be_older)).limit(1).count()
+        ):
+            return ()
+        status = TableStatus(*table.name_key, target, STALE, _UNFOLLOWED)
+        write_ahead(spark, self.known.options.status, [status])
+        return (status,)
 
     def _had(self, spark: SparkSession, target: str, applied: Applied) -> bool:
         """Whether a target had all changes, as when a batch is read again: then its table's new name has them, too."""

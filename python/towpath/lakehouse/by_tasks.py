@@ -15,6 +15,7 @@ from towpath.lakehouse.jobs import SMALL, session_settings, settings_for
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.owned_table import OwnedTable
 from towpath.lakehouse.parallel import in_parallel
+from towpath.lakehouse.pending import PendingChanges
 from towpath.lakehouse.sessions import jvm_of
 from towpath.lakehouse.source_tables import SourceTable, any_of
 from towpath.lakehouse.status import TableStatus
@@ -110,6 +111,8 @@ class ByTasks:
         apply = self.known.applier(target)
         is_new = apply.writer.schema(spark) is None
         if is_new and self.known.why_incomplete(spark, table, target):  # Spark's way says so
+            return None
+        if self.known.lost(spark, table, target, is_there=not is_new) != PendingChanges():
             return None
         columns = TableColumns(spark, self.known, table, target)
         if why_spark(self._facts(spark, table, target, additions=is_new and bool(columns.additions))):

@@ -19,7 +19,7 @@ from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.merge import Applier
 from towpath.lakehouse.parallel import in_parallel
-from towpath.lakehouse.pending import Pending
+from towpath.lakehouse.pending import Pending, PendingChanges
 from towpath.lakehouse.protection import RULES, Protection, RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.shards import Shards, Sharing, shards_of
@@ -328,6 +328,26 @@ class KnownTargets:
         return replace(
             self.options.settings, cluster_by=cluster_by, properties={**own, **self.options.settings.properties}
         )
+
+    def lost(self, spark: SparkSession, table: SourceTable, target: str, *, is_there: bool) -> PendingChanges:
+        """What statements did to a table before it had a target, and its target cannot do: it is shared.
+
+        Args:
+            spark: The session.
+            table: The table.
+            target: Its target.
+            is_there: Whether the target exists.
+        """
+        if not self.may_share:
+            return PendingChanges()
+        self.pending.read(spark)
+        found = self.pending.of(table.key)
+        if found == PendingChanges():
+            return found
+        sharing = self._shards.sharing(table.key, target, stored_properties(spark, target))
+        if is_there:  # another table created it
+            return found if sharing.is_new else PendingChanges()
+        return PendingChanges(found.emptied) if sharing else PendingChanges()
 
     def remember_emptied(
         self, spark: SparkSession, table: SourceTable, target: str, schema: StructType, keys: list[str]

@@ -32,7 +32,7 @@ _COLUMNS = "database string, `table` string, changes string"
 
 
 @dataclass
-class Changes:
+class PendingChanges:
     """What statements did to one table."""
 
     emptied: list[Place] = field(default_factory=list)
@@ -48,6 +48,11 @@ class Changes:
     lacks: str = ""
     """Why a target that is created does not have all rows of the table."""
 
+    @property
+    def places(self) -> list[Place]:
+        """Of the statements that matter to older rows."""
+        return [*self.emptied, *(one.place for one in self.additions)]
+
     def __str__(self) -> str:
         values = {
             "emptied": [dict(one.fields) for one in self.emptied],
@@ -60,7 +65,7 @@ class Changes:
         return json.dumps(values, ensure_ascii=False)
 
     @classmethod
-    def parse(cls, text: str) -> Changes:
+    def parse(cls, text: str) -> PendingChanges:
         """From the text of the table."""
         from pyspark.sql.types import StructField
 
@@ -86,7 +91,7 @@ class Pending:
         """`status`: the table of states, if there is one."""
         self.table: str | None = suffixed(status, "_pending") if status else None
         """Where they are remembered."""
-        self._changes: dict[Name, Changes] = {}
+        self._changes: dict[Name, PendingChanges] = {}
         self._changed: set[Name] = set()
         self._is_read = self.table is None
 
@@ -96,7 +101,7 @@ class Pending:
             return
         if schema_of(spark, self.table) is not None:
             rows = spark.read.table(sql_table(self.table)).collect()
-            self._changes |= {(row["database"], row["table"]): Changes.parse(row["changes"]) for row in rows}
+            self._changes |= {(row["database"], row["table"]): PendingChanges.parse(row["changes"]) for row in rows}
         self._is_read = True
 
     def write(self, spark: SparkSession) -> None:
@@ -118,9 +123,9 @@ class Pending:
             )
         self._changed.clear()
 
-    def of(self, name: Name) -> Changes:
+    def of(self, name: Name) -> PendingChanges:
         """The changes of a table."""
-        return self._changes.get(name) or Changes()
+        return self._changes.get(name, PendingChanges())
 
     def forget(self, name: Name) -> None:
         """A table has a target now, which remembers what is done to it."""
@@ -130,7 +135,7 @@ class Pending:
     def empty(self, name: Name, place: Place) -> None:
         """Remember that a table was truncated or dropped. Its former columns are of older rows only."""
         known = [one for one in self.of(name).emptied if not one.repeats(place)]
-        self._keep(name, Changes([*known, place][-_MOST_PLACES:]))
+        self._keep(name, PendingChanges([*known, place][-_MOST_PLACES:]))
 
     def put_away(self, spark: SparkSession, name: Name, former: Name) -> None:
         """Remember that a table was renamed whose rows are in no target: another table got its former name."""
@@ -180,7 +185,7 @@ class Pending:
         known = self.of(name)
         self._keep(name, replace(known, modified={**known.modified, column.lower(): kind}))
 
-    def _keep(self, name: Name, changes: Changes) -> None:
+    def _keep(self, name: Name, changes: PendingChanges) -> None:
         self._changes.pop(name, None)
         self._changes[name] = changes
         self._changed.add(name)
