@@ -30,8 +30,7 @@ APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 # tests/lakehouse needs another Spark than tests/spark. Some of its tests run behind the library's, so that both take as long.
 BEHIND := $(wildcard tests/lakehouse/test_*kafka*.py) $(addprefix tests/lakehouse/test_,\
-	statements_beside_rows.py protection.py history.py known_tables.py postgresql.py key_deletes.py change_feed.py shards.py crashes.py rebuild.py \
-	rough_conditions.py)
+	statements_beside_rows.py history.py postgresql.py key_deletes.py change_feed.py crashes.py rough_conditions.py)
 
 # Without its flags, as the tests of the documentation cannot reach the job server of this make.
 test-rust: lint-rust
