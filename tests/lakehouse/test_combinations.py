@@ -172,16 +172,19 @@ def test_a_statement_that_converts_values_makes_its_table_stale(topic):
 
 
 @in_soak
-def test_a_column_that_is_generated_or_without_nulls_makes_its_table_stale(topic):
-    """MySQL computes the values, or replaces nulls, without a message."""
+def test_a_column_that_is_generated_numbered_or_without_nulls_makes_its_table_stale(topic):
+    """MySQL computes the values, numbers rows that have 0, or replaces nulls, without a message."""
     changes = {
         "computed": "MODIFY name varchar(20) GENERATED ALWAYS AS (concat(id, '')) STORED",
         "nulls": "MODIFY name varchar(20) NOT NULL",
         "values": "MODIFY name varchar(20) NOT NULL DEFAULT 'x'",
+        "zero": "MODIFY id int AUTO_INCREMENT",
+        "numbered": "MODIFY id int AUTO_INCREMENT",
     }
-    yield [canal(at, "INSERT", name, row(1, None if name == "nulls" else "x")) for at, name in enumerate(changes)]
+    rows = {"nulls": row(1, None), "zero": row(0, "x")}
+    yield [canal(at, "INSERT", name, rows.get(name, row(1, "x"))) for at, name in enumerate(changes)]
     yield [statement(9 + at, name, f"ALTER TABLE {name} {change}") for at, (name, change) in enumerate(changes.items())]
-    assert [topic.states()[name]["state"] for name in changes] == ["stale", "stale", "ok"]
+    assert [topic.states()[name]["state"] for name in changes] == ["stale", "stale", "ok", "stale", "ok"]
 
 
 @together.having(keys={"shop.given": ["id"]})

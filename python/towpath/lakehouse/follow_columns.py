@@ -18,7 +18,7 @@ from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.order import is_before, is_ordered
 from towpath.lakehouse.ordered_statements import Place
 from towpath.lakehouse.sql import Sql, any_of, column, comma_separated, merge, sql
-from towpath.lakehouse.statements import GENERATED, ChangeColumn, ModifyColumn, RenameColumn
+from towpath.lakehouse.statements import GENERATED, NUMBERED, ChangeColumn, ModifyColumn, RenameColumn
 from towpath.lakehouse.statements import Column as SourceColumn
 from towpath.lakehouse.tables import (
     create_or_evolve,
@@ -213,11 +213,13 @@ class ColumnChanges:
         if found is not None and self.has_rows_of_now:
             if action.column.unknown == GENERATED and has_row(self.spark, target, Sql("true")):
                 return f"the column {found} is generated; rows may have changed without a message"
-            converted = is_converted(column("t", found), action.column.type)
+            name, changed = column("t", found), [is_converted(column("t", found), action.column.type)]
             # Without the strict mode, MySQL replaces nulls. Those of times may be zero dates.
-            had_nulls = not action.column.nullable and kind not in _TIMES
-            is_null = sql("{name} IS NULL", name=column("t", found)) if had_nulls else Sql("false")
-            if has_row(self.spark, target, any_of([converted, is_null])):
+            if not action.column.nullable and kind not in _TIMES:
+                changed.append(sql("{name} IS NULL", name=name))
+            if action.column.unknown == NUMBERED:  # MySQL gives the next number to a row with 0
+                changed.append(sql("{name} = 0", name=name))
+            if has_row(self.spark, target, any_of(changed)):
                 return f"the column {found} becomes {action.column.type}; rows have changed without a message"
         if self.follows:  # older rows may be read later
             modified = modifications(table_properties(self.spark, target)) | {action.column.name.lower(): kind}

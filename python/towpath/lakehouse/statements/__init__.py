@@ -20,12 +20,13 @@ from towpath.lakehouse.statements.actions import (
     TableName,
     TruncateTable,
 )
-from towpath.lakehouse.statements.column_definitions import GENERATED, Column
+from towpath.lakehouse.statements.column_definitions import GENERATED, NUMBERED, Column
 from towpath.lakehouse.statements.read import MAX_LENGTH, read_statements
 
 __all__ = [
     "GENERATED",
     "MAX_LENGTH",
+    "NUMBERED",
     "Action",
     "AddColumn",
     "ChangeColumn",

@@ -9,6 +9,7 @@ from towpath.lakehouse.statements.tokens import Cursor, Token
 from towpath.lakehouse.statements.values import given_value, implicit_value
 
 GENERATED = "the column is generated"
+NUMBERED = "AUTO_INCREMENT numbers the rows"
 """Why the value of a generated column is not known."""
 
 
@@ -44,7 +45,7 @@ def read_column(cursor: Cursor) -> Column:
 def _serial(cursor: Cursor, name: str) -> Column:
     definition = _Definition(name, ColumnType("bigint", unsigned=True))
     definition.nullable = False
-    definition.unknown = "AUTO_INCREMENT numbers the rows"
+    definition.unknown = NUMBERED
     return definition.read(cursor)
 
 
@@ -79,7 +80,7 @@ class _Definition:
         elif cursor.accept("DEFAULT"):
             self._default(cursor)
         elif cursor.accept("AUTO_INCREMENT"):
-            self.unknown, self.nullable = "AUTO_INCREMENT numbers the rows", False
+            self.unknown, self.nullable = NUMBERED, False
         elif cursor.accept("AUTO_RANDOM"):
             self.unknown = "AUTO_RANDOM numbers the rows"
             cursor.skip_parentheses()
