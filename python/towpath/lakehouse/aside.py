@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from towpath.lakehouse.changes import MESSAGE, PLACE
 from towpath.lakehouse.ordered_statements import Place
-from towpath.lakehouse.sql import Sql, sql, string, table
+from towpath.lakehouse.sql import Sql, execute, sql, string, table
 from towpath.lakehouse.tables import append_once, schema_of
 
 if TYPE_CHECKING:
@@ -35,8 +35,18 @@ class Aside:
         """Append rows, without those that wait there. One that is done may have been applied to another target."""
         waiting = "done_at IS NULL"
         if self.since is not None:
-            waiting += f" AND recorded_at >= timestamp_micros({round(self.since.timestamp() * 1_000_000)})"
+            waiting += f" AND recorded_at >= {_timestamp(self.since)}"
         append_once(rows, self.table, identity, Sql(waiting))
+
+    def finish(self, spark: SparkSession, name: tuple[str, str], before: datetime) -> None:
+        """What waits of a table, and was recorded before a time, is done."""
+        if schema_of(spark, self.table) is not None:
+            template = (
+                "UPDATE {table} SET done_at = current_timestamp() WHERE done_at IS NULL AND recorded_at < {before} "
+                "AND coalesce(database, '') = {database} AND `table` = {name}"
+            )
+            values = {"table": table(self.table), "before": _timestamp(before)}
+            execute(spark, sql(template, database=string(name[0]), name=string(name[1]), **values))
 
     def has_since(self, spark: SparkSession, name: tuple[str, str], place: Place) -> bool:
         """Whether messages of a table wait that are not older than a place in their partition."""
@@ -111,6 +121,10 @@ def write_quarantine(events: DataFrame, aside: Aside, origin: Origin, reason: st
 
     rows = events.select(*MESSAGE, *origin.columns(), f.lit(reason).alias("reason"), *_times())
     aside.append(rows, _OF_QUARANTINE)
+
+
+def _timestamp(time: datetime) -> Sql:
+    return Sql(f"timestamp_micros({round(time.timestamp() * 1_000_000)})")
 
 
 def _times() -> list[Column]:

@@ -17,7 +17,7 @@ from towpath.lakehouse.protection import RULES, RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.shards import Shards
 from towpath.lakehouse.snapshots import as_oldest
-from towpath.lakehouse.sql import table
+from towpath.lakehouse.sql import now, table
 from towpath.lakehouse.status import REBUILT, STALE, TableStatus, read_stale, set_ok, write_status
 from towpath.lakehouse.tables import (
     TableSettings,
@@ -36,7 +36,7 @@ from towpath.lakehouse.target_properties import (
     stored_properties,
     stored_source,
 )
-from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name
+from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name, suffixed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,6 +57,7 @@ def rebuild(
     snapshot: DataFrame | None = None,
     status: Place | None = None,
     dead_letters: Place | None = None,
+    quarantine: Place | None = None,
     keys: Sequence[str] | None = None,
     schema: str | StructType | None = None,
     soft_deletes: str | None = None,
@@ -81,7 +82,10 @@ def rebuild(
             the target.
         status: The table with the state of each target. It is `stale` meanwhile, then `ok`, or stale again if the
             messages have a statement that cannot be followed.
-        dead_letters: As for `replicate`.
+        dead_letters: As for `replicate`. With a snapshot, what waits there of the table is done: it is older than the
+            snapshot, or among the messages.
+        quarantine: The query's table of quarantined messages, where the same is done. None: the one next to
+            `dead_letters`.
         keys: The columns of the primary key, if the messages do not declare it.
         schema: The columns, if the messages do not declare their types.
         soft_deletes: As for `replicate`. Rows whose deletion is not in the messages are not in the new table.
@@ -102,6 +106,7 @@ def rebuild(
         schemas={full_name: schema} if schema else {},
         columns={full_name: {} if columns is None else arguments.by_name("columns", columns, '{"exclude": ["phone"]}')},
         dead_letters=dead_letters,
+        quarantine=quarantine,
         status=status,
         soft_deletes=soft_deletes,
         parallelism=1,
@@ -114,7 +119,9 @@ def rebuild(
     if snapshot is not None:
         arguments.check_snapshot("snapshot", snapshot)
     spark = messages.sparkSession
-    targets = Targets(target, filter(None, (status, dead_letters)), given.companions)
+    started, aside = now(spark), given.quarantine or (dead_letters and suffixed(dead_letters, "_quarantine"))
+    put_aside = [one for one in (dead_letters, aside) if one]
+    targets = Targets(target, filter(None, (status, *put_aside)), given.companions)
     targets.stored = partial(stored_source, spark)
     place = targets(*name)
     if place is None:
@@ -145,6 +152,8 @@ def rebuild(
         write_status(spark, status, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)
     stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply, _followed(spark, place))
     stale += _catch_up(spark, place, apply)
+    for one in put_aside if snapshot is not None else ():
+        Aside(one).finish(spark, name, started)
     if status:  # what the query says meanwhile may be true of the new target, too
         set_ok(spark, status, [name], (STALE,), reason=REBUILT)
         write_status(spark, status, [replace(one, target=place) for one in stale], 0)

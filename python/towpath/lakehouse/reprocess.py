@@ -15,7 +15,7 @@ from towpath.lakehouse.changes import MESSAGE
 from towpath.lakehouse.envelopes import read_envelopes
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions
-from towpath.lakehouse.sql import Sql, any_of, column, execute, sql, string, table
+from towpath.lakehouse.sql import Sql, any_of, column, execute, now, sql, string, table
 from towpath.lakehouse.status import NO_BATCH, set_ok
 from towpath.lakehouse.tables import schema_of
 from towpath.lakehouse.targets import Target, Targets, suffixed
@@ -103,7 +103,7 @@ def reprocess(
     dead_letters, status = given.dead_letters, given.status
     quarantine = given.quarantine or suffixed(dead_letters or "", "_quarantine")
     tables = None if tables is None else arguments.columns("tables", tables)
-    started = execute(spark, Sql("SELECT current_timestamp()")).collect()[0][0]
+    started = now(spark)
     existing = [one for one in (dead_letters, quarantine) if one and schema_of(spark, one) is not None]
     waiting = {name: _waiting(spark, name, tables, any_table=target is not None) for name in existing}
     recorded = {name: _recorded(rows) for name, rows in waiting.items()}

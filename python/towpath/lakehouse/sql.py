@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, NewType
 
 from towpath.ddl import quoted
@@ -92,6 +93,12 @@ def execute(spark: SparkSession, statement: Sql) -> DataFrame:
         if unfitting := unfitting_jar(spark.version, error):
             raise unfitting from error
         raise
+
+
+def now(spark: SparkSession) -> datetime:
+    """The time by the clock of Spark, which writes the times of rows."""
+    time: datetime = execute(spark, Sql("SELECT current_timestamp()")).collect()[0][0]
+    return time
 
 
 def expressions(spark: SparkSession) -> Callable[[str], Column]:
