@@ -1,6 +1,7 @@
 """Columns that are excluded or masked, while tables and columns are renamed: no file of a target has such a value."""
 
 import random
+import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -90,6 +91,23 @@ def test_a_table_is_renamed_and_copied_in_one_batch(spark, tmp_path):
     topic.replicate(*followed[:3], row, followed[3], columns=rules)
     assert leaks(topic.lake) == set()
     assert topic.rows("b") == [{"id": "1", "w": "plain"}]
+
+
+def test_a_column_of_a_shard_is_renamed_before_another_one_creates_the_target(spark, tmp_path):
+    """The target remembers it, although it is of a table with other rules."""
+    topic, rules = Topic(spark, tmp_path), {"shop.t_1": {"exclude": ["phone"]}}
+    topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
+
+    def inserted(at, table, tel):
+        cells = {"id": str(at), "tel": tel}
+        return canal(at, "INSERT", table, cells, dict.fromkeys(cells, "varchar(9)"), second=at)
+
+    renamed = canal(0, "ALTER", "t_1", sql="ALTER TABLE t_1 CHANGE phone tel varchar(9)")
+    for batch in (renamed, inserted(1, "t_0", "plain"), inserted(2, "t_1", SECRET), inserted(3, "t_1", SECRET)):
+        topic.replicate(batch, columns=rules)
+    assert leaks(topic.lake) == set()
+    assert topic.states()["t_1"]["state"] == "quarantined"
+    assert topic.rows("t") == [{"id": "1", "tel": "plain"}]
 
 
 @pytest.mark.soak

@@ -194,8 +194,12 @@ class BySpark:
             others = self.known.of_other_case(spark, partial(self.known.of_tables, spark), *table.key)
             reason = f"TRUNCATE TABLE {table.full_name}: {OTHER_CASE}"
             return Applied(), tuple(TableStatus(*one, self.known.of_names(*one), STALE, reason) for one in others)
-        self.known.protection(spark).check_renamed(table.database, table.name)
-        lost = self.known.lost(spark, table, target, is_there=existing is not None)
+        lost, protection = (
+            self.known.lost(spark, table, target, is_there=existing is not None),
+            self.known.protection(spark),
+        )
+        protection.remember_renamed(table.key, lost.renamed)
+        protection.check_renamed(table.database, table.name)
         columns = TableColumns(spark, self.known, table, target)
         decoder, unconverted = columns.decoder(), columns.unconverted()
         if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:

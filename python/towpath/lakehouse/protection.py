@@ -217,11 +217,19 @@ class Protection:
             if not action.if_not_exists and self._properties(name) is None:
                 self.memory.pop(name, None)
         elif isinstance(action, RenameColumn):
-            self.remember(*name, self.state(*name).with_renamed(action.old, action.new))
+            self.remember_renamed(name, {action.old: action.new})
         elif isinstance(action, ChangeColumn) and action.old.lower() != action.column.name.lower():
-            self.remember(*name, self.state(*name).with_renamed(action.old, action.column.name))
+            self.remember_renamed(name, {action.old: action.column.name})
         elif isinstance(action, DropColumn):
             self.remember(*name, self.state(*name).without(action.name))
+
+    def remember_renamed(self, name: Name, columns: Mapping[str, str]) -> None:
+        """Remember which columns of a table were renamed: their new names by the former ones."""
+        state = self.state(*name)
+        for old, new in columns.items():
+            state = state.with_renamed(old, new)
+        if columns:
+            self.remember(*name, state)
 
     def of_renamed(self, old: Name, new: Name) -> RuleState:
         """What is to be remembered of a table that gets a name."""
