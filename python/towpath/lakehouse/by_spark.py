@@ -194,10 +194,8 @@ class BySpark:
             others = self.known.of_other_case(spark, partial(self.known.of_tables, spark), *table.key)
             reason = f"TRUNCATE TABLE {table.full_name}: {OTHER_CASE}"
             return Applied(), tuple(TableStatus(*one, self.known.of_names(*one), STALE, reason) for one in others)
-        lost, protection = (
-            self.known.lost(spark, table, target, is_there=existing is not None),
-            self.known.protection(spark),
-        )
+        protection = self.known.protection(spark)
+        lost = self.known.lost(spark, table, target, is_there=existing is not None)
         protection.remember_renamed(table.key, lost.renamed)
         protection.check_renamed(table.database, table.name)
         columns = TableColumns(spark, self.known, table, target)
@@ -252,14 +250,13 @@ class BySpark:
         self, spark: SparkSession, table: SourceTable, target: str, changes: DataFrame, lost: PendingChanges
     ) -> tuple[TableStatus, ...]:
         """The state of a table with rows that statements about it may have changed, which could not be followed."""
+        if lost == PendingChanges():
+            return ()
         newer = (is_after(Sql("`order`"), one.literal()) for one in lost.places)
-        older = [sql("NOT {newer}", newer=one) for one in newer]
-        # Where a column was renamed is not remembered.
-        may_be_older = any_of([*older, Sql("true")] if lost.renamed else older)
-        if (
-            lost == PendingChanges()
-            or not with_order(changes).filter(expressions(spark)(may_be_older)).limit(1).count()
-        ):
+        may_be_older = [sql("NOT {newer}", newer=one) for one in newer]
+        if lost.renamed or lost.modified:  # it is not remembered where in the topic
+            may_be_older.append(Sql("true"))
+        if not with_order(changes).filter(expressions(spark)(any_of(may_be_older))).limit(1).count():
             return ()
         status = TableStatus(*table.name_key, target, STALE, _UNFOLLOWED)
         write_ahead(spark, self.known.options.status, [status])

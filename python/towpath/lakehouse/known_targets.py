@@ -330,7 +330,7 @@ class KnownTargets:
         )
 
     def lost(self, spark: SparkSession, table: SourceTable, target: str, *, is_there: bool) -> PendingChanges:
-        """What statements did to a table before it had a target, and its target cannot do: it is shared.
+        """What statements did to a table before it had a target, and cannot be done to one that others share.
 
         Args:
             spark: The session.
