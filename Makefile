@@ -99,7 +99,7 @@ fuzz: ## Fuzz every target for SECONDS_EACH=120 seconds, and try CASES=20000 of 
 	PROPTEST_CASES=$$(($(CASES) / 50)) cargo test --locked --release --test differential
 	SECONDS_EACH=$(SECONDS_EACH) tests/fuzz/run.sh $(TARGETS)
 
-soak: jars target/jars/s3/fetched target/jars/hdfs/fetched develop ## Bulk captures, also through Kafka into Delta while drivers and brokers are killed; needs the captures
+soak: jars target/jars/s3/fetched target/jars/hdfs/fetched wheel ## Bulk captures, also through Kafka into Delta while drivers and brokers are killed; needs the captures
 	$(IN_VENV) pytest tests/python -m soak
 	$(IN_VENV) pytest tests/lakehouse -m soak -s
 	TOWPATH_TEST_MERGE=spark $(IN_VENV) pytest $(addprefix tests/lakehouse/test_,guarantees.py order.py rough_conditions.py statements_beside_rows.py protection.py tables_of_schemas.py)
