@@ -150,11 +150,14 @@ class Drivers:
         }
 
     def start_and_kill(self, rng: random.Random) -> None:
-        """Start a driver, and kill it with all its processes in its second or third batch."""
+        """Start a driver, and kill it with all its processes in one of its next batches after the first or second."""
         driver = self._start(self._limit)
         batches = rng.randint(1, 2)
         driver.wait_until(lambda: driver.log().count("is done") >= batches, 600)
-        time.sleep(rng.uniform(0, 4))
+        # At any time of a slow batch, and before fast ones have read all.
+        until = time.monotonic() + rng.uniform(0, 4)
+        while time.monotonic() < until and driver.log().count("is done") <= batches:
+            time.sleep(0.05)
         assert "finished" not in driver.log(), "there was nothing left to kill: the batches are too large"
         os.killpg(driver.pid, signal.SIGKILL)
         driver.stop()
