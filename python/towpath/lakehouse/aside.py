@@ -41,22 +41,19 @@ class Aside:
     def finish(self, spark: SparkSession, name: tuple[str, str], before: datetime) -> None:
         """What waits of a table, and was recorded before a time, is done."""
         if schema_of(spark, self.table) is not None:
-            template = (
-                "UPDATE {table} SET done_at = current_timestamp() WHERE done_at IS NULL AND recorded_at < {before} "
-                "AND coalesce(database, '') = {database} AND `table` = {name}"
-            )
-            values = {"table": table(self.table), "before": _timestamp(before)}
-            execute(spark, sql(template, database=string(name[0]), name=string(name[1]), **values))
+            template = "UPDATE {table} SET done_at = current_timestamp() WHERE {waits} AND recorded_at < {before}"
+            values = {"table": table(self.table), "waits": _waits(name), "before": _timestamp(before)}
+            execute(spark, sql(template, **values))
 
     def has_since(self, spark: SparkSession, name: tuple[str, str], place: Place) -> bool:
         """Whether messages of a table wait that are not older than a place in their partition."""
         if schema_of(spark, self.table) is None:
             return False
         template = (
-            "done_at IS NULL AND coalesce(database, '') = {database} AND `table` = {name} AND NOT coalesce("
+            "{waits} AND NOT coalesce("
             "topic = {place}.topic AND `partition` = {place}.`partition` AND `offset` < {place}.`offset`, false)"
         )
-        condition = sql(template, database=string(name[0]), name=string(name[1]), place=place.literal())
+        condition = sql(template, waits=_waits(name), place=place.literal())
         return spark.read.table(table(self.table)).filter(condition).limit(1).count() > 0
 
 
@@ -121,6 +118,12 @@ def write_quarantine(events: DataFrame, aside: Aside, origin: Origin, reason: st
 
     rows = events.select(*MESSAGE, *origin.columns(), f.lit(reason).alias("reason"), *_times())
     aside.append(rows, _OF_QUARANTINE)
+
+
+def _waits(name: tuple[str, str]) -> Sql:
+    """True if a row is of a table and not done."""
+    template = "done_at IS NULL AND coalesce(database, '') = {database} AND `table` = {name}"
+    return sql(template, database=string(name[0]), name=string(name[1]))
 
 
 def _timestamp(time: datetime) -> Sql:

@@ -36,7 +36,7 @@ from towpath.lakehouse.target_properties import (
     stored_properties,
     stored_source,
 )
-from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name, suffixed
+from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,8 +119,7 @@ def rebuild(
     if snapshot is not None:
         arguments.check_snapshot("snapshot", snapshot)
     spark = messages.sparkSession
-    started, aside = now(spark), given.quarantine or (dead_letters and suffixed(dead_letters, "_quarantine"))
-    put_aside = [one for one in (dead_letters, aside) if one]
+    started, put_aside = now(spark), [one for one in (dead_letters, given.quarantined_in) if one]
     targets = Targets(target, filter(None, (status, *put_aside)), given.companions)
     targets.stored = partial(stored_source, spark)
     place = targets(*name)

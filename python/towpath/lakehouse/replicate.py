@@ -16,7 +16,7 @@ from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.snapshots import Snapshots, checked_snapshots
 from towpath.lakehouse.status import NO_BATCH, write_status
-from towpath.lakehouse.targets import Target, Targets, suffixed
+from towpath.lakehouse.targets import Target, Targets
 from towpath.lakehouse.tasks import TaskMerges
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def replicate(
     arguments.check_age(messages.sparkSession, "forget_after", forget_after)
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
-    aside = given.quarantine or (given.dead_letters and suffixed(given.dead_letters, "_quarantine"))
+    aside = given.quarantined_in
     pending = Pending(given.status)
     place = arguments.place("checkpoint", checkpoint)
     own = (given.ddl, given.dead_letters, aside, given.status, pending.table, given.watermarks, place)

@@ -12,7 +12,7 @@ from towpath.decoder import Decoder
 from towpath.lakehouse import arguments
 from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.tables import TableSettings
-from towpath.lakehouse.targets import COMPANIONS
+from towpath.lakehouse.targets import COMPANIONS, suffixed
 from towpath.lakehouse.tasks import AUTO, SPARK, available
 from towpath.spark.types import struct_type
 
@@ -115,6 +115,11 @@ class ReplicateOptions:
     def companions(self) -> Sequence[str]:
         """Suffixes of the tables that targets have beside them."""
         return COMPANIONS if self.history else ("tombstones",)
+
+    @property
+    def quarantined_in(self) -> str | None:
+        """The table of quarantined messages: the given one, or that next to the dead letters."""
+        return self.quarantine or (self.dead_letters and suffixed(self.dead_letters, "_quarantine"))
 
     @property
     def settings(self) -> TableSettings:

@@ -18,7 +18,7 @@ from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions
 from towpath.lakehouse.sql import Sql, any_of, column, execute, now, sql, string, table
 from towpath.lakehouse.status import NO_BATCH, set_ok
 from towpath.lakehouse.tables import schema_of
-from towpath.lakehouse.targets import Target, Targets, suffixed
+from towpath.lakehouse.targets import Target, Targets
 from towpath.printable import printable
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def reprocess(
     # The query may remember what was deleted for longer.
     given = replace(given, keyless=AS_STORED, forget_after=None, waited=True)
     dead_letters, status = given.dead_letters, given.status
-    quarantine = given.quarantine or suffixed(dead_letters or "", "_quarantine")
+    quarantine = given.quarantined_in or ""  # one of both is named
     tables = None if tables is None else arguments.columns("tables", tables)
     started = now(spark)
     existing = [one for one in (dead_letters, quarantine) if one and schema_of(spark, one) is not None]
