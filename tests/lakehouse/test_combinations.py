@@ -1,5 +1,6 @@
 """What features do together that each does right alone."""
 
+import random
 import re
 
 import pyarrow as pa
@@ -11,13 +12,13 @@ from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
 from towpath.lakehouse import by_tasks
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.converted_values import is_converted
+from towpath.lakehouse.converted_values import is_converted, relabelled
 from towpath.lakehouse.follow_columns import typed_value
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.source_tables import SourceTable
-from towpath.lakehouse.sql import column
+from towpath.lakehouse.sql import Sql, column, string
 from towpath.lakehouse.statements import Column
 from towpath.lakehouse.status import REMOVED, TableStatus, write_status
 from towpath.lakehouse.target_writer import TargetWriter
@@ -115,7 +116,6 @@ CONVERTED = [
     ("varbinary(4)", "ab", "binary(4)"),
     ("blob", "abc", "varbinary(2)"),
     ("enum('a','b')", "b", "enum('a')"),
-    ("set('a','b')", "a,b", "set('b','a')"),
     ("float", "1.25", "float(5,1)"),
     ("double", "1.25", "double(5,1)"),
     ("int", "-1", "mediumint unsigned"),
@@ -138,6 +138,8 @@ KEPT = [
     ("varbinary(4)", "abcd", "binary(4)"),
     ("enum('a','b')", "b", "enum('x','b')"),
     ("set('a','b')", "a,b", "set('a','x','b')"),
+    ("set('a','b')", "a,b", "set('b','A')"),
+    ("varchar(9)", "red", "enum('Red','blue')"),
     ("float", "1.5", "float(5,1)"),
     ("int", "7", "mediumint"),
     ("bigint unsigned", "18446744073709551615", "bigint unsigned"),
@@ -151,6 +153,22 @@ def test_values_that_another_type_converts(spark):
     frame = spark.createDataFrame(pa.table({one.column_names[0]: one.column(0) for one in values}))
     found = frame.selectExpr(*(is_converted(column(f"v{at}"), new) for at, (_, _, new) in enumerate(cases))).first()
     assert [case for case, is_true in zip(cases, found, strict=True) if is_true] == CONVERTED
+
+
+def test_labels_get_another_order_or_case(spark):
+    random_ = random.Random(53)
+    cells, wanted = [], []
+    for _ in range(40):
+        old = random_.sample(["a", "b c", "O'x", "é", "z"], random_.randint(1, 5))
+        new = [random_.choice((one, one.swapcase())) for one in random_.sample(old, len(old))]
+        chosen = [one for one in old if random_.random() < 0.5]
+        stored = [(",".join(chosen), "set"), (old[0], "enum")]
+        now = [",".join(one for one in new if one.swapcase() in chosen or one in chosen)]
+        now += [one for one in new if one.lower() == old[0].lower()]
+        labels = ",".join("'{}'".format(one.replace("'", "''")) for one in new)
+        cells += [relabelled(Sql(string(value)), f"{kind}({labels})") for value, kind in stored]
+        wanted += now
+    assert list(spark.range(1).selectExpr(*cells).first()) == wanted
 
 
 @together

@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 import towpath
+from towpath.lakehouse.ordered_statements import Place, Statement, with_others
 from towpath.lakehouse.statements import (
     MAX_LENGTH,
     Action,
@@ -54,6 +56,10 @@ FOLLOWED: list[tuple[str, list[Action]]] = [
     # Columns
     ("ALTER TABLE a ADD x int", [X]),
     ("alter table shop.a add column x int;", [X]),
+    ("ALTER TABLE .`a` ADD COLUMN shop.a.x int AFTER a.y", [X]),
+    ("ALTER TABLE a CHANGE a.x y int", [ChangeColumn(A, "x", Column("y", "int"))]),
+    ("ALTER TABLE a MODIFY a.x bigint, DROP a.y", [DropColumn(A, "y"), ModifyColumn(A, Column("x", "bigint"))]),
+    ("ALTER TABLE a RENAME COLUMN a.x TO a.y", [RenameColumn(A, "x", "y")]),
     ("ALTER TABLE `shop`.`a` ADD COLUMN `x` INT(11) DEFAULT NULL", [add("x", "int(11)")]),
     ("ALTER TABLE a ADD x int FIRST", [X]),
     ("ALTER TABLE a ADD x int NOT NULL DEFAULT 5 COMMENT 'a, ADD y int' AFTER `b c`", [add("x", "int", "5", False)]),
@@ -121,6 +127,7 @@ FOLLOWED: list[tuple[str, list[Action]]] = [
         [CreateTable(A, ints("x"), if_not_exists=True)],
     ),
     ("CREATE TABLE a LIKE b", [CreateTable(A, like=shop("b"))]),
+    ("CREATE TABLE other.a LIKE b", [CreateTable(TableName("other", "a"), like=shop("b"))]),
     ("CREATE TABLE a (LIKE b)", [CreateTable(A, like=shop("b"))]),
     ("CREATE TABLE a AS SELECT 1 AS x", [CreateTable(A)]),
     ("CREATE TABLE a (x int) START TRANSACTION", [CreateTable(A, ints("x"))]),
@@ -177,6 +184,10 @@ NO_EFFECT = [
     "ALTER TABLE a DISABLE KEYS",
     "ALTER TABLE a FORCE",
     "ALTER TABLE a ORDER BY x DESC",
+    "ALTER TABLE a ORDER BY a.x ASC, y, shop.a.z DESC, FORCE",
+    "ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    "ALTER TABLE a UPGRADE PARTITIONING",
+    "ALTER TABLE a ADD SYSTEM VERSIONING",
     "ALTER TABLE a ADD PARTITION (PARTITION p VALUES LESS THAN (5))",
     "ALTER TABLE a REORGANIZE PARTITION p INTO (PARTITION q VALUES LESS THAN (5), PARTITION r VALUES LESS THAN (9))",
     "ALTER TABLE a ANALYZE PARTITION p, q",
@@ -212,7 +223,8 @@ NOT_FOLLOWED = [
     ("ALTER TABLE a CONVERT PARTITION p TO TABLE b", ["a", "b"]),
     ("ALTER TABLE a CONVERT TABLE b TO PARTITION p VALUES LESS THAN (5)", ["a", "b"]),
     ("ALTER TABLE a IMPORT TABLESPACE", ["a"]),
-    ("ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", ["a"]),
+    ("ALTER TABLE a CONVERT TO CHARACTER SET utf8 COLLATE utf8_bin", ["a"]),
+    ("ALTER TABLE a CONVERT TO CHARACTER SET DEFAULT", ["a"]),
     ("ALTER TABLE a ENGINE = BLACKHOLE", ["a"]),
     ("ALTER TABLE a COMMENT='x', ENGINE=BLACKHOLE", ["a"]),
     ("ALTER TABLE a FIRST PARTITION LESS THAN (5)", ["a"]),
@@ -226,17 +238,21 @@ NOT_FOLLOWED = [
     ("ALTER TABLE a ADD x int DEFAULT 1 + 2", ["a"]),
     ("ALTER TABLE a FOO BAR", ["a"]),
     ("ALTER TABLE a UNION = (b, c)", ["a"]),
-    ("ALTER TABLE a /*!80099 ADD y int, */ ADD x int", []),
-    ("ALTER TABLE a ADD x int /*M! NOT NULL */", []),
+    ("ALTER TABLE a /*!80099 ADD y int, */ ADD x int", ["a"]),
+    ("ALTER TABLE a ADD x int /*M! NOT NULL */", ["a"]),
     ("ALTER TABLE a ADD x int /*!80000NOT NULL */", []),
+    ("RENAME TABLE a TO b /*M! , c TO d */", ["a", "b", "c", "d"]),
     ("ALTER IGNORE TABLE a ADD UNIQUE (x)", []),
     ("ALTER TABLE other.a RENAME b", ["other.a", "b"]),
+    ("ALTER TABLE other.a EXCHANGE PARTITION p WITH TABLE b", ["other.a", "b"]),
     ("CREATE TABLE a ...", []),
     ("CREATE TABLE a (x int) UNION=(b)", ["a"]),
     ("CREATE TABLE a", ["a"]),
     ("DROP TABLE", []),
     ("DROP TABLE a b", ["a"]),
     ("RENAME TABLE a", ["a"]),
+    ("RENAME TABLE a TO b WHATEVER, c TO d", None),
+    ("ALTER TABLE a ADD x whatever, RENAME TO b", ["a", "b"]),
     ("TRUNCATE a, b", ["a"]),
     ("INSERT INTO a VALUES (1)", ["a"]),
     ("REPLACE a SET x = 1", ["a"]),
@@ -319,6 +335,9 @@ VALUES: list[tuple[str, str, Value]] = [
     ("integer(5) zerofill DEFAULT '007'", "int(5) unsigned zerofill", "7"),
     ("int8 DEFAULT -5", "bigint", "-5"),
     ("int DEFAULT (+5)", "int", "5"),
+    ("int DEFAULT _utf8mb4' 5\t'", "int", "5"),
+    ('decimal(8,2) DEFAULT _UTF8MB4" 1.5 "', "decimal(8,2)", "1.50"),
+    ("double DEFAULT ' 1e2 '", "double", "1e2"),
     ("bigint unsigned DEFAULT 0x41", "bigint unsigned", "65"),
     ("int DEFAULT b'101'", "int", "5"),
     ("bool NOT NULL DEFAULT TRUE", "tinyint(1)", "1"),
@@ -384,6 +403,7 @@ UNKNOWN = [
     "int DEFAULT (1 + 2)",
     "int DEFAULT 1.5",
     "int DEFAULT 'x'",
+    "int DEFAULT '1 2'",
     "bit(8) DEFAULT 'a'",
     "decimal(10,2) DEFAULT 1.005",
     "decimal(10,2) DEFAULT 1e2",
@@ -496,3 +516,93 @@ def test_nothing_in_a_statement_raises() -> None:
             text = text[:at] + piece + text[random_.choice((at, at + 1, end)) :]
         for action in read_statements(text, "shop"):
             assert isinstance(action, Action)
+
+
+NAMES = [(database, table) for database in ("shop", "other", "third") for table in "abcdef"]
+Pair = tuple[str, str]
+
+
+@dataclass
+class Sent:
+    """A statement about several tables as a server logs it, and the message of a producer."""
+
+    text: str
+    database: str
+    table: str
+    is_clear: bool
+    """Whether the statement is in MySQL's grammar, and the message says which tables it names."""
+    expected: list[Action]
+    tables: set[Pair]
+
+
+def sent(random_: random.Random) -> Sent:
+    """One of n tables or pairs, each with its database or not, quoted or not, with comments and words between."""
+    session = "shop"
+    names = random_.sample(NAMES, 2 * random_.randint(1, 3))
+    chance = random_.choice((0, 0.5, 1))
+    is_qualified = [random_.random() < chance or database != session for database, _ in names]
+    spelled = [_spelled(random_, name, full) for name, full in zip(names, is_qualified, strict=True)]
+    verb = random_.choice(("DROP TABLE", "RENAME TABLE"))
+    exists = random_.choice(("", "IF EXISTS"))
+    if verb == "DROP TABLE":
+        lists = [[one] for one in spelled]
+        expected: list[Action] = [DropTable(TableName(*name)) for name in names]
+        header = random_.choice(names)  # Maxwell sends one for each, canal one for the first
+    else:
+        wait = random_.choice(("", "WAIT 5", "NOWAIT"))
+        lists = [[old, wait, "TO", new] for old, new in zip(spelled[::2], spelled[1::2], strict=True)]
+        expected = [
+            RenameTable(tuple((TableName(*a), TableName(*b)) for a, b in zip(names[::2], names[1::2], strict=True)))
+        ]
+        header = names[random_.choice((0, 1))]
+    words = [*verb.split(), exists, *lists[0], *(word for one in lists[1:] for word in (",", *one))]
+    is_odd = random_.random() < 0.4
+    if is_odd:
+        words.insert(random_.randint(0, len(words)), "WHATEVER")
+    between = ("", "/* , z */", "\n", "/* generated by server */")
+    text = " ".join(f"{word} {random_.choice(between)}" for word in words if word)
+    is_clear = not is_odd and (all(is_qualified) or (not any(is_qualified) and header[0] == session))
+    return Sent(text, *header, is_clear, expected, set(names))
+
+
+def _spelled(random_: random.Random, name: Pair, full: bool) -> str:
+    parts = [f"`{one}`" if random_.random() < 0.5 else one for one in (name if full else name[1:])]
+    return random_.choice((".", " . ")).join(parts)
+
+
+def test_each_table_of_a_statement_is_followed_or_not_ok() -> None:
+    random_ = random.Random(53)
+    clear = 0
+    for _ in range(3000):
+        one = sent(random_)
+        actions = tuple(read_statements(one.text, one.database, one.table))
+        place = Place({})
+        statement = with_others(Statement(place, one.text, one.database, one.table, actions), lambda: NAMES)
+        if list(statement.actions) == one.expected:
+            clear += 1
+            continue
+        assert not one.is_clear, one.text
+        assert all(isinstance(action, NotFollowed) for action in statement.actions), one.text
+        assert statement.tables >= one.tables, (one.text, one.database)
+        if "." not in one.text:  # other databases have tables of these names, too
+            assert {database for database, _ in statement.tables} == {one.database}, one.text
+    assert clear > 1000
+
+
+def test_a_database_is_dropped_in_a_way_that_is_not_known() -> None:
+    text = "DROP DATABASE other WHATEVER"
+    statement = Statement(Place({}), text, "shop", None, tuple(read_statements(text, "shop")))
+    assert with_others(statement, lambda: NAMES).tables == {name for name in NAMES if name[0] == "other"}
+
+
+def test_a_new_name_needs_no_target() -> None:
+    """The rows of a table that gets a name come later, when nothing else says that older ones are missing."""
+    random_ = random.Random(54)
+    for _ in range(1000):
+        one = sent(random_)
+        if isinstance(one.expected[0], RenameTable):
+            actions = tuple(read_statements(one.text, one.database, one.table))
+            statement = Statement(Place({}), one.text, one.database, one.table, actions)
+            new = {(pair[1].database, pair[1].table) for pair in one.expected[0].pairs}
+            named = {name for name in new if name in statement.tables or (name[0] == "shop" and one.database != "shop")}
+            assert named == new, one.text

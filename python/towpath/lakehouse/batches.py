@@ -19,7 +19,14 @@ from towpath.lakehouse.follow import Follower
 from towpath.lakehouse.followed_targets import FollowedHistories, FollowedTargets
 from towpath.lakehouse.jobs import batch_settings, session_settings
 from towpath.lakehouse.known_targets import KnownTargets
-from towpath.lakehouse.ordered_statements import Statement, read_ddl, sliced, with_other_cases, without_databases
+from towpath.lakehouse.ordered_statements import (
+    Statement,
+    read_ddl,
+    sliced,
+    with_other_cases,
+    with_others,
+    without_databases,
+)
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
@@ -167,9 +174,10 @@ class Replicator:
     ) -> list[Statement]:
         """The statements that do something, with the tables of a database that is dropped."""
         known = cache(partial(self._known.of_tables, spark))  # a statement may name hundreds of tables
+        named = cache(lambda: {*tables, *known()})
+        statements = [with_others(one, named) for one in statements]
         if any(isinstance(action, DropDatabase) for one in statements for action in one.actions):
-            named = {*tables, *known()}
-            statements = [without_databases(one, named) for one in statements]
+            statements = [without_databases(one, named()) for one in statements]
         of_other_case = partial(self._known.of_other_case, spark, known)
         return [with_other_cases(statement, of_other_case) for statement in statements if statement.actions]
 

@@ -14,7 +14,7 @@ from towpath.lakehouse.statements.tokens import Cursor, tokenize
 
 
 def is_converted(column: Sql, kind: str) -> Sql:
-    """True if a value is not one of MySQL's type, or not as the type has it.
+    """True if a value is not one of MySQL's type, or not as the type has it, but for what `relabelled` says.
 
     Args:
         column: The column, whose type in the target is that of values of MySQL's type.
@@ -75,19 +75,48 @@ def _has_more_digits(fraction: str, kind: ColumnType) -> Sql:
     return Sql(f"substr({fraction}, {kind.number + 1}) RLIKE '[1-9]'")
 
 
+def relabelled(column: Sql, kind: str) -> Sql | None:
+    """The value of an enum or set after its labels got another order or case; null if a label is not known.
+
+    Args:
+        column: The column.
+        kind: MySQL's type, as `Column.type`; the result is None if it is another one.
+    """
+    found = read_type(Cursor(tokenize(kind)))
+    return _RELABELLED[found.name](column, found) if found.name in _RELABELLED else None
+
+
 def _enum(column: Sql, kind: ColumnType) -> Sql:
     """The empty text is the value of an error. Digits are the index of a label that no message had."""
-    template = "{column} <> '' AND NOT {column} RLIKE '^[0-9]+$' AND {column} NOT IN ({labels})"
-    return sql(template, column=column, labels=comma_separated(map(string, kind.labels)))
+    template = "CASE WHEN {column} = '' OR {column} RLIKE '^[0-9]+$' THEN {column} ELSE {label} END"
+    return sql(template, column=column, label=_label(column, kind))
 
 
 def _set(column: Sql, kind: ColumnType) -> Sql:
     """The labels of a set are in the order of its type."""
     template = (
-        "NOT {column} RLIKE '^[0-9]+$' AND {column} <> "
-        "array_join(filter(array({labels}), x -> array_contains(split({column}, ','), x)), ',')"
+        "CASE WHEN {column} = '' OR {column} RLIKE '^[0-9]+$' THEN {column} "
+        "WHEN forall(split({column}, ','), x -> {label} IS NOT NULL) THEN array_join(filter(array({labels}), "
+        "l -> array_contains(transform(split({column}, ','), x -> {label}), l)), ',') END"
     )
-    return sql(template, column=column, labels=comma_separated(map(string, kind.labels)))
+    labels = comma_separated(map(string, kind.labels))
+    return sql(template, column=column, label=_label(Sql("x"), kind), labels=labels)
+
+
+def _label(value: Sql, kind: ColumnType) -> Sql:
+    """The label that a value is equal to, if need be without case, as in most collations."""
+    labels = comma_separated(map(string, kind.labels))
+    equal = sql("filter(array({labels}), y -> lower(y) = lower({value}))", labels=labels, value=value)
+    template = "CASE WHEN {value} IN ({labels}) THEN {value} WHEN get({equal}, 1) IS NULL THEN get({equal}, 0) END"
+    return sql(template, value=value, labels=labels, equal=equal)
+
+
+_RELABELLED: Mapping[str, Callable[[Sql, ColumnType], Sql]] = {"enum": _enum, "set": _set}
+
+
+def _is_unknown(column: Sql, kind: ColumnType) -> Sql:
+    value = _RELABELLED[kind.name](column, kind)
+    return sql("{column} IS NOT NULL AND {value} IS NULL", column=column, value=value)
 
 
 def _floating(column: Sql, kind: ColumnType) -> Sql:
@@ -117,8 +146,7 @@ _CONDITIONS: Mapping[str, Callable[[Sql, ColumnType], Sql]] = {
     **dict.fromkeys(("varchar", "varbinary", *_OF_SIZES), _text),
     "char": _char,
     "decimal": _negative,
-    "enum": _enum,
-    "set": _set,
+    **dict.fromkeys(_RELABELLED, _is_unknown),
     "time": _time,
     "year": _year,
     **dict.fromkeys(("uuid", "inet4", "inet6"), _canonical),

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from towpath.lakehouse.additions import Addition, additions_property, literal, read_additions
-from towpath.lakehouse.converted_values import is_converted
+from towpath.lakehouse.converted_values import is_converted, relabelled
 from towpath.lakehouse.declarations import storable
 from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.order import is_before, is_ordered
 from towpath.lakehouse.ordered_statements import Place
-from towpath.lakehouse.sql import Sql, any_of, column, comma_separated, merge, sql
+from towpath.lakehouse.sql import Sql, any_of, column, comma_separated, execute, merge, sql, table
 from towpath.lakehouse.statements import GENERATED, NUMBERED, ChangeColumn, ModifyColumn, RenameColumn
 from towpath.lakehouse.statements import Column as SourceColumn
 from towpath.lakehouse.tables import (
@@ -221,10 +221,20 @@ class ColumnChanges:
                 changed.append(sql("{name} = 0", name=name))
             if has_row(self.spark, target, any_of(changed)):
                 return f"the column {found} becomes {action.column.type}; rows have changed without a message"
+            self._relabel(name, action.column.type, target)
         if self.follows:  # older rows may be read later
             modified = modifications(table_properties(self.spark, target)) | {action.column.name.lower(): kind}
             set_properties(self.spark, target, {MODIFIED: json.dumps(modified)})
         return None
+
+    def _relabel(self, name: Sql, kind: str, target: str) -> None:
+        """Give the values of an enum or set the order and case of its new labels. Newer rows have them already."""
+        value = relabelled(name, kind)
+        if value is not None and self.follows:
+            others = sql("NOT {name} <=> {value}", name=name, value=value)
+            if has_row(self.spark, target, others):
+                template = "UPDATE {target} t SET {name} = {value} WHERE {others}"
+                execute(self.spark, sql(template, target=table(target), name=name, value=value, others=others))
 
     def rename(self, action: RenameColumn, target: str) -> str | None:
         """Rename a column.

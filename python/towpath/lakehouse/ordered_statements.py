@@ -27,6 +27,7 @@ from towpath.lakehouse.statements import (
     RenameTable,
     TableName,
     read_statements,
+    tables_of,
 )
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Statement:
 
     def tables_of(self, action: Action) -> list[tuple[str, str]]:
         """The tables that one of its actions changes, or that of the message."""
-        named = [self.full_name(name) for name in _names_of(action)]
+        named = [self.full_name(name) for name in tables_of(action)]
         of_message = [(self.database or "", self.table)] if self.table else []
         return named or of_message
 
@@ -149,14 +150,6 @@ class Statement:
     def full_name(self, name: TableName) -> tuple[str, str]:
         """The database and the name of a table in the statement."""
         return name.database or self.database or "", name.table
-
-
-def _names_of(action: Action) -> list[TableName]:
-    if isinstance(action, RenameTable):
-        return [name for pair in action.pairs for name in pair]
-    if isinstance(action, NotFollowed):
-        return list(action.tables)
-    return [] if isinstance(action, DropDatabase) else [action.table]
 
 
 OTHER_CASE = "if the server does not distinguish names by case, it changes this table"
@@ -191,6 +184,33 @@ def with_other_cases(statement: Statement, of_other_case: Callable[[str, str], l
     others = tuple(TableName(*name) for name in sorted(found))
     added = (NotFollowed(OTHER_CASE, statement.text, others),) if others else ()
     return replace(statement, actions=(*statement.actions, *added))
+
+
+def with_others(statement: Statement, known: Callable[[], Collection[tuple[str, str]]]) -> Statement:
+    """The statement, with the known tables that it may change too where it could not be read in full.
+
+    Args:
+        statement: A statement.
+        known: Returns the tables that are known.
+    """
+    return replace(statement, actions=tuple(_with_others(one, statement, known) for one in statement.actions))
+
+
+def _with_others(action: Action, statement: Statement, known: Callable[[], Collection[tuple[str, str]]]) -> Action:
+    if not isinstance(action, NotFollowed) or not action.others:
+        return action
+    wanted = {((one.database or "").casefold(), one.table.casefold()) for one in action.others}
+    found = []
+    for name in known():
+        database, table = map(str.casefold, name)
+        if wanted & {("", table), (database, table), (database, "")}:
+            found.append(TableName(*name))
+    named = [TableName(*name) for name in statement.tables_of(action)]
+    return replace(action, tables=tuple(dict.fromkeys([*named, *sorted(found, key=_both)])))
+
+
+def _both(name: TableName) -> tuple[str, str]:
+    return name.database or "", name.table
 
 
 def with_event_order(events: DataFrame) -> DataFrame:
@@ -250,7 +270,7 @@ def _statement(row: Row) -> Statement | None:
         return Statement(place, change.text, row["database"], row["table"], change.actions())
     if row["sql"] is None:
         return None
-    actions = tuple(read_statements(row["sql"], row["database"]))
+    actions = tuple(read_statements(row["sql"], row["database"], row["table"]))
     return Statement(place, row["sql"], row["database"], row["table"], actions)
 
 

@@ -19,6 +19,7 @@ from towpath.lakehouse.statements.actions import (
     RenameTable,
     TableName,
     TruncateTable,
+    tables_of,
 )
 from towpath.lakehouse.statements.column_definitions import GENERATED, NUMBERED, Column
 from towpath.lakehouse.statements.read import MAX_LENGTH, read_statements
@@ -43,4 +44,5 @@ __all__ = [
     "TableName",
     "TruncateTable",
     "read_statements",
+    "tables_of",
 ]

@@ -116,6 +116,8 @@ class NotFollowed:
     """The whole text that was given."""
     tables: tuple[TableName, ...] = ()
     """The tables that are concerned, as far as they are known; if none is, it is the table of the message."""
+    others: tuple[TableName, ...] = ()
+    """Known tables that may be concerned too: of any database if it is None, all of a database if `table` is empty."""
 
 
 Action = (
@@ -132,3 +134,12 @@ Action = (
     | RenameTable
     | NotFollowed
 )
+
+
+def tables_of(action: Action) -> list[TableName]:
+    """The tables that an action names."""
+    if isinstance(action, RenameTable):
+        return [name for pair in action.pairs for name in pair]
+    if isinstance(action, NotFollowed):
+        return list(action.tables)
+    return [] if isinstance(action, DropDatabase) else [action.table]

@@ -16,7 +16,7 @@ from towpath.lakehouse.statements.actions import (
     RenameTable,
     TableName,
 )
-from towpath.lakehouse.statements.column_definitions import Column, read_column
+from towpath.lakehouse.statements.column_definitions import Column, column_name, read_column
 from towpath.lakehouse.statements.table_names import Names
 from towpath.lakehouse.statements.table_options import (
     INDEXES,
@@ -56,6 +56,7 @@ _KEEPS_ROWS = (
     "MERGE FIRST PARTITION",
     "SPLIT",
     "PARTITION",
+    "UPGRADE PARTITIONING",
     "SET TIFLASH REPLICA",
     "SET HYPO TIFLASH REPLICA",
     "CACHE",
@@ -68,6 +69,10 @@ _KEEPS_ROWS = (
 """Clauses that are alone in their statement and only move rows within the table."""
 
 _NO_EFFECT = (
+    "ADD SYSTEM VERSIONING",
+    "DROP SYSTEM VERSIONING",
+    "ADD PERIOD FOR",
+    "DROP PERIOD FOR",
     "ALTER INDEX",
     "ALTER KEY",
     "ALTER CHECK",
@@ -86,6 +91,9 @@ _STORAGE = (
     "WITH VALIDATION",
     "WITHOUT VALIDATION",
 )
+_UNICODE = ("UTF8MB4", "UTF16", "UTF16LE", "UTF32", "GB18030")
+"""Character sets that have the characters of all others."""
+
 _BEFORE = ("IF EXISTS", "IF NOT EXISTS")
 
 
@@ -143,6 +151,7 @@ class _Clauses:
         self.table = table
         self.names = names
         self.statement = statement
+        self._is_sorting = False
 
     def read(self, cursor: Cursor) -> list[Action]:
         """The actions of one clause."""
@@ -153,10 +162,10 @@ class _Clauses:
         return actions
 
     def _clause(self, cursor: Cursor) -> Iterator[Action]:
-        if cursor.accept("ADD"):
-            return self._add(cursor)
         if cursor.accept_one(*_NO_EFFECT) or cursor.word() == "ALTER":
             return self._no_effect(cursor)
+        if cursor.accept("ADD"):
+            return self._add(cursor)
         if cursor.accept("DROP"):
             return self._drop(cursor)
         if cursor.accept("RENAME"):
@@ -174,12 +183,16 @@ class _Clauses:
 
     def _other(self, cursor: Cursor) -> Iterator[Action]:
         if cursor.accept("CONVERT TO"):
-            # Characters that the new set lacks are lost, and texts get another type where they would not fit.
-            yield NotFollowed("CONVERT TO CHARACTER SET converts the rows", self.statement, (self.table,))
+            is_set = cursor.accept_one("CHARACTER SET", "CHARSET", "CHAR SET")
+            if not is_set or cursor.word() not in _UNICODE:  # characters that the new set lacks are lost
+                yield NotFollowed("CONVERT TO CHARACTER SET converts the rows", self.statement, (self.table,))
             yield from self._no_effect(cursor)
         elif cursor.accept("ORDER BY"):
-            cursor.name()
+            column_name(cursor)
             cursor.accept_one("ASC", "DESC")
+            self._is_sorting = True
+        elif self._is_sorting and _is_sort_column(cursor):
+            yield from self._no_effect(cursor)
         elif not cursor.accept_one(*_STORAGE) and not _modifier(cursor):
             if "ENGINE BLACKHOLE" in read_options(cursor):
                 yield NotFollowed("the engine BLACKHOLE keeps no rows", self.statement, (self.table,))
@@ -226,7 +239,7 @@ class _Clauses:
 
     def _change(self, cursor: Cursor) -> Iterator[Action]:
         cursor.accept_one(*_BEFORE)
-        old = cursor.name()
+        old = column_name(cursor)
         column = _positioned(cursor)
         yield ChangeColumn(self.table, old, column)
         yield from self._primary(column)
@@ -239,7 +252,7 @@ class _Clauses:
         if not is_key:
             cursor.accept("COLUMN")
         cursor.accept_one(*_BEFORE)
-        name = cursor.name()
+        name = column_name(cursor)
         cursor.accept_one("RESTRICT", "CASCADE")
         if not is_key:
             yield DropColumn(self.table, name)
@@ -249,19 +262,30 @@ class _Clauses:
     def _rename(self, cursor: Cursor) -> Iterator[Action]:
         if cursor.accept("COLUMN"):
             cursor.accept_one(*_BEFORE)
-            old = cursor.name()
+            old = column_name(cursor)
             cursor.expect("TO")
-            yield RenameColumn(self.table, old, cursor.name())
+            yield RenameColumn(self.table, old, column_name(cursor))
         else:
             cursor.accept_one("TO", "AS", "=")
             yield RenameTable(((self.table, self.names.read(cursor)),))
+
+
+def _is_sort_column(cursor: Cursor) -> bool:
+    """Whether a part of the statement is a further column of ORDER BY."""
+    ahead = Cursor(cursor.rest)
+    try:
+        column_name(ahead)
+    except NotReadError:
+        return False
+    ahead.accept_one("ASC", "DESC")
+    return ahead.peek() is None
 
 
 def _positioned(cursor: Cursor) -> Column:
     """Read a column and its position."""
     column = read_column(cursor)
     if cursor.accept("AFTER"):
-        cursor.name()
+        column_name(cursor)
     else:
         cursor.accept("FIRST")
     return column

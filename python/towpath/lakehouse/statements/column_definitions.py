@@ -36,10 +36,23 @@ def read_column(cursor: Cursor) -> Column:
     Raises:
         NotReadError: It is not a definition of a column in MySQL's grammar, or has an attribute that is not known here.
     """
-    name = cursor.name()
+    name = column_name(cursor)
     if cursor.accept("SERIAL"):
         return _serial(cursor, name)
     return _Definition(name, read_type(cursor)).read(cursor)
+
+
+def column_name(cursor: Cursor) -> str:
+    """Read the name of a column, which its table and database may precede.
+
+    Raises:
+        NotReadError: Something else is next.
+    """
+    cursor.accept(".")
+    name = cursor.name()
+    while cursor.accept("."):
+        name = cursor.name()
+    return name
 
 
 def _serial(cursor: Cursor, name: str) -> Column:

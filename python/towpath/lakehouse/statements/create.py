@@ -38,10 +38,11 @@ def read_create_table(cursor: Cursor, names: Names, replaced: bool) -> list[Acti
 
 def _like(cursor: Cursor, names: Names) -> TableName | None:
     """Read LIKE and the table, which may be in parentheses, if they are next."""
+    original = names.next_statement()  # its rows do not change
     if cursor.accept("LIKE"):
-        return names.read(cursor)
+        return original.read(cursor)
     if cursor.accept("( LIKE"):
-        like = names.read(cursor)
+        like = original.read(cursor)
         cursor.expect(")")
         return like
     return None

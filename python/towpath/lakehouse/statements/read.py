@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from towpath.lakehouse.statements.actions import (
     RenameTable,
     TableName,
     TruncateTable,
+    tables_of,
 )
 from towpath.lakehouse.statements.alter import read_alter_table, wait
 from towpath.lakehouse.statements.create import read_create_table
@@ -74,12 +76,13 @@ _RESTORES = ("RECOVER TABLE", "FLASHBACK TABLE")
 _EXISTENCE = ("IF EXISTS", "IF NOT EXISTS")
 
 
-def read_statements(text: str, database: str | None = None) -> list[Action]:
+def read_statements(text: str, database: str | None = None, table: str | None = None) -> list[Action]:
     """The actions of the statements in a text, in the order in which they have to be done.
 
     Args:
         text: One statement, or several with semicolons between them.
         database: The default database, that of tables which are named without one.
+        table: The table of the message with this database.
 
     Returns:
         The actions; none for statements that change neither rows nor columns. A statement that cannot be read in full
@@ -89,16 +92,29 @@ def read_statements(text: str, database: str | None = None) -> list[Action]:
         ImportError: sqlglot is not installed. Nothing in the text raises an error.
     """
     if len(text) > MAX_LENGTH:
-        return [NotFollowed(f"the text is longer than {MAX_LENGTH} characters", text)]
+        return [NotFollowed(f"the text is longer than {MAX_LENGTH} characters", text, others=_words(text, database))]
     try:
         tokens = tokenize(text)
     except NotReadError as error:
-        return [NotFollowed(f"the statement could not be read: {error}", text)]
-    found = _actions(tokens, text, database)
+        return [NotFollowed(f"the statement could not be read: {error}", text, others=_words(text, database))]
+    found = _actions(tokens, text, Names(database, table))
     unconditional = [token for token in tokens if not token.conditional]
-    if len(unconditional) < len(tokens) and _effects(_actions(unconditional, text, database)) != _effects(found):
-        return [NotFollowed("a comment that only some servers execute changes what the statement does", text)]
-    return found
+    if len(unconditional) == len(tokens):
+        return found
+    elsewhere = _actions(unconditional, text, Names(database, table))
+    if _effects(elsewhere) == _effects(found):
+        return found
+    reason = "a comment that only some servers execute changes what the statement does"
+    tables = dict.fromkeys(name for one in (*found, *elsewhere) for name in tables_of(one))
+    others = dict.fromkeys(name for one in (*found, *elsewhere) if isinstance(one, NotFollowed) for name in one.others)
+    return [NotFollowed(reason, text, tuple(tables), tuple(others))]
+
+
+def _words(text: str, database: str | None) -> tuple[TableName, ...]:
+    """The words of a text that cannot be split, since each may be the name of a table."""
+    quoted = (name for pair in re.findall(r"`([^`]+)`|\"([^\"]+)\"", text) for name in pair if name)
+    words = dict.fromkeys([*re.findall(r"[\w$]+", text), *quoted])
+    return tuple(TableName(None if "." in text else database, word) for word in words)
 
 
 def _effects(actions: Sequence[Action]) -> list[Action]:
@@ -110,19 +126,27 @@ def _of_no_rows(created: CreateTable) -> CreateTable:
     return replace(created, columns=tuple(replace(one, initial=None, unknown=None) for one in created.columns))
 
 
-def _actions(tokens: Sequence[Token], text: str, database: str | None) -> list[Action]:
+def _actions(tokens: Sequence[Token], text: str, names: Names) -> list[Action]:
     actions: list[Action] = []
-    names = Names(database)
     for tokens_of_one in filter(None, split(tokens, ";")):
         cursor = Cursor(tokens_of_one)
-        names = Names(names.database)
+        names = names.next_statement()
         try:
             if _is_body(cursor):
                 break
-            actions.extend(_statement(cursor, names, text))
+            found = _statement(cursor, names, text)
+            actions += _ambiguous(found, names, text) if found and names.are_ambiguous else found
         except NotReadError as error:
-            actions.append(NotFollowed(f"the statement could not be read: {error}", text, tuple(names.tables)))
+            names.read_renamed(tokens_of_one)
+            reason = f"the statement could not be read: {error}"
+            actions.append(NotFollowed(reason, text, tuple(names.tables), names.others(tokens_of_one)))
     return actions
+
+
+def _ambiguous(actions: Sequence[Action], names: Names, text: str) -> list[Action]:
+    reasons = [one.reason for one in actions if isinstance(one, NotFollowed)]
+    reason = "; ".join(reasons) or "the session's database, that of names without one, is not known"
+    return [NotFollowed(reason, text, tuple(names.tables), names.of_any_database)]
 
 
 def _statement(cursor: Cursor, names: Names, text: str) -> list[Action]:
@@ -142,12 +166,14 @@ def _statement(cursor: Cursor, names: Names, text: str) -> list[Action]:
     if verb == "RENAME":
         return _rename(cursor, names)
     if verb == "USE":
-        names.database = cursor.name()
+        names.use(cursor.name())
         return []
     if verb in _RESTORES:
         return _restored(cursor, names, text)
     if verb in _ROWS:
-        return [NotFollowed(f"{verb} changes rows by a statement", text, _changed_table(verb, cursor, names))]
+        table = _changed_table(verb, cursor, names)
+        others = () if table else names.others(cursor.all)
+        return [NotFollowed(f"{verb} changes rows by a statement", text, table, others)]
     raise cursor.unexpected("a statement of MySQL")
 
 
@@ -270,7 +296,7 @@ def _restored(cursor: Cursor, names: Names, text: str) -> list[Action]:
     tables = _list(cursor, names) if cursor.word() != "BY" else []
     if cursor.accept("TO"):
         tables.append(names.read(cursor))
-    return [NotFollowed("rows are restored", text, tuple(tables))]
+    return [NotFollowed("rows are restored", text, tuple(tables), names.others(cursor.rest))]
 
 
 def _changed_table(verb: str, cursor: Cursor, names: Names) -> tuple[TableName, ...]:

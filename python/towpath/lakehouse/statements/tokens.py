@@ -174,6 +174,11 @@ class Cursor:
         self._at = 0
 
     @property
+    def all(self) -> Sequence[Token]:
+        """The tokens of the statement."""
+        return self._tokens
+
+    @property
     def rest(self) -> Sequence[Token]:
         """The tokens that have not been read."""
         return self._tokens[self._at :]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from decimal import Context, Decimal
 
-from towpath.lakehouse.statements.column_types import BINARIES, FLOATS, INTEGERS, TEXTS, ColumnType
+from towpath.lakehouse.statements.column_types import BINARIES, FLOATS, INTEGERS, NUMBERS, TEXTS, ColumnType
 from towpath.lakehouse.statements.tokens import Token
 
 Value = str | bytes
@@ -49,6 +49,8 @@ def given_value(column_type: ColumnType, literal: Token, negative: bool) -> Valu
     """The value of a literal other than NULL; None if MySQL would convert it."""
     read = _READERS.get(column_type.name)
     text = _text(literal)
+    if literal.kind == "string" and isinstance(text, str) and column_type.name in NUMBERS - {"bit"}:
+        text = text.strip(" \t\n\v\f\r")
     if read is None or text is None or (isinstance(text, bytes) and not text):
         return None
     return read(column_type, literal, "-" + text if negative and isinstance(text, str) else text)
