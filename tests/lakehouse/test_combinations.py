@@ -614,3 +614,61 @@ def test_reprocess_remembers_what_was_deleted_as_long_as_the_query(spark, tmp_pa
         spark.sql(f"UPDATE {topic.sql_name('dead')} SET done_at = NULL")
     assert [one["id"] for one in topic.rows("a")] == [2]
     assert spark.table(path).count() == 1
+
+
+@together.having(keys={"shop.null_given": ["a"]})
+def test_null_in_a_key_quarantines_its_table(topic):
+    """MySQL's NULLs are distinct: a UNIQUE index, Debezium's message.key.columns or `keys` may be no key."""
+    types = {"a": "int", "id": "int"}
+    one, null = {"a": "5", "id": "1"}, {"a": None, "id": "2"}
+
+    def sent(at, name, kind, values, **more):
+        keys = {"given": [], "composite": ["id", "a"]}.get(name, ["a"])
+        return canal(at, kind, f"null_{name}", values, types, pkNames=keys, **more)
+
+    names = ["inserted", "moved", "removed", "given", "composite", "other"]
+    yield [sent(at, name, "INSERT", one) for at, name in enumerate(names)]
+    nulls = {"moved": ("UPDATE", {"old": {"a": "5"}}), "removed": ("DELETE", {})}
+    later = [(name, *nulls.get(name, ("INSERT", {})), null) for name in names[:-1]]
+    later.append(("other", "INSERT", {}, {"a": "6", "id": "2"}))
+    yield [sent(10 + at, name, kind, values, **more) for at, (name, kind, more, values) in enumerate(later)]
+    states = {name: topic.states()[f"null_{name}"] for name in names}
+    assert {name: one["state"] for name, one in states.items()} == dict.fromkeys(names, "quarantined") | {"other": "ok"}
+    assert all("NULL in the key" in states[name]["reason"] for name in names[:-1])
+
+
+@together
+def test_both_zeros_are_one_key(topic):
+    random_ = random.Random(53)
+    forms = [("float", ["k"]), ("double", ["k"]), ("double", ["other", "k"])]
+    tables = [{} for _ in forms]
+    at = 0
+    for _ in range(3):
+        batch = []
+        for number, (kind, keys) in enumerate(forms):
+            for _ in range(6):
+                spelled = random_.choice(["-0.0", "0.0", "1.5"])
+                row, at = {"k": spelled, "other": "1", "id": str(at)}, at + 1
+                old = tables[number].pop(float(spelled), None)  # Python compares zeros as MySQL does
+                op = random_.choice(["UPDATE", "DELETE"]) if old else "INSERT"
+                changed = old and {name: old[name] for name in old if old[name] != row[name]}
+                of_op = {"old": changed} if op == "UPDATE" else {}
+                types = {"k": kind, "other": "int", "id": "int"}
+                values = old if op == "DELETE" else row
+                batch.append(canal(at, op, f"zeros{number}", values, types, pkNames=keys, second=at, **of_op))
+                if op != "DELETE":
+                    tables[number][float(spelled)] = row
+        yield batch
+    for number, rows in enumerate(tables):
+        wanted = sorted((int(row["id"]), row["k"]) for row in rows.values())
+        assert [(row["id"], str(row["k"])) for row in topic.rows(f"zeros{number}")] == wanted
+        assert topic.states()[f"zeros{number}"]["state"] == "ok"
+
+
+def test_apply_changes_refuses_null_in_a_key(spark, tmp_path):
+    frame = Topic(spark, tmp_path).frame(canal(1, "INSERT", "t", {"a": None, "id": "1"}))
+    changes = towpath.spark.decode(
+        frame, "canal-json", "a int, id int", layout="upsert", keep=["topic", "partition", "offset", "timestamp"]
+    )
+    with pytest.raises(ValueError, match=r"1 changes have NULL in the key \(a\)"):
+        towpath.spark.apply_changes(changes, f"{tmp_path}/target", ["a"])

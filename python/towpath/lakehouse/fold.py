@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from towpath._towpath import newest_changes
 from towpath.lakehouse.bounds import Bounds
 from towpath.lakehouse.changes import COLUMNS, ChangeReader, by_name, indices_of
-from towpath.lakehouse.order_arrays import ORDER, order_values, with_event_times
+from towpath.lakehouse.order_arrays import ORDER, comparable, order_values, with_event_times
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, TRUNCATE, UNKNOWN
 from towpath.workers import begin_task
 
@@ -212,10 +212,10 @@ def _replaced(part: pa.RecordBatch, columns: Mapping[str, pa.Array], start: int)
 
 
 def key_values(changes: pa.RecordBatch, keys: Sequence[str]) -> pa.StructArray:
-    """The key of each change, with columns k0, k1 and so on."""
+    """The key of each change, with columns k0, k1 and so on, as MySQL compares it."""
     columns = changes.column(COLUMNS)
     arrays = [column_of(columns, name) for name in keys]
-    return pa.StructArray.from_arrays(arrays, names=[f"k{at}" for at, _ in enumerate(arrays)])
+    return comparable(pa.StructArray.from_arrays(arrays, names=[f"k{at}" for at, _ in enumerate(arrays)]))
 
 
 def column_of(columns: pa.StructArray, name: str) -> pa.Array:

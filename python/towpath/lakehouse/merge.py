@@ -53,6 +53,12 @@ _UNKNOWN_ROW = (
 )
 
 
+_NULL_KEYS = (
+    "{target}: {count} changes have NULL in the key ({keys}). In MySQL the NULLs of two rows are different, so these "
+    "columns are not a key: name other ones with keys"
+)
+
+
 class Applier:
     """Applies the changes of one table; a function for `foreachBatch`."""
 
@@ -140,6 +146,8 @@ class Applier:
         with ExitStack() as held:
             staging = Staging(keys, hints, held, partial(self._stored, spark, keys))
             staged = staging.stage(changes, self._bounds(spark))
+            if staged.null_keys:
+                raise ValueError(_NULL_KEYS.format(target=self._target, keys=", ".join(keys), count=staged.null_keys))
             if before and staged.applied.counts.keys() - {OLD}:
                 before()
             if truncates := staged.applied.counts.get(TRUNCATE):

@@ -75,6 +75,12 @@ def cast_struct(array: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
     return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
 
 
+def comparable(keys: pa.StructArray) -> pa.StructArray:
+    """Return keys that are equal where MySQL's are: both zeros of FLOAT and DOUBLE are one key."""
+    arrays = [pc.add(one, pa.scalar(0, one.type)) if pa.types.is_floating(one.type) else one for one in keys.flatten()]
+    return pa.StructArray.from_arrays(arrays, fields=list(keys.type))
+
+
 def _where(condition: pa.BooleanArray, values: pa.Array) -> pa.Array:
     return pc.if_else(condition, values, pa.scalar(None, values.type))
 

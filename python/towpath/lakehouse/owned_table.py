@@ -220,6 +220,8 @@ def _newest(changes: pa.RecordBatch, orders: pa.StructArray, names: Sequence[str
     keys = key_values(changes, names)
     if any(array.null_count for array in keys.flatten()):
         raise RefusedError("a column of the key is null")
+    if any(pa.types.is_floating(one.type) for one in keys.type):
+        raise RefusedError("a column of the key is a float: for delta-rs -0.0 is not 0.0")
     found = newest_changes(keys, orders)
     is_newest = found.column("is_newest")
     return _Newest(

@@ -14,7 +14,7 @@ from towpath.lakehouse.fold import Fold
 from towpath.lakehouse.newest import Changes
 from towpath.lakehouse.order import Kinds, is_surely_before, key_columns
 from towpath.lakehouse.ordered_statements import Place
-from towpath.lakehouse.rows import DELETE, OLD, ROW, TRUNCATE, Applied, relevant, with_outcome
+from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, TRUNCATE, Applied, relevant, with_outcome
 from towpath.lakehouse.sql import Sql, any_of, sql, string
 from towpath.lakehouse.stored import bounds_of, groups, highest
 
@@ -59,8 +59,8 @@ class Staged:
     """Whether there are rows that lack columns."""
     lacked: bool
     """Whether a row that is written was an update of some columns."""
-    null_keys: bool
-    """Whether a value of a key is null."""
+    null_keys: int
+    """How many changes of rows have a key with NULL."""
 
     @staticmethod
     def of(staged: DataFrame, keys: Sequence[str]) -> Staged:
@@ -83,7 +83,7 @@ class Staged:
             uncertain=counts.pop(None, 0),
             partial=any(row["partial"] for row in found),
             lacked=any(row["lacked"] for row in found if row["outcome"] == ROW),
-            null_keys=any(row["null_keys"] for row in found),
+            null_keys=sum(row["null_keys"] for row in found if row["outcome"] not in (REJECTED, TRUNCATE)),
         )
 
     @property
@@ -181,7 +181,7 @@ def _statistics(keys: Sequence[str]) -> list[Column]:
         f.max(f.expr("op = 'update' AND coalesce(size(missing), 0) > 0")).alias("partial"),
         f.max("lacked").alias("lacked"),
         f.count_if("unordered").alias("unordered"),
-        f.max(f.expr(null_key)).alias("null_keys"),
+        f.count_if(f.expr(null_key)).alias("null_keys"),
         *highest(),
     ]
 

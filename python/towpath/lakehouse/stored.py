@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from towpath.lakehouse.bounds import MOST_RECENT, OF_GROUP, Bounds, Recent
 from towpath.lakehouse.commits import Commits, commits_of
 from towpath.lakehouse.order import key_columns
-from towpath.lakehouse.order_arrays import ORDER, cast_struct
+from towpath.lakehouse.order_arrays import ORDER, cast_struct, comparable
 from towpath.lakehouse.sql import Sql, column, comma_separated, sql, table
 from towpath.printable import printable
 
@@ -147,7 +147,7 @@ def _recent(changes: DataFrame, keys: Sequence[str]) -> Recent:
     values = sql("struct({key}) AS key", key=comma_separated(of_key)), "`order`", "outcome = 'delete' AS is_delete"
     found = changes.selectExpr(*values).toArrow()
     key, orders, is_delete = (found.column(at).combine_chunks() for at in range(3))
-    return Recent(key, cast_struct(orders, ORDER), is_delete)
+    return Recent(comparable(key), cast_struct(orders, ORDER), is_delete)
 
 
 def bounds_of(rows: Iterable[Row]) -> Bounds:

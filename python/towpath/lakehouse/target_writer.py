@@ -194,8 +194,7 @@ class TargetWriter:
         ordered = sql("{t} = s.`order`", t=column("t", order))
         updates = [*(_assignment(name, partial=staged.partial) for name in names), *restored, ordered]
         is_delete = sql("s.op = 'delete' AND {newer}", newer=newer)
-        # Spark compares faster with `=`, which is the same unless a value of the batch is null.
-        same = "{t} <=> {s}" if staged.null_keys else "{t} = {s}"
+        same = "{t} = {s}"
         same_key = Sql(" AND ".join(sql(same, t=column("t", key), s=column("s", COLUMNS, key)) for key in keys))
         with temporary_view(rows) as view:
             new = Overwrite(view, staged.written, same_key, newer, dict(zip(targets, values, strict=True)))
