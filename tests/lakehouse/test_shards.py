@@ -152,6 +152,8 @@ def test_a_truncate_behind_rows_of_its_message_leaves_the_rows_of_other_shards(s
     topic, shards = Topic(spark, tmp_path), [Shard(number, 0) for number in range(2)]
     topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
     topic.replicate(*(one.message(at, "INSERT", {"id": str(at), "name": "x"}) for at, one in enumerate(shards)))
+    shared = [("ok", '["shop.t_0", "shop.t_1"] share the target')]
+    assert [(one["state"], one["reason"][:41]) for one in topic.states().values()] == shared * 2
     both = shards[0].message(5, "INSERT", {"id": "7", "name": "x"}), shards[0].empty(6)
     topic.replicate({**both[0], "value": b"\n".join(one["value"] for one in both)})
     assert found(topic).keys() == {0, 1, 7}

@@ -46,6 +46,8 @@ class Model:
             is_worse |= one.state == QUARANTINED and row.get("reason") == REBUILT
             if row["state"] is None or (one.state != OK and is_worse):
                 row |= {"state": one.state, "reason": one.reason, "statement": one.statement}
+            elif one.state == row["state"] == OK:  # tables that share a target
+                row["reason"] = row["reason"] or one.reason
             for name in COUNTS:
                 row[name] = row.get(name, 0) + getattr(one, name)
             for name in ("target", "last_event_time", "last_place"):

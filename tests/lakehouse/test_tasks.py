@@ -1,6 +1,7 @@
 """Tables that tasks merge with delta-rs are those that Spark's MERGE would have made."""
 
 import random
+import re
 import sys
 from multiprocessing import get_context
 
@@ -14,12 +15,12 @@ from lake_topic import Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
 from task_attempts import attempts_at_the_same_time, batch
-from towpath.lakehouse import fold, owned_table
+from towpath.lakehouse import by_tasks, fold, owned_table
 from towpath.lakehouse import rows as rows_module
 from towpath.lakehouse.changes import ChangeDecoder
 from towpath.lakehouse.delta_rs import BatchRefusedError, Limits, RefusedError
 from towpath.lakehouse.owned_table import OwnedTable, apply
-from towpath.lakehouse.tasks import Facts, available, why_spark
+from towpath.lakehouse.tasks import Facts, TaskMerges, _location, available, merge_in_tasks, why_spark
 
 
 @pytest.fixture
@@ -279,6 +280,8 @@ def test_limits(targets):
 
 def test_what_only_sparks_merge_applies(targets):
     table = owned(targets, "refused")
+    with pytest.raises(BatchRefusedError, match="another table than Spark"):
+        apply(owned(targets, "refused", id="of another one"), [batch(canal(1, "INSERT", "refused", row(7, "x")))])
     with pytest.raises(BatchRefusedError, match="TRUNCATE"):
         apply(table, [batch(canal(1, "TRUNCATE", "refused"))])
     with pytest.raises(RefusedError, match="key is null"):
@@ -348,3 +351,44 @@ def test_tombstones_are_compacted_and_forgotten(targets):
         [batch(canal(200, "DELETE", "compacted", row(29, "x"), second=99))],
     )
     assert DeltaTable(table.tombstones).to_pyarrow_table().column("k0").to_pylist() == [29]
+
+
+def test_spark_and_delta_rs_open_the_same_folder(spark, tmp_path):
+    """Java's `toASCIIString` normalizes Unicode: the rows of a table in one form went to that in another form."""
+    random_ = random.Random(53)
+    pieces = [
+        "cafe\u0301",
+        "caf\u00e9",
+        "\ufb01",
+        "fi",
+        "\u212b",
+        "\u00c5",
+        "A\u030a",
+        "%20",
+        " ",
+        "%",
+        "#",
+        "?",
+        "+",
+        "&",
+    ]
+    names = {*pieces[:7], *("".join(random_.choices(pieces, k=3)) for _ in range(9))}
+    names = sorted({name.strip() for name in names} - {""})
+    topic = Topic(spark, tmp_path / "lake in e\u0301")
+    batches = [[canal(10 * at + n, "INSERT", name, row(n, name)) for n, name in enumerate(names)] for at in (0, 1)]
+    in_tasks = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            by_tasks, "merge_in_tasks", lambda *call: in_tasks.append(merge_in_tasks(*call)) or in_tasks[-1]
+        )
+        topic.replicate_in_turn(batches, merge="auto")
+    assert {one.refused for results in in_tasks for one in results.values()} == {None}
+    targets = {name: one["target"] for name, one in topic.states().items()}
+    escaped = {name for name in names if re.search("%[0-9A-Fa-f]{2}", targets[name])}  # delta-rs would decode them
+    assert {name for results in in_tasks for _, name in results} == set(names) - escaped
+    for name, target in targets.items():
+        assert [one["name"] for one in spark.read.format("delta").load(target).collect()] == [name]
+        [detail] = spark.sql(f"DESCRIBE DETAIL delta.`{target}`").collect()
+        assert TaskMerges().location(spark, target) == _location(detail["location"])  # as on Connect
+        assert TaskMerges().id(spark, target) == detail["id"]
+        assert name in escaped or DeltaTable(_location(detail["location"])).metadata().id == detail["id"]

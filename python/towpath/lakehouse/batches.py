@@ -124,9 +124,9 @@ class Replicator:
         self._write_dead_letters(events, found)
         self._write_ddl(events, found)
         results = self._apply_in_order(batch, found, batch_id)
-        self._known.list_shards(events.sparkSession)
+        said = self._known.list_shards(events.sparkSession)
         self._pending.write(events.sparkSession)
-        said = [status for result in results for status in result.statuses]
+        said += [status for result in results for status in result.statuses]
         if self._status:
             self._status.write(events.sparkSession, said, batch_id)
         if self.options.report:

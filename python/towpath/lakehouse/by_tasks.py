@@ -141,6 +141,7 @@ class ByTasks:
             self.has_dead_letters,
             tuple(one.name.lower() for one in columns.additions),
             storage=self.in_tasks.storage,
+            id=self.in_tasks.id(spark, target),
             renamed_at=[one.fields for one in renamed_at(self.known.read_properties(target))],
         )
 

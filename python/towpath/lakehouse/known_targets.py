@@ -25,7 +25,7 @@ from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.shards import Shards, Sharing, shards_of
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import comma_separated, expressions, sql
-from towpath.lakehouse.status import REMOVED, STALE, TableStatus, read_tables, read_written, write_ahead
+from towpath.lakehouse.status import OK, REMOVED, STALE, TableStatus, read_tables, read_written, write_ahead
 from towpath.lakehouse.tables import TableSettings, exists, set_properties, table_properties
 from towpath.lakehouse.target_properties import KEY, PARTIAL, SHARDS, SOURCE, stored_properties
 from towpath.lakehouse.targets import Targets, companion, source_name
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _log = logging.getLogger("towpath.spark")
+
+_SHARED = "{names} share the target: rows with one key are one row there, and a delete of one table removes it"
 
 _EMPTIED_BEFORE = (
     "a table of the target was truncated before another one joined it: its older rows that come later are not deleted "
@@ -210,18 +212,26 @@ class KnownTargets:
         self.applier(target).tombstones.forget_truncates(spark)
         return found
 
-    def list_shards(self, spark: SparkSession) -> None:
-        """Let targets name the tables that share them, unless they do not exist."""
+    def list_shards(self, spark: SparkSession) -> list[TableStatus]:
+        """Let targets name the tables that share them, unless they do not exist.
+
+        Returns:
+            The states of tables that began to share a target, which say what it cannot tell apart.
+        """
+        found: list[TableStatus] = []
         for target in self._shards.unlisted():
             try:
                 if self.applier(target).writer.schema(spark) is None:
                     continue
                 if new := self._shards.remember(target, self.properties(spark, target)):
                     self.change_properties(spark, target, new)
+                    names = self._shards.of_batch(target)
+                    found += [TableStatus(*one, target, OK, _SHARED.format(names=new[SHARDS])) for one in names]
             except Exception as error:  # one target must not stop the others
                 if is_interruption(error):
                     raise
                 _log.warning("%s: the tables that share it are not written: %s", target, printable(str(error)))
+        return found
 
     def rename_shard(self, spark: SparkSession, old: tuple[str, str], new: tuple[str, str], target: str) -> None:
         """A table that shares a target has another name."""

@@ -95,6 +95,8 @@ class OwnedTable:
     """Whether the decoder has decoded the messages already."""
     storage: Mapping[str, str] | None = field(default=None, repr=False)
     """What delta-rs needs to open a store."""
+    id: str | None = None
+    """The id of the target in Delta's metadata, as Spark reads it."""
     renamed_at: Sequence[Mapping[str, Any]] = ()
     """The order values of statements that gave the target the rows of another one, or its rows to another one."""
 
@@ -236,6 +238,8 @@ def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
     target = open_if_exists(table.target, table.storage)
     if target is None:
         raise BatchRefusedError("the target was removed")
+    if table.id is not None and table.id != str(target.metadata().id):
+        raise BatchRefusedError("delta-rs opens another table than Spark")
     check_target(target, table.limits)
     keys = {f"k{at}": quoted(name) for at, name in enumerate(names_in(target, table.keys))}
     rows = _Known.of(target, {**keys, "known": quoted(table.order), "truncated": "false"}, newest)

@@ -81,6 +81,10 @@ class Shards:
         named = {new, *_listed(properties)} - {old}
         return {SHARDS: _text(named), SOURCE: new if properties.get(SOURCE) == old else properties.get(SOURCE, new)}
 
+    def of_batch(self, target: str) -> list[tuple[str, str]]:
+        """The tables of the batch with this target."""
+        return list(self._of_batch.get(target, {}).values())
+
     def unlisted(self) -> list[str]:
         """The targets of the batch with tables that were not known before it."""
         return [

@@ -205,9 +205,11 @@ def _assignments() -> dict[str, str]:
     # What is quarantined while a target is rebuilt is not in the new target.
     is_missed = f"s.state = '{QUARANTINED}' AND coalesce(t.reason, '') = '{REBUILT}'"
     is_kept = f"s.state = '{OK}' OR {_severity('s.state')} < {_severity('t.state')} AND NOT ({is_missed})"
-    of_state = ("state", "since", "reason", "statement")
+    of_state = ("state", "since", "statement")
+    of_ok = f"CASE WHEN s.state = '{OK}' AND t.state = '{OK}' THEN s.reason END"
     return {
         **{name: f"CASE WHEN {is_kept} THEN t.{name} ELSE s.{name} END" for name in of_state},
+        "reason": f"CASE WHEN {is_kept} THEN coalesce(t.reason, {of_ok}) ELSE s.reason END",
         **{name: f"t.{name} + s.{name}" for name in _COUNTS},
         **{name: f"coalesce(s.{name}, t.{name})" for name in ("target", "last_event_time", "last_place")},
         **{name: f"s.{name}" for name in ("merge_seconds", "updated_at")},

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.jobs import session_settings
 from towpath.lakehouse.owned_table import RESULT, OwnedTable, TableTasks
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, Applied
-from towpath.lakehouse.sessions import hadoop_path
+from towpath.lakehouse.sessions import hadoop_path, jvm_of
 from towpath.lakehouse.sql import execute, sql, table
 from towpath.lakehouse.targets import companion, is_path
 from towpath.printable import printable
@@ -28,7 +29,7 @@ from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 _log = logging.getLogger("towpath.spark")
 
@@ -36,6 +37,8 @@ AUTO, SPARK, TASK = "auto", "spark", "task"
 """What the argument `merge` may be."""
 
 _LOCAL = "file"
+_SAFE = "/:@!$&'()*+,;=~"
+"""Characters that need no escape in the path of a URI."""
 
 _SHARED = ("hdfs", "abfs", "abfss", "gs")
 """The schemes of stores in which a commit of Spark and one of delta-rs cannot replace each other.
@@ -43,6 +46,7 @@ _SHARED = ("hdfs", "abfs", "abfss", "gs")
 Both create the file of a version only if there is none. On HDFS that is a rename without overwriting.
 """
 
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 _PERCENT = "%25"
 """A percent sign in a URI. delta-rs decodes the paths of a store once too often: the folder may be another one."""
 
@@ -93,7 +97,7 @@ def why_not_there(location: str, merge: str, *, has_storage: bool) -> str | None
         has_storage: Whether there are `storage_options`, so that the workers can open a store.
     """
     if location.startswith("/"):
-        return None
+        return "delta-rs decodes the escape in the name of its folder" if _ESCAPE.search(location) else None
     scheme = urlsplit(location).scheme
     if _PERCENT in location:
         return "delta-rs does not read stores with % in the name of a folder"
@@ -135,6 +139,8 @@ class TaskMerges:
     """What delta-rs needs to open a store."""
     locations: dict[str, str] = field(default_factory=dict)
     """Where each table is, for delta-rs: a local folder, or a URI."""
+    ids: dict[str, str | None] = field(default_factory=dict)
+    """The id in the metadata of each table."""
 
     def may(self, spark: SparkSession, target: str) -> bool:
         """Whether a target may be merged by a task at all."""
@@ -142,6 +148,7 @@ class TaskMerges:
 
     def refuse(self, target: str, reason: str, *, is_lasting: bool = True) -> None:
         """Leave a target to Spark, in this batch or in all."""
+        self.ids.pop(target, None)  # it may have been replaced
         if is_lasting:
             self.refused[target] = reason
         _log.info("%s: merged by Spark: %s", target, printable(reason))
@@ -149,8 +156,19 @@ class TaskMerges:
     def location(self, spark: SparkSession, name: str) -> str:
         """Where a Delta table is, for delta-rs. It has to exist, but for a path in a classic session."""
         if name not in self.locations:
-            self.locations[name] = _location(spark, name)
+            if is_path(name) and (found := hadoop_path(spark, name)):
+                path, file_system = found
+                place = file_system.makeQualified(path).toString()
+            else:
+                place, self.ids[name] = _detail(spark, name)["location", "id"]
+            self.locations[name] = _location(place)
         return self.locations[name]
+
+    def id(self, spark: SparkSession, name: str) -> str | None:
+        """The id of a Delta table that exists, as Spark reads it, of which the location is known."""
+        if name not in self.ids:
+            self.ids[name] = _id(spark, name)
+        return self.ids[name]
 
     def location_of(self, spark: SparkSession, name: str, suffix: str) -> str:
         """Where a table is that belongs to another one. That of a path need not exist."""
@@ -178,15 +196,28 @@ def available(merge: str) -> str:
     return merge
 
 
-def _location(spark: SparkSession, target: str) -> str:
-    if is_path(target) and (found := hadoop_path(spark, target)):
-        path, file_system = found
-        uri = str(file_system.makeQualified(path).toUri().toASCIIString())
-    else:
-        detail = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).first()
-        uri = detail["location"] if detail else ""
-    parts = urlsplit(uri)
-    return unquote(parts.path) if parts.scheme == _LOCAL else uri
+def _detail(spark: SparkSession, target: str) -> Row:
+    [detail] = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).collect()
+    return detail
+
+
+def _location(place: str) -> str:
+    """A local folder, or a URI, from the text of a Hadoop path, in which nothing is encoded.
+
+    Java's `toASCIIString` would make another name of it: it normalizes Unicode.
+    """
+    scheme, _, path = place.partition(":")
+    return re.sub("^/+", "/", path) if scheme == _LOCAL else f"{scheme}:{quote(path, safe=_SAFE)}"
+
+
+def _id(spark: SparkSession, target: str) -> str | None:
+    """The id in Delta's metadata of a path, as Spark reads it; None if the session does not say."""
+    try:
+        log = getattr(jvm_of(spark), "org.apache.spark.sql.delta.DeltaLog").forTable(spark._jsparkSession, target)
+        return str(log.unsafeVolatileSnapshot().metadata().id())
+    except Exception as error:  # another Delta than that of Maven
+        _log.info("%s: its id is not known: %s", target, printable(str(error)))
+        return None
 
 
 @dataclass(frozen=True)
