@@ -100,7 +100,10 @@ def declared_key(table: str, declarations: Iterable[Declaration], stored: list[s
         found[tuple(sorted(name.lower() for name in stored))] = tuple(stored)
     if len(found) != 1:
         said = " and ".join(map(str, sorted(found.values()))) or "no primary key"
-        raise ValueError(f"{table}: the messages say {said}; give it: keys={{{table!r}: [...]}}")
+        given = f"keys={{{table!r}: [...]}}"
+        replaced = "if the key was replaced, rebuild the target from a snapshot (towpath.spark.rebuild); otherwise give"
+        cure = f"{replaced} one that all rows have: {given}" if found else f"give it: {given}"
+        raise ValueError(f"{table}: the messages say {said}; {cure}")
     return list(*found.values())
 
 
