@@ -74,9 +74,20 @@ class FromCdc:
         arrays = {name: pa.array([row[name] for row in self._waiting], kind) for name, kind in self._columns.items()}
         self._waiting = []
         for batch in self._decoder.decode_batches(pa.record_batch(arrays)):
-            # A map is a dict for Spark, and a list of pairs for Arrow.
-            for row in batch.to_pylist(maps_as_pydicts="strict"):
-                yield tuple(row.values())
+            kinds = batch.schema.types
+            for row in batch.to_pylist():
+                yield tuple(_with_dicts(value, kind) for value, kind in zip(row.values(), kinds, strict=True))
+
+
+def _with_dicts(value: Any, kind: pa.DataType) -> Any:
+    """Return a value for Spark: a map is a dict there, and a list of pairs in Arrow. pyarrow before 20 makes none."""
+    if value is None or not pa.types.is_nested(kind):
+        return value
+    if pa.types.is_map(kind):
+        return {key: _with_dicts(item, kind.item_type) for key, item in value}
+    if pa.types.is_struct(kind):
+        return {field.name: _with_dicts(value[field.name], field.type) for field in kind}
+    return [_with_dicts(item, kind.value_type) for item in value]
 
 
 def _constant(name: str, argument: AnalyzeArgument) -> str:
