@@ -4,10 +4,12 @@ import random
 from functools import partial
 
 import pytest
+from pyspark.sql.types import StructField, StructType
 
 import towpath
 from lake_topic import Topic, canal, row
 from towpath.lakehouse import snapshots
+from towpath.lakehouse.jdbc_rows import check_url
 from towpath.lakehouse.sql import Sql
 
 
@@ -168,3 +170,37 @@ def test_other_types_than_those_of_the_messages_are_said(topic, spark):
     state = topic.states()["a"]
     assert state["state"] == "quarantined"
     assert "column at is timestamp in the table and timestamp_ntz in the messages" in state["reason"]
+
+
+def test_char_is_not_padded(topic, spark, tmp_path):
+    """Spark pads a CHAR of a JDBC source, or of a file, to its length. MySQL does not."""
+    spark.createDataFrame([(1, "x")], "id int, name string").write.parquet(f"{tmp_path}/rows")
+    spark.sql(f"CREATE TABLE char_rows (id int, name char(4)) USING parquet LOCATION '{tmp_path}/rows'")
+    try:
+        with pytest.raises(ValueError, match=r"shop.a: Spark pads the char\(4\) name with blanks"):
+            topic.replicate(snapshots={"shop.a": spark.table("char_rows")})
+        topic.replicate(snapshots={"shop.a": lambda: spark.table("char_rows")})
+    finally:
+        spark.sql("DROP TABLE char_rows")
+    assert topic.names("a") == {1: "x"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "cure"),
+    [
+        ("timestamp_ntz", {"logical_time_type": True}, "CHAR"),
+        ("string", {"logical_time_type": True}, "CHAR"),
+        ("binary", {"binarylong": 1}, "BINARY"),
+    ],
+)
+def test_what_spark_reads_wrong_is_refused(topic, spark, kind, said, cure):
+    """Spark's JDBC source says so in the metadata of its columns."""
+    schema = StructType([StructField("c", spark.sql(f"SELECT CAST(NULL AS {kind})").schema[0].dataType, True, said)])
+    with pytest.raises(ValueError, match=rf"shop\.a: Spark reads .* CAST\(c AS {cure}\)"):
+        topic.replicate(snapshots={"shop.a": lambda: spark.createDataFrame([], schema)})
+
+
+def test_the_url_of_a_database_without_a_dialect(spark):
+    check_url(spark, "url", "jdbc:mysql://db")
+    with pytest.raises(ValueError, match="names of columns as their values"):
+        check_url(spark, "url", "jdbc:mariadb://db")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from towpath.arguments import DialectOptions
 from towpath.decoder import PARAMETERS, Decoder
 from towpath.lakehouse.changes import REQUIRED, has_offsets, table_columns
+from towpath.lakehouse.jdbc_rows import check_jdbc_rows
 from towpath.lakehouse.sql import execute, sql, string
 from towpath.lakehouse.targets import absolute
 from towpath.names import did_you_mean, nearest
@@ -208,11 +209,12 @@ def check_snapshot(name: str, value: Any) -> DataFrame:
     """The rows of a source's table.
 
     Raises:
-        ValueError: It is not a DataFrame, or is a stream.
+        ValueError: It is not a DataFrame, or is a stream, or Spark's JDBC source reads it wrong.
     """
     found = frame(name, value)
     if found.isStreaming:
         raise ValueError(f"{name}: expected a batch with the rows of the table, not a stream")
+    check_jdbc_rows(name, found)
     return found
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.arguments import by_name, check_snapshot
+from towpath.lakehouse.jdbc_rows import UNPADDED
+from towpath.lakehouse.jobs import session_settings
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.protection import rule_of, rules_of
@@ -64,6 +66,11 @@ class Snapshots:
                 f"snapshots: {', '.join(shared)}: the tables share a target; create it before, with the rows of all"
             )
         wanted = [(name, place) for name, place in places.items() if place and schema_of(spark, place) is None]
+        with session_settings(spark, UNPADDED):
+            self._create(spark, wanted)
+        return [TableStatus(*split_name(name), place) for name, place in wanted]
+
+    def _create(self, spark: SparkSession, wanted: Sequence[tuple[str, str]]) -> None:
         frames = {name: self._frame(name) for name, _ in wanted}  # each is checked before the first one is written
 
         def create(one: tuple[str, str]) -> None:
@@ -72,7 +79,6 @@ class Snapshots:
                 _log.info("%s: created %s with the rows of its snapshot", printable(name), printable(place))
 
         in_parallel(spark, create, wanted, self.options.parallelism)
-        return [TableStatus(*split_name(name), place) for name, place in wanted]
 
     def _frame(self, name: str) -> DataFrame:
         """The rows as the target gets them."""
