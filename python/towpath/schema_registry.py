@@ -17,10 +17,10 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote
 from weakref import WeakSet
 
 from towpath.printable import printable
+from towpath.secret_values import hidden, secret_values, shown_url
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -75,7 +75,7 @@ class SchemaRegistry:
 
     def __init__(self, config: str | Mapping[str, Any]) -> None:
         self._config = _configuration(config)
-        self._secrets = _secrets(self._config)
+        self._secrets = secret_values(self._config)
         self._known: dict[int, WriterSchema] = {}
         self._refused: dict[int, tuple[float, str]] = {}
         self._away: tuple[float, str] | None = None
@@ -225,9 +225,7 @@ class SchemaRegistry:
 
     def _hidden(self, text: str) -> str:
         """The text without credentials."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return shown_url(text)
+        return shown_url(hidden(text, self._secrets))
 
 
 _ALL: WeakSet[SchemaRegistry] = WeakSet()
@@ -242,7 +240,6 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(after_in_child=_disconnect_all)
 
 _UNAUTHORIZED, _NOT_FOUND = 401, 404
-_SECRET = r"password|secret|user\.info|token"
 
 
 @dataclass
@@ -409,21 +406,13 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _secrets(config: Mapping[str, Any]) -> list[str]:
-    """What errors must not show, the longest first: also parts of what is in the URL, where `@` and `/` divide it."""
-    named = [value for name, value in config.items() if re.search(_SECRET, name) and isinstance(value, str)]
-    of_urls = [found for name in ("url", "proxy") for found in re.findall(_USER_INFO, str(config.get(name, "")))]
-    passwords = [text.partition(":")[2] for text in (*named, *of_urls)]
-    parts = [part for text in of_urls for part in re.split(r"[@/:?#,\s]+", text.partition(":")[2]) if len(part) > 2]
-    plain = {*named, *of_urls, *passwords, *parts}
-    return sorted(filter(None, {*plain, *map(unquote, plain)}), key=len, reverse=True)
-
-
 def _configuration(config: Any) -> dict[str, Any]:
     """The configuration of the client."""
     if isinstance(config, str) and config.lstrip().startswith("{"):
         try:
             config = json.loads(config)
+        except RecursionError:
+            raise ValueError("schema_registry: the JSON is nested too deeply") from None
         except ValueError as error:
             raise ValueError(f"schema_registry: {error}") from None
     if isinstance(config, str):
@@ -435,15 +424,6 @@ def _configuration(config: Any) -> dict[str, Any]:
     if not str(config.get("url", "")).startswith("http"):
         raise ValueError("schema_registry: expected a URL that begins with http, or a configuration with such a url")
     return dict(config)
-
-
-# Up to the last `@` of the URL: a password may contain `@` and `/`, although it should be percent-encoded.
-_USER_INFO = r"//((?:(?!,\s*https?://).)*)@"
-
-
-def shown_url(text: str) -> str:
-    """A text with URLs, without the credentials in them."""
-    return re.sub(_USER_INFO, "//***@", text, flags=re.DOTALL)
 
 
 def shown(config: str | Mapping[str, Any]) -> str:

@@ -1,7 +1,9 @@
 """The file of a job: its schema has the arguments of `replicate`, and a mistake is one line with its cure."""
 
+import contextlib
 import inspect
 import json
+import random
 import re
 import urllib.request
 from pathlib import Path
@@ -118,31 +120,57 @@ snapshots:
 MISTAKES = {
     "": "missing: source, target, checkpoint",
     "- a": "expected keys and values",
-    "a: [": "no YAML",
-    SMALL + "dead_leters: x": "dead_leters is not a key of a job; did you mean dead_letters?",
-    SMALL + "Status: x": "Status is not a key of a job; did you mean status?",
-    SMALL + "columns: {a.b: {exlude: [c]}}": "columns.a.b: exlude is not a key of a job; did you mean exclude?",
+    "a: [": "no YAML: line 1, column 5: a quote or a bracket is not closed",
+    "a:\n\tb: c": "line 2, column 1: a tab; indent with spaces",
+    'a: "\\d"': "line 1, column 4: a backslash in double quotes; use single quotes",
+    "a: b\n---\na: c": "expected one document",
+    "a: \0": "control characters",
+    "a: @b": "line 1, column 4: quote a text that",
+    "a: !b c": "line 1, column 4: an anchor, an alias or a tag",
+    "a: &b c\nd: *b": "line 1, column 4: an anchor, an alias or a tag",
+    "[" * 9999: "nested too deeply",
+    "a: " + "{a: " * 3000 + "}" * 3000: "nested too deeply",
+    SMALL + "target: x": "target: line 6, column 1: the key is in line 4 too",
+    SMALL + "options: {a: {b: 1, b: 2}}": "options.a.b: line 6, column 21: the key is in line 6 too",
+    SMALL + "[a]: b": "keys: line 6, column 1: expected a text as key",
+    SMALL + "5: y": "keys: line 6, column 1: not a key of a job; towpath replicate --schema prints them",
+    SMALL
+    + "query_name: ${A-b}": "query_name: line 6, column 13: expected ${NAME} or ${NAME:-text}; $${ is the text ${",
+    SMALL + "query_name: ": "query_name: line 6, column 12: expected a text",
+    SMALL + "dead_leters: x": "dead_leters: line 6, column 1: not a key of a job; did you mean dead_letters?",
+    SMALL + "Status: x": "Status: line 6, column 1: not a key of a job; did you mean status?",
+    SMALL
+    + "columns: {a.b: {exlude: [c]}}": "columns.a.b.exlude: line 6, column 17: not a key of a job; did you mean ex",
     SMALL + "trigger: {processingtime: 1 second}": "did you mean processingTime?",
-    SMALL + "trigger: availableNow": "trigger: 'availableNow' is not of type 'object'",
-    SMALL + "keys: [id]": "keys: ['id'] is not of type 'object'",
-    SMALL + "keys: {t: id}": "keys.t: 'id' is not of type 'array'",
-    SMALL + "parallelism: 0": "parallelism: 0 is less than the minimum of 1",
-    SMALL + "merge: tasks": "merge: 'tasks' is not one of ['auto', 'spark', 'task']",
-    SMALL + "metrics: {port: x}": "metrics.port: 'x' is not of type 'integer'",
+    SMALL
+    + "trigger: availableNow": "trigger: line 6, column 10: expected keys and values with processingTime, availableNow",
+    SMALL + "keys: [id]": "keys: line 6, column 7: expected keys and values",
+    SMALL + "keys: {t: id}": "keys.t: line 6, column 11: expected a list",
+    SMALL + "parallelism: 0": "parallelism: line 6, column 14: expected a whole number from 1 on",
+    SMALL + "merge: tasks": "merge: line 6, column 8: expected auto, spark or task",
+    SMALL + "trigger: {processingTime: 1 second, availableNow: true}": "trigger: line 6, column 10: expected one key",
+    SMALL + "trigger: {availableNow: false}": "trigger.availableNow: line 6, column 25: expected true",
+    SMALL + "metrics: {}": "metrics: missing: port",
+    SMALL + "metrics: {port: 09464}": "metrics.port: line 6, column 17: expected a whole number from 0 to 65535",
+    SMALL + "optimize_every: 0": "optimize_every: line 6, column 17: expected a whole number from 1 on or null",
+    SMALL + "history: x": "history: line 6, column 10: expected true or false or a list",
+    SMALL + "metrics: {port: x}": "metrics.port: line 6, column 17: expected a whole number from 0 to 65535",
     SMALL + "snapshots: {shop.a: {}}": "snapshots: missing: tables",
-    SMALL + "snapshots: {tables: {}}": "snapshots.tables: {} should be non-empty",
-    SMALL + "snapshots: {tables: {a.b: x}}": "snapshots.tables.a.b: 'x' is not of type 'object', 'null'",
+    SMALL + "snapshots: {tables: {}}": "snapshots.tables: line 6, column 21: expected at least one key",
+    SMALL
+    + "snapshots: {tables: {a.b: x}}": "snapshots.tables.a.b: line 6, column 27: expected keys and values or null",
     SMALL + "snapshots: {tabels: {a.b: }, tables: {a.b: }}": "did you mean tables?",
     SMALL + "options: {keys: {}}": "options: keys: these are keys of the job",
     SMALL + 'dialect: "${NO_SUCH_VARIABLE}"': "the environment variable NO_SUCH_VARIABLE is not set",
-    SMALL + "spark: {master: yarn}": "spark: master: expected a setting of Spark, such as spark.master",
+    SMALL
+    + "spark: {master: yarn}": "spark.master: line 6, column 9: expected a setting of Spark, such as spark.master",
     SMALL.replace("maxOffsetsPerTrigger", "startingOffset"): "did you mean startingOffsets?",
     SMALL.replace("kafka.boot", "boot"): "did you mean kafka.bootstrap.servers?",
-    "source: {format: file, options: {}}\ntarget: x\ncheckpoint: x": "source.format: 'file' is not one of",
+    "source: {format: file, options: {}}\ntarget: x": "source.format: line 1, column 18: expected kafka or towpath",
 }
 
 
-@pytest.mark.parametrize(("text", "said"), MISTAKES.items())
+@pytest.mark.parametrize(("text", "said"), MISTAKES.items(), ids=range(len(MISTAKES)))
 def test_mistakes(tmp_path, capsys, text, said):
     text = text or "{}"
     with pytest.raises(ValueError, match=re.escape(said)):
@@ -151,6 +179,147 @@ def test_mistakes(tmp_path, capsys, text, said):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "Traceback" not in error
+
+
+MARK = "hunter2MARK"
+SHAPES = [MARK, [MARK], {"x": MARK}, {"x": {"x": [MARK]}}, [[MARK]], None]
+SYNTAX = [
+    "@{}",
+    "%{}",
+    "*{}",
+    "&{}",
+    "!{}",
+    "`{}",
+    '"{}',
+    "'{}",
+    "[{}",
+    "{{{}: ",
+    "a: b: {}",
+    '"{}\\d"',
+    "${{{}",
+    "${{A?{}}}",
+    "- {}: [",
+]
+
+
+def places(schema, path=()):
+    """Each place of a schema."""
+    yield path
+    inner = {**schema.get("properties", {})}
+    if isinstance(schema.get("additionalProperties"), dict):
+        inner["spark.x" if path == ("spark",) else "a.b"] = schema["additionalProperties"]
+    for name, one in inner.items():
+        yield from places(one, (*path, name))
+    if "items" in schema:
+        yield from places(schema["items"], (*path, 0))
+    for one in schema.get("anyOf", ()):
+        yield from list(places(one, path))[1:]
+
+
+def document(path, value):
+    """A job that is right but for the value in a place."""
+    job = {"source": {"options": {}}, "target": "/l/{table}", "checkpoint": "/c"}
+    needed = {"snapshots": {"tables": {"c.d": None}}, "metrics": {"port": 0}}
+    inner = {**job, **{name: one for name, one in needed.items() if name == path[0]}}
+    for name in reversed(path[1:]):
+        value = [value] if name == 0 else {name: value}
+    [name] = path[:1]
+    both = isinstance(value, dict) and len(path) > 1 and isinstance(inner.get(name), dict)
+    return {**inner, name: {**inner[name], **value} if both else value}
+
+
+def refused(tmp_path, capsys, text):
+    """What is said of a file that is refused; None of another one."""
+    with contextlib.suppress(ValueError):
+        return read(tmp_path, text) and None
+    assert main(["replicate", str(tmp_path / "job.yml"), "--check"]) == 2
+    said = "".join(capsys.readouterr())
+    assert MARK not in said
+    return said
+
+
+def test_no_error_has_a_value(tmp_path, capsys):
+    """What is refused is what jsonschema refuses, and none of it is shown."""
+    schema, count = job_schema(), 0
+    validator = jsonschema.Draft202012Validator(schema)
+    for number, path in enumerate(filter(None, places(schema))):
+        for value in SHAPES:
+            job = document(path, value)
+            said = refused(tmp_path, capsys, json.dumps(job))
+            assert (said is None) == validator.is_valid(job), (path, value, said)
+            count += said is not None
+            assert said is None or ".".join(map(str, path)) in said, (path, value, said)
+        for form in SYNTAX[number % 4 :: 4]:
+            marked = json.dumps(document(path, "PLACE")).replace('"PLACE"', form.format(MARK))
+            refused(tmp_path, capsys, marked)
+    assert count > 100
+
+
+def test_a_login_is_refused_before_kafka_shows_a_part_of_it(tmp_path, capsys):
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    right = [f'{module} required username="u" password="a {MARK};";', f" {module} required\n  a=b\n c='d' ;\n"]
+    wrong = [f"{module} required password=abc {MARK};", f'{module} required password="{MARK}"', f"{MARK} required", ""]
+    for text in (*right, *wrong):
+        job = document(("source", "options"), {"kafka.sasl.jaas.config": text})
+        said = refused(tmp_path, capsys, json.dumps(job))
+        assert ("expected CLASS required" in said) if text in wrong else said is None
+
+
+def test_a_setting_is_the_text_of_the_file(tmp_path):
+    chance = random.Random(8)
+    fixed = ["0123", "12:30:45", "1_000", "1e3", "0x1f", "yes", "True", "2024-01-01", ".inf", "1.50", "a b", "=", "<<"]
+    made = ["".join(chance.choices("0123456789_:.+eExo-", k=chance.randint(0, 9))) for _ in range(300)]
+    texts = [*fixed, *(f"{chance.randint(0, 9)}{one}{chance.randint(0, 9)}" for one in made)]
+    lines = "".join(f"\n    k{number}: {text}" for number, text in enumerate(texts))
+    job = read(
+        tmp_path,
+        f"source:\n  options:{lines}\ntarget: 0123\ncheckpoint: 1_0\nspark: {{spark.5: y}}",
+    )
+    assert list(job.source_options.values()) == texts
+    assert (job.replicate["target"], job.replicate["checkpoint"], job.spark) == ("0123", "1_0", {"spark.5": "y"})
+
+
+def test_an_argument_of_the_decoder_is_a_number_only_as_json_writes_it(tmp_path):
+    values = {"1000": 1000, "-1": -1, "2.5": 2.5, "true": True, "TRUE": True, "null": None}
+    texts = ["0123", "1_000", "1.50", "1e3", "yes", "no", "12:30", "2024-01-01", "'1'", '"true"']
+    written = {f"a{number}": text for number, text in enumerate([*values, *texts])}
+    options = ", ".join(f"{name}: {text}" for name, text in written.items())
+    found = read(tmp_path, f"{SMALL}options: {{{options}}}").replicate
+    assert [found[name] for name in written] == [*values.values(), *(text.strip("\"'") for text in texts)]
+
+
+def test_environment_variables(tmp_path, monkeypatch):
+    monkeypatch.setenv("SET", "a:b # c")
+    monkeypatch.setenv("EMPTY", "")
+    monkeypatch.setenv("PORT", "9464")
+    monkeypatch.delenv("UNSET", raising=False)
+    texts = {"${SET}": "a:b # c", "<${UNSET:-x}${EMPTY:-y}${EMPTY}${SET:-z}>": "<xya:b # c>", "$${SET}": "${SET}"}
+    texts |= {"${UNSET:-}": "", "$SET $$": "$SET $$", "$${spark:a}": "${spark:a}"}
+    options = ", ".join(f"a{number}: {json.dumps(text)}" for number, text in enumerate(texts))
+    job = read(tmp_path, f"{SMALL.replace('{kafka', f'{{{options}, kafka')}metrics: {{port: '${{PORT}}'}}")
+    assert [job.source_options[f"a{number}"] for number in range(len(texts))] == list(texts.values())
+    assert job.metrics is not None
+    assert job.metrics[1] == 9464
+
+
+def test_passwords_are_hidden_in_texts_of_others(tmp_path):
+    """Each is somewhere in a job, and in the text of another library."""
+    secrets = ["s3a%2Fkey", "s3a/key", "j dbc", "in@url", "pa/th", "log in;", "json1", "tok3n", "st0rage", "deep7"]
+    job = document(("source", "options"), {"kafka.sasl.jaas.config": 'a.B required username="u" password="log in;";'})
+    job |= {
+        "target": "s3a://AK:pa/th@bucket/{table}",
+        "spark": {"spark.hadoop.fs.s3a.secret.key": "s3a%2Fkey", "spark.hadoop.fs.azure.account.key.x": "deep7"},
+        "storage_options": {"aws_secret_access_key": "st0rage", "azure_storage_sas_token": "tok3n", "timeout": "30s"},
+        "options": {"schema_registry": '{"url": "http://h", "basic.auth.user.info": "u:json1"}'},
+        "snapshots": {"options": {"url": "jdbc:x://u:in@url@h/?a=b;password=j dbc;c=d"}, "tables": {"a.b": None}},
+    }
+    job["snapshots"]["options"]["password"] = "j dbc"
+    read(tmp_path, json.dumps(job))
+    text = 'h 30s AK: unknown word password=else&a=b Token="x y" ' + " ".join(secrets)
+    said = read_job(tmp_path / "job.yml").hidden(text)
+    assert not [one for one in (*secrets, "else", "x y") if one in said], said
+    assert said.startswith("h 30s AK: unknown")
+    assert "&a=b" in said
 
 
 ROOT = Path(__file__).parents[2]

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from towpath.lakehouse import arguments
 from towpath.lakehouse.targets import COMPANIONS, Targets, companion, is_path, source_name
 
 HOSTILE = [
@@ -226,6 +227,17 @@ def test_relative_paths_are_in_the_working_directory() -> None:
     assert Targets("./{table}")("s", "a") == f"{here}/a"
     assert Targets({"s.a": "lake/a"})("s", "a") == f"{here}/lake/a"
     assert Targets(lambda database, table: f"lake/{table}")("s", "a") == f"{here}/lake/a"
+
+
+def test_a_path_with_a_password_is_refused() -> None:
+    for password in ("s3cret", "a/b", "9/x", "a@b"):
+        place = f"s3a://AK:{password}@bucket/{{table}}"
+        for wrong in (lambda place=place: Targets(place), lambda place=place: arguments.table("status", place)):
+            with pytest.raises(ValueError, match="a path with a password") as caught:
+                wrong()
+            assert password not in str(caught.value)
+    for right in ("abfss://container@account/{table}", "hdfs://h:8020/a@b:c/{table}", "s3a://bucket/x:y@{table}"):
+        assert Targets(right)("s", "a") == right.format(table="a")
 
 
 NAMES = ["/lake/a", "lake.a", "`la``ke`.`a b`", "a"]

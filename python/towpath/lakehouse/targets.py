@@ -29,6 +29,7 @@ COMPANIONS = ("tombstones", "history")
 _PLACEHOLDERS = ("{database}", "{table}", "{topic}")
 _PLACEHOLDER = re.compile(r"(\{[^{}]*\})")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@:]+:(?!\d{2,5}/).*@", re.DOTALL)
 _CATALOG_NAME = re.compile(r"(?:(?:`(?:[^`]|``)+`|[^.`]+)(?:\.(?!\Z)|\Z))+")
 _DATABASE = re.compile(r"(`(?:[^`]|``)+`|[^.`]*)\.")
 _CATALOG_PART = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
@@ -337,9 +338,18 @@ def _given(target: str | None) -> str | None:
 
 
 def absolute(target: str) -> str:
-    """A path that is absolute, as Delta needs it in SQL; a relative one is in the working directory."""
+    """A path that is absolute, as Delta needs it in SQL; a relative one is in the working directory.
+
+    Raises:
+        ValueError: It is a URL with a password.
+    """
     if not is_path(target):
         return target
+    if _PASSWORD.match(target):
+        raise ValueError(
+            "a path with a password, which plans, logs and tables show: give it to the file system in a setting, such "
+            "as spark.hadoop.fs.s3a.secret.key"
+        )
     path = target.rstrip("/")
     return path if path.startswith("/") or _SCHEME.match(path) else os.path.abspath(path)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, SelectedColumn
 
 from towpath.ddl import quoted
 from towpath.decoder import Decoder
+from towpath.secret_values import secret_values
 from towpath.sequence import OFFSET, needs_offset, unordered
 from towpath.spark.source_options import DECODER_PARSERS, parsed
 from towpath.spark.types import arrow_schema
@@ -53,6 +54,7 @@ class FromCdc:
             )
         table: Any = messages.dataType
         arguments = parsed({name: _constant(name, one) for name, one in options.items()}, DECODER_PARSERS)
+        _refuse_passwords(arguments)
         keep = _kept(table, arguments.get("keep", ()))
         columns = {**_messages(table), **keep}
         arguments["keep"] = keep
@@ -95,6 +97,16 @@ def _constant(name: str, argument: AnalyzeArgument) -> str:
         raise ValueError(f"from_cdc: {name}: expected a constant, such as {name} => 'text'")
     value = argument.value
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _refuse_passwords(arguments: Mapping[str, Any]) -> None:
+    """Refuse what the plan of the query and Spark's user interface would show."""
+    for name in ("schema_registry", "claim_check"):
+        if secret_values({"": arguments.get(name)}):
+            raise ValueError(
+                f"from_cdc: {name}: plans show the constants of SQL, so a password is not possible here; give it to "
+                "towpath.spark.decode in Python, and create a view of what that returns"
+            )
 
 
 def _messages(table: StructType) -> dict[str, pa.DataType]:

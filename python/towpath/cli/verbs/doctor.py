@@ -30,7 +30,6 @@ _EXTRAS = {
     "tqdm": "cli",
     "deltalake": "delta",
     "pyyaml": "job",
-    "jsonschema": "job",
     "prometheus-client": "job",
 }
 """Packages that only some functions need, with the extra of towpath that installs each."""

@@ -6,11 +6,14 @@ import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from towpath.cli.arguments import add_json
 from towpath.cli.exit_status import FAILURE, SUCCESS
 from towpath.cli.text import print_table
+
+if TYPE_CHECKING:
+    from towpath.lakehouse.job.file import Job
 
 PURPOSE = "keep the tables of a topic up to date, as a YAML file says"
 
@@ -35,11 +38,24 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.job is None:
         raise ValueError("expected the file of a job; towpath replicate --schema prints what it may have")
     job = read_job(parsed.job)
+    try:
+        return _run(job, parsed)
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        raise ValueError(job.hidden(str(error))) from None
+    except Exception as error:  # of Spark or Java
+        raise ValueError(job.hidden(f"{type(error).__name__}: {error}")) from None
+
+
+def _run(job: Job, parsed: argparse.Namespace) -> int:
     from towpath.lakehouse.job.run import run as run_job
     from towpath.lakehouse.job.run import session
 
+    def say(line: str, values: Mapping[str, Any]) -> None:
+        text = json.dumps(values, ensure_ascii=False, default=str) if parsed.json else line
+        print(job.hidden(text), flush=True)
+
     if not parsed.check:
-        run_job(job, _print_json if parsed.json else _print_line, once=parsed.once)
+        run_job(job, say, once=parsed.once)
         return SUCCESS
     from towpath.lakehouse.job.validation import check
 
@@ -49,11 +65,3 @@ def run(parsed: argparse.Namespace) -> int:
     else:
         print_table([[one.name, "ok" if one.is_ok else "problem", one.found] for one in found])
     return SUCCESS if all(one.is_ok for one in found) else FAILURE
-
-
-def _print_line(line: str, _: Mapping[str, Any]) -> None:
-    print(line, flush=True)
-
-
-def _print_json(_: str, values: Mapping[str, Any]) -> None:
-    print(json.dumps(values, ensure_ascii=False, default=str), flush=True)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from towpath.lakehouse.job.schema import job_schema, settings
+from towpath.lakehouse.job.schema import job_schema
+from towpath.lakehouse.job.settings import read_settings
 from towpath.names import nearest
+from towpath.secret_values import hidden, secret_values
 
-if TYPE_CHECKING:
-    from jsonschema import ValidationError
-
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _KAFKA_OPTIONS = [
     "kafka.bootstrap.servers",
     "subscribe",
@@ -75,81 +72,35 @@ class Job:
         names = ("dead_letters", "quarantine", "status", "ddl", "watermarks")
         return {name: self.replicate[name] for name in names if name in self.replicate}
 
+    def hidden(self, text: str) -> str:
+        """Return a text of another library without the job's passwords."""
+        snapshots = [one.options for one in self.snapshots.values()]
+        return hidden(text, secret_values({"": [self.source_options, self.replicate, self.spark, snapshots]}))
+
 
 def read_job(path: str | Path) -> Job:
-    """Read the file of a job. `${NAME}` in a text is the environment variable of this name.
+    """Read the file of a job.
 
     Raises:
-        ValueError: The file is not what the schema says; each problem is in the text, with the probable name of an
-            unknown key.
+        ValueError: The file is not what the schema says. The text has the key and the line of each problem, and no
+            value, which may be a password.
         OSError: The file cannot be read.
     """
     try:
-        import jsonschema
-        import yaml
+        import yaml  # noqa: F401
     except ImportError as error:
         raise ImportError(_NEEDS.format(missing=error.name)) from error
     try:
-        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: no YAML: {error}") from None
-    validator = jsonschema.Draft202012Validator(job_schema())
-    problems = [text for error in validator.iter_errors(found) for text in _problems(error)]
-    if problems:
-        raise ValueError(f"{path}: {'; '.join(problems)}")
-    try:
-        return _job(_expanded(found))
+        return _job(read_settings(Path(path).read_text(encoding="utf-8"), job_schema()))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: byte {error.start}: not UTF-8") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-
-
-def _problems(error: ValidationError) -> Iterator[str]:
-    place = ".".join(map(str, error.absolute_path))
-    at = f"{place}: " if place else ""
-    schema: Any = error.schema
-    wanted: Any = error.validator_value
-    if error.validator == "additionalProperties" and isinstance(error.instance, dict):
-        known = schema["properties"]
-        for name in sorted(map(str, error.instance.keys() - known.keys())):
-            yield f"{at}{_unknown(name, known)}"
-    elif error.validator == "pattern" and "spark" in error.absolute_path:
-        yield f"{at}{error.instance}: expected a setting of Spark, such as spark.master"
-    elif error.validator == "type" and not place:
-        yield "expected keys and values, such as target: /lake/{database}/{table}"
-    elif error.validator == "required":
-        instance: Any = error.instance
-        missing = [name for name in wanted if name not in instance]
-        yield f"{at}missing: {', '.join(missing)}"
-    else:
-        yield f"{at}{error.message}"
-
-
-def _unknown(name: str, known: Iterable[str]) -> str:
-    probable = nearest(name, known)
-    return f"{name} is not a key of a job" + (f"; did you mean {probable}?" if probable else "")
-
-
-def _expanded(value: Any) -> Any:
-    if isinstance(value, str):
-        return _VARIABLE.sub(_variable, value)
-    if isinstance(value, dict):
-        return {name: _expanded(one) for name, one in value.items()}
-    return [_expanded(one) for one in value] if isinstance(value, list) else value
-
-
-def _variable(found: re.Match[str]) -> str:
-    name = found[1]
-    if name not in os.environ:
-        raise ValueError(f"the environment variable {name} is not set")
-    return os.environ[name]
 
 
 def _job(found: dict[str, Any]) -> Job:
     source, metrics = found.pop("source"), found.pop("metrics", None)
     spark, options, snapshots = found.pop("spark", {}), found.pop("options", {}), found.pop("snapshots", None)
-    for name in settings():
-        if name in found:
-            found[name] = _texts(found[name])
     if misplaced := sorted(options.keys() & job_schema()["properties"].keys()):
         raise ValueError(f"options: {', '.join(misplaced)}: these are keys of the job, not arguments of the decoder")
     form = source.get("format", "kafka")
@@ -157,16 +108,23 @@ def _job(found: dict[str, Any]) -> Job:
         _check_kafka_options(source["options"])
     return Job(
         form,
-        _texts(source["options"]),
+        source["options"],
         {**found, **options},
         _snapshots(snapshots),
-        _texts(spark),
+        spark,
         (metrics.get("address", "0.0.0.0"), metrics["port"]) if metrics else None,
     )
 
 
-def _check_kafka_options(options: Iterable[str]) -> None:
+_LOGIN = re.compile(r"""\s*[\w.$]+\s+\w+(?:\s+[\w.]+\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w.+/=-]+))*\s*;\s*""")
+"""The form of a login's text, of which Kafka's errors show what they do not understand."""
+
+
+def _check_kafka_options(options: Mapping[str, str]) -> None:
     """Refuse a name that resembles an option. Others are left to Spark, a later version of which may know them."""
+    for name, text in options.items():
+        if name.lower().endswith("sasl.jaas.config") and not _LOGIN.fullmatch(text):
+            raise ValueError(f'source.options: {name}: expected CLASS required username="..." password="...";')
     known = {name.lower() for name in _KAFKA_OPTIONS}
     for name in options:
         is_known = name.lower().startswith("kafka.") or name.lower() in known
@@ -180,16 +138,11 @@ def _snapshots(found: Mapping[str, Any] | None) -> dict[str, Snapshot]:
     if found is None:
         return {}
     form = found.get("format", "jdbc")
-    shared = _texts(found.get("options", {}))
+    shared = found.get("options", {})
     snapshots = {}
     for table, own in found["tables"].items():
-        options = {**shared, **_texts(own or {})}
+        options = {**shared, **(own or {})}
         if form == "jdbc" and not {"dbtable", "query"} & options.keys():
             options["dbtable"] = table
         snapshots[table] = Snapshot(form, options)
     return snapshots
-
-
-def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Settings as Spark takes them."""
-    return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in values.items()}

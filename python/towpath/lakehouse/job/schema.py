@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TEXT = {"type": "string", "minLength": 1}
 _TEXTS = {"type": "array", "items": _TEXT, "minItems": 1}
 _SETTINGS = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
-"""Names and values that are texts in Python, and that YAML may read as numbers or booleans."""
+"""Names and values that are texts as the file has them, numbers and booleans too."""
 
 
 def _keys(
@@ -116,11 +116,6 @@ def job_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {**_OWN, **dict(_arguments())},
     }
-
-
-def settings() -> list[str]:
-    """The arguments of `replicate` that are names and texts."""
-    return [name for name, schema in _arguments() if schema.items() >= _SETTINGS.items()]
 
 
 def _arguments() -> Iterator[tuple[str, dict[str, Any]]]:

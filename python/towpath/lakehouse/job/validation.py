@@ -6,7 +6,7 @@ import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -43,6 +43,11 @@ class Check:
 
 def check(job: Job, spark: SparkSession) -> Iterator[Check]:
     """Look at all that a job needs, and change nothing. A file is created and deleted where the job writes."""
+    for one in _checks(job, spark):
+        yield replace(one, found=job.hidden(one.found)[:_MOST_TEXT])
+
+
+def _checks(job: Job, spark: SparkSession) -> Iterator[Check]:
     yield _checked("arguments", lambda: _arguments(job, spark))
     yield _checked("source", lambda: _source(job, spark))
     target = job.replicate["target"]
@@ -98,7 +103,7 @@ def _checked(name: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, look())
     except Exception as error:  # each thing is looked at, whatever is wrong with another one
-        return Check(name, " ".join(_without_stack(error).split())[:_MOST_TEXT], is_ok=False)
+        return Check(name, " ".join(_without_stack(error).split()), is_ok=False)
 
 
 def _arguments(job: Job, spark: SparkSession) -> str:

@@ -1,0 +1,248 @@
+"""Reads a YAML text as a JSON schema says. A setting keeps the text that the file has, and no error shows a value."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from towpath.names import nearest
+
+if TYPE_CHECKING:
+    from yaml import Mark, Node
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{(?:(\w+)(?::-([^}]*))?\})?")
+_QUOTE = "quote a text that has ': ' or ' #', or that begins with one of @ % & * ! ` [ { \" '"
+_PROBLEMS = {
+    "'\\t'": "a tab; indent with spaces",
+    "another document": "expected one document",
+    " end": "a quote or a bracket is not closed",
+    "escape": "a backslash in double quotes; use single quotes",
+}
+"""By parts of what PyYAML says."""
+_MARKED = "an anchor, an alias or a tag: write the value itself; quote a text that begins with &, * or !"
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_KINDS = {"mapping": "object", "sequence": "array"}
+
+Schema = Mapping[str, Any]
+
+
+def read_settings(text: str, schema: Schema) -> Any:
+    """Read a text of YAML. `${NAME}` in a value is the environment variable of this name.
+
+    Raises:
+        ValueError: It is not YAML, or not what the schema says. The text has the key, the line and what was expected of
+            each problem.
+    """
+    reader = _Reader()
+    try:
+        found = reader.value(_composed(text), schema, ())
+    except RecursionError:
+        raise ValueError("lists and mappings are nested too deeply") from None
+    if reader.problems:
+        raise ValueError("; ".join(reader.problems))
+    return found
+
+
+def _composed(text: str) -> Node:
+    """The values of the text, with their lines.
+
+    Raises:
+        ValueError: It is not YAML, whose errors quote the text.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Refuses what makes another value of a text."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+            if event.anchor is not None or getattr(event, "tag", None) is not None:
+                raise ValueError(f"{_line(event.start_mark)}: {_MARKED}")
+            return super().compose_node(parent, index)
+
+    try:
+        found = yaml.compose(text, Loader=Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark if error.context_mark is None else error.context_mark
+        raise ValueError(f"no YAML: {_line(mark)}: {_problem(str(error.problem))}") from None
+    except yaml.YAMLError:
+        raise ValueError("no YAML: the text has control characters") from None
+    return found if found is not None else yaml.ScalarNode("tag:yaml.org,2002:null", "")
+
+
+def _problem(said: str) -> str:
+    return next((text for part, text in _PROBLEMS.items() if part in said), _QUOTE)
+
+
+def _line(mark: Mark | None) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}" if mark else "line 1"
+
+
+class _Reader:
+    """Collects the problems of a text."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def value(self, node: Any, schema: Schema, path: tuple[str, ...]) -> Any:
+        """Return the value of a node; None if it is not what the schema says."""
+        kind = _KINDS.get(node.id, "scalar")
+        form = next((one for one in schema.get("anyOf", [schema]) if kind in _kinds(one)), None)
+        if form is None:
+            expected = _expected(schema) if path else "keys and values, such as target: /lake/{database}/{table}"
+            return self._problem(node, path, f"expected {expected}")
+        if kind == "object":
+            return self._mapping(node, form, path)
+        if kind == "array":
+            return self._list(node, form, path)
+        try:
+            return _scalar(node, form)
+        except _UnexpectedError:
+            return self._problem(node, path, f"expected {_expected(schema)}")
+        except ValueError as error:
+            return self._problem(node, path, str(error))
+
+    def _problem(self, node: Any, path: tuple[str, ...], what: str) -> None:
+        place = [".".join(path), _line(node.start_mark)] if path else []
+        self.problems.append(": ".join([*place, what]))
+
+    def _mapping(self, node: Any, schema: Schema, path: tuple[str, ...]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            if key.id != "scalar":
+                self._problem(key, path or ("keys",), "expected a text as key")
+                continue
+            name, line = key.value, key.start_mark.line + 1
+            if name in lines:
+                self._problem(key, (*path, name), f"the key is in line {lines[name]} too")
+            elif (inner := self._inner(key, name, schema, path)) is not None:
+                found[name] = self.value(value, inner, (*path, name))
+            lines.setdefault(name, line)
+        if missing := [name for name in schema.get("required", ()) if name not in lines]:
+            self.problems.append(": ".join([*filter(None, [".".join(path)]), f"missing: {', '.join(missing)}"]))
+        if not schema.get("minProperties", 0) <= len(lines) <= schema.get("maxProperties", len(lines)):
+            only = "one key" if "maxProperties" in schema else "at least one key"
+            self._problem(node, path, f"expected {only}{_names(schema)}")
+        return found
+
+    def _inner(self, key: Any, name: str, schema: Schema, path: tuple[str, ...]) -> Any:
+        """The schema of a key's value."""
+        known = schema.get("properties", {})
+        if "propertyNames" in schema and not re.search(schema["propertyNames"]["pattern"], name):
+            return self._problem(key, (*path, name), "expected a setting of Spark, such as spark.master")
+        if name in known:
+            return known[name]
+        if (other := schema.get("additionalProperties", True)) is not False:
+            return {} if other is True else other
+        # A key that resembles none may be a part of a value: it is not shown.
+        if probable := nearest(name, known):
+            return self._problem(key, (*path, name), f"not a key of a job; did you mean {probable}?")
+        expected = f"expected {', '.join(known)}" if path else "towpath replicate --schema prints them"
+        return self._problem(key, path or ("keys",), f"not a key of a job; {expected}")
+
+    def _list(self, node: Any, schema: Schema, path: tuple[str, ...]) -> list[Any]:
+        if len(node.value) < schema.get("minItems", 0):
+            self._problem(node, path, "expected at least one item")
+        inner = schema.get("items", {})
+        return [self.value(one, inner, (*path, str(number))) for number, one in enumerate(node.value)]
+
+
+class _UnexpectedError(ValueError):
+    """A value that the schema does not allow."""
+
+
+def _scalar(node: Any, schema: Schema) -> Any:
+    types, is_null = _types(schema), node.tag.endswith(":null")
+    if is_null and (not types or "null" in types):
+        return None
+    text = _VARIABLE.sub(_variable, node.value)
+    if not types:
+        return _plain(text) if node.style is None and text == node.value else text
+    found = None if is_null else _converted(text, schema)
+    if found is None:
+        raise _UnexpectedError
+    return found
+
+
+def _variable(found: re.Match[str]) -> str:
+    name, default = found[1], found[2]
+    if found[0] == "$${":
+        return "${"
+    if name is None:
+        raise ValueError("expected ${NAME} or ${NAME:-text}; $${ is the text ${")
+    value = os.environ.get(name)
+    if default is not None:
+        return value or default
+    if value is None:
+        raise ValueError(f"the environment variable {name} is not set")
+    return value
+
+
+def _types(schema: Schema) -> list[str]:
+    """The types of a schema; none if it allows everything."""
+    if "enum" in schema or "const" in schema:
+        return ["string" if "enum" in schema else "boolean"]
+    types = schema.get("type", [])
+    return types if isinstance(types, list) else [types]
+
+
+def _kinds(schema: Schema) -> set[str]:
+    types = _types(schema) or ["object", "array", "string"]
+    return {one if one in ("object", "array") else "scalar" for one in types}
+
+
+def _converted(text: str, schema: Schema) -> Any:
+    """The value of a text, None if it is not what the schema says."""
+    if "enum" in schema:
+        return text if text in schema["enum"] else None
+    types = _types(schema)
+    if "string" in types:
+        return text if len(text) >= schema.get("minLength", 0) else None
+    if "boolean" in types:
+        found = _BOOLEANS.get(text.lower())
+        return found if found is schema.get("const", found) else None
+    if not re.fullmatch(r"0|[1-9]\d{0,17}", text):
+        return None
+    number = int(text)
+    return number if schema.get("minimum", 0) <= number <= schema.get("maximum", number) else None
+
+
+def _plain(text: str) -> Any:
+    """The number or truth value that a text is, if it is written as JSON writes it; else the text."""
+    if re.fullmatch(r"(?i:true|false)|-?(0|[1-9]\d{0,14})(\.\d{1,15})?", text):
+        value = json.loads(text.lower())
+        return value if json.dumps(value) == text.lower() else text
+    return text
+
+
+def _names(schema: Schema) -> str:
+    known = schema.get("properties")
+    return f" with {', '.join(known)}" if known else ""
+
+
+def _expected(schema: Schema) -> str:
+    """What a schema allows, in words."""
+    if "anyOf" in schema:
+        return " or ".join(map(_expected, schema["anyOf"]))
+    if "enum" in schema:
+        *first, last = schema["enum"]
+        return f"{', '.join(first)} or {last}"
+    types = _types(schema)
+    or_null = " or null" if types[1:] == ["null"] else ""
+    return f"{_in_words(types[0], schema)}{or_null}"
+
+
+def _in_words(kind: str, schema: Schema) -> str:
+    if kind == "integer":
+        to = f"to {schema['maximum']}" if "maximum" in schema else "on"
+        return f"a whole number from {schema.get('minimum', 0)} {to}"
+    words = {
+        "object": f"keys and values{_names(schema)}",
+        "array": "a list",
+        "boolean": "true" if "const" in schema else "true or false",
+    }
+    return words.get(kind, "a text")

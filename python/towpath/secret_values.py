@@ -1,0 +1,69 @@
+"""Finds passwords in settings, and hides them in texts that other libraries write."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+_WORDS = r"password|passphrase|pwd|secret|token|credential|(?:access|account|sas|api|private)[._]?key"
+_NAMED = re.compile(
+    rf"(?:.*(?:{_WORDS}|user\.info|jaas|keystore\.key))(?!.*(?:provider|class|url|location|file|path)\Z)", re.IGNORECASE
+)
+_ASSIGNED = re.compile(rf"""((?:{_WORDS})\w*=)("[^"]*"|'[^']*'|[^\s&;,"']+)""", re.IGNORECASE)
+"""As in the URL of a database, and in the text of a login."""
+
+# Up to the last `@` of the URL: a password may contain `@` and `/`, although it should be percent-encoded.
+_USER_INFO = r"//((?:(?!,\s*https?://).)*)@"
+
+
+def secret_values(settings: Any) -> list[str]:
+    """Return what texts must not show, the longest first: also parts of a URL's password, where `@` and `/` divide it.
+
+    Args:
+        settings: A mapping of settings, in which there may be others, also as JSON.
+    """
+    found: set[str] = set()
+    for name, value in _texts("", settings):
+        named = [value] if _NAMED.match(name) else []
+        # What precedes the `@` in other URLs may be a container.
+        users = [one for one in re.findall(_USER_INFO, value) if ":" in one or value.startswith("http")]
+        passwords = [text.partition(":")[2] for text in (*named, *users)]
+        parts = [part for text in passwords[len(named) :] for part in re.split(r"[@/:?#,\s]+", text) if len(part) > 2]
+        assigned = [one.strip("\"'") for _, one in _ASSIGNED.findall(value)]
+        found |= {*named, *users, *passwords, *parts, *assigned}
+    found |= {*map(unquote, found)}
+    found |= {json.dumps(one)[1:-1] for one in found}
+    return sorted(filter(None, found), key=len, reverse=True)
+
+
+def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """The texts of settings, with their names."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            yield name, value
+            return
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _texts(str(key), one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(name, one)
+    elif isinstance(value, str):
+        yield name, value
+
+
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """Return the text without these secrets, and without what it assigns to a password."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return _ASSIGNED.sub(r"\1***", text)
+
+
+def shown_url(text: str) -> str:
+    """Return a text with URLs, without the credentials in them."""
+    return re.sub(_USER_INFO, "//***@", text, flags=re.DOTALL)
