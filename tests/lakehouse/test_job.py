@@ -269,7 +269,7 @@ def test_a_check_of_a_port_and_of_names(spark, kafka, tmp_path, monkeypatch):
     port = int(kafka.bootstrap.rpartition(":")[2])
     file = job(tmp_path, kafka, ["topic"], metrics={"port": port, "address": "127.0.0.1"}, keys={"orders": ["id"]})
     found = {one.name: one for one in check(read_job(file), spark)}
-    assert found["metrics"].found == f"cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert found["metrics"].found == f"metrics: cannot listen on 127.0.0.1:{port}: Address already in use"
     assert found["names"].found.startswith("orders: expected database.table")
 
 

@@ -5,6 +5,9 @@ import inspect
 import json
 import random
 import re
+import socket
+import threading
+import time
 import urllib.request
 from pathlib import Path
 
@@ -13,10 +16,12 @@ import pytest
 
 import towpath
 from towpath.cli import main
+from towpath.lakehouse.job import exporter as exporter_module
 from towpath.lakehouse.job.exporter import Exporter
 from towpath.lakehouse.job.file import read_job
 from towpath.lakehouse.job.schema import job_schema
 from towpath.lakehouse.status import TableStatus
+from towpath.printable import printable
 
 SMALL = """
 source:
@@ -84,7 +89,7 @@ table_properties: {{delta.enableChangeDataFeed: true}}
     assert job.source_options["maxOffsetsPerTrigger"] == "100"
     assert job.source_options["includeHeaders"] == "true"
     assert job.spark == {"spark.sql.shuffle.partitions": "2", "spark.x": "a'b\n: {"}
-    assert job.metrics == ("0.0.0.0", 0)
+    assert job.metrics == ("127.0.0.1", 0)
     assert job.replicate == {
         "target": "/lake/{database}/{table}",
         "checkpoint": "/lake/checkpoint",
@@ -338,10 +343,64 @@ def test_the_document_names_each_metric():
     pytest.importorskip("prometheus_client")
     exporter = Exporter("127.0.0.1", 0)
     exporter.count_tables([TableStatus("shop", "a", "x")])
-    with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics") as answer:
-        served = re.findall(r"^# TYPE (\S+) (?:counter|gauge)$", answer.read().decode(), re.MULTILINE)
+    served = re.findall(r"^# TYPE (\S+) (?:counter|gauge)$", scraped(exporter), re.MULTILINE)
     names = re.findall(r"`(towpath_\w+)`", (ROOT / "docs" / "job.md").read_text())
     assert {name for name in served if not name.endswith("_created")} == set(names)
+
+
+def scraped(exporter):
+    with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics", timeout=60) as answer:
+        return answer.read().decode()
+
+
+def test_many_connections_do_not_end_a_job():
+    """Half-open requests take few threads and descriptors, and a scrape is answered nevertheless."""
+    pytest.importorskip("prometheus_client")
+    exporter = Exporter("127.0.0.1", 0)
+    before, folder = threading.active_count(), Path("/proc/self/fd")
+    kept = []
+    for number in range(200):
+        kept.append(socket.create_connection(("127.0.0.1", exporter.port), 60))
+        kept[-1].sendall(b"GET /metrics HTTP/1.1\r\nX: y\r\n" if number % 2 else b"")
+    assert "towpath_batches_total 0.0" in scraped(exporter)
+    deadline = time.monotonic() + 60
+    while threading.active_count() > before + 16 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before + 16
+    assert not folder.exists() or len(list(folder.iterdir())) < 200 + 150
+    kept[0].settimeout(60)
+    assert kept[0].recv(1) == b""  # the oldest was ended
+    with pytest.raises(ValueError, match=rf"metrics: cannot listen on 127\.0\.0\.1:{exporter.port}: Address already"):
+        Exporter("127.0.0.1", exporter.port)
+    with pytest.raises(ValueError, match=r"metrics: cannot listen on 192\.0\.2\.1:1: "):
+        Exporter("192.0.2.1", 1)
+    for one in kept:
+        one.close()
+
+
+def test_a_client_that_says_nothing_is_left(monkeypatch):
+    monkeypatch.setattr(exporter_module._Handler, "timeout", 0.05)
+    exporter = Exporter("127.0.0.1", 0)
+    with socket.create_connection(("127.0.0.1", exporter.port), 60) as one:
+        assert one.recv(1) == b""
+
+
+def test_names_of_tables_in_metrics(capfd):
+    """The parser of Prometheus' client reads what hostile names make, and no other samples."""
+    parser = pytest.importorskip("prometheus_client.parser")
+    exporter, chance = Exporter("127.0.0.1", 0), random.Random(9)
+    signs = [*map(chr, range(33)), *'"\\{}=,#', "\x7f", "\x85", "\u2028", "\u202e", "\ud800", "\U000e0041", "a", "中"]
+    names = ["".join(chance.choices(signs, k=6)) for _ in range(100)] + ['x"} 9\ntowpath_fake 1', "a\0b"]
+    exporter.count_tables([TableStatus(name, name, "x", applied=1) for name in names])
+    text = scraped(exporter)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
+    families = {one.name: one for one in parser.text_string_to_metric_families(text)}
+    assert all(name.startswith("towpath_") and name != "towpath_fake" for name in families)
+    rows = [one for one in families["towpath_rows"].samples if one.name == "towpath_rows_total"]
+    assert [(one.labels["database"], one.labels["table"], one.value) for one in rows] == [
+        (printable(name), printable(name), 1) for name in names
+    ]
+    assert capfd.readouterr().err == ""
 
 
 def test_the_command_prints_the_schema(capsys):

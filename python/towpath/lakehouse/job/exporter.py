@@ -2,22 +2,70 @@
 
 from __future__ import annotations
 
+import socket
+from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from socketserver import ThreadingMixIn
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from towpath.lakehouse.status import STATES, TableStatus
+from towpath.printable import printable
 
 if TYPE_CHECKING:
+    from prometheus_client import Counter, Gauge
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 _TABLE = ("database", "table")
+_MOST_CONNECTIONS = 16
+_SECONDS = 10
+"""How long a read or a write of a connection may take."""
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _SECONDS
+
+    def log_message(self, *_: Any) -> None:
+        """Log no request."""
+
+
+class Server(ThreadingMixIn, WSGIServer):
+    """Answers over HTTP, with few connections. A new one ends the oldest: a client that says nothing keeps none out.
+
+    Raises:
+        ValueError: It cannot listen.
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: str, port: int) -> None:
+        self._open: deque[Any] = deque(maxlen=_MOST_CONNECTIONS)
+        try:
+            self.address_family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+            super().__init__((str(place[0]), port), _Handler)
+        except OSError as error:
+            raise ValueError(f"metrics: cannot listen on {address}:{port}: {error.strerror}") from None
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a request in a thread."""
+        if len(self._open) == _MOST_CONNECTIONS:
+            with suppress(OSError):  # it has ended
+                self._open[0].shutdown(socket.SHUT_RDWR)
+        self._open.append(request)
+        super().process_request(request, client_address)
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that does not wait for its answer is no error of the job."""
 
 
 class Exporter:
     """Counts what batches did. Prometheus reads it over HTTP."""
 
     def __init__(self, address: str, port: int) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+        from prometheus_client import CollectorRegistry, Counter, Gauge, make_wsgi_app
 
         registry = CollectorRegistry()
 
@@ -39,7 +87,9 @@ class Exporter:
         self._dead = counter("dead_letters", "Rows in dead letters", *_TABLE)
         self._table_seconds = counter("table_seconds", "Seconds that merges of a table took", *_TABLE)
         self._state = gauge("table_state", "1 for the state that a table has", *_TABLE, "state")
-        server, _ = start_http_server(port, address, registry)
+        server = Server(address, port)
+        server.set_app(make_wsgi_app(registry))
+        Thread(target=server.serve_forever, daemon=True).start()
         self.port: int = server.server_port
         """The port that it listens on."""
 
@@ -47,13 +97,13 @@ class Exporter:
         """Count what a batch did to tables."""
         for one in found:
             labels = one.database or "", one.table
-            self._rows.labels(*labels).inc(one.applied)
-            self._deleted.labels(*labels).inc(one.deleted)
-            self._old.labels(*labels).inc(one.ignored_as_old)
-            self._dead.labels(*labels).inc(one.dead_letters)
-            self._table_seconds.labels(*labels).inc(one.merge_seconds or 0)
+            _of(self._rows, *labels).inc(one.applied)
+            _of(self._deleted, *labels).inc(one.deleted)
+            _of(self._old, *labels).inc(one.ignored_as_old)
+            _of(self._dead, *labels).inc(one.dead_letters)
+            _of(self._table_seconds, *labels).inc(one.merge_seconds or 0)
             for state in STATES:
-                self._state.labels(*labels, state).set(state == one.state)
+                _of(self._state, *labels, state).set(state == one.state)
 
     def count_batch(self, progress: StreamingQueryProgress, seconds: float, lag: Mapping[tuple[str, str], int]) -> None:
         """Count a batch that has ended."""
@@ -63,4 +113,12 @@ class Exporter:
         self._last.set(seconds)
         self._ended.set_to_current_time()
         for partition, messages in lag.items():
-            self._lag.labels(*partition).set(messages)
+            _of(self._lag, *partition).set(messages)
+
+
+_Metric = TypeVar("_Metric", "Counter", "Gauge")
+
+
+def _of(metric: _Metric, *labels: str) -> _Metric:
+    """The metric of these labels. Prometheus refuses all metrics if one label has a control character."""
+    return metric.labels(*map(printable, labels))

@@ -112,7 +112,7 @@ def _job(found: dict[str, Any]) -> Job:
         {**found, **options},
         _snapshots(snapshots),
         spark,
-        (metrics.get("address", "0.0.0.0"), metrics["port"]) if metrics else None,
+        (metrics.get("address", "127.0.0.1"), metrics["port"]) if metrics else None,
     )
 
 

@@ -72,7 +72,7 @@ _METRICS = {
         "maximum": 65535,
         "description": "The port; 0 takes a free one, which is printed.",
     },
-    "address": {**_TEXT, "default": "0.0.0.0", "description": "The address that is listened on."},
+    "address": {**_TEXT, "default": "127.0.0.1", "description": "The address that is listened on."},
 }
 
 _OWN: dict[str, dict[str, Any]] = {

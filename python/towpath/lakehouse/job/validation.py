@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from towpath.lakehouse.formats import DELTA, format_of
+from towpath.lakehouse.job.exporter import Server
 from towpath.lakehouse.job.file import Job, Snapshot
 from towpath.lakehouse.job.run import messages, snapshot
 from towpath.lakehouse.replicate import replicate
@@ -89,13 +88,7 @@ def _without_database(job: Job) -> set[str]:
 
 def _free(address: str, port: int) -> str:
     """Listen on a port, and give it back."""
-    family, kind, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
-    with closing(socket.socket(family, kind)) as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            one.bind(place)
-        except OSError as error:
-            raise ValueError(f"cannot listen on {address}:{port}: {error.strerror}") from None
+    Server(address, port).server_close()
     return f"{address}:{port}"
 
 
