@@ -19,9 +19,10 @@ import towpath.replicate
 from documents import ROOT
 from exactly_once import Lake, compare, fill
 from lake_session import QUICK, lake_settings
-from lake_topic import canal, row
+from lake_topic import Topic, canal, row
 from server_process import ServerProcess
 from simulated_source import moved_keys
+from towpath.lakehouse.job.exporter import Exporter
 from towpath.lakehouse.job.file import read_job
 from towpath.lakehouse.job.validation import check
 
@@ -130,6 +131,35 @@ def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path, ran_here):
     assert compare(spark, Lake(tmp_path), case) > 0
     states = spark.read.format("delta").load(str(tmp_path / "lake" / "own" / "status")).collect()
     assert {row["table"]: row["state"] for row in states} == dict.fromkeys(tables, "ok")
+
+
+def some_messages(chance, first):
+    """Right and bad messages, with and without the name of a table."""
+    bad = [b"garbage", b"\xff\xfe", b"{", b"[]", b"7", b'{"database": "shop", "type": "INSERT", "data": [{"id": "1"}]}']
+    bad += [b'{"database": "shop", "table": "a", "type": "NOSUCH", "data": [{"id": "1"}]}']
+    for at in range(first, first + 12):
+        if chance.random() < 0.4:
+            yield {"partition": 0, "offset": at, "value": chance.choice(bad)}
+            continue
+        table, key = chance.choice(["a", "keyless"]), chance.choice(["x", "", 1, 2, 3])
+        more = {"pkNames": None} if table == "keyless" else {}
+        yield canal(at, chance.choice(["INSERT", "DELETE"]), table, row(key, f"n{at}"), **more)
+
+
+def test_the_metric_counts_the_rows_of_dead_letters(spark, tmp_path):
+    topic, exporter, chance = Topic(spark, tmp_path), Exporter("127.0.0.1", 0), random.Random(5)
+    batches = [list(some_messages(chance, 100 * number)) for number in range(2)]
+    topic.replicate_in_turn(batches, report=exporter.count_tables, keyless="append", history=["shop.a"])
+    with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    counted = re.findall(r'^towpath_dead_letters_total\{database="(.*)",table="(.*)"\} (\d+)\.0$', text, re.MULTILINE)
+    rows = topic.load("dead").groupBy("database", "table").count().collect()
+    assert {(*name,): int(count) for *name, count in counted if int(count)} == {
+        (one["database"] or "", one["table"] or ""): one["count"] for one in rows
+    }
+    assert len(rows) > 2
+    assert 'towpath_table_state{database=""' not in text
+    assert all(name for name in topic.states())
 
 
 def test_spark_submit_runs_the_example(spark, kafka, tmp_path):

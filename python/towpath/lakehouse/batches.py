@@ -32,7 +32,7 @@ from towpath.lakehouse.protection import RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.source_tables import SourceTable, any_of, source_tables, summary
 from towpath.lakehouse.statements import DropDatabase
-from towpath.lakehouse.status import Unsound, by_table
+from towpath.lakehouse.status import TableStatus, Unsound, by_table
 from towpath.lakehouse.status_table import StatusTable
 from towpath.lakehouse.steps import plan
 from towpath.lakehouse.table_result import TableResult
@@ -121,7 +121,7 @@ class Replicator:
             found = summary(batch.frame)
         events = batch.frame
         self._declarations.learn(events, found)
-        self._write_dead_letters(events, found)
+        unread = self._write_dead_letters(events, found)
         self._write_ddl(events, found)
         results = self._apply_in_order(batch, found, batch_id)
         said = self._known.list_shards(events.sparkSession)
@@ -130,7 +130,7 @@ class Replicator:
         if self._status:
             self._status.write(events.sparkSession, said, batch_id)
         if self.options.report:
-            self.options.report(by_table(said))
+            self.options.report(by_table([*said, *unread]))
         errors = [result.error for result in results if result.error]
         if errors:
             raise errors[0]
@@ -233,14 +233,16 @@ class Replicator:
             return [of_targets]
         return [of_targets, follower(FollowedHistories(spark, self._known), renames=False)]
 
-    def _write_dead_letters(self, events: DataFrame, found: Iterable[Row]) -> None:
+    def _write_dead_letters(self, events: DataFrame, found: Iterable[Row]) -> list[TableStatus]:
+        """Write the messages that cannot be read; returns their number as that of a table without a name."""
         count = sum(row["messages"] for row in found if row["kind"] == DEAD)
         if not count:
-            return
+            return []
         rejected = events.filter(f"kind = '{DEAD}'").withColumnsRenamed({"value": "message", "key": "message_key"})
         default = ("envelope", "the message names no table")
         origin = Origin(dialect=self.options.dialect)
         write_dead_letters(rejected, self._dead_letters, origin, default, f"{count} messages cannot be read")
+        return [TableStatus(None, "", None, dead_letters=count)]
 
     def _write_ddl(self, events: DataFrame, found: Iterable[Row]) -> None:
         if self.options.ddl and any(row["kind"] == DDL or row["truncates"] for row in found):

@@ -165,7 +165,8 @@ def replicate(
             `rewrite_data_files`), since each adds small files. None: never.
         metrics: Name of an observation for the metrics of reading the envelopes, as for `towpath.spark.decode`.
         report: Called on the driver at the end of each batch with the `TableStatus` of each table that it changed,
-            which has what the batch did, as one row of `status`. A batch that is repeated is reported again.
+            which has what the batch did, as one row of `status`. A batch that is repeated is reported again. Dead
+            letters of messages that name no table are those of a table with an empty name.
         **options: Arguments of `towpath.Decoder` that say which messages are read and how values are converted, such as
             `time_zone` and `zero_date`, for all tables.
 

@@ -102,7 +102,7 @@ class Exporter:
             _of(self._old, *labels).inc(one.ignored_as_old)
             _of(self._dead, *labels).inc(one.dead_letters)
             _of(self._table_seconds, *labels).inc(one.merge_seconds or 0)
-            for state in STATES:
+            for state in STATES if one.table else ():
                 _of(self._state, *labels, state).set(state == one.state)
 
     def count_batch(self, progress: StreamingQueryProgress, seconds: float, lag: Mapping[tuple[str, str], int]) -> None:

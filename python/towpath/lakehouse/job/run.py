@@ -190,6 +190,8 @@ def batch_line(number: int, records: int, seconds: float, lag: Mapping[tuple[str
 
 def table_line(one: TableStatus) -> str:
     """What is printed of a table in a batch."""
+    if not one.table:
+        return f"messages without a table: {one.dead_letters} dead letters"
     name = f"{one.database}.{one.table}" if one.database else one.table
     counts = f"{one.applied} applied, {one.deleted} of them deletes, {one.ignored_as_old} old"
     dead = f", {one.dead_letters} dead letters" if one.dead_letters else ""
