@@ -267,16 +267,17 @@ def _is_of_the_id(error: Exception) -> bool:
 
 
 def _is_of_network(error: Exception) -> bool:
-    from httpx import HTTPError, InvalidURL
-
-    return isinstance(error, HTTPError | InvalidURL | OSError)
+    return isinstance(error, OSError) or _is_a(error, "HTTPError", "InvalidURL")
 
 
 def _is_of_all_ids(error: Exception) -> bool:
-    from httpx import ConnectError, ConnectTimeout, InvalidURL
-
     is_refused = getattr(error, "http_status_code", None) == _UNAUTHORIZED
-    return is_refused or isinstance(error, ConnectError | ConnectTimeout | InvalidURL)
+    return is_refused or _is_a(error, "ConnectError", "ConnectTimeout", "InvalidURL")
+
+
+def _is_a(one: object, *names: str) -> bool:
+    """Whether a class of these names is among its classes: Confluent's client has httpx or httpx2."""
+    return not {kind.__name__ for kind in type(one).__mro__}.isdisjoint(names)
 
 
 def _number(value: Any, default: float) -> float:
@@ -307,9 +308,9 @@ def _bounded(client: SchemaRegistryClient) -> SchemaRegistryClient:
 
 
 def _bound_answer(response: Any) -> None:
-    from httpx import SyncByteStream
+    of_httpx: Any = next(one for one in type(response.stream).__mro__ if one.__name__ == "SyncByteStream")
 
-    class Bounded(SyncByteStream):
+    class Bounded(of_httpx):  # type: ignore[misc]
         """The bytes of an answer, up to the limit."""
 
         def __init__(self, stream: Any) -> None:

@@ -1,10 +1,15 @@
 """The modules that a process imports before its first batch, which is a cost of each Python worker of Spark."""
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from zipfile import ZipFile
+
+import extras
 
 
 def printed(program: str) -> list[str]:
@@ -91,3 +96,40 @@ def test_the_former_place_of_the_lakehouse():
     found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert "DeprecationWarning: towpath.spark.lakehouse is towpath.lakehouse now" in found.stderr
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+BROUGHT = {"numpy": "pandas", "fsspec": ""}
+"""numpy comes with pandas; without fsspec, an error says what it is for."""
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The packages that are imported, but for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module
+            yield node.module
+        else:
+            yield from imported(node)
+
+
+def test_each_package_that_is_imported_is_a_requirement_of_an_extra() -> None:
+    """Not what another package brings today: Confluent's client brought httpx, and now httpx2."""
+    always, by_extra = extras.declared()
+    names = {re.split(r"[^\w-]", one)[0] for listed in (always, *by_extra.values()) for one in listed}
+    distributions = packages_distributions()
+    found = set()
+    for file in (extras.ROOT / "python").rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        found |= {name.partition(".")[0] for name in imported(tree)} - sys.stdlib_module_names - {"towpath"}
+    assert {"pyarrow", "yaml", "confluent_kafka"} < found
+    for package in found - BROUGHT.keys():
+        assert {one.lower().replace("_", "-") for one in distributions[package]} & names, f"{package} is not declared"
+
+
+def test_each_extra_has_an_example_that_is_tried_without_pins() -> None:
+    assert extras.declared()[1].keys() == extras.EXAMPLES.keys()
+    assert extras.oldest(["a[b]>=2.8,<3", "c>=1"]) == ["a==2.8", "c==1"]
