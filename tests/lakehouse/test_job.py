@@ -250,6 +250,7 @@ def test_what_a_check_finds(kafka, tmp_path):
     assert re.search(r"dead_letters +ok +none: the first message that cannot be read ends the job", bad.stdout)
     assert re.search(r"status +problem +.*no_such_catalog", bad.stdout)
     assert max(map(len, bad.stdout.splitlines())) < 700
+    assert bad.stderr == ""
 
 
 def options(**more):
@@ -268,6 +269,22 @@ MISTAKES = {
     "mask": ({"columns": {"a.b": {"mask": {"c": "sha2(value"}}}}, "arguments", "a.b: mask: c: .*Syntax error"),
     "age": ({"forget_after": "7 dayz"}, "arguments", "forget_after: expected an interval"),
     "one place": ({"dead_letters": "/tmp/x/y", "status": "/tmp/x/y/"}, "status", "/tmp/x/y/ is dead_letters too"),
+    "host": ({"target": "hdfs://no.such:1/{database}/{table}"}, "target", "UnknownHostException: no.such$"),
+    "url": (
+        {"snapshots": {"options": {"url": "mysql://u:pass@h"}, "tables": {"a.b": None}}},
+        "snapshot of a.b",
+        "^url: expected one that begins with jdbc:",
+    ),
+    "format": (
+        {"snapshots": {"format": "jbdc", "tables": {"a.b": {"path": "/x"}}}},
+        "snapshot of a.b",
+        "^format: did you mean jdbc?",
+    ),
+    "registry": (
+        {"dialect": "debezium-avro", "options": {"schema_registry": "http://u:pass@127.0.0.1:1"}},
+        "schema_registry",
+        "cannot be reached",
+    ),
     "driver": (
         {"snapshots": {"options": {"url": "jdbc:x:y"}, "tables": {"a.b": None}}},
         "snapshot of a.b",
@@ -290,6 +307,7 @@ def test_mistakes_that_a_check_finds(spark, kafka, tmp_path, monkeypatch, capfd,
     assert re.search(said, problem.found), problem.found
     assert "\n" not in problem.found
     assert "Traceback" not in problem.found
+    assert not [one for one in found if "pass" in one.found]
 
 
 def test_a_check_of_a_port_and_of_names(spark, kafka, tmp_path, monkeypatch):

@@ -1,14 +1,15 @@
 """The file of a job: its schema has the arguments of `replicate`, and a mistake is one line with its cure."""
 
-import contextlib
 import inspect
 import json
+import os
 import random
 import re
 import socket
 import threading
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import jsonschema
@@ -19,6 +20,7 @@ from towpath.cli import main
 from towpath.lakehouse.job import exporter as exporter_module
 from towpath.lakehouse.job.exporter import Exporter
 from towpath.lakehouse.job.file import read_job
+from towpath.lakehouse.job.run import _kept_errors
 from towpath.lakehouse.job.schema import job_schema
 from towpath.lakehouse.status import TableStatus
 from towpath.printable import printable
@@ -235,7 +237,7 @@ def document(path, value):
 
 def refused(tmp_path, capsys, text):
     """What is said of a file that is refused; None of another one."""
-    with contextlib.suppress(ValueError):
+    with suppress(ValueError):
         return read(tmp_path, text) and None
     assert main(["replicate", str(tmp_path / "job.yml"), "--check"]) == 2
     said = "".join(capsys.readouterr())
@@ -401,6 +403,16 @@ def test_names_of_tables_in_metrics(capfd):
         (printable(name), printable(name), 1) for name in names
     ]
     assert capfd.readouterr().err == ""
+
+
+def test_what_java_prints_is_kept_unless_it_does_not_start(capfd):
+    with _kept_errors():
+        os.write(2, b"WARN quiet")
+    with suppress(RuntimeError), _kept_errors():
+        os.write(2, b"no Java")
+        raise RuntimeError
+    os.write(2, b"; later")
+    assert capfd.readouterr().err == "no Java; later"
 
 
 def test_the_command_prints_the_schema(capsys):

@@ -1,6 +1,7 @@
 """Errors of one line: what a worker lacks, with the cure, and where the message is that FAILFAST stops at."""
 
 import sys
+import venv
 
 import pyarrow as pa
 import pyspark
@@ -68,6 +69,15 @@ def test_a_worker_without_towpath(topic, tmp_path, monkeypatch):
 def test_a_worker_python_that_does_not_exist(topic, tmp_path, monkeypatch):
     monkeypatch.setattr(topic.sparkSession.sparkContext, "pythonExec", f"{tmp_path}/absent")
     with pytest.raises(ValueError, match=f"workers with {tmp_path}/absent, which is not a program"):
+        towpath.spark.decode(topic, "canal-json")
+
+
+def test_a_worker_python_without_pyarrow(topic, tmp_path, monkeypatch):
+    """As another Python of the machine, which Spark takes without PYSPARK_PYTHON."""
+    venv.create(tmp_path / "bare")
+    python = tmp_path / "bare" / "bin" / "python"
+    monkeypatch.setattr(topic.sparkSession.sparkContext, "pythonExec", str(python))
+    with pytest.raises(ValueError, match=f"workers with {python}, which has no pyarrow: set .*PYSPARK_PYTHON"):
         towpath.spark.decode(topic, "canal-json")
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,11 +45,23 @@ def _check_worker_python(df: DataFrame) -> None:
     context = getattr(df.sparkSession, "_sc", None)  # None in Spark Connect
     if context is None or not str(context.master).startswith("local"):
         return
-    if not shutil.which(context.pythonExec):
+    if problem := _problem_of(context.pythonExec):
         raise ValueError(
-            f"Spark would start its workers with {context.pythonExec}, which is not a program: set the environment "
+            f"Spark would start its workers with {context.pythonExec}, which {problem}: set the environment "
             "variable PYSPARK_PYTHON to sys.executable before the session is created"
         )
+
+
+@cache
+def _problem_of(python: str) -> str | None:
+    """What is wrong with a Python. Spark's worker imports pyarrow before it says anything of ours."""
+    found = shutil.which(python)
+    if not found:
+        return "is not a program"
+    if os.path.abspath(found) == os.path.abspath(sys.executable):
+        return None
+    ran = subprocess.run([found, "-c", "import pyarrow"], capture_output=True, check=False)
+    return "has no pyarrow" if ran.returncode else None
 
 
 def on_worker(function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> Any:

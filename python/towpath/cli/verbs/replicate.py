@@ -59,7 +59,7 @@ def _run(job: Job, parsed: argparse.Namespace) -> int:
         return SUCCESS
     from towpath.lakehouse.job.validation import check
 
-    found = list(check(job, session(job)))
+    found = list(check(job, session(job, is_quiet=True)))
     if parsed.json:
         print(json.dumps([asdict(one) for one in found], ensure_ascii=False))
     else:

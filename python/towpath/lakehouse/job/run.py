@@ -9,9 +9,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.job.exporter import Exporter
@@ -26,14 +27,23 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 # Spark keeps 100 generated classes by default, and would compile those of a batch in each batch.
-_SETTINGS = {"spark.log.level": "ERROR", "spark.sql.codegen.cache.maxEntries": "2000"}
+_SETTINGS = {
+    "spark.log.level": "ERROR",
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    "spark.ui.showConsoleProgress": "false",
+}
 
 _EVERY = 0.2
 """Seconds between two looks at a query."""
 
 
-def session(job: Job) -> SparkSession:
-    """The session of a job: the running one, or a new one, with the job's settings. Its workers run this Python."""
+def session(job: Job, *, is_quiet: bool = False) -> SparkSession:
+    """The session of a job: the running one, or a new one, with the job's settings. Its workers run this Python.
+
+    Args:
+        job: The job.
+        is_quiet: Whether Java's logs are shown only if Java does not start.
+    """
     require_pyspark()
     from pyspark.sql import SparkSession
 
@@ -41,9 +51,28 @@ def session(job: Job) -> SparkSession:
     _one_line_for_an_error()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(job.replicate.get("query_name", "towpath replicate"))
-    for name, value in {**_SETTINGS, **job.spark}.items():
+    quiet = {"spark.log.level": "OFF"} if is_quiet else {}
+    for name, value in {**_SETTINGS, **quiet, **job.spark}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with _kept_errors() if is_quiet else nullcontext():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _kept_errors() -> Iterator[None]:
+    """Keep what processes that start here write to their standard errors, and show it if an error is raised."""
+    with TemporaryFile() as kept:
+        shown = os.dup(2)
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            kept.seek(0)
+            os.write(shown, kept.read())
+            raise
+        finally:
+            os.dup2(shown, 2)
+            os.close(shown)
 
 
 def _check_submitted(job: Job) -> None:

@@ -17,6 +17,8 @@ from towpath.lakehouse.replicate import replicate
 from towpath.lakehouse.sql import execute, sql, table
 from towpath.lakehouse.targets import absolute, catalog_parts, is_path
 from towpath.lakehouse.unfitting_jars import unfitting_jar
+from towpath.names import did_you_mean
+from towpath.schema_registry import registry, shown
 from towpath.versions import combination_with
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 _SOON = {"kafka.default.api.timeout.ms": "10000", "kafka.request.timeout.ms": "5000"}
 """A broker that does not answer is found out soon."""
+
+_FORMATS = ("jdbc", "parquet", "csv", "json", "orc", "text", "xml", "avro", "delta", "iceberg")
+"""Formats of Spark's reader that a snapshot may have."""
 
 _MOST_TEXT = 500
 _OF_PYTHON = re.compile(r"^\w*(?:Error|Exception): (.+)$", re.MULTILINE)
@@ -56,6 +61,8 @@ def _checks(job: Job, spark: SparkSession) -> Iterator[Check]:
     for name, place in job.own_tables.items():
         yield _checked(name, partial(_table, spark, place))
     yield from _shared_places(job)
+    if "schema_registry" in job.replicate:
+        yield _checked("schema_registry", lambda: _registry(job.replicate["schema_registry"]))
     for name, one in job.snapshots.items():
         yield _checked(f"snapshot of {name}", partial(_snapshot, one, spark))
     yield _checked("checkpoint", lambda: _writable(spark, job.replicate["checkpoint"]))
@@ -155,14 +162,27 @@ def _check_starts(job: Job, spark: SparkSession, options: Mapping[str, str]) -> 
             raise ValueError(f"trigger: processingTime: {error}") from None
 
 
+def _registry(config: str | Mapping[str, Any]) -> str:
+    """Ask for a schema, which need not exist."""
+    _, unfetched = registry(config).fetch([1])
+    if why := next((why for why in unfetched.values() if "answers 404" not in why), None):
+        raise ValueError(why)
+    return f"{shown(config)}: answers"
+
+
 def _snapshot(found: Snapshot, spark: SparkSession) -> str:
     """Ask for the columns of a snapshot."""
+    if found.format == "jdbc" and not found.options.get("url", "").startswith("jdbc:"):
+        raise ValueError("url: expected one that begins with jdbc:, such as jdbc:mysql://host:3306")
     try:
         columns = snapshot(found, spark).schema
     except Exception as error:
         cause = _cause(error)
+        if cause.endswith(".DefaultSource"):
+            probable = did_you_mean(found.format, _FORMATS)
+            raise ValueError(f"format: {probable}the package of another one belongs into spark.jars.packages") from None
         cure = ": add the package of its driver to spark.jars.packages" if "No suitable driver" in cause else ""
-        raise ValueError(f"{cause}{cure}") from None
+        raise ValueError(f"{_cured(cause)}{cure}") from None
     return f"{found.format}: {columns.simpleString()}"
 
 
@@ -236,10 +256,16 @@ def _probe(spark: SparkSession, place: str) -> tuple[Any, Any]:
     try:
         system = folder.getFileSystem(spark._jsc.hadoopConfiguration())
     except Exception as error:
-        raise ValueError(f"{place}: {_cause(error)}: its package belongs into spark.jars.packages") from None
+        raise ValueError(f"{place}: {_cured(_cause(error))}") from None
     while not system.exists(folder):
         folder = folder.getParent()
     return system, jvm.org.apache.hadoop.fs.Path(folder, f".towpath-{uuid4().hex}")
+
+
+def _cured(cause: str) -> str:
+    """A cause, with what to do if a class is missing."""
+    is_missing = re.search("ClassNotFoundException|No FileSystem for scheme", cause)
+    return f"{cause}: its package belongs into spark.jars.packages" if is_missing else cause
 
 
 def _without_stack(error: Exception) -> str:
