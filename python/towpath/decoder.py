@@ -306,6 +306,10 @@ def _check_types(arguments: Mapping[str, Any]) -> None:
         wanted = types.get(str(parameter.annotation))
         if wanted and type(arguments[name]) is not wanted:
             raise TypeError(f"{name}: expected {wanted.__name__}, not {arguments[name]!r}")
+    labels = arguments["labels"]
+    for column, given in labels.items() if isinstance(labels, Mapping) else ():
+        if isinstance(given, str):  # each letter would be a label
+            raise TypeError(f'labels: {column}: expected a list of labels, such as ["S", "M"], not a text')
 
 
 def _default(name: str) -> Any:

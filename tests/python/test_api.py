@@ -129,7 +129,9 @@ def test_a_wrong_argument_is_a_value_error_that_names_what_is_allowed(arguments,
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"schema": 5}, {"labels": {"e": [1]}}, {"keep": "topic"}, {"fields": "op"}], ids=str
+    "arguments",
+    [{"schema": 5}, {"labels": {"e": [1]}}, {"labels": {"e": "SM"}}, {"keep": "topic"}, {"fields": "op"}],
+    ids=str,
 )
 def test_an_argument_of_a_wrong_python_type_is_a_type_error(arguments):
     with pytest.raises(TypeError):

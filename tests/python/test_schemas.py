@@ -5,7 +5,9 @@ from itertools import product
 
 import pytest
 
+from towpath.lakehouse.schema_changes import SchemaChange
 from towpath.lakehouse.schemas import name_pattern, table_name
+from towpath.lakehouse.statements import NotFollowed
 
 
 @pytest.mark.parametrize(
@@ -38,3 +40,11 @@ def test_no_two_tables_have_one_name(connector, database):
     parts = ["a", "b", "a.b", "a`", "`a`", "`a.b`", "public", "public.a", "dbo"]
     names = {table_name(table, schema, database, connector) for table, schema in product(parts, [*parts, "public"])}
     assert len(names) == len(parts) ** 2
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", "7", '[{"type": 1}]', '[{"type": "DROP", "id": "x"}]'])
+def test_changed_tables_that_are_not_as_debezium_writes_them(text):
+    change = SchemaChange(None, text, "dbo", "shop", "sqlserver")
+    [action] = change.actions()
+    assert isinstance(action, NotFollowed)
+    assert change.text == action.reason

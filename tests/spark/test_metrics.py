@@ -63,6 +63,13 @@ def test_every_kind_has_a_count(spark):
     }
 
 
+@pytest.mark.parametrize("wrong", [{}, "", 1, ["name"]])
+def test_what_is_no_observation(spark, wrong):
+    messages = spark.createDataFrame([(b"",)], "value binary")
+    with pytest.raises(ValueError, match="metrics: expected the name of an observation, or an Observation"):
+        towpath.spark.decode(messages, "canal-json", metrics=wrong)
+
+
 @pytest.mark.parametrize("name", ["nope", "a.b", "`c`"])
 def test_rows_without_a_column_of_the_schema_are_counted_by_column(spark, name):
     seen = Observation()

@@ -167,6 +167,15 @@ def test_wrong_options_name_what_is_allowed(given, said):
         TowpathDataSource({"path": "a.jsonl", **given})
 
 
+def test_tasks_are_bounded(tmp_path):
+    from towpath.spark.source import TowpathReader
+
+    (tmp_path / "a.jsonl").write_bytes(b"{}\n" * 40_000)
+    reader = TowpathReader(options.parse_options({"path": str(tmp_path), "maxPartitionBytes": "1"}))
+    with pytest.raises(ValueError, match=r"^maxPartitionBytes: expected a larger number; these files need more than"):
+        reader.partitions()
+
+
 @pytest.mark.parametrize(
     ("text", "number"), [("1", 1), ("65536k", 64 << 20), ("64m", 64 << 20), ("64MB", 64 << 20), ("1 g", 1 << 30)]
 )

@@ -51,7 +51,7 @@ class SchemaChange:
         """The changed tables; none if one of them is not as Debezium writes it."""
         try:
             found = json.loads(self.table_changes or "[]")
-        except ValueError:
+        except (ValueError, RecursionError):
             return []
         is_known = isinstance(found, list) and all(
             isinstance(one, dict) and isinstance(one.get("type"), str) and _PART.match(str(one.get("id")))

@@ -54,7 +54,14 @@ class BatchDecoder(Protocol):
 def count_and_observe(
     messages: DataFrame, decoder: BatchDecoder, output: StructType, metrics: str | Observation
 ) -> DataFrame:
-    """The decoded rows of a DataFrame of messages; their metrics go to the observation."""
+    """The decoded rows of a DataFrame of messages; their metrics go to the observation.
+
+    Raises:
+        ValueError: `metrics` is neither a name nor an `Observation`.
+    """
+    is_name = isinstance(metrics, str) and metrics != ""
+    if not is_name and "Observation" not in [kind.__name__ for kind in type(metrics).__mro__]:  # classic, or Connect's
+        raise ValueError("metrics: expected the name of an observation, or an Observation")
     counting = CountingDecoder(decoder)
     counted = map_in_arrow(messages, counting, _with_metrics_column(output, counting.metrics_type))
     return _observe(counted, counting.metrics_type, metrics)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -23,6 +24,8 @@ from towpath.workers import begin_task
 # `_sequence` orders changes by the input column `offset`. Here that is the file's number in the upper bits, and the
 # message's offset within the file in the lower 44 bits.
 _FILE_BITS = 44
+
+_MOST_TASKS = 100_000
 
 
 class TowpathDataSource(DataSource):
@@ -102,11 +105,20 @@ class TowpathReader(DataSourceReader):
         self._settings = settings
 
     def partitions(self) -> list[InputPartition]:
-        """Parts of all files, in the order of the files."""
+        """Parts of all files, in the order of the files.
+
+        Raises:
+            ValueError: There are too many of them.
+        """
         settings = self._settings
         found = files.find(settings.paths, settings.pattern, settings.framing, settings.file_compression)
         parts = (part for file in found for part in files.split(file, settings.part_bytes))
-        return [MessagePartition(parts) for parts in files.together(parts, settings.part_bytes)]
+        divided = list(islice(files.together(parts, settings.part_bytes), _MOST_TASKS + 1))
+        if len(divided) > _MOST_TASKS:
+            raise ValueError(
+                f"maxPartitionBytes: expected a larger number; these files need more than {_MOST_TASKS} tasks"
+            )
+        return [MessagePartition(parts) for parts in divided]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
