@@ -12,8 +12,9 @@ _WORDS = r"password|passphrase|pwd|secret|token|credential|(?:access|account|sas
 _NAMED = re.compile(
     rf"(?:.*(?:{_WORDS}|user\.info|jaas|keystore\.key))(?!.*(?:provider|class|url|location|file|path)\Z)", re.IGNORECASE
 )
-_ASSIGNED = re.compile(rf"""((?:{_WORDS})\w*=)("[^"]*"|'[^']*'|[^\s&;,"']+)""", re.IGNORECASE)
-"""As in the URL of a database, and in the text of a login."""
+_VALUE = r"""(?:\\".*?\\"|"[^"]*"|'[^']*'|(?:[^\s&;,"'\\]|\\(?!["']))+)"""
+_ASSIGNED = re.compile(rf"((?:{_WORDS})\w*=)({_VALUE})", re.IGNORECASE)
+"""As in the URL of a database, and in the text of a login, also within a text of JSON."""
 
 # Up to the last `@` of the URL: a password may contain `@` and `/`, although it should be percent-encoded.
 _USER_INFO = r"//((?:(?!,\s*https?://).)*)@"

@@ -329,6 +329,23 @@ def test_passwords_are_hidden_in_texts_of_others(tmp_path):
     assert "&a=b" in said
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_run_prints_no_password(tmp_path, capsys, monkeypatch, form):
+    def run(job, say, *, once):
+        reason = f'cannot connect: {MARK}, password="x y" token=ab\\"c'
+        say(f"shop.a: {reason}", {"reason": reason, "after": [1]})
+        raise RuntimeError(f"no {MARK}")
+
+    monkeypatch.setattr("towpath.lakehouse.job.run.run", run)
+    job = document(("source", "options"), {"kafka.ssl.key.password": MARK})
+    (tmp_path / "job.yml").write_text(json.dumps(job))
+    assert main(["replicate", str(tmp_path / "job.yml"), *form]) == 2
+    said, error = capsys.readouterr()
+    assert error == "towpath: RuntimeError: no ***\n"
+    assert not re.search(f"{MARK}|x y|ab", said)
+    assert not form or json.loads(said).keys() == {"reason", "after"}
+
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -207,6 +207,7 @@ _Template = Callable[[Mapping[str, str]], str]
 def _finder(target: Target) -> _Finder:
     assert not isinstance(target, os.PathLike)  # the caller has made a text of it
     if isinstance(target, str):
+        absolute(target)  # before an error shows a password
         find = _template(target, _PLACEHOLDERS)
         if "{table}" not in target and "{topic}" not in target:
             raise ValueError(f"target: {target!r} has no {{table}} in it, so that all tables would be one")
