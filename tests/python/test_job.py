@@ -126,7 +126,7 @@ snapshots:
 
 MISTAKES = {
     "": "missing: source, target, checkpoint",
-    "- a": "expected keys and values",
+    "- a": "line 1, column 1: expected keys and values, such as target",
     "a: [": "no YAML: line 1, column 5: a quote or a bracket is not closed",
     "a:\n\tb: c": "line 2, column 1: a tab; indent with spaces",
     'a: "\\d"': "line 1, column 4: a backslash in double quotes; use single quotes",
@@ -139,10 +139,11 @@ MISTAKES = {
     "a: " + "{a: " * 3000 + "}" * 3000: "nested too deeply",
     SMALL + "target: x": "target: line 6, column 1: the key is in line 4 too",
     SMALL + "options: {a: {b: 1, b: 2}}": "options.a.b: line 6, column 21: the key is in line 6 too",
-    SMALL + "[a]: b": "keys: line 6, column 1: expected a text as key",
-    SMALL + "5: y": "keys: line 6, column 1: not a key of a job; towpath replicate --schema prints them",
+    SMALL + "[a]: b": ": line 6, column 1: expected a text as key",
+    SMALL + "5: y": ": line 6, column 1: not a key of a job; towpath replicate --schema prints them",
     SMALL
     + "query_name: ${A-b}": "query_name: line 6, column 13: expected ${NAME} or ${NAME:-text}; $${ is the text ${",
+    SMALL + "\n".join(f"q{number}: x" for number in range(99)): "; and 79 more problems",
     SMALL + "query_name: ": "query_name: line 6, column 12: expected a text",
     SMALL + "dead_leters: x": "dead_leters: line 6, column 1: not a key of a job; did you mean dead_letters?",
     SMALL + "Status: x": "Status: line 6, column 1: not a key of a job; did you mean status?",

@@ -26,6 +26,8 @@ _MARKED = "an anchor, an alias or a tag: write the value itself; quote a text th
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _KINDS = {"mapping": "object", "sequence": "array"}
 
+_MOST_PROBLEMS = 20
+
 Schema = Mapping[str, Any]
 
 
@@ -41,6 +43,8 @@ def read_settings(text: str, schema: Schema) -> Any:
         found = reader.value(_composed(text), schema, ())
     except RecursionError:
         raise ValueError("lists and mappings are nested too deeply") from None
+    if (count := len(reader.problems)) > _MOST_PROBLEMS:
+        reader.problems[_MOST_PROBLEMS:] = [f"and {count - _MOST_PROBLEMS} more problems"]
     if reader.problems:
         raise ValueError("; ".join(reader.problems))
     return found
@@ -106,15 +110,14 @@ class _Reader:
             return self._problem(node, path, str(error))
 
     def _problem(self, node: Any, path: tuple[str, ...], what: str) -> None:
-        place = [".".join(path), _line(node.start_mark)] if path else []
-        self.problems.append(": ".join([*place, what]))
+        self.problems.append(": ".join(filter(None, [".".join(path), _line(node.start_mark), what])))
 
     def _mapping(self, node: Any, schema: Schema, path: tuple[str, ...]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         lines: dict[str, int] = {}
         for key, value in node.value:
             if key.id != "scalar":
-                self._problem(key, path or ("keys",), "expected a text as key")
+                self._problem(key, path, "expected a text as key")
                 continue
             name, line = key.value, key.start_mark.line + 1
             if name in lines:
@@ -123,7 +126,7 @@ class _Reader:
                 found[name] = self.value(value, inner, (*path, name))
             lines.setdefault(name, line)
         if missing := [name for name in schema.get("required", ()) if name not in lines]:
-            self.problems.append(": ".join([*filter(None, [".".join(path)]), f"missing: {', '.join(missing)}"]))
+            self.problems.append(": ".join(filter(None, [".".join(path), f"missing: {', '.join(missing)}"])))
         if not schema.get("minProperties", 0) <= len(lines) <= schema.get("maxProperties", len(lines)):
             only = "one key" if "maxProperties" in schema else "at least one key"
             self._problem(node, path, f"expected {only}{_names(schema)}")
@@ -142,7 +145,7 @@ class _Reader:
         if probable := nearest(name, known):
             return self._problem(key, (*path, name), f"not a key of a job; did you mean {probable}?")
         expected = f"expected {', '.join(known)}" if path else "towpath replicate --schema prints them"
-        return self._problem(key, path or ("keys",), f"not a key of a job; {expected}")
+        return self._problem(key, path, f"not a key of a job; {expected}")
 
     def _list(self, node: Any, schema: Schema, path: tuple[str, ...]) -> list[Any]:
         if len(node.value) < schema.get("minItems", 0):
