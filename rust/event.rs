@@ -421,6 +421,18 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         &self.cells[cells.clone()]
     }
 
+    /// The names that `old` has and `data` lacks.
+    pub fn lacking(&self, data: &Cells, old: &Cells) -> Vec<NameId> {
+        let names = |cells| self.cells_of(cells).iter().map(|(key, _)| *key);
+        // Producers write both in the table's order.
+        let mut rest = names(data);
+        if names(old).all(|key| rest.any(|other| other == key)) {
+            return Vec::new();
+        }
+        let known: HashSet<_> = names(data).collect();
+        names(old).filter(|key| !known.contains(key)).collect()
+    }
+
     /// The envelope of a row; none if its message could not be read.
     #[inline]
     #[allow(clippy::indexing_slicing, reason = "rows are made with the index that `Events::envelope` returned")]

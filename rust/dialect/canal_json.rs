@@ -221,12 +221,19 @@ impl<'a> Message<'a> {
             return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"));
         }
         let envelope = events.envelope(envelope)?;
+        let has_schema = !reading.options.has_objects.is_empty();
         if is_statement {
             events.row(Op::Query, envelope, None, None);
         }
         for row in 0..rows {
             // A row has its own `old`: that of another row says nothing about it.
-            let (before, after) = row_images(op, events.image(&data, row), events.image(&old, row))?;
+            let (data, old) = (events.image(&data, row), events.image(&old, row));
+            if let (Op::Update, Some(data), Some(old)) = (op, &data, &old)
+                && let Some(name) = events.lacking(data, old).iter().find(|name| !has_schema || events.keys.column(**name).is_some())
+            {
+                return Err(Fault::new(Kind::Envelope, IN_OLD_ONLY).within(events.keys.name(*name)).within("data"));
+            }
+            let (before, after) = row_images(op, data, old)?;
             events.row(op, envelope, before, after);
         }
         Ok(())
@@ -317,6 +324,9 @@ const OPERATIONS: [(&str, Op); 19] = [
     ("MHEARTBEAT", Op::Heartbeat),
     ("TIDB_WATERMARK", Op::Watermark),
 ];
+
+/// No producer of this envelope omits a column that changed. One that omits nulls may omit unchanged columns too.
+const IN_OLD_ONLY: &str = "is missing, but old has it: the value after the update is not known. Let the producer write null columns";
 
 /// Before and after of one row. A DELETE's row is wherever its producer put it: in `data`, in `old`, or in both.
 fn row_images(op: Op, data: Option<Cells>, old: Option<Cells>) -> Result<(Option<Image>, Option<Image>)> {

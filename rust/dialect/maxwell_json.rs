@@ -18,9 +18,10 @@ use super::operations::{any_case, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::Quoting;
 use crate::mysql::temporal::{micros_of_commit_ts, micros_of_epoch};
+use crate::value::Value;
 use crate::wire::json::Cursor;
 use crate::wire::json_de::{CowStr, RawNested, is_there, member_names};
 use crate::wire::records;
@@ -182,7 +183,10 @@ impl<'a> Message<'a> {
         let op = self.op()?;
         // The strategy changes the names of members, which columns are, but not those in this array.
         self.camel_primary_key_columns.0 = self.camel_primary_key_columns.0.map(|names| events.renamed(names, camel_case));
-        let (before, after) = if op.is_row_change() { self.images(op)? } else { (None, None) };
+        let (before, mut after) = if op.is_row_change() { self.images(op)? } else { (None, None) };
+        if let (Some(before), Some(after)) = (&before, &mut after) {
+            add_nulls(&mut after.base, &before.own, events);
+        }
         let envelope = events.envelope(self.envelope(reading))?;
         events.row(op, envelope, before, after);
         Ok(())
@@ -237,6 +241,18 @@ impl<'a> Message<'a> {
             _ => Err(missing()),
         }
     }
+}
+
+/// Adds the columns that an update changed to null, which the daemon omits with `output_nulls` off: `old` has them, `data` lacks them.
+fn add_nulls(data: &mut Cells, old: &Cells, events: &mut Events<'_, '_, '_>) {
+    let nulls = events.lacking(data, old);
+    if nulls.is_empty() {
+        return;
+    }
+    let start = events.cells.len();
+    events.cells.extend_from_within(data.clone());
+    events.cells.extend(nulls.into_iter().map(|key| (key, Value::Null)));
+    *data = start..events.cells.len();
 }
 
 /// A name as `output_naming_strategy=underscore_to_camelcase` changes it.

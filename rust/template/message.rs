@@ -508,13 +508,15 @@ impl<'a> MessageReader<'_, '_, 'a> {
             Op::Update => data > 0 && (before == data || before == 0),
             _ => data > 0 && before == 0,
         };
+        // The ordinary reader decides on a column that only the changes have.
+        let is_whole = before == 0 || self.buffers.data.are_complete || self.template.spec.before == Before::Row;
         let is_routed = match self.routed_op? {
             Some(routed_op) => routed_op == op,
             None => op != Op::Delete || data == 0,
         };
         let is_missing = self.batch.plan.missing_is_error
             && !(self.buffers.data.missing.values.is_empty() && self.buffers.before.missing.values.is_empty());
-        (fits && is_routed && !is_missing).then_some(op)
+        (fits && is_whole && is_routed && !is_missing).then_some(op)
     }
 }
 

@@ -15,7 +15,7 @@ use towpath::{Decoder, Options, TableSchema};
 
 use crate::batches::{FormDraw, Message, RowDraw, form, row};
 use crate::json::Spacing;
-use crate::producers::{self, Connect, Did, Form, Producer, Row, Statement};
+use crate::producers::{self, Connect, Did, Form, Producer, Row, Statement, maxwell};
 use crate::properties::config;
 use crate::settings::{Feeding, natural_types};
 use crate::tables::{Table, TableDraw, table};
@@ -188,14 +188,20 @@ fn without_padding(table: &Table, image: Image) -> Image {
 /// Operation, before image and after image of each row.
 type Changes = Vec<(String, Image, Image)>;
 
-fn changes_wanted(statements: &[Statement<'_>], producer: Producer) -> Changes {
+fn changes_wanted(statements: &[Statement<'_>], form: &Form) -> Changes {
+    let producer = form.producer;
+    let is_lost = |cell: &Cell| maxwell::omits_nulls(form) && matches!(cell, Cell::Null);
+    let before = |row: &Row| -> Vec<Cell> {
+        let cells = row.before.iter().zip(&row.after);
+        cells.map(|(before, after)| if is_lost(before) { after.clone() } else { before.clone() }).collect()
+    };
     let change = |statement: &Statement<'_>, row: &Row| {
         let image = |cells| without_padding(statement.table, image_wanted(statement.table, cells, producer));
         match statement.did {
             Did::Insert => ("insert".to_owned(), None, image(&row.after)),
             // A row without an envelope has no before image.
             Did::Update if producer == Producer::DebeziumFlat => ("update".to_owned(), None, image(&row.after)),
-            Did::Update => ("update".to_owned(), image(&row.before), image(&row.after)),
+            Did::Update => ("update".to_owned(), image(&before(row)), image(&row.after)),
             _ => ("delete".to_owned(), image(&row.before), None),
         }
     };
@@ -244,7 +250,7 @@ fn comes_back(draw: &Draw) -> Result<(), TestCaseError> {
     let batch = decoder.decode(&Feeding::Binary.inputs(&messages)[0]).unwrap();
     let errors: Vec<&str> = batch["error"].as_struct()["message"].as_string::<i32>().iter().flatten().collect();
     prop_assert!(errors.is_empty(), "{errors:?}");
-    let (found, wanted) = (changes_found(&batch, &table), changes_wanted(&statements, form.producer));
+    let (found, wanted) = (changes_found(&batch, &table), changes_wanted(&statements, &form));
     prop_assert_eq!(found, wanted, "{:?}", table.columns.iter().map(|column| (column.name, column.declared.mysql)).collect::<Vec<_>>());
     Ok(())
 }

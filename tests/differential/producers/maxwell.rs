@@ -32,14 +32,21 @@ fn value(column: &Column, cell: &Cell, form: &Form, nested: bool) -> Json {
     }
 }
 
+/// Whether the daemon omits null columns: `output_nulls` is off.
+pub fn omits_nulls(form: &Form) -> bool {
+    form.producer == super::Producer::Maxwell && form.has(7)
+}
+
 fn image(statement: &Statement<'_>, cells: &[Cell], form: &Form, nested: bool) -> Json {
-    members(statement.table.columns.iter().zip(cells), form, |column, cell| value(column, cell, form, nested))
+    let cells = statement.table.columns.iter().zip(cells).filter(|(_, cell)| !(omits_nulls(form) && matches!(cell, Cell::Null)));
+    members(cells, form, |column, cell| value(column, cell, form, nested))
 }
 
 /// Columns that an update changed, as they were.
 fn old(statement: &Statement<'_>, row: &Row, form: &Form, nested: bool) -> Json {
-    let cells = statement.table.columns.iter().zip(&row.before).zip(&row.changed);
-    members(cells.filter(|(_, changed)| **changed).map(|(cell, _)| cell), form, |column, cell| value(column, cell, form, nested))
+    let cells = statement.table.columns.iter().zip(&row.before).zip(&row.changed).filter(|(_, changed)| **changed).map(|(cell, _)| cell);
+    let cells = cells.filter(|(_, cell)| !(omits_nulls(form) && matches!(cell, Cell::Null)));
+    members(cells, form, |column, cell| value(column, cell, form, nested))
 }
 
 fn word(did: Did) -> &'static str {

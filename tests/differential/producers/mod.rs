@@ -3,7 +3,7 @@
 mod canal;
 mod cloudcanal;
 mod debezium;
-mod maxwell;
+pub mod maxwell;
 mod river;
 
 use crate::json::{Escapes, Json, null, object, quoted, raw, text};
