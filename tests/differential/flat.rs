@@ -48,7 +48,23 @@ fn what_happened() {
 
 #[test]
 fn members_that_are_added() {
-    let names = ["op", "deleted", "db", "table", "file", "pos", "gtid", "server_id", "ts_ms", "ts_us", "row", "query", "snapshot", "other"];
+    let names = [
+        "op",
+        "deleted",
+        "db",
+        "table",
+        "file",
+        "pos",
+        "gtid",
+        "server_id",
+        "ts_ms",
+        "ts_us",
+        "ts_ns",
+        "row",
+        "query",
+        "snapshot",
+        "other",
+    ];
     let values = ["null", "7", "-0", "7.5", "\"7\"", "\"c\"", "\"\\ud800\"", "true", "[1]", " 8"];
     let one = names.iter().flat_map(|name| values.map(|value| format!(r#","__deleted":"false","__{name}":{value}"#)));
     let two = names.iter().flat_map(|name| {

@@ -78,6 +78,7 @@ pub(super) enum EnvelopeMember {
     /// When the message was made.
     ProducedMillis,
     ProducedMicros,
+    ProducedNanos,
     TransactionId,
     /// `BEGIN` or `END` of a transaction.
     Status,
@@ -89,6 +90,7 @@ pub(super) enum EnvelopeMember {
     /// When the change was made.
     EventMillis,
     EventMicros,
+    EventNanos,
     Database,
     Schema,
     Table,
@@ -111,10 +113,11 @@ impl EnvelopeMember {
 }
 
 /// Members by their path.
-const MEMBERS: [(&str, EnvelopeMember); 21] = [
+const MEMBERS: [(&str, EnvelopeMember); 23] = [
     ("op", EnvelopeMember::Operation),
     ("ts_ms", EnvelopeMember::ProducedMillis),
     ("ts_us", EnvelopeMember::ProducedMicros),
+    ("ts_ns", EnvelopeMember::ProducedNanos),
     ("status", EnvelopeMember::Status),
     ("id", EnvelopeMember::TransactionId),
     ("transaction.id", EnvelopeMember::TransactionId),
@@ -125,6 +128,7 @@ const MEMBERS: [(&str, EnvelopeMember); 21] = [
     ("source.connector", EnvelopeMember::Connector),
     ("source.ts_ms", EnvelopeMember::EventMillis),
     ("source.ts_us", EnvelopeMember::EventMicros),
+    ("source.ts_ns", EnvelopeMember::EventNanos),
     ("source.db", EnvelopeMember::Database),
     ("source.schema", EnvelopeMember::Schema),
     ("source.table", EnvelopeMember::Table),
@@ -134,9 +138,6 @@ const MEMBERS: [(&str, EnvelopeMember); 21] = [
     ("source.pos", EnvelopeMember::Position),
     ("source.commit_ts", EnvelopeMember::CommitTime),
 ];
-
-/// Fields of the envelope that are not read.
-const IGNORED: [&str; 1] = ["ts_ns"];
 
 /// The columns of a row.
 #[derive(Debug)]
@@ -184,7 +185,7 @@ impl MessagePlan {
             return Ok(MessagePlan::Flat(FlatPlan { row, is_tidb, database, table }));
         }
         let steps = steps(schemas, fields, "")?;
-        let is_other = |step: &Step| matches!(step.action, Action::Skip) && !IGNORED.contains(&step.name.as_str());
+        let is_other = |step: &Step| matches!(step.action, Action::Skip);
         Ok(MessagePlan::Envelope(EnvelopePlan { has_others: steps.iter().any(is_other), steps }))
     }
 }

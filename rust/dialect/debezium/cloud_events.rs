@@ -15,6 +15,8 @@ const ATTRIBUTES: &[(&str, (&str, bool))] = &[
     ("iodebeziumschema", ("schema", true)),
     ("iodebeziumtable", ("table", true)),
     ("iodebeziumtsms", ("ts_ms", true)),
+    ("iodebeziumtsus", ("ts_us", true)),
+    ("iodebeziumtsns", ("ts_ns", true)),
     ("iodebeziumconnector", ("connector", true)),
     ("iodebeziumversion", ("version", true)),
     ("iodebeziumserverid", ("server_id", true)),

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use super::avro_plan::{Action, EnvelopeMember, EnvelopePlan, FlatPlan, MessagePlan, RecordPlan, RowField, Side, Step, WriterSchema};
 use super::avro_values::{ValueContext, declared_type};
 use super::writer_schemas::SchemaSnapshot;
-use super::{Message, Shape, finest, key_names, ticdc_rows};
+use super::{Message, Shape, Unit, finest, key_names, ticdc_rows};
 use crate::dialect::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire, is_known_json};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Events, Quirks, ValueFormat};
@@ -372,10 +372,12 @@ impl<'a> Message<'a> {
         let source = &mut envelope.source;
         match member {
             EnvelopeMember::Operation => source.operation = text(),
-            EnvelopeMember::ProducedMillis => number.into_iter().for_each(|number| finest(&mut source.produced_time, number, 1000)),
-            EnvelopeMember::ProducedMicros => number.into_iter().for_each(|number| finest(&mut source.produced_time, number, 1)),
-            EnvelopeMember::EventMillis => number.into_iter().for_each(|number| finest(&mut source.event_time, number, 1000)),
-            EnvelopeMember::EventMicros => number.into_iter().for_each(|number| finest(&mut source.event_time, number, 1)),
+            EnvelopeMember::ProducedMillis => finest(&mut source.produced_time, number, Unit::Millis),
+            EnvelopeMember::ProducedMicros => finest(&mut source.produced_time, number, Unit::Micros),
+            EnvelopeMember::ProducedNanos => finest(&mut source.produced_time, number, Unit::Nanos),
+            EnvelopeMember::EventMillis => finest(&mut source.event_time, number, Unit::Millis),
+            EnvelopeMember::EventMicros => finest(&mut source.event_time, number, Unit::Micros),
+            EnvelopeMember::EventNanos => finest(&mut source.event_time, number, Unit::Nanos),
             EnvelopeMember::TransactionId => source.transaction_id = source.transaction_id.take().or_else(text),
             EnvelopeMember::Status => self.status = text(),
             EnvelopeMember::DatabaseName => envelope.database = envelope.database.take().or_else(text),

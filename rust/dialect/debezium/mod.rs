@@ -29,7 +29,6 @@ use std::ops::Range;
 use connect_schema::schema_part;
 use memchr::memmem;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::json_members::{Names, nested, row_image, text};
 use super::operations::{any_case, unknown_word};
@@ -38,7 +37,6 @@ use crate::dialect::spec::{Before, FlatMember, Place, Placeholder, TemplateSpec}
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::{MemberNames, NameId, Quoting};
-use crate::mysql::temporal::micros_of_epoch;
 use crate::mysql::types::RowName;
 use crate::value::Value;
 use crate::wire::json::{Cursor, MAX_DEPTH};
@@ -87,15 +85,15 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         ("before", Placeholder::Before),
         ("after", Placeholder::After),
         ("op", Placeholder::Operation),
-        ("ts_ms", Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, 1000))),
-        ("ts_us", Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, 1))),
-        ("ts_ns", Placeholder::Any),
+        ("ts_ms", Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Millis))),
+        ("ts_us", Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Micros))),
+        ("ts_ns", Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Nanos))),
         ("transaction.id", Placeholder::Text(transaction)),
         ("transaction.total_order", Placeholder::Any),
         ("transaction.data_collection_order", Placeholder::Any),
-        ("source.ts_ms", Placeholder::Integer(|source, number| finest(&mut source.event_time, number, 1000))),
-        ("source.ts_us", Placeholder::Integer(|source, number| finest(&mut source.event_time, number, 1))),
-        ("source.ts_ns", Placeholder::Any),
+        ("source.ts_ms", Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Millis))),
+        ("source.ts_us", Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Micros))),
+        ("source.ts_ns", Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Nanos))),
         ("source.snapshot", Placeholder::Any),
         ("source.sequence", Placeholder::Any),
         ("source.row", Placeholder::Any),
@@ -133,8 +131,12 @@ fn flat_member(name: &str) -> FlatMember {
         "file" => Placeholder::Text(file),
         "gtid" => Placeholder::Text(gtid),
         "pos" => Placeholder::Integer(|source, number| source.position = Some(number)),
-        "ts_ms" if of_source => Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number)),
-        "ts_ms" => Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number)),
+        "ts_ms" if of_source => Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Millis)),
+        "ts_us" if of_source => Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Micros)),
+        "ts_ns" if of_source => Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Nanos)),
+        "ts_ms" => Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Millis)),
+        "ts_us" => Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Micros)),
+        "ts_ns" => Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Nanos)),
         "db" | "table" | "server_id" | "connector" | "version" => return FlatMember::Same,
         _ => Placeholder::Any,
     })
@@ -185,7 +187,7 @@ struct Members<'a> {
     /// When the message was made: milliseconds.
     ts_ms: Option<i64>,
     ts_us: Option<i64>,
-    ts_ns: Option<IgnoredAny>,
+    ts_ns: Option<i64>,
     #[serde(default)]
     transaction: TransactionPart,
     #[serde(default)]
@@ -230,6 +232,7 @@ struct SourceMembers<'a> {
     /// When the change was made: milliseconds.
     ts_ms: Option<i64>,
     ts_us: Option<i64>,
+    ts_ns: Option<i64>,
     db: Option<CowStr<'a>>,
     schema: Option<CowStr<'a>>,
     table: Option<CowStr<'a>>,
@@ -712,7 +715,7 @@ impl<'a> Members<'a> {
         envelope.database = envelope.database.or(text(self.database_name));
         envelope.schema = envelope.schema.or(text(self.schema_name));
         envelope.source.operation = text(self.op);
-        envelope.source.produced_time = finest_of(self.ts_ms, self.ts_us);
+        envelope.source.produced_time = finest_of([self.ts_ms, self.ts_us, self.ts_ns]);
         envelope.source.transaction_id = transaction_id.or(text(self.id));
         Message { envelope, before: self.before.0, after: self.after.0, status: text(self.status), shape, others, deleted: false }
     }
@@ -727,7 +730,7 @@ impl<'a> SourceMembers<'a> {
         envelope.schema = text(self.schema);
         envelope.table = text(self.table);
         envelope.server_id = self.server_id;
-        envelope.source.event_time = finest_of(self.ts_ms, self.ts_us);
+        envelope.source.event_time = finest_of([self.ts_ms, self.ts_us, self.ts_ns]);
         envelope.source.gtid = text(self.gtid);
         envelope.source.file = text(self.file);
         envelope.source.position = self.pos;
@@ -761,9 +764,12 @@ impl<'a> Message<'a> {
             "server_id" => envelope.server_id = number,
             "connector" => envelope.connector = text,
             "version" => envelope.version = text,
-            "ts_ms" if of_source => envelope.source.event_time = number.and_then(micros_of_epoch),
-            "ts_ms" => envelope.source.produced_time = number.and_then(micros_of_epoch),
-            _ => {}
+            _ => {
+                let source = &mut envelope.source;
+                let time = if of_source { &mut source.event_time } else { &mut source.produced_time };
+                let unit = UNITS.iter().find(|(member, _)| *member == name);
+                unit.into_iter().for_each(|(_, unit)| finest(time, number, *unit));
+            }
         }
         Ok(())
     }
@@ -930,19 +936,35 @@ fn deletion(text: &str) -> Result<bool> {
 }
 
 /// The finest of several times, in microseconds.
-fn finest_of(ts_ms: Option<i64>, ts_us: Option<i64>) -> Option<i64> {
+fn finest_of(times: [Option<i64>; 3]) -> Option<i64> {
     let mut time = None;
-    for (number, unit) in [(ts_ms, 1000), (ts_us, 1)] {
-        number.into_iter().for_each(|number| finest(&mut time, number, unit));
+    for (number, (_, unit)) in times.into_iter().zip(UNITS) {
+        finest(&mut time, number, unit);
     }
     time
 }
 
-/// Replaces a time by a finer one: `unit` is in microseconds.
-fn finest(time: &mut Option<i64>, number: i64, unit: i64) {
-    let found = Some(number).filter(|number| *number != 0).map(|number| number.saturating_mul(unit));
-    if unit == 1 || time.is_none() {
-        *time = found.or(*time);
+/// The unit of a time.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    Millis,
+    Micros,
+    Nanos,
+}
+
+/// The members that are times.
+const UNITS: [(&str, Unit); 3] = [("ts_ms", Unit::Millis), ("ts_us", Unit::Micros), ("ts_ns", Unit::Nanos)];
+
+/// Replaces a time by a finer one, in microseconds.
+fn finest(time: &mut Option<i64>, number: impl Into<Option<i64>>, unit: Unit) {
+    let Some(number) = number.into().filter(|number| *number != 0) else { return };
+    let found = match unit {
+        Unit::Millis => number.saturating_mul(1000),
+        Unit::Micros => number,
+        Unit::Nanos => number.div_euclid(1000),
+    };
+    if unit != Unit::Millis || time.is_none() {
+        *time = Some(found);
     }
 }
 
