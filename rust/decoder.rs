@@ -266,6 +266,8 @@ impl Decoder {
         let fields = output_fields(&plan);
         check_names(&fields, &options.keep)?;
         let dialect_options = DialectOptions::new(&options, plan.has_objects())?;
+        // Templates do not know which member says what happened.
+        let options = Options { templates: options.templates && options.op_column.is_none(), ..options };
         Ok(Decoder { options, dialect, plan, columns, fields, dialect_options, metrics: Mutex::default() })
     }
 
@@ -463,8 +465,9 @@ impl Decoder {
                 let block = envelope.types.filter(|_| self.selects(envelope)).and_then(|block| events.types.block(block));
                 row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| image_by_name.load(image, events));
                 for (key, id) in block.map_or(&[][..], |block| &block.entries) {
-                    if let Some(declared) = events.types.declared(*id) {
-                        found(events.keys.name(*key), declared, &image_by_name.value(*key).as_text())?;
+                    let name = events.keys.name(*key);
+                    if let Some(declared) = events.types.declared(*id).filter(|_| !self.dialect_options.is_op_column(name)) {
+                        found(name, declared, &image_by_name.value(*key).as_text())?;
                     }
                 }
             }

@@ -115,6 +115,8 @@ pub struct Options {
     pub bigint_unsigned_handling_mode: Option<String>,
     /// Whether messages are rows without an envelope, as Debezium's `ExtractNewRecordState` writes them by default.
     pub unwrapped: bool,
+    /// The member of such rows that says what happened: its name, or `outer.inner`. Messages are rows then.
+    pub op_column: Option<String>,
     /// Writer schema of DTS's Avro records as JSON text, if it is none of the published ones.
     pub writer_schema: Option<String>,
     /// Whether the caller fetches schemas from a registry.
@@ -160,6 +162,7 @@ impl Default for Options {
             binary_handling_mode: None,
             bigint_unsigned_handling_mode: None,
             unwrapped: false,
+            op_column: None,
             writer_schema: None,
             schema_registry: false,
             writer_schemas: Vec::new(),
@@ -218,6 +221,7 @@ impl Options {
             ("schema_registry", self.schema_registry),
             ("time_precision_mode", self.time_precision_mode.is_some()),
             ("table_schemas", !self.table_schemas.is_empty()),
+            ("op_column", self.op_column.is_some()),
             ("unwrapped", self.unwrapped),
             ("writer_schema", self.writer_schema.is_some()),
             ("writer_schemas", !self.writer_schemas.is_empty()),

@@ -284,7 +284,7 @@ fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
 
 /// The table's columns, inferred from the types that messages declare.
 #[pyfunction]
-#[pyo3(signature = (values, dialect="auto", database=None, table=None, writer_schemas=None, unwrapped=false))]
+#[pyo3(signature = (values, dialect="auto", database=None, table=None, writer_schemas=None, unwrapped=false, op_column=None))]
 fn infer_schema(
     py: Python<'_>,
     values: &Bound<'_, PyAny>,
@@ -293,10 +293,11 @@ fn infer_schema(
     table: Option<String>,
     writer_schemas: Option<Vec<WriterSchemaText>>,
     unwrapped: bool,
+    op_column: Option<String>,
 ) -> PyResult<PyArrowType<Schema>> {
     let values = messages(values)?;
     let writer_schemas = writer_schemas.unwrap_or_default();
-    let options = Options { dialect: dialect.to_owned(), database, table, writer_schemas, unwrapped, ..Options::default() };
+    let options = Options { dialect: dialect.to_owned(), database, table, writer_schemas, unwrapped, op_column, ..Options::default() };
     let schema = py.detach(|| guarded(|| crate::infer_schema(values.as_ref(), options)))?;
     schema.map(PyArrowType).map_err(|error| raise(py, error))
 }

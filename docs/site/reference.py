@@ -105,6 +105,7 @@ DIALECT_OPTIONS: dict[str, tuple[str, Any]] = {
     "writer_schemas": ("Avro schemas by their ids", {1: '"int"'}),
     "table_schemas": ("BOOTSTRAP and DDL messages, which have the schemas of tables", ["{}"]),
     "unwrapped": ("Whether messages are rows without an envelope", True),
+    "op_column": ("The member of such a row that says what happened", "_cdc.op"),
 }
 """Meaning of each option of single dialects, and any value of it."""
 

@@ -89,6 +89,7 @@ def infer_schema(
     table: str | None = None,
     writer_schemas: list[tuple[int, str, list[str]]] | None = None,
     unwrapped: bool = False,
+    op_column: str | None = None,
 ) -> pa.Schema: ...
 
 @final

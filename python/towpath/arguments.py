@@ -25,6 +25,7 @@ class DialectOptions(TypedDict, total=False):
     writer_schemas: Mapping[Any, Any] | None
     table_schemas: list[str] | None
     unwrapped: bool
+    op_column: str | None
 
 
 class ValueOptions(DialectOptions, total=False):

@@ -277,7 +277,18 @@ _Fetched = tuple[int, Any, dict[int, str] | None, dict[int, bytes | str] | None]
 _READ_HERE = ("claim_check", "claim_check_limit")
 """Arguments that the native decoder does not have."""
 
-_OF_THE_INPUT = ("dialect", "database", "table", "value", "key", "compression", "lenient", "unwrapped", "writer_schema")
+_OF_THE_INPUT = (
+    "dialect",
+    "database",
+    "table",
+    "value",
+    "key",
+    "compression",
+    "lenient",
+    "unwrapped",
+    "op_column",
+    "writer_schema",
+)
 """Arguments that say how messages are read, apart from their columns."""
 
 _SAMPLE = 1_000  # messages
@@ -345,6 +356,7 @@ def infer_schema(
     schema_registry: str | Mapping[str, Any] | None = None,
     writer_schemas: Mapping[Any, Any] | None = None,
     unwrapped: bool = False,
+    op_column: str | None = None,
 ) -> pa.Schema:
     """The table's columns, inferred from the types that messages declare.
 
@@ -357,6 +369,7 @@ def infer_schema(
         schema_registry: Where the schemas of debezium-avro are; as for `Decoder`.
         writer_schemas: Schemas of debezium-avro by their ids; as for `Decoder`.
         unwrapped: Whether debezium-json's messages are rows without an envelope; as for `Decoder`.
+        op_column: The member of such rows that says what happened, which is no column; as for `Decoder`.
 
     Returns:
         The schema, with the columns in the order in which messages declare them.
@@ -370,7 +383,7 @@ def infer_schema(
         values = first_messages(values)
     values = as_arrow(values)
     if schema_registry is None and writer_schemas is None:
-        return _towpath.infer_schema(values, dialect, database, table, unwrapped=unwrapped)
+        return _towpath.infer_schema(values, dialect, database, table, None, unwrapped, op_column)
     from towpath.schema_registry import given_schemas
 
     given = given_schemas(writer_schemas or {})
@@ -383,7 +396,7 @@ def infer_schema(
         for number, why in unfetched.items():
             raise ValueError(f"infer_schema: schema id {number} is not known: {why}")
         given += [(number, *schema) for number, schema in found.items()]
-    return _towpath.infer_schema(values, dialect, database, table, given, unwrapped)
+    return _towpath.infer_schema(values, dialect, database, table, given, unwrapped, op_column)
 
 
 def _column_names(values: Any) -> list[str]:

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use hashbrown::HashMap;
 
+use super::debezium::UNWRAPPED;
 use super::{DIALECTS, Dialect, begins_like_json, without_schema_id};
 use crate::error::{Fault, Kind};
 use crate::wire::json::{BYTE_ORDER_MARK, Cursor, Text};
@@ -219,5 +220,10 @@ pub(crate) fn undetected(message: &[u8]) -> Fault {
         }
     }
     let tried: Vec<_> = DIALECTS.iter().map(|dialect| dialect.name).collect();
-    Fault::new(Kind::Envelope, format!("not recognised; tried {}", tried.join(", "))).at(0)
+    let hint = if first_object(utf8::utf8(message).unwrap_or_default()).is_some_and(|mut object| object.peek() == Some(b'{')) {
+        UNWRAPPED
+    } else {
+        ""
+    };
+    Fault::new(Kind::Envelope, format!("not recognised; tried {}{hint}", tried.join(", "))).at(0)
 }

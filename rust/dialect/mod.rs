@@ -137,6 +137,8 @@ pub(crate) struct DialectOptions {
     pub binary: Option<BinaryText>,
     /// Whether Debezium's messages are rows without an envelope.
     pub unwrapped: bool,
+    /// The member of such rows that says what happened.
+    pub op_column: Option<String>,
     /// Of each of the table's columns, whether its values may be JSON objects.
     pub has_objects: Vec<bool>,
     /// DTS's writer's schema, if it is none of the published ones.
@@ -148,6 +150,12 @@ pub(crate) struct DialectOptions {
 }
 
 impl DialectOptions {
+    /// Whether a row's member is the one that says what happened, or has it.
+    pub fn is_op_column(&self, name: &str) -> bool {
+        let rest = self.op_column.as_deref().and_then(|path| path.strip_prefix(name));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+
     /// `has_objects` says of each of the table's columns whether its values may be JSON objects.
     pub fn new(options: &Options, has_objects: Vec<bool>) -> Result<Self, String> {
         let schema = options.writer_schema.as_deref().map(SchemaPlan::compile).transpose();
@@ -157,7 +165,9 @@ impl DialectOptions {
             writer_schemas.add(*id, text, references).map_err(|what| format!("writer_schemas: {id}: {what}"))?;
         }
         let table_schemas = TableSchemas::parse(&options.table_schemas).map_err(|what| format!("table_schemas{what}"))?;
-        Ok(DialectOptions { binary: options.binary_text()?, unwrapped: options.unwrapped, has_objects, dts, writer_schemas, table_schemas })
+        let (binary, op_column) = (options.binary_text()?, options.op_column.clone());
+        let unwrapped = options.unwrapped || op_column.is_some();
+        Ok(DialectOptions { binary, unwrapped, op_column, has_objects, dts, writer_schemas, table_schemas })
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct TemplateSpec {
 pub(crate) enum FlatMember {
     /// A column of the row.
     Column,
+    /// The same, or a mark of deleted rows that only the ordinary reader reads.
+    Mark,
     /// Constant in all messages of the table.
     Same,
     /// Varying.

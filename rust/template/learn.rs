@@ -117,6 +117,7 @@ impl<'t> TemplateBuilder<'t> {
 
     /// Splits a message that is a row itself.
     fn flat(&mut self, cursor: &mut Cursor<'t>, classify: fn(&str) -> FlatMember, events: &mut Events<'_, '_, '_>) -> Option<()> {
+        let mut has_mark = false;
         let mut seen = HashSet::new();
         let mut members = cursor.object().ok()?;
         while cursor.next_member(&mut members).ok()? {
@@ -131,9 +132,11 @@ impl<'t> TemplateBuilder<'t> {
             let first = cursor.peek()?;
             let is_number = first.is_ascii_digit() || first == b'-';
             match classify(name.raw) {
-                FlatMember::Column => {
+                member @ (FlatMember::Column | FlatMember::Mark) => {
                     let literal = KeyLiteral::new(self.flat_names.len(), key, name.raw.len());
-                    self.flat_names.push((literal, events.keys.intern(name).ok()?));
+                    let id = events.keys.intern(name).ok()?;
+                    has_mark |= matches!(member, FlatMember::Mark) && events.keys.column(id).is_none();
+                    self.flat_names.push((literal, id));
                     self.placeholder(cursor, Placeholder::Value)?;
                 }
                 FlatMember::Placeholder(placeholder @ (Placeholder::Operation | Placeholder::Text(_))) if first == b'"' => {
@@ -151,7 +154,8 @@ impl<'t> TemplateBuilder<'t> {
                 FlatMember::Placeholder(_) | FlatMember::Unclear => return None,
             }
         }
-        Some(())
+        let says_op = |segment: &Segment| matches!(segment.placeholder, Placeholder::Operation | Placeholder::Deleted);
+        (!has_mark || self.segments.iter().any(says_op)).then_some(())
     }
 
     fn member(&mut self, cursor: &mut Cursor<'t>, path: &str, name: &str, depth: u32) -> Option<()> {
@@ -277,7 +281,7 @@ fn is_flat(text: &str, classify: fn(&str) -> FlatMember) -> bool {
     while let Ok(Some(name)) = cursor.next_key(&mut members) {
         match classify(name.raw) {
             FlatMember::Unclear => return false,
-            FlatMember::Column => {}
+            FlatMember::Column | FlatMember::Mark => {}
             FlatMember::Same | FlatMember::Placeholder(_) => found = true,
         }
         if cursor.skip().is_err() {

@@ -356,6 +356,7 @@ EFFECTS = {
     "binary_handling_mode": ("hex", JSON | {"debezium-avro"}),
     "decimal_handling_mode": ("string", {"debezium-json"}),
     "lenient": (True, JSON),
+    "op_column": ("_cdc.op", {"debezium-json", "debezium-avro"}),
     "schema_registry": ("http://localhost:1", {"debezium-avro", "ticdc-avro"}),
     "time_precision_mode": ("connect", DEBEZIUM),
     "unwrapped": (True, {"debezium-json", "debezium-avro"}),
@@ -764,3 +765,118 @@ def test_missing_columns_are_counted_and_named_in_every_layout():
     lean.decode(values)
     assert lean.metrics["missing_columns"] == {"id": 1, "b": 3}
     assert towpath.Decoder("canal-json").columns == []
+
+
+SINKS = [
+    # Iceberg's and Doris' Kafka connectors; Fivetran; Airbyte; Paimon's `rowkind.field`; Estuary Flow; Hudi; Delta.
+    ("_cdc.op", ["I", "U"], ["D", "d"]),
+    ("__DORIS_DELETE_SIGN__", ["false", False, 0, "0"], ["true", True, 1, "1"]),
+    ("_fivetran_deleted", [False, None], [True]),
+    ("_ab_cdc_deleted_at", [None, ""], ["2024-05-06T07:08:09.000000Z", 1714979289123]),
+    ("is_deleted", [0, False], [1, True, "true"]),
+    ("row_kind", ["+I", "+U"], ["-D"]),
+    ("_meta.op", ["c", "u"], ["d"]),
+    ("_hoodie_operation", ["I", "U"], ["D"]),
+    ("_change_type", ["insert", "update_postimage"], ["delete"]),
+    # ExtractNewRecordState with another `add.fields.prefix`.
+    ("cdc_op", ["c", "u", "r"], ["d"]),
+    ("_deleted", ["false"], ["true"]),
+]
+INSERTS = {"I": "insert", "c": "insert", "+I": "insert", "insert": "insert", "r": "snapshot"}
+
+
+def marked(path, value, **columns):
+    outer, _, inner = path.partition(".")
+    return {"id": 1, **columns, outer: {"ts": 1, inner: value} if inner else value, "name": "a"}
+
+
+@pytest.mark.parametrize(("path", "kept", "deleted"), SINKS, ids=[path for path, *_ in SINKS])
+@pytest.mark.parametrize("schema", ["id int, name string", None])
+@pytest.mark.parametrize("dialect", ["debezium-json", "auto"])
+def test_a_mark_of_a_delete_is_read_or_an_error(dialect, schema, path, kept, deleted):
+    """A row that another sink marks as deleted is never an update."""
+    row = {"id": 1, "name": "a"} if schema else [("id", "1"), ("name", "a")]
+    for of_table in ({}, {"__table": "t"}):  # rows with an added field are read by templates
+        values = [json.dumps(marked(path, value, **of_table)) for value in kept * 3 + deleted + kept]
+        ops = [INSERTS.get(value, "update") for value in kept * 3] + ["delete"] * len(deleted)
+        rows = towpath.Decoder(dialect, schema, op_column=path).decode(values).to_pylist()
+        assert [row["op"] for row in rows][: len(ops)] == ops
+        assert [(one["before"] or one["after"]) == row for one in rows] == [True] * len(values)
+        rows = towpath.Decoder(dialect, schema, unwrapped=True).decode(values).to_pylist()
+        for one, op in zip(rows, ops, strict=False):
+            assert one["op"] == ("error" if op == "delete" else "update")
+            if op == "delete":
+                assert one["error"]["kind"] == "envelope"
+                assert one["error"]["message"].startswith(f"debezium-json: {path}: marks a deleted row")
+                assert f'op_column="{path}"' in one["error"]["message"]
+    [row] = decode(dialect, marked(path, deleted[0]), schema=schema)
+    assert (row["op"], "unwrapped=True" in row["error"]["message"]) == ("error", True)
+    assert "op_column" in row["error"]["message"]
+
+
+def test_marks_that_are_columns_or_said_otherwise():
+    [row] = decode("debezium-json", marked("is_deleted", 1), schema="id int, is_deleted int", unwrapped=True)
+    assert (row["op"], row["after"]) == ("update", {"id": 1, "is_deleted": 1})
+    for said, op in (({"__deleted": "false"}, "update"), ({"__op": "c"}, "insert")):
+        for dialect in ("debezium-json", "auto"):
+            [row] = decode(dialect, marked("is_deleted", 1, **said), schema="id int")
+            assert (row["op"], row["after"]) == (op, {"id": 1})
+    # The schema part says that the row is Debezium's: only its fields with another prefix are marks.
+    fields = [column("id", "int32"), column("is_deleted", "boolean"), column("cdc_deleted", "string")]
+    part = {"type": "struct", "fields": fields, "name": "s.d.t.Value"}
+    for value, op in (("false", "update"), ("true", "error")):
+        message = {"schema": part, "payload": {"id": 1, "is_deleted": True, "cdc_deleted": value}}
+        assert decode("debezium-json", message, schema="id int")[0]["op"] == op
+
+
+@pytest.mark.parametrize("value", ["x", 2, [1], {"a": 1}, "DELETED?"])
+def test_a_word_that_op_column_does_not_know_is_an_error(value):
+    [row] = decode("debezium-json", marked("kind", value), schema="id int", op_column="kind")
+    assert (row["op"], row["error"]["kind"]) == ("error", "envelope")
+    assert row["error"]["message"].startswith("debezium-json: kind: ")
+
+
+@pytest.mark.parametrize("path", ["king", "kind.op", "name.op", "kind.a.b"])
+def test_a_row_without_the_member_of_op_column_is_an_error(path):
+    [row] = decode("debezium-json", marked("kind.a", "d"), schema="id int", op_column=path)
+    assert row["error"]["message"].startswith(f"debezium-json: {path}: is missing")
+
+
+def test_both_rows_of_an_update_by_op_column():
+    values = [json.dumps(marked("row_kind", kind)) for kind in ("-U", "+U", "-D")]
+    rows = towpath.Decoder("debezium-json", "id int", op_column="row_kind").decode(values).to_pylist()
+    found = [(row["op"], row["before"], row["after"], row["source"]["operation"]) for row in rows]
+    one = {"id": 1}
+    assert found == [("update", one, None, "-U"), ("update", None, one, "+U"), ("delete", one, None, "-D")]
+    rows = towpath.Decoder("debezium-json", "id int", unwrapped=True).decode(values).to_pylist()
+    assert [row["op"] for row in rows] == ["error", "update", "error"]
+
+
+def test_the_column_of_op_column_is_not_inferred():
+    fields = [column("id", "int32"), column("kind", "string")]
+    part = {"type": "struct", "fields": fields, "name": "s.d.t.Value"}
+    message = json.dumps({"schema": part, "payload": {"id": 1, "kind": "D"}})
+    assert towpath.infer_schema([message], "debezium-json", op_column="kind") == pa.schema([("id", pa.int32())])
+    [row] = decode("debezium-json", json.loads(message), op_column="kind")
+    assert (row["op"], row["table"], row["before"]) == ("delete", "t", [("id", "1")])
+
+
+@pytest.mark.parametrize("of_record", [{"type": "string"}, {"type": "record", "name": "Cdc"}], ids=["name", "path"])
+def test_marks_in_avro(of_record):
+    """Avro's rows have the same marks: a text, or a record."""
+    is_text = of_record["type"] == "string"
+    name, path = ("cdc_op", "cdc_op") if is_text else ("_cdc", "_cdc.op")
+    if not is_text:
+        of_record = of_record | {"fields": [{"name": "op", "type": "string"}]}
+    fields = [{"name": "id", "type": "long"}, {"name": name, "type": of_record}]
+    schemas = {7: json.dumps({"type": "record", "name": "s.d.t.Value", "fields": fields})}
+    values = [b"\0\0\0\0\x07\x02\x02" + word for word in (b"c", b"u", b"d")]
+
+    def ops(**options):
+        decoder = towpath.Decoder("debezium-avro", writer_schemas=schemas, **options)
+        return decoder.decode(values)["op"].to_pylist()
+
+    for schema in (None, "id bigint"):
+        assert ops(schema=schema, op_column=path) == ["insert", "update", "delete"]
+        assert ops(schema=schema, unwrapped=True) == ["update", "update", "error"]
+    assert ops(schema=f"id bigint, {name} string", unwrapped=True) == ["update"] * 3

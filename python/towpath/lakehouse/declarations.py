@@ -128,6 +128,7 @@ def declared_columns(
         schema_registry=options.get("schema_registry"),
         writer_schemas=options.get("writer_schemas"),
         unwrapped=options.get("unwrapped", False),
+        op_column=options.get("op_column"),
     )
     return struct_type(pa.schema([storable(field) for field in inferred]))
 

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use super::avro_plan::{Action, EnvelopeMember, EnvelopePlan, FlatPlan, MessagePlan, RecordPlan, RowField, Side, Step, WriterSchema};
 use super::avro_values::{ValueContext, declared_type};
 use super::writer_schemas::SchemaSnapshot;
-use super::{Message, Shape, Unit, finest, key_names, ticdc_rows};
+use super::{Message, Shape, Unit, finest, key_names, row_marks, ticdc_rows};
 use crate::dialect::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire, is_known_json};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Events, Quirks, ValueFormat};
@@ -38,6 +38,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     options: &[
         "bigint_unsigned_handling_mode",
         "binary_handling_mode",
+        "op_column",
         "schema_registry",
         "time_precision_mode",
         "unwrapped",
@@ -79,8 +80,10 @@ struct BoundSchema {
 #[derive(Clone, Copy)]
 struct BoundColumn {
     key: NameId,
-    /// Whether its cells are requested.
+    /// Whether its cells are requested, or say what happened.
     is_requested: bool,
+    /// Whether it may mark deleted rows.
+    may_be_mark: bool,
 }
 
 /// The schemas of a chunk of messages.
@@ -147,7 +150,8 @@ fn row_of(steps: &[Step], side: Side) -> Option<&RecordPlan> {
 fn bound_columns(row: &RecordPlan, events: &mut Events<'_, '_, '_>) -> Vec<BoundColumn> {
     let column = |field: &RowField| {
         let key = events.keys.intern_plain(&field.name);
-        BoundColumn { key, is_requested: field.added.is_some() || events.wants_cell(key) }
+        let may_be_mark = field.added.is_none() && events.keys.column(key).is_none() && row_marks::may_be(&field.name);
+        BoundColumn { key, is_requested: field.added.is_some() || may_be_mark || events.wants_cell(key), may_be_mark }
     };
     row.fields.iter().map(column).collect()
 }
@@ -218,7 +222,7 @@ fn read_key_as_deleted<'a>(
 ) -> Result<()> {
     let snapshot = caches.debezium_avro.snapshot;
     let mut message = read_datum(key, is_debezium, reading, events, caches)?;
-    message.deleted = true;
+    message.deleted = Some(true);
     message.emit(|events| primary_key(Some(key), snapshot, events), events)
 }
 
@@ -243,13 +247,13 @@ fn read_datum<'a>(
     let mut reader = Reader::new(bytes).reader_at(HEADER);
     let mut datum = Datum { bound, reader: &mut reader, message: Message::empty(reading) };
     match (&bound.schema.key, &bound.schema.message) {
-        (Some(plan), _) if is_key => datum.read_flat(plan, events)?,
+        (Some(plan), _) if is_key => datum.read_flat(plan, reading, events)?,
         (None, _) if is_key => {
             let what = format!("schema id {id} is not called like Debezium's keys: which row is deleted is not known");
             return Err(Fault::new(Kind::Envelope, what));
         }
         (_, Ok(MessagePlan::Envelope(plan))) => datum.read_envelope(plan, events)?,
-        (_, Ok(MessagePlan::Flat(plan))) => datum.read_flat(plan, events)?,
+        (_, Ok(MessagePlan::Flat(plan))) => datum.read_flat(plan, reading, events)?,
         (_, Err(what)) => return Err(no_message(id, what)),
     }
     let mut message = datum.message;
@@ -345,17 +349,22 @@ impl<'d, 'a> Datum<'d, 'a> {
     }
 
     /// A row without an envelope, but for the fields that the flattening added.
-    fn read_flat(&mut self, plan: &'d FlatPlan, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn read_flat(&mut self, plan: &'d FlatPlan, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         self.message.shape = Shape::Flat;
         let (start, context) = (events.cells.len(), self.context(events));
         for (field, column) in plan.row.fields.iter().zip(&self.bound.after) {
-            let Some(value) = self.value(field, *column, context)? else { continue };
-            match field.added {
+            let is_op = !plan.is_tidb && reading.options.is_op_column(&field.name);
+            let column = BoundColumn { is_requested: column.is_requested || is_op, ..*column };
+            let Some(value) = self.value(field, column, context)? else { continue };
+            let may_say = is_op || column.may_be_mark && !plan.is_tidb;
+            match field.added.filter(|_| !is_op) {
                 Some((name, of_source)) => self.message.added(name, of_source, value)?,
-                None => events.cells.push((column.key, value)),
+                None if may_say && !self.message.is_column(column.key, value, reading, events)? => {}
+                None if events.wants_cell(column.key) => events.cells.push((column.key, value)),
+                None => {}
             }
         }
-        self.message.after = Some(start..events.cells.len());
+        self.message.end_row(start..events.cells.len(), reading);
         let owned = |name: &Option<String>| name.clone().map(Cow::Owned);
         let envelope = &mut self.message.envelope;
         envelope.database = envelope.database.take().or_else(|| owned(&plan.database));

@@ -19,6 +19,7 @@ mod cloud_events;
 mod connect_schema;
 pub(crate) mod debezium_avro;
 mod printed_avro;
+mod row_marks;
 pub(crate) mod ticdc_avro;
 pub(crate) mod ticdc_rows;
 pub(crate) mod writer_schemas;
@@ -69,6 +70,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
         "binary_handling_mode",
         "decimal_handling_mode",
         "lenient",
+        "op_column",
         "time_precision_mode",
         "unwrapped",
     ],
@@ -123,7 +125,11 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
 /// What a member of a flattened row is. By those that an envelope or the wrapper around it may have too, it is not known for one.
 fn flat_member(name: &str) -> FlatMember {
     let Some((field, of_source)) = added(name) else {
-        return if matches!(name, "before" | "after" | "payload" | "schema") { FlatMember::Unclear } else { FlatMember::Column };
+        return match name {
+            "before" | "after" | "payload" | "schema" => FlatMember::Unclear,
+            name if row_marks::may_be(name) => FlatMember::Mark,
+            _ => FlatMember::Column,
+        };
     };
     FlatMember::Placeholder(match field {
         "op" => Placeholder::Operation,
@@ -287,8 +293,16 @@ struct Message<'a> {
     shape: Shape,
     /// Whether there are members that are not the envelope's.
     others: bool,
-    /// A flat row says that it is deleted.
-    deleted: bool,
+    /// Whether a flat row says that it is deleted.
+    deleted: Option<bool>,
+    /// What the member says of a flat row that the option `op_column` names.
+    said: Option<Op>,
+    /// Whether a flat row is the row before an update.
+    is_before: bool,
+    /// The path of a member of a flat row that may say the same.
+    mark: Option<String>,
+    /// Why it is not known what happened to a flat row, unless it says that it is deleted or not.
+    unsaid: Option<Fault>,
 }
 
 #[cold]
@@ -306,7 +320,7 @@ fn no_columns(object: &Cursor<'_>) -> Fault {
 }
 
 /// What to set for messages that are rows.
-const UNWRAPPED: &str = "; if the message is a row without an envelope, set unwrapped=True";
+pub(super) const UNWRAPPED: &str = "; a flattened row is an object of the columns, such as {\"id\": 7, \"name\": \"x\"}, and op_column names a member of it that says what happened; if the message is a row without an envelope, set unwrapped=True";
 
 /// What to do with the events of an outbox.
 const OUTBOX: &str = "is text, as Debezium's EventRouter writes it, and no row; read the topic of the outbox table itself, without EventRouter, or set table.expand.json.payload=true in it and unwrapped=True here";
@@ -350,7 +364,7 @@ pub(crate) fn read_deleted<'a>(key: &'a [u8], reading: &ReadContext<'_, 'a>, eve
         return Err(within(cursor.unexpected("the end of the key")));
     }
     let names = key_names(key, events).filter(|_| message.shape == Shape::Flat).ok_or_else(no_row)?;
-    message.deleted = true;
+    message.deleted = Some(true);
     message.emit(|_| Ok(Some(names)), events)
 }
 
@@ -561,7 +575,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
     /// Whether a row has one of the table's columns, if any is requested.
     fn has_columns(&self, row: &Message<'a>) -> bool {
         let has_schema = self.events.needs.images && !self.reading.options.has_objects.is_empty();
-        let cells = row.after.as_ref().map_or(&[][..], |cells| self.events.cells_of(cells));
+        let cells = row.after.as_ref().or(row.before.as_ref()).map_or(&[][..], |cells| self.events.cells_of(cells));
         !has_schema || cells.iter().any(|(key, _)| self.events.keys.column(*key).is_some())
     }
 
@@ -679,13 +693,14 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         while cursor.next_member(&mut members)? {
             key = events.keys.read(cursor, key)?;
             let value = cursor.value()?;
-            if let Some((name, of_source)) = added(events.keys.name(key)) {
+            let name = events.keys.name(key);
+            if let Some((name, of_source)) = added(name).filter(|_| !self.reading.options.is_op_column(name)) {
                 message.added(name, of_source, value)?;
-            } else if events.wants_cell(key) {
+            } else if message.is_column(key, value, self.reading, events)? && events.wants_cell(key) {
                 events.cells.push((key, value));
             }
         }
-        message.after = Some(start..events.cells.len());
+        message.end_row(start..events.cells.len(), self.reading);
         Ok(message)
     }
 }
@@ -717,7 +732,15 @@ impl<'a> Members<'a> {
         envelope.source.operation = text(self.op);
         envelope.source.produced_time = finest_of([self.ts_ms, self.ts_us, self.ts_ns]);
         envelope.source.transaction_id = transaction_id.or(text(self.id));
-        Message { envelope, before: self.before.0, after: self.after.0, status: text(self.status), shape, others, deleted: false }
+        Message {
+            envelope,
+            before: self.before.0,
+            after: self.after.0,
+            status: text(self.status),
+            shape,
+            others,
+            ..Message::empty(reading)
+        }
     }
 }
 
@@ -741,7 +764,19 @@ impl<'a> SourceMembers<'a> {
 impl<'a> Message<'a> {
     fn empty(reading: &ReadContext<'_, 'a>) -> Self {
         let envelope = Envelope::empty(reading.quirks);
-        Message { envelope, before: None, after: None, status: None, shape: Shape::Unknown, others: false, deleted: false }
+        Message {
+            envelope,
+            before: None,
+            after: None,
+            status: None,
+            shape: Shape::Unknown,
+            others: false,
+            deleted: None,
+            said: None,
+            is_before: false,
+            mark: None,
+            unsaid: None,
+        }
     }
 
     fn added(&mut self, name: &str, of_source: bool, value: Value<'a>) -> Result<()> {
@@ -753,7 +788,7 @@ impl<'a> Message<'a> {
         let number = text.as_deref().and_then(|text| text.parse().ok());
         match name {
             "op" => envelope.source.operation = text,
-            "deleted" => self.deleted = text.map_or(Ok(false), |text| deletion(&text))?,
+            "deleted" => self.deleted = text.map(|text| deletion(&text)).transpose()?,
             "db" => envelope.database = text,
             "schema" => envelope.schema = text,
             "table" => envelope.table = text,
@@ -774,12 +809,43 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
+    /// Looks at a member of a row without an envelope. Returns whether it is a column, not only a mark.
+    fn is_column(&mut self, key: NameId, value: Value<'a>, reading: &ReadContext<'_, 'a>, events: &Events<'_, '_, '_>) -> Result<bool> {
+        let (name, is_requested) = (events.keys.name(key), events.keys.column(key).is_some());
+        match reading.options.op_column.as_deref() {
+            Some(path) if reading.options.is_op_column(name) => {
+                let said = row_marks::said(path, name, value)?;
+                (self.said, self.is_before) = (Some(said.op), said.is_before);
+                self.envelope.source.operation = said.operation;
+                return Ok(is_requested);
+            }
+            Some(_) => {}
+            None if is_requested || self.mark.is_some() => {}
+            None => self.mark = row_marks::find(name, &value, reading.options.unwrapped),
+        }
+        Ok(true)
+    }
+
+    /// Ends a row without an envelope, which has these cells.
+    fn end_row(&mut self, cells: Cells, reading: &ReadContext<'_, 'a>) {
+        self.unsaid = match (&reading.options.op_column, &self.mark) {
+            (Some(path), _) if self.said.is_none() => Some(row_marks::missing(path)),
+            (None, Some(path)) if self.envelope.source.operation.is_none() => Some(row_marks::unread(path)),
+            _ => None,
+        };
+        let image = if self.is_before { &mut self.before } else { &mut self.after };
+        *image = Some(cells);
+    }
+
     /// Adds the message to the events. `primary_key` is called for a row change.
     fn emit(
         mut self,
         primary_key: impl FnOnce(&mut Events<'a, '_, '_>) -> Result<Option<Range<usize>>>,
         events: &mut Events<'a, '_, '_>,
     ) -> Result<()> {
+        if let Some(fault) = self.unsaid.take().filter(|_| self.deleted.is_none()) {
+            return Err(fault);
+        }
         let op = self.op()?;
         if op == Op::Tombstone {
             events.push_message(op, None);
@@ -811,7 +877,8 @@ impl<'a> Message<'a> {
     fn op(&self) -> Result<Op> {
         Ok(match (self.shape, self.envelope.source.operation.as_deref()) {
             (Shape::Tombstone, _) => Op::Tombstone,
-            (Shape::Flat, _) if self.deleted => Op::Delete,
+            (Shape::Flat, _) if self.deleted == Some(true) => Op::Delete,
+            (Shape::Flat, _) if self.said.is_some() => self.said.unwrap_or(Op::Update),
             // Whether a row that says no more was inserted or updated is not known; it is there.
             (Shape::Flat, None) => Op::Update,
             (_, Some(word)) => self.op_of(word)?,
@@ -866,6 +933,7 @@ impl<'a> Message<'a> {
         match (op, self.shape) {
             (Op::Delete, Shape::Flat) => Ok((image(&self.after), None)),
             (Op::Delete, _) => image(&self.before).map(|before| (Some(before), None)).ok_or_else(|| missing("before")),
+            (Op::Update, Shape::Flat) if self.is_before => Ok((image(&self.before), None)),
             (Op::Update, _) => image(&self.after).map(|after| (image(&self.before), Some(after))).ok_or_else(|| missing("after")),
             _ => image(&self.after).map(|after| (None, Some(after))).ok_or_else(|| missing("after")),
         }
