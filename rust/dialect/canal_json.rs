@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::json_members::{ImageList, Names, Repeated, Types, nested, read_record, text};
-use super::operations::{any_case, unknown_operation};
+use super::operations::{any_case, check_other, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
@@ -180,7 +180,11 @@ struct Tidb<'a> {
 
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    records::records(&mut cursor, |cursor| read_message(cursor, reading, events)?.emit(reading, events))
+    records::records(&mut cursor, |cursor| {
+        let record = cursor.clone();
+        read_message(cursor, reading, events)?.emit(reading, events)?;
+        check_other(&record, member_names::<Message<'static>>, events).map_err(|fault| fault.within("type"))
+    })
 }
 
 fn read_message<'a>(cursor: &mut Cursor<'a>, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<Message<'a>> {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::json_members::{ImageList, Names, Repeated, Types, nested, read_record, text};
-use super::operations::{any_case, unknown_operation};
+use super::operations::{any_case, check_other, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
@@ -135,7 +135,11 @@ struct Message<'a> {
 
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    records::records(&mut cursor, |cursor| read_record::<Message<'a>>(cursor, events)?.emit(reading, events))
+    records::records(&mut cursor, |cursor| {
+        let record = cursor.clone();
+        read_record::<Message<'a>>(cursor, events)?.emit(reading, events)?;
+        check_other(&record, member_names::<Message<'static>>, events).map_err(|fault| fault.within("action"))
+    })
 }
 
 impl<'a> Message<'a> {
@@ -206,6 +210,8 @@ impl<'a> Message<'a> {
         Ok(match any_case(action, &OPERATIONS) {
             Some(Op::Truncate) => Op::Truncate,
             _ if self.is_ddl() => Op::Ddl,
+            // CloudCanal names the database in each message, wal2json in none.
+            None if self.db.is_none() => return Err(unknown_operation(self.action.as_ref()).within("action")),
             op => op.unwrap_or(Op::Other),
         })
     }

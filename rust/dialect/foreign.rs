@@ -6,7 +6,7 @@ use crate::wire::json::Cursor;
 use crate::wire::utf8::utf8;
 
 /// A product, and the members that only its messages have together.
-const FORMS: [(&str, &[&str]); 9] = [
+const FORMS: [(&str, &[&str]); 14] = [
     ("Qlik Replicate", &["magic", "messageSchemaId", "message"]),
     // Without the envelope around it.
     ("Qlik Replicate", &["data", "beforeData", "headers"]),
@@ -17,9 +17,18 @@ const FORMS: [(&str, &[&str]); 9] = [
     ("NiFi's CaptureChangeMySQL", &["type", "timestamp", "binlog_gtidset"]),
     ("Tencent DTS", &["schemaName", "tableName", "rowChanges"]),
     ("Tencent DTS", &["schemaName", "tableName", "dmlType"]),
+    ("wal2json", &["action", "columns"]),
+    ("wal2json", &["action", "identity"]),
+    // Its first format.
+    ("wal2json", &["change", "xid"]),
+    ("wal2json", &["change", "nextlsn"]),
+    ("Flink's changelog-json", &["data", "op"]),
     // Behind EventBridge, as a CloudEvent.
     ("Tencent DTS", &["specversion", "region", "subject", "data"]),
 ];
+
+/// All members of wal2json's messages without rows. CloudCanal's have these too, and others.
+const WAL2JSON: [&[&str]; 2] = [&["action", "schema", "table"], &["action", "xid"]];
 
 /// Adds to the fault of a message that is none of its dialect which product wrote it, if that is known.
 #[cold]
@@ -45,5 +54,8 @@ fn product(message: &[u8]) -> Option<&'static str> {
         names.push(name.unescaped());
         cursor.skip().ok()?;
     }
-    FORMS.iter().find(|(_, members)| members.iter().all(|member| names.iter().any(|name| name == member))).map(|(product, _)| *product)
+    let has_all = |members: &[&str]| members.iter().all(|member| names.iter().any(|name| name == member));
+    let is_wal2json = WAL2JSON.iter().any(|members| names.len() == members.len() && has_all(members));
+    let product = FORMS.iter().find(|(_, members)| has_all(members)).map(|(product, _)| *product);
+    product.or(is_wal2json.then_some("wal2json"))
 }

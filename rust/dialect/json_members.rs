@@ -101,6 +101,24 @@ impl<'de: 'a, 'a> Deserialize<'de> for Repeated<'a> {
     }
 }
 
+/// The value of an object's first member that is like this, by its name and the first byte of its value.
+pub(super) fn member<'a>(object: &Cursor<'a>, mut is_it: impl FnMut(&str, Option<u8>) -> bool) -> Option<Cursor<'a>> {
+    let mut cursor = object.clone();
+    let mut members = cursor.object().ok()?;
+    while let Some(name) = cursor.next_key(&mut members).ok()? {
+        if is_it(&name.unescaped(), cursor.peek()) {
+            return Some(cursor);
+        }
+        cursor.skip().ok()?;
+    }
+    None
+}
+
+/// Whether an object has such a member.
+pub(super) fn has_member(object: &Cursor<'_>, is_it: impl FnMut(&str, Option<u8>) -> bool) -> bool {
+    member(object, is_it).is_some()
+}
+
 /// A member's text.
 #[inline]
 pub(super) fn text<'a>(member: Option<CowStr<'a>>) -> Option<Cow<'a, str>> {

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::json_members::{Names, RowImage, nested, read_record, set_place, text};
-use super::operations::{any_case, unknown_operation};
+use super::operations::{any_case, check_other, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
@@ -175,7 +175,11 @@ struct Message<'a> {
 
 fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    records::records(&mut cursor, |cursor| read_record::<Message<'a>>(cursor, events)?.emit(reading, events))
+    records::records(&mut cursor, |cursor| {
+        let record = cursor.clone();
+        read_record::<Message<'a>>(cursor, events)?.emit(reading, events)?;
+        check_other(&record, member_names::<Message<'static>>, events).map_err(|fault| fault.within("type"))
+    })
 }
 
 impl<'a> Message<'a> {

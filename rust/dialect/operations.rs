@@ -1,7 +1,9 @@
 //! Words of operations, which all dialects compare without case.
 
-use crate::error::{Fault, Kind, excerpt};
-use crate::event::Op;
+use super::json_members::has_member;
+use crate::error::{Fault, Kind, Result, excerpt};
+use crate::event::{Envelope, Events, Op};
+use crate::wire::json::Cursor;
 use crate::wire::json_de::CowStr;
 
 /// The operation of a word.
@@ -22,6 +24,25 @@ pub(super) fn unknown_operation(word: Option<&CowStr<'_>>) -> Fault {
 #[cold]
 pub(super) fn unknown_word(word: &str) -> Fault {
     Fault::new(Kind::Envelope, format!("rows under the unknown operation {}", excerpt(word)))
+}
+
+/// The members of a dialect's messages.
+type KnownMembers = fn() -> &'static [&'static str];
+
+/// Refuses a record that was read as `other`, if a member that its dialect does not have may hold rows.
+#[inline]
+pub(super) fn check_other(record: &Cursor<'_>, known: KnownMembers, events: &Events<'_, '_, '_>) -> Result<()> {
+    match events.rows.last() {
+        Some(row) if row.op == Op::Other => check_members(record, known, events.envelope_of(row)),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn check_members(record: &Cursor<'_>, known: KnownMembers, envelope: Option<&Envelope<'_>>) -> Result<()> {
+    let may_hold_rows = |name: &str, first| matches!(first, Some(b'{' | b'[')) && !known().contains(&name);
+    let word = envelope.and_then(|envelope| envelope.source.operation.as_deref()).unwrap_or_default();
+    if has_member(record, may_hold_rows) { Err(unknown_word(word)) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -42,6 +42,14 @@ MESSAGES = {
         for kind in ("insert", "update", "delete")
         for place in ({"binlog_filename": "bin.1", "binlog_position": 4}, {"binlog_gtidset": "x:1-4"})
     ],
+    "wal2json": [
+        {"action": "I", "schema": "public", "table": "t", "columns": [{"name": "id", "type": "integer", "value": 1}]},
+        {"action": "D", "schema": "public", "table": "t", "identity": [{"name": "id", "type": "integer", "value": 1}]},
+        {"action": "T", "schema": "public", "table": "t"},
+        {"action": "B", "xid": 1},
+        {"xid": 1, "change": [{"kind": "insert", "schema": "public", "table": "t", "columnnames": ["id"]}]},
+    ],
+    "Flink's changelog-json": [{"data": {"id": 1, "amt": 10}, "op": kind} for kind in ("+I", "-U", "+U", "-D")],
     "Tencent DTS": [
         {"schemaName": "d", "tableName": "t", "dmlType": 0, "columns": [], "rowChanges": []},
         {

@@ -80,6 +80,41 @@ def test_an_unknown_word_without_rows_is_other():
     assert (row["op"], row["error"]) == ("other", None)
 
 
+@pytest.mark.parametrize("layout", towpath._towpath.LAYOUTS)
+@pytest.mark.parametrize("dialect", [*WORDS, "ticdc-simple"])
+def test_rows_in_a_member_that_is_not_known_do_not_vanish(dialect, layout):
+    """Rows may be in any member of a message under a word that is not known."""
+    words = WORDS | {"ticdc-simple": (lambda word: {"version": 1, "type": word, "database": "s"}, "", "type")}
+    message, _, member = words[dialect]
+    known = {"data", "after", "columns", "before"}
+    without_rows = {name: value for name, value in message("UPSURT").items() if name not in known}
+    for rows in ({"id": 1}, [{"id": 1}]):
+        [row] = decode(dialect, without_rows | {"row": rows}, schema="id int", layout=layout)
+        error = row["error" if layout == "change" else "_error"]
+        assert (error["kind"], error["message"].startswith(f"{dialect}: {member}: ")) == ("envelope", True)
+        assert '"UPSURT"' in error["message"]
+
+
+# Debezium's operations are c, r, u, d, t and m.
+@pytest.mark.parametrize("dialect", ["debezium-json", "auto"])
+@pytest.mark.parametrize("word", ["+I", "insert", "x", "", "C ", "rt", "-D"])
+@pytest.mark.parametrize("images", [{}, {"before": None, "after": None}, {"after": {}}, {"data": {"id": 1}}])
+def test_a_word_that_debezium_does_not_have_is_an_error(images, word, dialect):
+    for message in (
+        {"op": word, **images},
+        {"op": word, **images, "source": {"table": "t"}},
+        {"payload": {"op": word, **images}},
+    ):
+        [row] = decode(dialect, message, schema="id int")
+        assert (row["op"], row["error"]["kind"]) == ("error", "envelope")
+
+
+def test_words_of_debezium_without_rows_keep_their_meaning():
+    for op, meant in (("t", "truncate"), ("m", "other"), ("M", "other")):
+        [row] = decode("debezium-json", {"op": op, "source": {"table": "t"}, "message": {"content": "x"}})
+        assert (row["op"], row["error"]) == (meant, None)
+
+
 def column(field, kind, **members):
     return {"type": kind, "optional": True, "field": field, **members}
 

@@ -31,11 +31,11 @@ use connect_schema::schema_part;
 use memchr::memmem;
 use serde::Deserialize;
 
-use super::json_members::{Names, nested, row_image, text};
+use super::json_members::{Names, has_member, member, nested, row_image, text};
 use super::operations::{any_case, unknown_word};
 use super::{Dialect, Mark, Marks, Read, ReadContext, Wire, without_schema_id};
 use crate::dialect::spec::{Before, FlatMember, Place, Placeholder, TemplateSpec};
-use crate::error::{Fault, Kind, Result};
+use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
 use crate::interner::{MemberNames, NameId, Quoting};
 use crate::mysql::types::RowName;
@@ -396,23 +396,6 @@ fn added(name: &str) -> Option<(&'static str, bool)> {
     let name = name.strip_prefix("__")?;
     let (name, of_source) = name.strip_prefix("source_").map_or((name, false), |name| (name, true));
     ADDED.iter().find(|added| **added == name).map(|added| (*added, of_source))
-}
-
-/// The value of an object's first member that is like this, by its name and the first byte of its value.
-fn member<'a>(object: &Cursor<'a>, mut is_it: impl FnMut(&str, Option<u8>) -> bool) -> Option<Cursor<'a>> {
-    let mut cursor = object.clone();
-    let mut members = cursor.object().ok()?;
-    while let Some(name) = cursor.next_key(&mut members).ok()? {
-        if is_it(&name.unescaped(), cursor.peek()) {
-            return Some(cursor);
-        }
-        cursor.skip().ok()?;
-    }
-    None
-}
-
-fn has_member(object: &Cursor<'_>, is_it: impl FnMut(&str, Option<u8>) -> bool) -> bool {
-    member(object, is_it).is_some()
 }
 
 fn has_image(object: &Cursor<'_>) -> bool {
@@ -895,8 +878,15 @@ impl<'a> Message<'a> {
             // A message that an application wrote into the log of the database; of TiCDC, a watermark.
             None if word.eq_ignore_ascii_case("m") => Ok(if self.is_ticdc() { Op::Watermark } else { Op::Other }),
             None if self.before.is_some() || self.after.is_some() => Err(unknown_word(word).within("op")),
-            None => Ok(Op::Other),
+            None => Err(self.no_operation(word)),
         }
+    }
+
+    #[cold]
+    fn no_operation(&self, word: &str) -> Fault {
+        let hint = if self.others { UNWRAPPED } else { "" };
+        let what = format!("{} is not an operation of Debezium, and the message has no row image{hint}", excerpt(word));
+        Fault::new(Kind::Envelope, what).within("op")
     }
 
     fn is_ticdc(&self) -> bool {

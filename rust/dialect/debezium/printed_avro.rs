@@ -8,7 +8,8 @@
 //!
 //! It is refused: bytes and decimals in it are characters, which nothing tells from text.
 
-use super::{added, has_member, member};
+use super::added;
+use crate::dialect::json_members::{has_member, member};
 use crate::error::{Fault, Kind, excerpt};
 use crate::wire::avro_json::is_union;
 use crate::wire::json::Cursor;

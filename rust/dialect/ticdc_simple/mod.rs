@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::json_members::{RowImage, nested, read_record, text};
-use super::operations::{any_case, unknown_operation};
+use super::operations::{any_case, check_other, unknown_operation};
 use super::{Caches, Dialect, Mark, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
@@ -26,7 +26,7 @@ use crate::interner::Quoting;
 use crate::mysql::temporal::{micros_of_commit_ts, micros_of_epoch};
 use crate::value::{Value, ZonedText};
 use crate::wire::json::Cursor;
-use crate::wire::json_de::{CowStr, RawNested};
+use crate::wire::json_de::{CowStr, RawNested, member_names};
 use crate::wire::{records, utf8};
 pub(crate) use simple_avro::is_message as is_avro;
 use table_schema::TableSchema;
@@ -141,11 +141,13 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
     }
     let mut cursor = Cursor::new(utf8::text(bytes, "the message is not UTF-8")?, reading.lenient);
     records::records(&mut cursor, |cursor| {
+        let record = cursor.clone();
         let message = read_record::<Message<'a>>(cursor, events)?;
         for cells in [&message.data.0, &message.old.0].into_iter().flatten() {
             read_timestamps(cells.clone(), events);
         }
-        message.emit(&JSON, reading, events)
+        message.emit(&JSON, reading, events)?;
+        check_other(&record, member_names::<Message<'static>>, events).map_err(|fault| fault.within("type"))
     })
 }
 
