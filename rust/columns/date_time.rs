@@ -219,7 +219,24 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
             let parsed = DateTimeText::parse(text)?;
             if parsed.is_zero() { zero_date_value(self.zero_date) } else { self.parsed_units::<T>(&parsed, zone).map(Some) }
         };
-        temporal(value, &self.data_type, text, |value| self.native_units::<T>(value))
+        let converted = temporal(value, &self.data_type, text, |value| self.native_units::<T>(value));
+        converted.map_err(|fault| if self.is_instant { with_change(fault, value, zone, named.is_some()) } else { fault })
+    }
+}
+
+/// Adds to the fault of a local time that a change of the clock skips or repeats, and what decides.
+#[cold]
+fn with_change(fault: Fault, value: &Value<'_>, zone: &Zone, is_named: bool) -> Fault {
+    let of_text = |text: &str| DateTimeText::parse(text).ok().filter(|parsed| parsed.offset.is_none())?.seconds().ok();
+    let local = match value {
+        Value::DateTime(micros) => Some(micros.div_euclid(1_000_000)),
+        Value::Date(days) => Some(i64::from(*days) * 86_400),
+        value => value.text().ok().and_then(|text| of_text(&text)),
+    };
+    let cure = if is_named { "" } else { "set time_zone to the zone in which the producer writes, or " };
+    match local.and_then(|local| zone.change_at(local)) {
+        Some(change) => fault.because(format!("{change}; {cure}request timestamp_ntz or string")),
+        None => fault,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Time zone of text without an offset.
 
 use jiff::Timestamp;
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
 use crate::mysql::number::ParseError;
 use crate::mysql::temporal::{civil, in_calendar};
@@ -53,6 +53,22 @@ impl Zone {
                 in_calendar(instant.as_second() + shift)
             }
         }
+    }
+
+    /// Describes the change of the clock that skips or repeats a local time, in seconds since the epoch.
+    #[cold]
+    pub fn change_at(&self, local: i64) -> Option<String> {
+        let Zone::Other(zone) = self else { return None };
+        let name = zone.iana_name()?;
+        Some(match zone.to_ambiguous_timestamp(civil(local - shift(local))?).offset() {
+            AmbiguousOffset::Unambiguous { .. } => return None,
+            AmbiguousOffset::Gap { before, after } => {
+                format!("{name} has no such local time: its clock was set forward then, from {before} to {after}")
+            }
+            AmbiguousOffset::Fold { before, after } => {
+                format!("{name} has this local time twice: its clock was set back then, from {before} to {after}")
+            }
+        })
     }
 
     /// Converts an instant to local seconds, both since the epoch.

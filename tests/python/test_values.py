@@ -407,6 +407,23 @@ def test_clocks_of_a_zone_are_pythons_instants(name):
     assert got == wanted
     if len(offset_changes(zone)) > 2:
         assert RANGE in wanted
+    for clock in {clock for clock, want in zip(clocks, wanted, strict=True) if want == RANGE}:
+        is_twice = clock.replace(tzinfo=zone).utcoffset() > clock.replace(tzinfo=zone, fold=1).utcoffset()
+        array = pa.array([change(data=[{"v": str(clock)}], mysqlType={"v": "timestamp"})])
+        [row] = (
+            towpath.Decoder("canal-json", pa.schema([("v", pa.timestamp("us", "UTC"))]), time_zone=name)
+            .decode(array)
+            .to_pylist()
+        )
+        said = (
+            "has this local time twice: its clock was set back"
+            if is_twice
+            else "has no such local time: its clock was set forward"
+        )
+        assert f"; {name} {said} then, from " in row["error"]["message"]
+        assert row["error"]["message"].endswith(
+            "set time_zone to the zone in which the producer writes, or request timestamp_ntz or string"
+        )
 
 
 def offset_changes(zone):
