@@ -35,7 +35,13 @@ impl BinaryText {
 
     /// The bytes of a value's text.
     pub fn read(self, text: &str) -> Result<Vec<u8>> {
-        self.decode(text).ok_or_else(|| Fault::new(Kind::Type, format!("{} is not {}", excerpt(text), self.describe())))
+        self.decode(text).ok_or_else(|| self.refused(text))
+    }
+
+    #[cold]
+    fn refused(self, text: &str) -> Fault {
+        let fault = Fault::new(Kind::Type, format!("{} is not {}", excerpt(text), self.describe()));
+        if is_wkt(text) { fault.because("it is a geometry as WKT: request string".to_owned()) } else { fault }
     }
 
     /// The bytes, if the text is valid.
@@ -47,6 +53,14 @@ impl BinaryText {
             BinaryText::Hex => hexadecimal(text.strip_prefix("0x").unwrap_or(text)),
         }
     }
+}
+
+/// Whether text is a geometry in words: `POINT (0 0)`, or with its SRID before it.
+fn is_wkt(text: &str) -> bool {
+    const KINDS: [&str; 7] = ["POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "GEOMETRYCOLLECTION"];
+    let text = text.rsplit_once(';').filter(|(srid, _)| srid.starts_with("SRID=")).map_or(text, |(_, rest)| rest).trim_start();
+    let word = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    text.len() > word.len() && KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(word))
 }
 
 /// The bytes of base64 text, in either alphabet.

@@ -915,3 +915,23 @@ def test_marks_in_avro(of_record):
         assert ops(schema=schema, op_column=path) == ["insert", "update", "delete"]
         assert ops(schema=schema, unwrapped=True) == ["update", "update", "error"]
     assert ops(schema=f"id bigint, {name} string", unwrapped=True) == ["update"] * 3
+
+
+WKT = ["POINT (0 0)", "linestring(0 0,1 1)", "SRID=4326;POINT(1 2)", "MULTIPOLYGON (((0 0, 1 1, 1 0, 0 0)))"]
+
+
+@pytest.mark.parametrize("text", [*WKT, "GEOMETRYCOLLECTION EMPTY"])
+@pytest.mark.parametrize("dialect", ["maxwell-json", "debezium-json", "dms-json", "ticdc-simple"])
+def test_a_geometry_in_words_that_is_requested_as_binary_says_so(dialect, text):
+    message = {
+        "maxwell-json": {"type": "bootstrap-insert", "data": {"b": text}, "database": "s", "table": "t"},
+        "debezium-json": {"op": "c", "after": {"b": text}},
+        "dms-json": {"data": {"b": text}, "metadata": {"operation": "insert", "record-type": "data"}},
+        "ticdc-simple": {"version": 1, "type": "INSERT", "data": {"b": text}},
+    }[dialect]
+    [row] = decode(dialect, message, schema="b binary")
+    assert row["error"]["kind"] == "type"
+    assert row["error"]["message"].endswith(" text; it is a geometry as WKT: request string")
+    assert decode(dialect, message, schema="b string")[0]["after"] == {"b": text}
+    [row] = decode("maxwell-json", {"type": "insert", "data": {"b": "POINTS?"}}, schema="b binary")
+    assert row["error"]["message"].endswith("is not base64 text")
