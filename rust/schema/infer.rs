@@ -2,6 +2,7 @@
 
 use arrow_array::{Array, StructArray};
 use arrow_schema::{DataType, Field, Schema};
+use hashbrown::HashMap;
 
 use super::arrow_types::infer;
 use crate::columns::spell;
@@ -17,15 +18,19 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
     let key = columns.and_then(|columns| columns.column_by_name("key")).map(|_| "key".to_owned());
     let options = Options { schema: None, fields: Some(["column_types", "before", "after"].map(String::from).to_vec()), key, ..options };
     let mut fields: Vec<(String, DataType)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     Decoder::new(options)?.declared_types(values, |name, declared, value| {
         if name.contains('\0') {
             return Err(format!("infer_schema: column {} has U+0000 in its name, which no schema can have", excerpt(name)));
         }
         let inferred = infer(declared, value);
-        match fields.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = common_type(known, &inferred).ok_or_else(|| conflict(name, known, &inferred))?,
-            None => fields.push((name.to_owned(), inferred)),
+        let known = places.get(name).and_then(|place| fields.get_mut(*place));
+        if let Some((_, known)) = known {
+            *known = common_type(known, &inferred).ok_or_else(|| conflict(name, known, &inferred))?;
+            return Ok(());
         }
+        places.insert(name.to_owned(), fields.len());
+        fields.push((name.to_owned(), inferred));
         Ok(())
     })?;
     if fields.is_empty() {

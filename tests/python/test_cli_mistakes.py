@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 from itertools import product
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import towpath
 from all_golden import GOLDEN
 from canal_messages import SCHEMA, change, order
 from towpath.cli import main
+from towpath.cli.verbs import infer as infer_verb
 
 CLOUDCANAL = str(GOLDEN / "canal-json/cloudcanal/small.jsonl")
 
@@ -144,6 +147,29 @@ def test_a_wrong_dialect_says_what_the_messages_look_like(capsys):
         message = file.readline()
     assert first.startswith(f"error: {CLOUDCANAL}: message 1 at byte 0: debezium-json: ")
     assert message[:150] in first
+
+
+def test_infer_looks_at_each_message_once_more(tmp_path, capsys, monkeypatch):
+    """Each table's types come from its own messages, so that many tables take no longer than few."""
+    looked_at = []
+
+    def count(messages, *arguments, **options):
+        looked_at.append(len(messages))
+        return towpath.infer_schema(messages, *arguments, **options)
+
+    monkeypatch.setattr(infer_verb, "infer_schema", count)
+    texts = [json.dumps(message) for message in (of_table(table) for table in range(60) for _ in range(table % 3 + 1))]
+    random.Random(1).shuffle(texts)
+    (tmp_path / "tables.jsonl").write_text("\n".join(texts))
+    assert main(["infer", str(tmp_path / "tables.jsonl"), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == {f"s.t{table}": f"c{table} int" for table in range(60)}
+    assert (len(looked_at), sum(looked_at)) == (60, len(texts))
+
+
+def of_table(table):
+    row = {"type": "INSERT", "data": [{f"c{table}": "1"}], "mysqlType": {f"c{table}": "int"}}
+    return {"database": "s", "table": f"t{table}", **row}
 
 
 def test_infer_prints_the_ddl_of_each_table(capsys):

@@ -31,6 +31,9 @@ _MESSAGES = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 _OF_ROWS = ("insert", "update", "delete", "snapshot")
 
+_NUMBER = "number"
+"""The column with the number of each message."""
+
 Table = tuple[str, str]
 
 
@@ -50,10 +53,10 @@ def run(parsed: argparse.Namespace) -> int:
         allowed = f"{did_you_mean(name, _INFERRED_WITH)}allowed are {', '.join(_INFERRED_WITH)}"
         raise ValueError(f"--set: unknown {name!r}; {allowed}")
     messages = _together(inputs(parsed))
-    tables = list(_tables(messages, parsed.dialect, settings, database=parsed.database, table=parsed.table))
+    tables = _tables(messages, parsed.dialect, settings, database=parsed.database, table=parsed.table)
     if not tables and (parsed.database or parsed.table):
         seen = _tables(messages, parsed.dialect, settings)
-        names = Counter({".".join(name): count for name, count in seen.items()})
+        names = Counter({".".join(name): len(rows) for name, rows in seen.items()})
         raise ValueError(unmatched(parsed.database, parsed.table, names, len(messages)))
     if len(tables) < 2 and not parsed.json:  # of no table the error says what is wrong
         show(ddl(infer_schema(messages, parsed.dialect, parsed.database, parsed.table, **settings)))
@@ -79,23 +82,34 @@ def _together(read: Input) -> pa.RecordBatch:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def _tables(messages: pa.RecordBatch, dialect: Dialect, settings: dict[str, Any], **filters: Any) -> Counter[Table]:
-    """The tables whose rows are in the messages, in their order, and how many rows of each."""
-    decoder = Decoder(dialect, key="key", fields=["op", "database", "table"], **filters, **settings)
-    changes = (row for row in decoder.decode(messages).to_pylist() if row["op"] in _OF_ROWS)
-    return Counter((row["database"] or "", row["table"] or "") for row in changes)
+def _tables(
+    messages: pa.RecordBatch, dialect: Dialect, settings: dict[str, Any], **filters: Any
+) -> dict[Table, list[int]]:
+    """The tables whose rows are in the messages, in their order, each with the numbers of its messages."""
+    numbered = messages.append_column(_NUMBER, pa.array(range(len(messages)), pa.int64()))
+    keep = {_NUMBER: pa.int64()}
+    decoder = Decoder(dialect, key="key", fields=["op", "database", "table"], keep=keep, **filters, **settings)
+    found: dict[Table, list[int]] = {}
+    with_rows: dict[Table, None] = {}
+    for row in decoder.decode(numbered).to_pylist():
+        table = row["database"] or "", row["table"] or ""
+        found.setdefault(table, []).append(row[_NUMBER])
+        if row["op"] in _OF_ROWS:
+            with_rows[table] = None
+    return {table: found[table] for table in with_rows}
 
 
 def _inferred(
-    messages: pa.RecordBatch, tables: list[Table], dialect: Dialect, settings: dict[str, Any]
+    messages: pa.RecordBatch, tables: dict[Table, list[int]], dialect: Dialect, settings: dict[str, Any]
 ) -> tuple[dict[str, str], list[str]]:
     """The DDL of each table, by its name, and why others have none."""
     found: dict[str, str] = {}
     failed: list[str] = []
-    for database, table in tables:
+    for (database, table), numbers in tables.items():
         name = f"{database}.{table}" if database else table
+        own = messages.take(pa.array(dict.fromkeys(numbers), pa.int64()))
         try:
-            schema = infer_schema(messages, dialect, re.escape(database), re.escape(table), **settings)
+            schema = infer_schema(own, dialect, re.escape(database), re.escape(table), **settings)
         except ValueError as error:
             failed.append(f"{name}: {error}")
         else:
