@@ -11,6 +11,9 @@ import pytest
 
 from canal_messages import change, order
 from towpath.cli import main
+from towpath.foreign_json import parsed_json
+from towpath.spark import source_options
+from towpath.spark.kafka import offsets
 
 COMMAND = [sys.executable, "-m", "towpath"]
 LINE = change(data=[order(1, "12.50")])
@@ -90,3 +93,32 @@ def test_rows_of_a_snapshot_are_read(capsys, tmp_path):
     head, row = capsys.readouterr().out.splitlines()
     found = dict(zip(head.split(), row.split(), strict=False))
     assert (found["table"], found["read"], found["others"]) == ("shop.t", "1", "0")
+
+
+@pytest.mark.parametrize("depth", [200, 1000, 2000, 100_000])
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_line_that_is_nested_deeply_is_one_bad_message(tmp_path, capsys, depth, at):
+    """Python's parser of JSON fails where the decoder has an error row."""
+    brackets = ["[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth, "[" * depth]
+    deep = [f'{{"database":"a","table":"b","type":"INSERT","data":[{{"id":{inner}}}]}}' for inner in brackets]
+    good = '{"database":"a","table":"b","type":"INSERT","data":[{"id":"1"}]}'
+    for line in [*deep, *brackets]:
+        lines = [good] * 3
+        lines.insert(at, line)
+        (tmp_path / "deep.jsonl").write_text("\n".join(lines))
+        for verb in ("tables", "check", "head"):
+            main([verb, str(tmp_path / "deep.jsonl")])
+            assert "deep" in "".join(capsys.readouterr())
+        main(["decode", str(tmp_path / "deep.jsonl")])
+        ops = [json.loads(row)["op"] for row in capsys.readouterr().out.splitlines()]
+        assert (ops.count("insert"), ops.count("error")) == (3, 1)
+        assert main(["tables", str(tmp_path / "deep.jsonl"), "--framing", "kcat-json"]) == 2
+        assert "--framing kcat-json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "parse", [parsed_json, offsets._object, source_options._json], ids=["all", "offsets", "option"]
+)
+def test_deep_json_of_others_is_a_value_error(parse):
+    with pytest.raises(ValueError):  # noqa: PT011
+        parse("[" * 100_000)

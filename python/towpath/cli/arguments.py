@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from towpath import _towpath
 from towpath.cli.inputs import FRAMINGS, Input, Inputs
 from towpath.decoder import PARAMETERS
+from towpath.foreign_json import parsed_json
 
 
 def add_argument(verb: argparse.ArgumentParser, name: str, **settings: Any) -> argparse.Action:
@@ -132,7 +132,7 @@ def count(text: str) -> int:
 def _setting(text: str) -> tuple[str, Any]:
     name, value = _client_setting(text)
     try:
-        return name, json.loads(value)
+        return name, parsed_json(value)
     except ValueError:
         return name, value
 

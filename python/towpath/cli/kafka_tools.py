@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+
+from towpath.foreign_json import parsed_json
 
 KCAT_JSON = "kcat-json"
 FRAMINGS = (KCAT_JSON, "print-key")
@@ -67,7 +68,7 @@ def is_kcat_json(line: bytes) -> bool:
     if not line.lstrip().startswith(b"{"):
         return False
     try:
-        record = json.loads(line)
+        record = parsed_json(line)
     except ValueError:
         return False
     members = frozenset(record)
@@ -76,7 +77,7 @@ def is_kcat_json(line: bytes) -> bool:
 
 def _kcat_record(line: bytes) -> Record:
     """A record of `kcat -J`: {"topic":..,"partition":..,"offset":..,"ts":..,"key":..,"payload":..}."""
-    record = json.loads(line)
+    record = parsed_json(line)
     if not isinstance(record, dict) or "payload" not in record:
         raise ValueError('expected a record of kcat -J, a JSON object with a "payload"')
     known = {"topic": "topic", "partition": "partition", "offset": "offset", "timestamp": "ts"}

@@ -5,7 +5,6 @@ Every argument of `Decoder` is an option. The type in its annotation decides how
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 from towpath.arguments import DialectOptions
 from towpath.decoder import PARAMETERS
 from towpath.files import COMPRESSIONS, FRAMINGS
+from towpath.foreign_json import parsed_json
 from towpath.names import did_you_mean
 
 Parser = Callable[[str], Any]
@@ -99,7 +99,7 @@ def kept(allowed: Collection[str]) -> Callable[[str], tuple[str, ...]]:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parsed_json(text)
     except ValueError as error:
         raise ValueError(f"JSON: {error}") from None
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
+
+from towpath.foreign_json import parsed_json
 
 EARLIEST = -2
 LATEST = -1
@@ -75,7 +76,7 @@ def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        written = json.loads(text)
+        written = parsed_json(text)
     except ValueError:
         written = None
     if not isinstance(written, dict) or not written:
