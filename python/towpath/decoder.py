@@ -309,7 +309,7 @@ PARAMETERS = {one.name: one for one in _ALL_PARAMETERS if one.name not in ("cls"
 
 
 def _check_types(arguments: Mapping[str, Any]) -> None:
-    """Reject a flag or number of another type: every text that is not empty would be a true flag."""
+    """Reject an argument of another type: every text that is not empty would be a true flag, and a list of labels."""
     if not isinstance(dialect := arguments["dialect"], str):
         raise TypeError(f'dialect: expected a text such as "canal-json" or "auto", not {dialect!r}')
     types = {"bool": bool, "int": int}
@@ -317,10 +317,12 @@ def _check_types(arguments: Mapping[str, Any]) -> None:
         wanted = types.get(str(parameter.annotation))
         if wanted and type(arguments[name]) is not wanted:
             raise TypeError(f"{name}: expected {wanted.__name__}, not {arguments[name]!r}")
-    labels = arguments["labels"]
-    for column, given in labels.items() if isinstance(labels, Mapping) else ():
-        if isinstance(given, str):  # each letter would be a label
-            raise TypeError(f'labels: {column}: expected a list of labels, such as ["S", "M"], not a text')
+    for name in ("database", "table"):
+        if not isinstance(pattern := arguments[name], str | None):
+            raise TypeError(f'{name}: expected a regular expression such as "orders|items", not {pattern!r}')
+    for column, labels in arguments["labels"].items() if isinstance(arguments["labels"], Mapping) else ():
+        if isinstance(labels, str):
+            raise TypeError(f"labels: expected a list such as {{{column!r}: ['S', 'M']}}, not {labels!r}")
 
 
 def _default(name: str) -> Any:

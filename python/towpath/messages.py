@@ -47,8 +47,11 @@ def _array(values: list[Any]) -> pa.Array:
         # More than 2 GiB: Arrow makes several arrays then.
         return pa.array(encoded, pa.large_binary()) if isinstance(array, pa.ChunkedArray) else array
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        wrong = next((value for value in values if not isinstance(value, bytes | bytearray | memoryview | None)), None)
-        raise TypeError(f"{_expected(wrong)}: {error}") from None
+        known = bytes | bytearray | memoryview | str | None
+        wrong = next((value for value in values if not isinstance(value, known)), None)
+        is_nan = isinstance(wrong, float) and wrong != wrong
+        hint = "NaN is how pandas writes a missing value: series.astype(object).where(series.notna(), None)"
+        raise TypeError(f"{_expected(wrong)}: {hint if is_nan else error}") from None
 
 
 def _expected(found: Any) -> str:

@@ -13,7 +13,7 @@ use super::debezium::UNWRAPPED;
 use super::{DIALECTS, Dialect, begins_like_json, without_schema_id};
 use crate::error::{Fault, Kind};
 use crate::wire::json::{BYTE_ORDER_MARK, Cursor, Text};
-use crate::wire::utf8;
+use crate::wire::utf8::{self, is_utf16};
 
 /// A member that identifies a dialect.
 #[derive(Clone, Copy)]
@@ -206,6 +206,9 @@ fn by_marks(mut cursor: Cursor<'_>) -> Option<&'static Dialect> {
 pub(crate) fn undetected(message: &[u8]) -> Fault {
     if message.iter().all(u8::is_ascii_whitespace) {
         return Fault::new(Kind::Syntax, "the message is empty").at(0);
+    }
+    if is_utf16(message) {
+        return Fault::new(Kind::Encoding, "the message is not UTF-8").at(0);
     }
     if begins_like_json(message) {
         // Invalid UTF-8 or JSON has an error of its own.

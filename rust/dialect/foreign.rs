@@ -3,7 +3,7 @@
 use super::without_schema_id;
 use crate::error::{Fault, Kind};
 use crate::wire::json::Cursor;
-use crate::wire::utf8::utf8;
+use crate::wire::utf8::{is_utf16, utf8};
 
 /// A product, and the members that only its messages have together.
 const FORMS: [(&str, &[&str]); 14] = [
@@ -33,6 +33,9 @@ const WAL2JSON: [&[&str]; 2] = [&["action", "schema", "table"], &["action", "xid
 /// Adds to the fault of a message that is none of its dialect which product wrote it, if that is known.
 #[cold]
 pub(crate) fn explained(fault: Fault, message: &[u8]) -> Fault {
+    if is_utf16(message) {
+        return fault.because("the message is in UTF-16, where JSON is in UTF-8: convert it".to_owned());
+    }
     if fault.kind() != Kind::Envelope {
         return fault;
     }

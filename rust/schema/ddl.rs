@@ -11,8 +11,21 @@ use crate::mysql::types::{DeclaredType, TypeFamily};
 /// Parses the columns of a DDL text in Spark's syntax. Where Spark has no such type, MySQL's becomes what `infer_schema` returns for it.
 pub(crate) fn parse(text: &str) -> Result<Vec<FieldRef>, String> {
     let mut parser = Parser { text, at: 0, depth: 0 };
-    let fields = parser.fields(None)?;
+    let fields = parser.fields(None).map_err(|error| other_form(text).map_or(error, str::to_owned))?;
     if fields.is_empty() { Err("schema: no column is named".into()) } else { Ok(fields) }
+}
+
+/// Says what to pass in place of a text that is not a list of columns.
+#[cold]
+fn other_form(text: &str) -> Option<&'static str> {
+    const STATEMENT: &str =
+        "schema: a CREATE TABLE statement; pass its columns only, without keys, indexes and defaults: id bigint, total decimal(10,2)";
+    const FILE: &str =
+        "schema: the name of a file; pass its text, such as id bigint, total decimal(10,2). The command reads a file: --schema @NAME";
+    let text = text.trim();
+    let is_statement = text.get(..6).is_some_and(|word| word.eq_ignore_ascii_case("create"));
+    let is_file = || !text.contains([' ', '\n']) && (text.contains('/') || text.rsplit_once('.').is_some_and(|(name, _)| !name.is_empty()));
+    if is_statement { Some(STATEMENT) } else { is_file().then_some(FILE) }
 }
 
 struct Parser<'t> {

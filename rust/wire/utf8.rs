@@ -13,6 +13,11 @@ pub(crate) fn text<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str> {
     simdutf8::compat::from_utf8(bytes).map_err(|error| Fault::new(Kind::Encoding, what).at(error.valid_up_to()))
 }
 
+/// Whether bytes begin as JSON in UTF-16 does: with its byte order mark, or with ASCII in every other byte.
+pub(crate) fn is_utf16(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] | [b'{' | b'[', 0, 1..=0x7F, 0, ..] | [0, b'{' | b'[', 0, 1..=0x7F, ..])
+}
+
 /// Length from which simdutf8 is faster.
 const SIMD_MIN_LEN: usize = 64;
 

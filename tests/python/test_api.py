@@ -120,6 +120,9 @@ def test_infer_schema_gives_a_decoder_its_schema():
         ({"schema": pa.schema({"id": pa.month_day_nano_interval()})}, "id"),
         ({"tabel": "orders"}, "table"),
         ({"keep": ["op"]}, "op"),
+        ({"schema": "CREATE TABLE orders (id bigint)"}, "pass its columns only"),
+        ({"schema": "orders.ddl"}, "the name of a file; pass its text"),
+        ({"schema": "/schemas/orders"}, "the name of a file; pass its text"),
     ],
     ids=str,
 )
@@ -129,13 +132,36 @@ def test_a_wrong_argument_is_a_value_error_that_names_what_is_allowed(arguments,
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [{"schema": 5}, {"labels": {"e": [1]}}, {"labels": {"e": "SM"}}, {"keep": "topic"}, {"fields": "op"}],
+    ("arguments", "expected"),
+    [
+        ({"schema": 5}, "DDL text"),
+        ({"labels": {"e": [1]}}, "labels"),
+        ({"labels": {"e": "S"}}, r"a list such as \{'e': \['S', 'M'\]\}, not 'S'"),
+        ({"keep": "topic"}, "a sequence of names"),
+        ({"fields": "op"}, "a sequence of names"),
+        ({"table": ["orders"]}, r'table: expected a regular expression such as "orders\|items", not \[\'orders'),
+        ({"database": 7}, "database: expected a regular expression"),
+    ],
     ids=str,
 )
-def test_an_argument_of_a_wrong_python_type_is_a_type_error(arguments):
-    with pytest.raises(TypeError):
+def test_an_argument_of_a_wrong_python_type_is_a_type_error(arguments, expected):
+    with pytest.raises(TypeError, match=expected):
         towpath.Decoder("canal-json", **arguments)
+
+
+def test_nan_is_named():
+    with pytest.raises(TypeError, match="not float: NaN is how pandas writes a missing value"):
+        towpath.Decoder("canal-json").decode([b"{}", float("nan")])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("dialect", ["auto", "canal-json", "debezium-json", "debezium-avro", "maxwell-json"])
+def test_a_message_in_utf_16_says_so(dialect, encoding):
+    message = change(data=[order(1, "1.00")]).decode().encode(encoding)
+    assert towpath.detect(message) is None
+    [row] = towpath.Decoder(dialect).decode([message]).to_pylist()
+    assert row["error"]["message"].endswith("; the message is in UTF-16, where JSON is in UTF-8: convert it")
+    assert dialect != "auto" or row["error"]["kind"] == "encoding"
 
 
 def test_decode_error_is_raised_as_value_error_with_attributes():

@@ -1,6 +1,8 @@
 """Mistakes at the command line: one line says what is wrong and how to mend it, and nothing is destroyed."""
 
+import bz2
 import json
+import lzma
 import os
 import random
 import subprocess
@@ -8,6 +10,7 @@ import sys
 from itertools import product
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import towpath
@@ -147,6 +150,56 @@ def test_a_wrong_dialect_says_what_the_messages_look_like(capsys):
         message = file.readline()
     assert first.startswith(f"error: {CLOUDCANAL}: message 1 at byte 0: debezium-json: ")
     assert message[:150] in first
+
+
+UNREAD = {
+    "LZ4": lambda data: compressed(data, "lz4"),
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "Brotli": lambda data: compressed(data, "brotli"),
+    "UTF-16": lambda data: data.decode().encode("utf-16"),
+    "UTF-16 ": lambda data: data.decode().encode("utf-16-le"),
+    "UTF-16  ": lambda data: data.decode().encode("utf-16-be"),
+}
+
+
+def compressed(data, codec):
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, codec) as stream:
+        stream.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("kind", UNREAD)
+def test_what_is_not_read_is_named_with_its_command(tmp_path, capsys, kind):
+    data = UNREAD[kind](change(data=[order(1, "1.00")]) + b"\n")
+    names = ["capture.br"] if kind == "Brotli" else ["capture.jsonl", "capture", "capture.lz4", "capture.txt"]
+    for name in names:
+        (tmp_path / name).write_bytes(data)
+        for more in ([], ["--framing", "lines"]):
+            assert main(["tables", str(tmp_path / name), *more]) == 2
+            assert f"{name}: {kind.strip()} is not read, only UTF-8, plain or in gzip or zstd: " in errors_of(capsys)[0]
+    if kind != "Brotli":
+        ran = subprocess.run(
+            [sys.executable, "-m", "towpath", "tables", "-"], input=data, capture_output=True, check=False
+        )
+        assert f"standard input: {kind.strip()} is not read" in ran.stderr.decode()
+
+
+def test_another_file_in_a_folder_says_what_to_name(tmp_path, capsys):
+    (tmp_path / "README.md").write_text("# Captures")
+    (tmp_path / "capture.jsonl").write_bytes(change(data=[order(1, "1.00")]))
+    assert main(["check", str(tmp_path)]) == 2
+    [said] = errors_of(capsys)
+    assert "README.md: neither its extension nor its first bytes" in said
+    assert said.endswith(f"; if others there have messages, name those, such as {tmp_path}/*.jsonl")
+    assert main(["check", f"{tmp_path}/*.jsonl"]) == 0
+
+
+def test_a_file_that_is_named_twice_is_refused(capture, capsys):
+    for places in (["capture.jsonl"] * 2, [".", "capture.jsonl"], ["*.jsonl", str(capture)]):
+        assert main(["check", *places]) == 2
+        assert errors_of(capsys)[0].endswith("capture.jsonl is named more than once; its messages would count twice")
 
 
 def test_infer_looks_at_each_message_once_more(tmp_path, capsys, monkeypatch):

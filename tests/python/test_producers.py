@@ -148,6 +148,14 @@ def test_flink_cdc_writes_binary_columns_as_bits(has_source):
     assert (row["error"], row["after"]) == (None, {"a": b"\x01\x02", "b": b"\x03\x04\x05"})
 
 
+@pytest.mark.parametrize("length", ["65", "99999999999999999999", "-1", "x", ""])
+def test_bits_of_a_length_that_no_bit_has_are_bytes(length):
+    bits = column("b", "bytes", name="io.debezium.data.Bits", parameters={"length": length})
+    message = debezium([bits], {"b": "AQI="})
+    assert towpath.infer_schema([json.dumps(message)], "debezium-json") == pa.schema([("b", pa.binary())])
+    assert decode("debezium-json", message, schema="b binary")[0]["after"] == {"b": b"\x01\x02"}
+
+
 def test_bits_of_a_connector_are_bits():
     columns = [column("a", "bytes", name="io.debezium.data.Bits", parameters={"length": "10"})]
     [row] = decode("debezium-json", debezium(columns, {"a": "/wM="}), schema="a int")

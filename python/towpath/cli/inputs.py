@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,22 @@ _SNIFFED = 64
 
 _PARQUET_MAGIC = b"PAR1"
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_UNREAD = {
+    b"\x04\x22\x4d\x18": ("LZ4", "lz4 -dc"),
+    b"BZh": ("bzip2", "bzip2 -dc"),
+    b"\xfd7zX": ("xz", "xz -dc"),
+    b"PK\x03\x04": ("zip", "unzip -p"),
+    b"\xff\xfe": ("UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    b"\xfe\xff": ("UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    b"{\x00": ("UTF-16", "iconv -f UTF-16LE -t UTF-8"),
+    b"[\x00": ("UTF-16", "iconv -f UTF-16LE -t UTF-8"),
+    b"\x00{": ("UTF-16", "iconv -f UTF-16BE -t UTF-8"),
+    b"\x00[": ("UTF-16", "iconv -f UTF-16BE -t UTF-8"),
+}
+"""What is not read, by its first bytes, and the command that makes lines of it."""
+
+_UNREAD_SUFFIXES = {".br": ("Brotli", "brotli -dc"), ".lzma": ("LZMA", "xz -dc"), ".Z": ("compress", "uncompress -c")}
+"""The same by the extension, where the first bytes do not tell."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +107,9 @@ class Inputs:
             ValueError: Nothing tells the framing of a file; or the framing cannot be read here.
         """
         self._framing, self._limit, self._live = framing, limit, live
-        self._found = [_pipe(place) or list(_find(place, framing)) for place in places]
+        self._found = [_pipe(place) or _find(place, framing) for place in places]
+        if twice := [path for path, count in Counter(self.paths).items() if count > 1]:
+            raise ValueError(f"FILE: {twice[0]} is named more than once; its messages would count twice")
         for pipe in self._pipes:
             if framing == PARQUET:
                 raise ValueError(f"--framing parquet: {pipe.name} cannot be read at an offset; name a file")
@@ -129,7 +148,13 @@ class Inputs:
 
     def _piped(self, pipe: StandardInput) -> Iterator[Messages]:
         framing = self._framing or "lines"
-        batches = pipe.batches(kafka_tools.cut_as(framing), self._live, _compression)
+
+        def compression_of(start: bytes) -> str:
+            if kafka_tools.cut_as(framing) == "lines":
+                _check_is_read(pipe.name, start)
+            return _compression(start)
+
+        batches = pipe.batches(kafka_tools.cut_as(framing), self._live, compression_of)
         return _numbered(pipe.name, framing, batches, is_given=self._framing is not None)
 
 
@@ -144,30 +169,48 @@ def _pipe(place: str) -> StandardInput | None:
     return StandardInput(place) if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode) else None
 
 
-def _find(place: str, framing: str | None) -> Iterator[files.File]:
+def _find(place: str, framing: str | None) -> list[files.File]:
     if not place:
         raise ValueError("FILE: the name is empty")
+    found = []
     for file in files.find([place], framing="lines", compression="none"):
         is_relative = isinstance(file.filesystem, LocalFileSystem) and "://" not in place and not os.path.isabs(place)
         name = os.path.relpath(file.path) if is_relative else file.name
         known = replace(file, name=name, compression=_compression(_start(file)))
-        yield replace(known, framing=framing or _framing(known))
+        known = replace(known, framing=framing or _framing(known, place if os.path.isdir(place) else None))
+        if kafka_tools.cut_as(known.framing) == "lines":
+            _check_is_read(known.name, _start(known))
+        found.append(known)
+    return found
 
 
-def _framing(file: files.File) -> str:
+def _check_is_read(name: str, start: bytes) -> None:
+    """Reject lines that are compressed or encoded in a way that is not read."""
+    unread = _UNREAD_SUFFIXES.get(PurePath(name).suffix)
+    if what := next((what for magic, what in _UNREAD.items() if start.startswith(magic)), unread):
+        kind, command = what
+        raise ValueError(
+            f"{name}: {kind} is not read, only UTF-8, plain or in gzip or zstd: {command} FILE | towpath VERB -"
+        )
+
+
+def _framing(file: files.File, folder: str | None) -> str:
     """The framing by the extension; of any other by the first bytes: JSON messages are lines."""
     if PurePath(file.path).suffix == ".parquet":
         return PARQUET
+    if PurePath(file.path).suffix in _UNREAD_SUFFIXES:
+        return "lines"
     try:
         return files.framing_of(file.path)
     except ValueError:
         start = _start(file).lstrip(b"\xef\xbb\xbf \t\r\n")
         if start.startswith(_PARQUET_MAGIC):
             return PARQUET
-        if start.startswith((b"{", b"[")) or not start:
+        if start.startswith((b"{", b"[", *_UNREAD)) or not start:
             return "lines"
         what = f"{file.name}: neither its extension nor its first bytes tell how messages are delimited"
-        raise ValueError(f"{what}; say it with --framing: {', '.join(FRAMINGS)}") from None
+        cure = f"; if others there have messages, name those, such as {folder}/*.jsonl" if folder else ""
+        raise ValueError(f"{what}; say it with --framing: {', '.join(FRAMINGS)}{cure}") from None
 
 
 def _start(file: files.File) -> bytes:

@@ -157,7 +157,8 @@ impl Schema {
     /// Whether Bits are the bytes of a binary column, with a length in bytes: Flink CDC names BINARY and VARBINARY so. No `bit(n)` is
     /// longer than 64.
     fn is_binary_as_bits(&self, is_flink: bool) -> bool {
-        self.name() == "io.debezium.data.Bits" && (is_flink || self.number::<u64>("length").is_some_and(|length| length > 64))
+        let is_length = |length: Cow<'_, str>| length.parse().is_ok_and(|length: u64| length <= 64);
+        self.name() == "io.debezium.data.Bits" && (is_flink || self.parameter("length").is_some_and(|length| !is_length(length)))
     }
 
     pub fn declared(&self, spelling: &str, is_flink: bool) -> DeclaredType {

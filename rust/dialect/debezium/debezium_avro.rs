@@ -23,6 +23,7 @@ use crate::value::Value;
 use crate::wire::avro::Reader;
 use crate::wire::avro_json::to_json;
 use crate::wire::avro_schema::Choice;
+use crate::wire::utf8::is_utf16;
 
 pub(crate) const NAME: &str = "debezium-avro";
 
@@ -64,7 +65,7 @@ pub(crate) fn schema_id(message: &[u8]) -> Option<u32> {
 fn is_framed(bytes: &[u8]) -> bool {
     let has_id = schema_id(bytes).is_some_and(|id| (1..=i32::MAX as u32).contains(&id));
     let datum = bytes.get(HEADER..).unwrap_or_default();
-    has_id && !datum.is_empty() && !is_known_json(datum)
+    has_id && !datum.is_empty() && !is_known_json(datum) && !is_utf16(bytes)
 }
 
 /// A schema with the names and types of its columns in the current chunk of messages.
