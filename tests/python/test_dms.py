@@ -1,6 +1,7 @@
 """AWS DMS's messages mean what AWS' pages and other readers' tests say."""
 
 import json
+import random
 from datetime import datetime, timezone
 from decimal import Decimal
 
@@ -10,6 +11,8 @@ import pytest
 import towpath
 from all_golden import GOLDEN
 from fidelity import lines, objects
+from towpath.lakehouse.changes import MESSAGE, ChangeDecoder
+from towpath.lakehouse.fold import Fold
 
 FOLDER = GOLDEN / "dms-json"
 MESSAGES = lines(FOLDER / "messages.jsonl")
@@ -150,3 +153,20 @@ def test_detection():
     assert {towpath.detect(value) for value in MESSAGES} == {"dms-json"}
     # A column of a row without an envelope.
     assert towpath.detect(b'{"id":1,"metadata":"{}","__op":"c"}') == "debezium-json"
+
+
+def test_an_update_makes_null_of_what_it_omits():
+    """As DMS does by default. Its rows are whole, so `replicate` must not keep the values that the target has."""
+    random_ = random.Random(53)
+    now, sent = {"id": 7, "a": 1, "b": "x"}, []
+    for at in range(40):
+        now = {"id": 7, "a": random_.choice([None, at]), "b": random_.choice([None, f"b{at}"])}
+        before = {"before-image": {"id": 7, "a": 1}} if at % 2 else {}
+        sent.append(message("update", data={name: one for name, one in now.items() if one is not None}, **before))
+        decoder = ChangeDecoder("dms-json", "id int, a int, b string", {}, keys=["id"])
+        places = {"partition": 0, "topic": "t", "timestamp": datetime.now(timezone.utc), "key": None}
+        rows = [{**places, "value": one, "offset": offset} for offset, one in enumerate(sent)]
+        [changes] = Fold(("id",), decoder=decoder).newest([pa.RecordBatch.from_pylist(rows, pa.schema(MESSAGE))])
+        [newest] = changes.to_pylist()
+        assert newest["columns"] == now
+        assert (newest["missing"], newest["partial"], newest["rejected"]) == (None, False, False)

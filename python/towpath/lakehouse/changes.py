@@ -85,6 +85,9 @@ _NOT_OF_TABLE = ENVELOPE | _KAFKA | {f"_{name}" for name in _KAFKA}
 INDEX = "_message"
 """The column that a decoder copies to the rows: the index of their message. Copying the message would be expensive."""
 
+_OMITTING = "dms-json"
+"""The dialect that omits columns which are null in each image."""
+
 _FIELDS: tuple[Field, ...] = (
     "_op",
     "_event_time",
@@ -206,6 +209,7 @@ class ChangeDecoder:
 
     def _changes(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.RecordBatch:
         index = rows[INDEX]
+        rows["_missing_columns"] = _without_omitted(rows)
         incomplete = self._incomplete(messages, rows)
         is_update = pc.equal(rows["_op"], "update")
         partial = pc.and_(incomplete, is_update)
@@ -290,6 +294,13 @@ def by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
+def _without_omitted(rows: Mapping[str, pa.Array]) -> pa.Array:
+    """The missing columns of rows. Those that an update of DMS omits are null, or empty text: its rows are whole."""
+    omits = pc.and_(pc.equal(rows["_op"], "update"), pc.equal(pc.struct_field(rows["_source"], "dialect"), _OMITTING))
+    missing = rows["_missing_columns"]
+    return pc.if_else(omits, pa.scalar(None, missing.type), missing) if pc.any(omits).as_py() else missing
+
+
 def _is_incomplete_delete(rows: Mapping[str, pa.Array]) -> pa.Array:
     lacks = pc.greater(pc.fill_null(pc.list_value_length(rows["_missing_columns"]), 0), 0)
     return pc.and_(lacks, pc.equal(rows["_op"], "delete"))
@@ -337,14 +348,16 @@ def structured(changes: DataFrame) -> DataFrame:
         )
         return f.struct(*parts)
 
-    lacks = f.coalesce(f.size(own("_missing_columns", "missing")) > 0, f.lit(False))
+    is_whole = f.expr(f"_source.dialect = '{_OMITTING}' AND _op = 'update'") if "_source" in after else f.lit(False)
+    missing = f.when(~f.coalesce(is_whole, f.lit(False)), own("_missing_columns", "missing"))
+    lacks = f.coalesce(f.size(missing) > 0, f.lit(False))
     key_only = f.expr("coalesce(_source.handle_key_only OR _source.claim_check IS NOT NULL, false)")
     # The second half of an update that changes the key.
     is_moved = f.expr("_op = 'insert' AND _sequence.row % 2 = 1")
     columns = {
         "op": f.col("_op"),
         COLUMNS: f.struct(*(f.col(column(name)).alias(name) for name in names)),
-        "missing": own("_missing_columns", "missing"),
+        "missing": missing,
         "partial": lacks & (f.col("_op") == "update"),
         "key_only": (key_only if "_source" in after else f.lit(False)) | (lacks & is_moved),
         "event_time": own("_event_time", "event_time"),
