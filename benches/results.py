@@ -236,12 +236,6 @@ def table(parts, rows=ROWS):
     return "\n".join(head + [table_line(row, figures, ratios) for row in rows])
 
 
-def other_figures(figures):
-    named = {name for row in ROWS for name in (row.ours, row.theirs)}
-    lines = [f"| {name} | {figure.text()} |" for name, figure in figures.items() if name not in named]
-    return "\n".join(["| what | median (lowest-highest) |", "|---|---|", *lines])
-
-
 # The machine.
 
 
@@ -323,12 +317,6 @@ and `goal` are the project's targets.
 ## Scaling
 
 {SCALING}
-## Other figures
-
-MB/s; Spark's in seconds over twice as many messages, memory in MiB, scaling in nanoseconds and instructions an input byte.
-
-{other_figures(figures_of(parts))}
-
 ## Notes
 
 {NOTES}

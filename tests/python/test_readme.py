@@ -76,7 +76,7 @@ def test_the_sites_diagram_is_the_readmes():
 
 
 def test_these_are_all_of_its_towpath_commands():
-    """Other blocks install, or start Kafka and Spark: test_install.py and tests/lakehouse/test_docs.py run those."""
+    """Other blocks install, or start Kafka and Spark: test_install.py and tests/lakehouse/test_lakehouse_docs.py run those."""
     verbs = [
         word for code in blocks("README.md", "sh") for word in re.findall(r"^towpath (?!replicate)(\w+)", code, re.M)
     ]
@@ -91,10 +91,10 @@ def test_the_python_of_the_page_for_beginners(capsys):
     assert f"```python\n{code}```\n\n```text\n{capsys.readouterr().out}```" in START
 
 
-def test_the_two_commands_of_the_set_up_are_near_its_top():
-    top = README.splitlines()[:30]
-    assert any(line.startswith("| `make demo` |") for line in top)
-    assert any(line.startswith("| `make test` |") for line in top)
+def test_the_first_screen_is_what_it_is_ten_lines_the_install_and_two_commands():
+    shown = ["# towpath", "## Ten lines", "It prints:", "## Install", "| `make demo` |", "| `make test` |", "## Versions"]
+    assert sorted(map(README.index, shown)) == list(map(README.index, shown))
+    assert README[: README.index("## Versions")].count("\n") < 75
     rust = re.search(r'^rust-version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
     python = re.search(r'^requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
     assert README.count(f"Rust {rust} or later") == 2
