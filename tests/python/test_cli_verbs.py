@@ -160,7 +160,7 @@ def test_the_limit_counts_messages_of_all_files(tmp_path, capsys):
 def test_json_is_an_option_of_every_verb(mixed, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "typed.jsonl").write_bytes(change(data=[{"id": "1"}], mysqlType={"id": "bigint"}))
-    for verb in VERBS.keys() - {"replicate"}:  # tests/lakehouse/test_job.py
+    for verb in VERBS.keys() - {"replicate"}:  # tests/lakehouse/test_job_runs.py
         main([verb, *([] if verb in ("dialects", "doctor") else ["typed.jsonl"]), "--json"])
         out, err = capsys.readouterr()
         assert all(json.loads(line) for line in (err if verb == "report" else out).splitlines()), verb

@@ -67,15 +67,15 @@ def test_the_code_on_a_dialects_page_runs(name):
 
 RUN = {
     **{f"{dialect['name']}.md": "here" for dialect in towpath.dialects()},
-    "README.md": "here, tests/spark/test_docs.py, tests/lakehouse/test_docs.py",
-    "report.md": "here, tests/spark/test_docs.py",
+    "README.md": "here, tests/spark/test_spark_docs.py, tests/lakehouse/test_lakehouse_docs.py",
+    "report.md": "here, tests/spark/test_spark_docs.py",
     "recipes.md": "tests/python/test_recipes.py",
-    "start.md": "tests/python/test_readme.py, tests/spark/test_docs.py",
-    "from-from-json.md": "tests/spark/test_docs.py",
-    "source.md": "tests/spark/test_docs.py",
-    "spark.md": "tests/spark/test_docs.py, tests/spark/test_column.py",
+    "start.md": "tests/python/test_readme.py, tests/spark/test_spark_docs.py",
+    "from-from-json.md": "tests/spark/test_spark_docs.py",
+    "source.md": "tests/spark/test_spark_docs.py",
+    "spark.md": "tests/spark/test_spark_docs.py, tests/spark/test_column.py",
     "kafka.md": "tests/lakehouse/test_kafka_source.py",
-    "lakehouse.md": "tests/lakehouse/test_docs.py",
+    "lakehouse.md": "tests/lakehouse/test_lakehouse_docs.py",
 }
 """Where the Python blocks of each document are run."""
 

@@ -54,5 +54,5 @@ def test_the_notebook(tmp_path):
     assert found == outputs(json.loads(NOTEBOOK.read_text()))
     shown = [kind for _, kinds in found for kind in kinds]
     assert shown.count(["image/png", "text/plain"]) == 2, "two plots"
-    # What the source's table had in the end: see tests/lakehouse/test_docs.py.
+    # What the source's table had in the end: see tests/lakehouse/test_lakehouse_docs.py.
     assert "20 rows remain" in "".join(text for text, _ in found)

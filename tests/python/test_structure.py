@@ -242,3 +242,8 @@ def test_the_citation_has_the_packages_version():
     citation = (ROOT / "CITATION.cff").read_text()
     assert f"\nversion: {towpath.__version__}\n" in citation
     assert "\nlicense: Apache-2.0\n" in citation
+
+
+def test_each_file_of_tests_has_a_name_of_its_own():
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []

@@ -347,7 +347,7 @@ def test_a_run_prints_no_password(tmp_path, capsys, monkeypatch, form):
     assert not form or json.loads(said).keys() == {"reason", "after"}
 
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_documents_have_jobs(tmp_path, monkeypatch):
