@@ -2,14 +2,15 @@
 
 PYTHON ?= python3
 VENV := .venv
-IN_VENV := $(VENV)/bin/python -m
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+IN_VENV := $(BIN)/python -m
 CASES ?= 20000
 SECONDS_EACH ?= 120
 CLIPPY := cargo clippy --locked
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-library test-lakehouse archive docs lint lint-rust lint-python deny audit fmt bench fuzz soak matrix wheel optimized jars clean develop need-java
+.PHONY: help demo check check-rust check-python test test-rust test-library test-lakehouse archive docs lint lint-rust lint-python deny audit fmt bench fuzz soak matrix wheel optimized jars clean develop extension need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,23 +18,27 @@ help: ## Say what each verb does
 demo: ## Build, start a local Spark, and show real messages become typed rows
 	@PYTHON="$(PYTHON)" examples/demo.sh
 
-check: lint test-rust ## The quick part of `make test`, without Java: lint, Rust, Python without Spark
-	$(IN_VENV) pytest tests/python
+check: ## What needs no Java: lint, Rust, Python without Spark
+	$(MAKE) --jobs 2 $(APART) check-rust check-python
+
+check-rust: lint-rust test-rust
+
+check-python: lint-python
+	$(IN_VENV) pytest --numprocesses 2 --dist loadfile $(UNIT)
 
 # The jars come first, so that missing Java or Maven is reported at once.
 test: need-java ## Everything that must pass: lint, the site, Rust, Python, Spark 4.0 with Kafka and Delta
-	$(MAKE) --jobs 2 $(APART) jars test-rust lint-python docs archive
-	$(MAKE) --jobs 2 $(APART) test-library test-lakehouse
+	$(MAKE) --jobs 2 $(APART) jars check-rust lint-python docs archive
+	$(MAKE) test-library
+	$(MAKE) test-lakehouse
 
 # Two run at the same time, since none uses two cores throughout. The output of each is kept together, if this make supports it.
 APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
-# tests/lakehouse needs another Spark than tests/spark. Some of its tests run behind the library's, so that both take as long.
-BEHIND := $(wildcard tests/lakehouse/test_*kafka*.py) $(addprefix tests/lakehouse/test_,\
-	statements_beside_rows.py history.py postgresql.py key_deletes.py change_feed.py crashes.py rough_conditions.py)
+UNIT := tests/python tests/lakehouse/unit
 
 # Without its flags, as the tests of the documentation cannot reach the job server of this make.
-test-rust: lint-rust
+test-rust:
 	MAKEFLAGS= cargo test --locked
 
 # Made while the Rust tests run, as it uses one core.
@@ -42,25 +47,24 @@ archive: develop jars
 
 test-library test-lakehouse: target/classes.jsa
 
+# Two processes take whole files from one queue. tests/lakehouse needs another Spark than tests/spark.
 test-library:
-	$(IN_VENV) pytest tests/python tests/spark
-	$(IN_VENV) pytest $(BEHIND)
+	$(IN_VENV) pytest --numprocesses 2 --dist loadfile $(UNIT) tests/spark
 
 test-lakehouse:
-	$(IN_VENV) pytest tests/lakehouse $(addprefix --ignore=,$(BEHIND))
+	$(IN_VENV) pytest --numprocesses 2 --dist loadfile --ignore=tests/lakehouse/unit tests/lakehouse
 
-# The reference pages are made from the wheel. A broken link or a name without a description is an error, but not with --quiet.
-docs: wheel .venv-docs/installed ## Build the documentation site into target/site
-	.venv-docs/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict
+# A broken link or a name without a description is an error, but not with --quiet.
+docs: develop .venv-docs/installed ## Build the documentation site into target/site
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python .venv-docs/bin/python -m mkdocs build --strict
 
 lint: lint-rust lint-python ## Formatting, clippy, ruff, mypy, and the typed stub against the binary
 
 lint-rust:
 	cargo fmt --check
 	cargo metadata --locked --format-version 1 --manifest-path tests/fuzz/Cargo.toml >/dev/null
-	$(CLIPPY) --all-targets -- -D warnings
-	$(CLIPPY) --lib --features python -- -D warnings
+	$(CLIPPY) --all-targets --features python -- -D warnings
+	$(CLIPPY) --lib -- -D warnings
 
 lint-python: develop
 	$(IN_VENV) ruff format --check .
@@ -113,13 +117,13 @@ matrix: wheel ## The Spark tests on the newest Spark 3.5, on 4.1 with Delta and 
 # After `develop`: two maturins at once move each other's library away.
 wheel: develop ## Build the wheel into dist/
 	rm -rf dist
-	$(VENV)/bin/maturin build --release --locked --out dist
+	$(BIN)/maturin build --release --locked --out dist
 
 # As `wheel`, but the compiler knows from a run of benches/train.py what is executed most. Without LLVM's tools it is the same.
 PGO = $(if $(wildcard $(shell rustc --print sysroot)/lib/rustlib/*/bin/llvm-profdata*),--pgo)
 optimized: $(VENV)/installed ## Build the wheel of a release into dist/: faster than `wheel`, and built twice; needs 'rustup component add llvm-tools'
 	rm -rf dist
-	$(VENV)/bin/maturin build --release --locked $(PGO) --out dist
+	$(BIN)/maturin build --release --locked $(PGO) --out dist
 
 jars: need-java target/jars/kafka/fetched target/jars/spark/fetched ## Fetch the jars that tests/lakehouse runs
 
@@ -139,15 +143,24 @@ target/jars/%/fetched: tests/lakehouse/jars/%.pom.xml
 # With it, the JVMs of the tests start with less CPU time. It is of the jars of one environment.
 target/classes.jsa: tests/support/class_archive.py target/jars/spark/fetched $(VENV)/installed
 	rm -f $@
-	$(VENV)/bin/python $<
+	$(BIN)/python $<
 
-# The extension module, built in the release profile and installed in place: the Python files stay editable.
-develop: $(VENV)/installed
-	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(VENV)/bin/maturin develop --release --locked
+# The extension module, installed in place: the Python files stay editable. It is compiled while pip fetches the packages.
+MATURIN := VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --quiet --profile quick --locked
+develop: $(VENV)/builder
+	$(MAKE) --jobs 2 extension $(VENV)/installed
+	$(MATURIN)
 
-$(VENV)/installed: requirements/dev.txt
+extension: $(VENV)/builder
+	$(MATURIN) --skip-install
+
+$(VENV)/builder: requirements/build.txt
 	$(PYTHON) -m venv --clear $(VENV)
-	$(IN_VENV) pip install --quiet --requirement requirements/dev.txt
+	$(IN_VENV) pip install --quiet --requirement $<
+	touch $@
+
+$(VENV)/installed: requirements/dev.txt $(VENV)/builder
+	$(IN_VENV) pip install --quiet --requirement $<
 	touch $@
 
 # One environment for each version of Spark, all with the same wheel.

