@@ -92,7 +92,15 @@ def test_the_python_of_the_page_for_beginners(capsys):
 
 
 def test_the_first_screen_is_what_it_is_ten_lines_the_install_and_two_commands():
-    shown = ["# towpath", "## Ten lines", "It prints:", "## Install", "| `make demo` |", "| `make test` |", "## Versions"]
+    shown = [
+        "# towpath",
+        "## Ten lines",
+        "It prints:",
+        "## Install",
+        "| `make demo` |",
+        "| `make test` |",
+        "## Versions",
+    ]
     assert sorted(map(README.index, shown)) == list(map(README.index, shown))
     assert README[: README.index("## Versions")].count("\n") < 75
     rust = re.search(r'^rust-version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]

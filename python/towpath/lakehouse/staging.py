@@ -83,7 +83,7 @@ class Staged:
             uncertain=counts.pop(None, 0),
             partial=any(row["partial"] for row in found),
             lacked=any(row["lacked"] for row in found if row["outcome"] == ROW),
-            null_keys=sum(row["null_keys"] for row in found if row["outcome"] not in (REJECTED, TRUNCATE)),
+            null_keys=sum(row["null_keys"] for row in found if row["outcome"] != REJECTED),
         )
 
     @property
@@ -181,7 +181,7 @@ def _statistics(keys: Sequence[str]) -> list[Column]:
         f.max(f.expr("op = 'update' AND coalesce(size(missing), 0) > 0")).alias("partial"),
         f.max("lacked").alias("lacked"),
         f.count_if("unordered").alias("unordered"),
-        f.count_if(f.expr(null_key)).alias("null_keys"),
+        f.count_if(f.expr(sql("op <> 'truncate' AND {null}", null=null_key))).alias("null_keys"),
         *highest(),
     ]
 
