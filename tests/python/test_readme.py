@@ -76,7 +76,7 @@ def test_the_sites_diagram_is_the_readmes():
 
 
 def test_these_are_all_of_its_towpath_commands():
-    """Other blocks install, or start Kafka and Spark: test_install.py and tests/lakehouse/test_lakehouse_docs.py run those."""
+    """Other blocks install, or start Kafka and Spark: test_install.py and test_lakehouse_docs.py run those."""
     verbs = [
         word for code in blocks("README.md", "sh") for word in re.findall(r"^towpath (?!replicate)(\w+)", code, re.M)
     ]
