@@ -283,6 +283,7 @@ fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
 }
 
 /// The table's columns, inferred from the types that messages declare.
+#[allow(clippy::too_many_arguments, reason = "Python's arguments have names")]
 #[pyfunction]
 #[pyo3(signature = (values, dialect="auto", database=None, table=None, writer_schemas=None, unwrapped=false, op_column=None))]
 fn infer_schema(
