@@ -258,7 +258,7 @@ def options(**more):
 
 
 MISTAKES = {
-    "a pattern": (options(subscribe=None, subscribePattern="nothing.*"), "source", "no topic matches nothing.*"),
+    "a pattern": (options(subscribe=None, subscribePattern="absent.*"), "source", "no topic matches absent.*"),
     "no topics": (options(subscribe=None), "source", "options must be specified .* subscribe"),
     "offsets": (options(startingOffsets="first"), "source", "startingOffsets: expected earliest, latest or JSON"),
     "most": (options(maxOffsetsPerTrigger="many"), "source", "maxOffsetsPerTrigger: expected a number .* not many"),

@@ -76,7 +76,8 @@ def test_spark_and_tasks_write_the_same_tables(tmp_path):
     ("location", "merge", "has_storage", "reason"),
     [
         ("/lake/a", "auto", False, None),
-        ("/lake/a%25b", "auto", False, None),
+        ("/lake/a%b", "auto", False, None),
+        ("/lake/a%25b", "auto", False, "delta-rs decodes the escape in the name of its folder"),
         ("hdfs://node:8020/a", "auto", False, "it is on hdfs, and there are no storage_options"),
         ("abfss://c@account.dfs.core.windows.net/a", "auto", False, "it is on abfss, and there are no storage_options"),
         ("hdfs://node:8020/a", "auto", True, None),

@@ -181,7 +181,7 @@ def _statistics(keys: Sequence[str]) -> list[Column]:
         f.max(f.expr("op = 'update' AND coalesce(size(missing), 0) > 0")).alias("partial"),
         f.max("lacked").alias("lacked"),
         f.count_if("unordered").alias("unordered"),
-        f.count_if(f.expr(sql("op <> 'truncate' AND {null}", null=null_key))).alias("null_keys"),
+        f.count_if(f.expr(sql("op <> 'truncate' AND ({null})", null=null_key))).alias("null_keys"),
         *highest(),
     ]
 

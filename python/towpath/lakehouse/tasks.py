@@ -160,7 +160,8 @@ class TaskMerges:
                 path, file_system = found
                 place = file_system.makeQualified(path).toString()
             else:
-                place, self.ids[name] = _detail(spark, name)["location", "id"]
+                detail = _detail(spark, name)
+                place, self.ids[name] = detail["location"], detail["id"]
             self.locations[name] = _location(place)
         return self.locations[name]
 
