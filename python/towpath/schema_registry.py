@@ -19,6 +19,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
+from towpath.foreign_json import parsed_json
 from towpath.printable import printable
 from towpath.secret_values import hidden, secret_values, shown_url
 
@@ -411,9 +412,7 @@ def _configuration(config: Any) -> dict[str, Any]:
     """The configuration of the client."""
     if isinstance(config, str) and config.lstrip().startswith("{"):
         try:
-            config = json.loads(config)
-        except RecursionError:
-            raise ValueError("schema_registry: the JSON is nested too deeply") from None
+            config = parsed_json(config)
         except ValueError as error:
             raise ValueError(f"schema_registry: {error}") from None
     if isinstance(config, str):

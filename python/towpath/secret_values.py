@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from towpath.foreign_json import parsed_json
+
 _WORDS = r"password|passphrase|pwd|secret|token|credential|(?:access|account|sas|api|private)[._]?key"
 _NAMED = re.compile(
     rf"(?:.*(?:{_WORDS}|user\.info|jaas|keystore\.key))(?!.*(?:provider|class|url|location|file|path)\Z)", re.IGNORECASE
@@ -44,8 +46,8 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
     """The texts of settings, with their names."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = parsed_json(value)
+        except ValueError:
             yield name, value
             return
     if isinstance(value, Mapping):

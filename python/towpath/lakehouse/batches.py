@@ -234,7 +234,7 @@ class Replicator:
         return [of_targets, follower(FollowedHistories(spark, self._known), renames=False)]
 
     def _write_dead_letters(self, events: DataFrame, found: Iterable[Row]) -> list[TableStatus]:
-        """Write the messages that cannot be read; returns their number as that of a table without a name."""
+        """Write the messages that cannot be read. Return their count under an empty table name."""
         count = sum(row["messages"] for row in found if row["kind"] == DEAD)
         if not count:
             return []

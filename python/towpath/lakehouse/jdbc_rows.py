@@ -46,7 +46,7 @@ def check_jdbc_rows(name: str, rows: DataFrame) -> None:
 
 
 def check_url(spark: SparkSession, name: str, url: str) -> None:
-    """Refuse a URL for which Spark has no dialect of MySQL, although the database is one.
+    """Refuse a URL of MariaDB that Spark reads without its MySQL dialect.
 
     Raises:
         ValueError: It is such a URL.

@@ -6,12 +6,12 @@ the message has its new columns, and not how the values of older rows became the
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from towpath.foreign_json import parsed_json
 from towpath.lakehouse.schemas import table_name
 from towpath.lakehouse.statements import Action, CreateTable, DropTable, NotFollowed, TableName
 
@@ -50,8 +50,8 @@ class SchemaChange:
     def _changes(self) -> list[dict[str, Any]]:
         """The changed tables; none if one of them is not as Debezium writes it."""
         try:
-            found = json.loads(self.table_changes or "[]")
-        except (ValueError, RecursionError):
+            found = parsed_json(self.table_changes or "[]")
+        except ValueError:
             return []
         is_known = isinstance(found, list) and all(
             isinstance(one, dict) and isinstance(one.get("type"), str) and _PART.match(str(one.get("id")))

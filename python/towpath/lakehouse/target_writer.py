@@ -194,8 +194,8 @@ class TargetWriter:
         ordered = sql("{t} = s.`order`", t=column("t", order))
         updates = [*(_assignment(name, partial=staged.partial) for name in names), *restored, ordered]
         is_delete = sql("s.op = 'delete' AND {newer}", newer=newer)
-        same = "{t} = {s}"
-        same_key = Sql(" AND ".join(sql(same, t=column("t", key), s=column("s", COLUMNS, key)) for key in keys))
+        pairs = (sql("{t} = {s}", t=column("t", key), s=column("s", COLUMNS, key)) for key in keys)
+        same_key = Sql(" AND ".join(pairs))
         with temporary_view(rows) as view:
             new = Overwrite(view, staged.written, same_key, newer, dict(zip(targets, values, strict=True)))
             if hints.are_most and self._is_overwritten(rows.sparkSession, staged, new):

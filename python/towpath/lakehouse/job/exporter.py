@@ -58,7 +58,7 @@ class Server(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def handle_error(self, *_: Any) -> None:
-        """A client that does not wait for its answer is no error of the job."""
+        """Ignore a client that closes its connection early."""
 
 
 class Exporter:

@@ -145,7 +145,7 @@ def _actions(tokens: Sequence[Token], text: str, names: Names) -> list[Action]:
 
 def _ambiguous(actions: Sequence[Action], names: Names, text: str) -> list[Action]:
     reasons = [one.reason for one in actions if isinstance(one, NotFollowed)]
-    reason = "; ".join(reasons) or "the session's database, that of names without one, is not known"
+    reason = "; ".join(reasons) or "the session's database is not known, and a table is named without a database"
     return [NotFollowed(reason, text, tuple(names.tables), names.of_any_database)]
 
 

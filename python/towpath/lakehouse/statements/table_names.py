@@ -28,7 +28,7 @@ class Names:
         self._qualified: set[TableName] = set()
 
     def use(self, database: str) -> None:
-        """Read names without a database as those of the session's database."""
+        """Set the session's database, to which names without a database belong."""
         self.database, self._is_session = database, True
 
     def next_statement(self) -> Names:
@@ -71,7 +71,7 @@ class Names:
                         cursor.next()
 
     def others(self, tokens: Sequence[Token]) -> tuple[TableName, ...]:
-        """Return every name in a statement that is not in the grammar, since each may be that of a table."""
+        """Return every name in a statement that is not in the grammar: each may name a table."""
         cursor, plain = Cursor(tokens), dict[str, None]()
         pairs = dict.fromkeys(self._qualified)
         while cursor.peek():
@@ -97,8 +97,8 @@ class Names:
     def are_ambiguous(self) -> bool:
         """Whether the database of a name is not known.
 
-        A name without a database is of the session's database. That of the message is the session's if no name has a
-        database. Otherwise it may be that of the name which the producer read first (canal) or of each (Maxwell),
+        A name without a database belongs to the session's database. The message has the session's database if no name
+        has a database. Otherwise it may be that of the name which the producer read first (canal) or of each (Maxwell),
         unless it belongs to a name without one.
         """
         if self._is_session or not self._plain or not self._qualified:
