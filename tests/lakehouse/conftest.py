@@ -4,7 +4,6 @@ Jars are given to a JVM once, so this folder runs in a pytest process of its own
 """
 
 import re
-import zlib
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -30,11 +29,10 @@ def topic(request: pytest.FixtureRequest) -> str:
     return f"{re.sub('[^a-zA-Z0-9]+', '-', request.node.name)[:100]}-{uuid4().hex[:8]}"
 
 
-@pytest.fixture(autouse=True)
-def known_tables(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In every second test, tables of a few messages are decoded with their envelopes as those of many are."""
-    if zlib.crc32(request.node.nodeid.encode()) % 2:
-        monkeypatch.setattr(blocks, "_WORTH_KNOWING", 1)
+@pytest.fixture
+def known_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of few messages is known after its first batch, as a table of many messages is."""
+    monkeypatch.setattr(blocks, "_WORTH_KNOWING", 1)
 
 
 @pytest.fixture(scope="session")

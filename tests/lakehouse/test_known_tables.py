@@ -14,9 +14,8 @@ from towpath.lakehouse.merge import Applier
 
 
 @pytest.fixture
-def topic(spark, tmp_path, monkeypatch, request):
+def topic(spark, tmp_path, known_tables, request):
     """A topic whose tables are merged in tasks, or by Spark if a test says so."""
-    monkeypatch.setattr(blocks, "_WORTH_KNOWING", 1)
     found = Topic(spark, tmp_path)
     found.options["merge"] = getattr(request, "param", "auto")
     return found

@@ -135,7 +135,7 @@ def compare(spark, folder, seed, statements, changes, batches, merge="auto", lat
     return states
 
 
-def test_columns_are_added_to_one_shard_after_the_other(spark, tmp_path):
+def test_columns_are_added_to_one_shard_after_the_other(spark, tmp_path, known_tables):
     states = compare(spark, tmp_path, 1, ["strict"], changes=40, batches=2)
     assert set(states.values()) == {"ok"}
 
@@ -215,7 +215,7 @@ def test_another_shard_creates_the_target_after_a_statement(spark, tmp_path, kin
 
 @pytest.mark.soak
 @pytest.mark.parametrize("late", [1, 2])
-def test_statements_of_shards_in_a_partition_of_their_own(spark, tmp_path, late):
+def test_statements_of_shards_in_a_partition_of_their_own(spark, tmp_path, known_tables, late):
     """As of a producer that distributes rows by their keys, and statements not."""
     for seed in range(1, 13):
         statements = ["strict", "truncate", "drop"]
@@ -236,7 +236,7 @@ def test_a_truncate_hides_no_row_of_a_shard_that_joins_later(spark, tmp_path):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("late", range(SHARDS))
-def test_random_statements_of_shards_that_join_later(spark, tmp_path, late):
+def test_random_statements_of_shards_that_join_later(spark, tmp_path, known_tables, late):
     for seed in range(20, 28, 2):
         statements = ["strict", "nullable", "truncate", "drop", "rename"]
         compare(spark, tmp_path / str(seed), seed, statements, changes=80, batches=4, late=late)
@@ -248,7 +248,7 @@ def test_random_statements_of_shards_that_join_later(spark, tmp_path, late):
     "statements",
     [["strict"], ["strict", "nullable"], ["strict", "rename"], ["strict", "nullable", "truncate", "drop", "rename"]],
 )
-def test_random_statements_of_shards(spark, tmp_path, statements, merge):
+def test_random_statements_of_shards(spark, tmp_path, known_tables, statements, merge):
     found = [
         compare(spark, tmp_path / str(seed), seed, statements, 80, batches=4, merge=merge, first=range(SHARDS))
         for seed in range(10, 18)

@@ -47,7 +47,7 @@ def random_source(seed, tables, steps):
 
 
 @pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.soak), 2])
-def test_random_statements_and_rows(spark, tmp_path, seed):
+def test_random_statements_and_rows(spark, tmp_path, known_tables, seed):
     source, rng = random_source(seed, tables=3, steps=12)
     wrong, said = replicated(Topic(spark, tmp_path), source, rng, batches=2)
     assert wrong == {}
@@ -56,7 +56,7 @@ def test_random_statements_and_rows(spark, tmp_path, seed):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10, 40))
-def test_many_random_statements_and_rows(spark, tmp_path, seed):
+def test_many_random_statements_and_rows(spark, tmp_path, known_tables, seed):
     source, rng = random_source(seed, tables=8, steps=160)
     wrong, _ = replicated(Topic(spark, tmp_path), source, rng, batches=4)
     assert wrong == {}
@@ -64,7 +64,7 @@ def test_many_random_statements_and_rows(spark, tmp_path, seed):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [2, 3, 24, 27])
-def test_random_statements_and_rows_on_iceberg(spark, tmp_path, seed):
+def test_random_statements_and_rows_on_iceberg(spark, tmp_path, known_tables, seed):
     source, rng = random_source(seed, tables=4, steps=80)
     wrong, _ = replicated(Topic(spark, tmp_path, "ice"), source, rng, batches=3)
     assert wrong == {}
