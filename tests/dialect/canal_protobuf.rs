@@ -632,8 +632,15 @@ fn value_of_a_family() -> impl Strategy<Value = Option<String>> {
     )
 }
 
+/// `PROPTEST_CASES` asks for another number of cases.
+fn config(cases: u32) -> ProptestConfig {
+    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let is_asked = std::env::var_os("PROPTEST_CASES").is_some();
+    if is_asked { default } else { ProptestConfig { cases, ..default } }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(config(300))]
 
     /// A value of a table that was met before is loaded with what is around it.
     #[test]
@@ -685,7 +692,30 @@ proptest! {
         }
     }
 
-    /// Nor does what was met in an earlier chunk of messages, which two of these fill. Of tables that are altered each row is another.
+    #[test]
+    fn any_bytes_are_rows_or_an_error(message in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(decode(options(Mode::Permissive), std::slice::from_ref(&message)).num_rows() > 0);
+        prop_assert!(detect(&message).is_none_or(|dialect| dialect.name != "canal-protobuf"));
+    }
+
+    /// Every layout takes every message, and whatever is asked for.
+    #[test]
+    fn broken_packets_are_rows_or_an_error(at in any::<prop::sample::Index>(), bytes in prop::collection::vec(any::<u8>(), 0..6)) {
+        let mut message = sample();
+        let at = at.index(message.len());
+        message.splice(at..(at + bytes.len()).min(message.len()), bytes);
+        for layout in [Layout::Change, Layout::Changelog, Layout::Upsert] {
+            let options = Options { layout, ..with_schema("id bigint, note string") };
+            decode(options, std::slice::from_ref(&message));
+        }
+    }
+}
+
+proptest! {
+    // Messages of several chunks: each case takes 100 times as long as one of the others.
+    #![proptest_config(config(30))]
+
+    /// What was met in an earlier chunk of messages changes nothing either. Two of these fill a chunk. Of tables that are altered each row is another.
     #[test]
     fn messages_are_what_they_are_alone(messages in prop::collection::vec(statements(), 2..8), repeated in 1..40_usize) {
         let message = |statements: &Vec<(&'static str, Vec<Vec<Cell>>)>| {
@@ -706,24 +736,6 @@ proptest! {
                 prop_assert_eq!(&together[field].slice(first, alone.num_rows()), &alone[field]);
             }
             first += alone.num_rows();
-        }
-    }
-
-    #[test]
-    fn any_bytes_are_rows_or_an_error(message in prop::collection::vec(any::<u8>(), 0..300)) {
-        prop_assert!(decode(options(Mode::Permissive), std::slice::from_ref(&message)).num_rows() > 0);
-        prop_assert!(detect(&message).is_none_or(|dialect| dialect.name != "canal-protobuf"));
-    }
-
-    /// Every layout takes every message, and whatever is asked for.
-    #[test]
-    fn broken_packets_are_rows_or_an_error(at in any::<prop::sample::Index>(), bytes in prop::collection::vec(any::<u8>(), 0..6)) {
-        let mut message = sample();
-        let at = at.index(message.len());
-        message.splice(at..(at + bytes.len()).min(message.len()), bytes);
-        for layout in [Layout::Change, Layout::Changelog, Layout::Upsert] {
-            let options = Options { layout, ..with_schema("id bigint, note string") };
-            decode(options, std::slice::from_ref(&message));
         }
     }
 }

@@ -76,9 +76,8 @@ SECOND_LOOKS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("reason", "topic"), [*zip(SECOND_LOOKS, ["spark", "auto", "spark"], strict=True)], indirect=["topic"]
-)
+@BOTH_WAYS
+@pytest.mark.parametrize("reason", SECOND_LOOKS)
 def test_a_batch_is_read_again(topic, batches_read, reason):
     """The notes of each row are those of MySQL; a column that a later row has first has none in earlier ones."""
     messages, notes = SECOND_LOOKS[reason]
