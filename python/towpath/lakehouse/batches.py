@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, partial, reduce
 from operator import or_
@@ -27,16 +27,16 @@ from towpath.lakehouse.ordered_statements import (
     with_others,
     without_databases,
 )
+from towpath.lakehouse.own_table import LogTable, StatusTable
 from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.source_tables import SourceTable, any_of, source_tables, summary
 from towpath.lakehouse.statements import DropDatabase
-from towpath.lakehouse.status import TableStatus, Unsound, by_table
-from towpath.lakehouse.status_table import StatusTable
+from towpath.lakehouse.status import NO_BATCH, TableStatus, Unsound, by_table
 from towpath.lakehouse.steps import plan
 from towpath.lakehouse.table_result import TableResult
-from towpath.lakehouse.tables import append_once, schema_of
+from towpath.lakehouse.tables import schema_of
 from towpath.lakehouse.target_properties import stored_source
 from towpath.lakehouse.targets import Targets
 from towpath.lakehouse.tasks import TaskMerges
@@ -78,6 +78,7 @@ class Replicator:
         self._known = KnownTargets(targets, options, dead_letters, self._pending, remembered or {})
         in_tasks = in_tasks or TaskMerges()
         self._status = StatusTable(options.status, in_tasks) if options.status else None
+        self._ddl = LogTable(options.ddl, (*PLACE, "row", "event_time", "sql"), in_tasks) if options.ddl else None
         self._by_tasks = ByTasks(self._known, in_tasks, self._learned, dead_letters is not None)
         self._by_spark = BySpark(self._known, self._learned, dead_letters, quarantine, in_tasks.limits)
 
@@ -153,7 +154,7 @@ class Replicator:
         divided = batch.with_messages() if any(one.in_blocks for one in affected) else events
         rest = sliced(divided.filter(any_of(affected)), statements, {one.key for one in affected})
         found = summary(rest, "slice")
-        unsound = Unsound(events.sparkSession, self.options.status)
+        unsound = Unsound(events.sparkSession, self.options.status, partial(self._write_ahead, events.sparkSession))
         followers = self._followers(events.sparkSession, unsound)
         # Tables may have the same target, and a copy has the rules of its original.
         one_by_one = self._targets.may_share or bool(self.options.columns)
@@ -244,10 +245,14 @@ class Replicator:
         write_dead_letters(rejected, self._dead_letters, origin, default, f"{count} messages cannot be read")
         return [TableStatus(None, "", None, dead_letters=count)]
 
+    def _write_ahead(self, spark: SparkSession, found: Sequence[TableStatus]) -> None:
+        if self._status:
+            self._status.write(spark, found, NO_BATCH)
+
     def _write_ddl(self, events: DataFrame, found: Iterable[Row]) -> None:
-        if self.options.ddl and any(row["kind"] == DDL or row["truncates"] for row in found):
+        if self._ddl and any(row["kind"] == DDL or row["truncates"] for row in found):
             statements = events.filter(f"kind = '{DDL}' OR op = 'truncate'").select(*_statement())
-            append_once(statements, self.options.ddl, (*PLACE, "row", "event_time", "sql"))
+            self._ddl.append(events.sparkSession, statements)
 
 
 def _statement() -> list[Column]:

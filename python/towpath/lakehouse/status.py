@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -281,9 +281,15 @@ def read_written(spark: SparkSession, target: str) -> dict[str, tuple[int, int]]
 class Unsound:
     """The states of tables but `ok`: those that a batch has found so far, and those of earlier ones."""
 
-    def __init__(self, spark: SparkSession, status: str | None) -> None:
-        """`status`: the table of states, if there is one."""
-        self._spark, self._status = spark, status
+    def __init__(self, spark: SparkSession, status: str | None, write: Callable[[Sequence[TableStatus]], None]) -> None:
+        """Know nothing of earlier batches.
+
+        Args:
+            spark: The session.
+            status: The table of states, if there is one.
+            write: Writes states into it.
+        """
+        self._spark, self._status, self._write = spark, status, write
         self._known: dict[tuple[str, str], dict[str, str]] | None = None
 
     def add(self, found: Iterable[TableStatus]) -> None:
@@ -301,7 +307,8 @@ class Unsound:
 
     def write_ahead(self, found: Sequence[TableStatus]) -> None:
         """Write states before the commits that they come from."""
-        write_ahead(self._spark, self._status, found)
+        if self._status:
+            self._write(found)
         self.add(found)
 
     def end(self, name: tuple[str, str], states: Sequence[str]) -> None:

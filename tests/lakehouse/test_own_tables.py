@@ -1,4 +1,4 @@
-"""The table of states: delta-rs and Spark merge the same rows into it, which are those of a model."""
+"""The table of states and that of statements: delta-rs and Spark write the same rows, those of a model."""
 
 import random
 import shutil
@@ -9,8 +9,9 @@ import pytest
 from delta_history import commits
 from lake_topic import Topic, canal, row
 from spark_rows import of_spark
+from towpath.lakehouse.own_table import LogTable, StatusTable
 from towpath.lakehouse.status import NO_BATCH, OK, QUARANTINED, REBUILT, STATES, TableStatus, write_status
-from towpath.lakehouse.status_table import StatusTable
+from towpath.lakehouse.tables import append_once
 from towpath.lakehouse.tasks import TaskMerges
 
 NAMES = [(None, "a"), ("shop", "a"), ("shop", "A"), ("s'h\"op", "订单 `x`"), ("", "a"), ("shop", "t.{table}")]
@@ -127,3 +128,52 @@ def test_a_query_writes_it_as_it_writes_its_targets(spark, tmp_path, merge):
     topic.replicate(canal(0, "INSERT", "a", row(1, "x")), merge=merge)
     assert topic.states()["a"]["applied"] == 1
     assert writers(spark, topic.name("status"))[0] == ("task" if merge == "auto" else "spark")
+
+
+LOGGED = "topic string, `offset` bigint, `event_time` timestamp, sql string, `a b` string"
+IDENTITY = ("topic", "offset", "event_time", "sql")
+
+
+def some_rows(rng):
+    time = datetime(2024, 3, 31, 1, 30, tzinfo=timezone.utc)
+    values = [(None, "t"), (None, 1, 2), (None, time, time + timedelta(microseconds=1)), (None, "DROP TABLE a", "订单")]
+    return [(*map(rng.choice, values), f"{rng.random()}") for _ in range(rng.randrange(1, 12))]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_rows_are_appended_that_a_table_lacks(spark, tmp_path, zone):
+    """By delta-rs, by Spark, and by both in turn; nulls are equal to each other."""
+    rng, in_tasks, seen = random.Random(3), TaskMerges(), set()
+    paths = {way: str(tmp_path / way) for way in ("task", "spark", "both")}
+    by_task = {way: LogTable(paths[way], IDENTITY, in_tasks) for way in ("task", "both")}
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        for number in range(5):
+            rows = some_rows(rng)
+            seen |= {row[:-1] for row in rows}
+            frame = spark.createDataFrame(rows, LOGGED)
+            by_task["task"].append(spark, frame)
+            append_once(frame, paths["spark"], IDENTITY)
+            by_task["both"].append(spark, frame) if number % 2 else append_once(frame, paths["both"], IDENTITY)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    found = {
+        way: [tuple(one.values()) for one in of_spark(spark.read.load(path, "delta").collect())]
+        for way, path in paths.items()
+    }
+    wanted = sorted(map(str, ((*row[:2], row[2] and row[2].replace(tzinfo=None), *row[3:]) for row in seen)))
+    assert {way: sorted(str(row[:-1]) for row in rows) for way, rows in found.items()} == dict.fromkeys(paths, wanted)
+    assert in_tasks.refused == {}
+    assert "spark" not in writers(spark, paths["task"])[:5]
+
+
+def test_a_query_logs_a_statement_once(spark, tmp_path):
+    topic = Topic(spark, tmp_path)
+    added = canal(1, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN z int")
+    for _ in range(2):
+        topic.replicate(added, canal(2, "TRUNCATE", "a", sql="TRUNCATE TABLE a"), added)
+    assert sorted(one["sql"] for one in of_spark(topic.load("ddl").collect())) == [
+        "ALTER TABLE a ADD COLUMN z int",
+        "TRUNCATE TABLE a",
+    ]
+    assert writers(spark, topic.name("ddl")) == ["task", "spark"]  # the second batch has nothing to write
