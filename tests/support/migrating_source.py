@@ -1,0 +1,170 @@
+"""A database whose tables are migrated at random: statements as text, and rows with the place of their change.
+
+Places are total, as of TiCDC's commit times or of the binlog. A partition's events stay in their order.
+"""
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+PARTITIONS = 3
+
+
+@dataclass(frozen=True)
+class Event:
+    """A statement, or a change of a row. `cells` is None for a delete."""
+
+    place: int
+    partition: int
+    statement: str | None = None
+    table: str = ""
+    key: int = 0
+    cells: dict[str, Any] | None = None
+
+
+class MigratingSource:
+    """The tables of a database, and the events of their changes in the order of its log."""
+
+    def __init__(self, rng: random.Random, *, is_copied: bool) -> None:
+        """Create a database without tables.
+
+        Args:
+            rng: The source of its steps.
+            is_copied: Whether each partition gets each statement, as TiCDC sends it, or only the first one.
+        """
+        self.tables: dict[str, dict[int, dict[str, Any]]] = {}
+        self.events: list[Event] = []
+        self._columns: dict[str, list[str]] = {}
+        self._rng, self._is_copied = rng, is_copied
+        self._named = self._place = 0
+
+    def step(self) -> None:
+        """Execute one random statement or change."""
+        name = self._rng.choice("tuv")
+        if name not in self.tables:
+            self._create(name)
+            return
+        kinds = {
+            self._write: 16,
+            self._delete: 4,
+            self._truncate: 1,
+            self._recreate: 1,
+            self._add: 2,
+            self._drop: 1,
+            self._rename: 1,
+            self._rename_and_add: 1,
+            self._migrate: 1,
+            self._rotate: 1,
+            self._move: 1,
+        }
+        self._rng.choices(list(kinds), list(kinds.values()))[0](name)
+
+    def batches(self, rng: random.Random, count: int) -> list[list[Event]]:
+        """Return the events in batches. Partitions lag, and some batches repeat the one before."""
+        found: list[list[Event]] = [[] for _ in range(count)]
+        for partition in range(PARTITIONS):
+            own = [one for one in self.events if one.partition == partition]
+            cuts = [0, *sorted(rng.randint(0, len(own)) for _ in range(count - 1)), len(own)]
+            for at in range(count):
+                begin = cuts[at - 1] if at and rng.random() < 0.3 else cuts[at]
+                found[at] += own[begin : cuts[at + 1]]
+        for batch in found:
+            rng.shuffle(batch)
+        return found
+
+    def _new_place(self) -> int:
+        self._place += 1
+        return self._place
+
+    def _execute(self, text: str) -> None:
+        first = Event(self._new_place(), 0, text)
+        self.events += [replace(first, partition=at) for at in range(PARTITIONS if self._is_copied else 1)]
+
+    def _send(self, name: str, key: int, cells: dict[str, Any] | None) -> None:
+        copy = None if cells is None else dict(cells)
+        self.events.append(Event(self._new_place(), key % PARTITIONS, None, name, key, copy))
+
+    def _new_column(self) -> str:
+        self._named += 1
+        return f"C{self._named}"
+
+    def _create(self, name: str) -> None:
+        self.tables[name], self._columns[name] = {}, ["v"]
+        self._execute(f"CREATE TABLE {name} (id int PRIMARY KEY, v int)")
+
+    def _write(self, name: str) -> None:
+        key = self._rng.randrange(6)
+        self.tables[name][key] = {column: self._rng.randrange(100) for column in self._columns[name]}
+        self._send(name, key, self.tables[name][key])
+
+    def _delete(self, name: str) -> None:
+        if self.tables[name]:
+            key = self._rng.choice(sorted(self.tables[name]))
+            del self.tables[name][key]
+            self._send(name, key, None)
+
+    def _truncate(self, name: str) -> None:
+        self.tables[name].clear()
+        self._execute(f"TRUNCATE TABLE {name}")
+
+    def _recreate(self, name: str) -> None:
+        self._execute(f"DROP TABLE {name}")
+        self._create(name)
+
+    def _add(self, name: str, column: str | None = None) -> None:
+        column, value = column or self._new_column(), self._rng.randrange(100)
+        self._columns[name].append(column)
+        for row in self.tables[name].values():
+            row[column] = str(value)
+        self._execute(f"ALTER TABLE {name} ADD COLUMN {column} int DEFAULT {value}")
+
+    def _drop(self, name: str) -> None:
+        if len(self._columns[name]) > 1:
+            column = self._rng.choice(self._columns[name])
+            self._columns[name].remove(column)
+            for row in self.tables[name].values():
+                del row[column]
+            self._execute(f"ALTER TABLE {name} DROP COLUMN {column.lower()}")
+
+    def _rename(self, name: str) -> str:
+        old, new = self._rng.choice(self._columns[name]), self._new_column()
+        self._columns[name][self._columns[name].index(old)] = new
+        for row in self.tables[name].values():
+            row[new] = row.pop(old)
+        how = self._rng.choice([f"RENAME COLUMN {old} TO {new}", f"CHANGE COLUMN {old.lower()} {new} int"])
+        self._execute(f"ALTER TABLE {name} {how}")
+        return old
+
+    def _rename_and_add(self, name: str) -> None:
+        """Give a former name to another column."""
+        self._add(name, self._rename(name))
+
+    def _take_away(self, old: str, new: str) -> None:
+        self.tables[new], self._columns[new] = self.tables.pop(old), self._columns.pop(old)
+
+    def _migrate(self, name: str) -> None:
+        """Replace a table by a copy with one more column, as gh-ost does."""
+        copy, away, added = f"_{name}_gho", f"_{name}_del", self._new_column()
+        self._execute(f"DROP TABLE IF EXISTS {copy}, {away}")
+        self._execute(f"CREATE TABLE {copy} LIKE {name}")
+        self._execute(f"ALTER TABLE {copy} ADD COLUMN {added} int DEFAULT 0")
+        self.tables[copy] = {key: {**row, added: 0} for key, row in self.tables[name].items()}
+        self._columns[copy] = [*self._columns[name], added]
+        for key, row in self.tables[copy].items():
+            self._send(copy, key, row)
+        self._take_away(name, away)
+        self._take_away(copy, name)
+        self._execute(f"RENAME TABLE {name} TO {away}, {copy} TO {name}")
+
+    def _rotate(self, name: str) -> None:
+        self._execute(f"DROP TABLE IF EXISTS {name}_old")
+        self._take_away(name, f"{name}_old")
+        self._execute(f"RENAME TABLE {name} TO {name}_old")
+        self._create(name)
+
+    def _move(self, name: str) -> None:
+        """Rename a table to a free name."""
+        free = [other for other in "tuv" if other not in self.tables]
+        if free:
+            self._take_away(name, free[0])
+            self._execute(f"ALTER TABLE {name} RENAME TO {free[0]}")
