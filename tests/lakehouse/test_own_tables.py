@@ -1,4 +1,4 @@
-"""The table of states and that of statements: delta-rs and Spark write the same rows, those of a model."""
+"""Compare the tables of states and of statements, written by delta-rs and by Spark, with a model."""
 
 import random
 import shutil

@@ -12,7 +12,7 @@ PARTITIONS = 3
 
 @dataclass(frozen=True)
 class Event:
-    """A statement, or a change of a row. `cells` is None for a delete."""
+    """A DDL statement or a row change; `cells` is None for a delete."""
 
     place: int
     partition: int

@@ -287,7 +287,7 @@ class Unsound:
         Args:
             spark: The session.
             status: The table of states, if there is one.
-            write: Writes states into it.
+            write: Writes states into it; does nothing without a table.
         """
         self._spark, self._status, self._write = spark, status, write
         self._known: dict[tuple[str, str], dict[str, str]] | None = None
@@ -307,8 +307,7 @@ class Unsound:
 
     def write_ahead(self, found: Sequence[TableStatus]) -> None:
         """Write states before the commits that they come from."""
-        if self._status:
-            self._write(found)
+        self._write(found)
         self.add(found)
 
     def end(self, name: tuple[str, str], states: Sequence[str]) -> None:

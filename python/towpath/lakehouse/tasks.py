@@ -216,7 +216,7 @@ def _id(spark: SparkSession, target: str) -> str | None:
     try:
         log = getattr(jvm_of(spark), "org.apache.spark.sql.delta.DeltaLog").forTable(spark._jsparkSession, target)
         return str(log.unsafeVolatileSnapshot().metadata().id())
-    except Exception as error:  # a build of Delta without these classes, such as that of Databricks
+    except Exception as error:  # some builds of Delta, such as Databricks', lack these classes
         _log.info("%s: its id is not known: %s", target, printable(str(error)))
         return None
 

@@ -136,7 +136,7 @@ class Timeline:
         return next((at for at in self._of_table.get(name, ()) if at >= cut), None)
 
     def origin(self, name: Name, cut: int) -> Name | None:
-        """Return the name that a table of now had at a cut; None if it is younger."""
+        """Return the name of a current table at a cut; None if it did not exist yet."""
         for statement in reversed(self.statements[cut:]):
             for action in reversed(statement.actions):
                 if name in statement.tables_of(action):
