@@ -339,6 +339,19 @@ fn is_newer(one: PyArrowType<ArrayData>, other: PyArrowType<ArrayData>) -> PyRes
     newer.map(|newer| PyArrowType(newer.into_data())).map_err(|error: ArrowError| wrong(&error))
 }
 
+/// Whether each change is known to be newer than all statements.
+#[pyfunction]
+fn are_after(changes: PyArrowType<ArrayData>, statements: PyArrowType<ArrayData>) -> PyResult<PyArrowType<ArrayData>> {
+    let (changes, statements) = (structs("changes", changes)?, structs("statements", statements)?);
+    let after = guarded(|| {
+        let (changes, statements) = (Orders::new(&changes)?, Orders::new(&statements)?);
+        let statements: Vec<_> = (0..statements.len()).filter_map(|at| statements.get(at)).collect();
+        let is_after = |at| changes.get(at).is_some_and(|change| statements.iter().all(|one| change.is_surely_after(one)));
+        Ok(BooleanArray::from_iter((0..changes.len()).map(|at| Some(is_after(at)))))
+    })?;
+    after.map(|after| PyArrowType(after.into_data())).map_err(|error: ArrowError| wrong(&error))
+}
+
 /// For each change: whether it is the newest of its key, the event time of its order value, and the change it replaced.
 #[pyfunction]
 fn newest_changes(py: Python<'_>, keys: PyArrowType<ArrayData>, orders: PyArrowType<ArrayData>) -> PyResult<PyArrowType<RecordBatch>> {
@@ -436,6 +449,7 @@ fn _towpath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dialects, module)?)?;
     module.add_function(wrap_pyfunction!(detect, module)?)?;
     module.add_function(wrap_pyfunction!(is_newer, module)?)?;
+    module.add_function(wrap_pyfunction!(are_after, module)?)?;
     module.add_function(wrap_pyfunction!(newest_changes, module)?)?;
     module.add_function(wrap_pyfunction!(change_outcomes, module)?)?;
     module.add_function(wrap_pyfunction!(infer_schema, module)?)

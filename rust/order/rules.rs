@@ -97,6 +97,11 @@ impl<'a> Order<'a> {
         statement.is_ordered(self) && statement.is_newer(Some(self))
     }
 
+    /// Whether this change is known to be newer than a statement.
+    pub fn is_surely_after(&self, statement: &Order<'_>) -> bool {
+        statement.is_ordered(self) && !statement.is_newer(Some(self))
+    }
+
     /// Whether the order of two values does not depend on times: they are in one log, in one partition, or in TiDB.
     fn is_certain(&self, other: &Order<'_>) -> bool {
         let logs = both(self.log, other.log);

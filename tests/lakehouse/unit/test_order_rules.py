@@ -41,6 +41,20 @@ def test_the_newer_of_two_changes():
     assert set(found) == {True, False}
 
 
+def test_changes_that_are_known_to_be_after_all_statements():
+    rng = random.Random(17)
+    changes = [some_place(rng, rng.randrange(3)) for _ in range(5000)]
+    found = set()
+    for count in range(4):
+        statements = [some_place(rng, rng.randrange(3)) for _ in range(count)]
+        after = _towpath.are_after(orders(changes), orders(statements)).to_pylist()
+        assert after == [
+            all(is_ordered(one, change) and not is_newer(one, change) for one in statements) for change in changes
+        ]
+        found |= set(after) if statements else set()
+    assert found == {True, False}
+
+
 def test_every_change_is_newer_than_none():
     place = some_place(random.Random(1), 1)
     assert _towpath.is_newer(orders([place, None]), orders([None, place])).to_pylist() == [True, False]
