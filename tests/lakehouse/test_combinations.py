@@ -12,17 +12,18 @@ from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
 from towpath.lakehouse import by_tasks
 from towpath.lakehouse.batches import Replicator
+from towpath.lakehouse.carried_rows import typed_value
 from towpath.lakehouse.converted_values import is_converted, relabelled
-from towpath.lakehouse.follow_columns import typed_value
 from towpath.lakehouse.known_targets import KnownTargets
-from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import Sql, column, string
+from towpath.lakehouse.statement_log import StatementLog
 from towpath.lakehouse.statements import Column
 from towpath.lakehouse.status import REMOVED, TableStatus, write_status
 from towpath.lakehouse.target_writer import TargetWriter
 from towpath.lakehouse.targets import Targets
+from towpath.lakehouse.tasks import TaskMerges
 from towpath.lakehouse.tombstones import Tombstones
 
 BOTH_WAYS = pytest.mark.parametrize("merge", WAYS)
@@ -587,7 +588,8 @@ def test_removed_targets_are_noticed_beside_other_queries(spark, tmp_path):
     topic = Topic(spark, tmp_path)
     write_status(spark, topic.options["status"], [TableStatus("other", "t", "/other/t", applied=1)], 10_000)
     write_status(spark, topic.options["status"], [TableStatus("shop", "a", f"{topic.lake}/shop/a", applied=1)], 1)
-    known = KnownTargets(Targets(topic.target), ReplicateOptions(status=topic.options["status"]), None, Pending(), {})
+    options, log = ReplicateOptions(status=topic.options["status"]), StatementLog(None, TaskMerges())
+    known = KnownTargets(Targets(topic.target), options, None, log, {})
     known.begin(2)
     assert known.why_incomplete(spark, _table("shop", "a"), f"{topic.lake}/shop/a") == REMOVED
     assert known.why_incomplete(spark, _table("other", "t"), "/other/t") is None

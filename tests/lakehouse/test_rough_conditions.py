@@ -114,6 +114,7 @@ def test_an_interruption_is_not_the_fault_of_a_table(spark, tmp_path, monkeypatc
     topic, (owner, name) = Topic(spark, tmp_path), place
     messages = [canal(0, "INSERT", "a", row(1, "x")), canal(1, "QUERY", "a", sql="TRUNCATE TABLE a", second=5)]
     function = getattr(owner, name)
+    topic.replicate(messages[0], merge="spark")
 
     def interrupted(*arguments):
         spark._jvm.java.lang.Thread.currentThread().interrupt()  # as a query does that is stopped

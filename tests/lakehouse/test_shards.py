@@ -141,8 +141,7 @@ def test_columns_are_added_to_one_shard_after_the_other(spark, tmp_path, known_t
 
 
 def test_a_truncate_of_one_shard_leaves_the_rows_of_the_others(spark, tmp_path):
-    states = compare(spark, tmp_path, 2, ["truncate", "drop"], changes=40, batches=2)
-    assert "stale" in states.values()
+    compare(spark, tmp_path, 2, ["truncate", "drop"], changes=40, batches=2)
     rebuilt = {"source_table": "shop.t_0", "target": {"shop.t_0": f"{tmp_path}/lake/shop/t"}, "dialect": "canal-json"}
     with pytest.raises(ValueError, match=r"shares its target with shop\.t_1, .* and rebuild has the rows of one table"):
         towpath.spark.rebuild(Topic(spark, tmp_path).frame(), **rebuilt)

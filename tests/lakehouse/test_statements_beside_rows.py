@@ -283,7 +283,7 @@ def test_changes_in_the_second_of_a_rename_are_the_copys(topic):
 
 @together
 def test_late_rows_of_a_log_that_is_rotated_and_rows_of_a_table_that_was_put_away(topic):
-    """Their tables lack rows: those that come after the statements, or those of before them."""
+    """Only the table that was put away lacks rows: those from before the statement."""
     names = ["log", "calm", "t", "t_new"]
     yield [canal(at, "INSERT", name, row(1, name), second=5) for at, name in enumerate(names)]
     texts = [
@@ -301,10 +301,28 @@ def test_late_rows_of_a_log_that_is_rotated_and_rows_of_a_table_that_was_put_awa
         canal(9, "INSERT", "t_2025", row(2, "x"), second=12),
     ]
     found = states_of(topic)
-    assert {name for name, state in found.items() if state == "stale"} == {"log_2025", "t_2025"}
-    assert (topic.names("log"), topic.names("log_2025")) == ({3: "new"}, {1: "log"})
+    assert {name for name, state in found.items() if state == "stale"} == {"t_2025"}
+    assert (topic.names("log"), topic.names("log_2025")) == ({3: "new"}, {1: "log", 2: "late"})
     assert (topic.names("calm"), topic.names("calm_2025")) == ({3: "new", 4: "new"}, {1: "calm"})
     assert (topic.names("t"), topic.names("t_2025")) == ({1: "t_new"}, {2: "x"})
+
+
+@together
+def test_a_table_is_renamed_there_and_back_before_a_late_row(topic):
+    """TiCDC sends each statement to each partition, with its commit time."""
+
+    def sent(at, kind, commit, partition, cells=None, **more):
+        return canal(at, kind, "b", cells, partition=partition, _tidb={"commitTs": commit}, **more)
+
+    texts = {10: "CREATE TABLE b (id int PRIMARY KEY)", 30: "RENAME TABLE b TO b_n", 40: "RENAME TABLE b_n TO b"}
+    statements = {
+        partition: [sent(at, "QUERY", commit, partition, sql=text) for at, (commit, text) in enumerate(texts.items())]
+        for partition in range(3)
+    }
+    yield [*statements[0][:1], sent(7, "INSERT", 20, 0, row(20, "x")), *statements[0][1:], *statements[1]]
+    yield [statements[2][0], sent(7, "INSERT", 24, 2, row(24, "late")), *statements[2][1:]]
+    assert topic.names("b") == {20: "x", 24: "late"}
+    assert states_of(topic) == {"b": "ok"}
 
 
 @in_soak

@@ -139,7 +139,6 @@ def test_rows_of_before_a_column_was_added_with_a_value_are_left_to_spark(topic,
         ({"keeps_history": True}, "it has a history"),
         ({"soft_deletes": True}, "deleted rows stay"),
         ({"masks": True}, "columns are masked"),
-        ({"additions": True}, "columns were added with a value before it was created"),
     ],
 )
 def test_why_spark(facts, reason):

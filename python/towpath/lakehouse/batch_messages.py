@@ -67,9 +67,10 @@ class MessagesInDriver:
 
     def __init__(self, events: DataFrame) -> None:
         self._spark = events.sparkSession
-        found = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select("database", "table", *MESSAGE).toArrow()
+        names = [name for name in ("database", "table", "slice") if name in events.columns]
+        found = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *MESSAGE).toArrow()
         self._messages = found.combine_chunks()
-        self._read: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
+        self._read: dict[object, list[pa.RecordBatch]] = {}
 
     def changes(self, table: SourceTable, reader: ChangeReader) -> DataFrame:
         """As `Messages.changes`."""
@@ -84,14 +85,18 @@ class MessagesInDriver:
 
     def _changes_of(self, table: SourceTable, reader: ChangeReader) -> list[pa.RecordBatch]:
         """The changes of a table, which are read once."""
-        if table.name_key not in self._read:
-            column = self._messages.column("database")
-            of_database = pc.is_null(column) if table.database is None else pc.equal(column, table.database)
-            mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), table.name))
+        part = table.name_key, table.slices
+        if part not in self._read:
+            (database, name), column = table.name_key, self._messages.column("database")
+            of_database = pc.is_null(column) if database is None else pc.equal(column, database)
+            mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), name))
+            if table.slices:
+                own = pa.array(table.slices, self._messages.schema.field("slice").type)
+                mask = pc.and_(mask, pc.is_in(self._messages.column("slice"), own))
             messages = self._messages.filter(mask).select(list(MESSAGE)).cast(pa.schema(list(MESSAGE.items())))
             batches = messages.combine_chunks().to_batches()
-            self._read[table.name_key] = [part for batch in batches for part in reader.decode_batches(batch)]
-        return self._read[table.name_key]
+            self._read[part] = [one for batch in batches for one in reader.decode_batches(batch)]
+        return self._read[part]
 
 
 def in_few_tasks(rows: DataFrame, per_core: int = _TASKS_PER_CORE) -> DataFrame:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from functools import cache, partial, reduce
-from operator import or_
+from contextlib import ExitStack, suppress
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.aside import Aside, Origin, write_dead_letters
-from towpath.lakehouse.blocks import BatchEvents, KnownTables, LearnedTables, are_insufficient
+from towpath.lakehouse.blocks import BatchEvents, FormerlyKnown, KnownTables, LearnedTables, are_insufficient
 from towpath.lakehouse.by_spark import BySpark
 from towpath.lakehouse.by_tasks import ByTasks
 from towpath.lakehouse.changes import PLACE
-from towpath.lakehouse.declarations import KnownDeclarations
+from towpath.lakehouse.declarations import KnownDeclarations, declared_columns
 from towpath.lakehouse.events import DDL, DEAD, WATERMARK
 from towpath.lakehouse.follow import Follower
 from towpath.lakehouse.followed_targets import FollowedHistories, FollowedTargets
@@ -28,13 +27,13 @@ from towpath.lakehouse.ordered_statements import (
     without_databases,
 )
 from towpath.lakehouse.own_table import LogTable, StatusTable
-from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.routed_tables import routed
 from towpath.lakehouse.source_tables import SourceTable, any_of, source_tables, summary
-from towpath.lakehouse.statements import DropDatabase
+from towpath.lakehouse.statement_log import StatementLog, without_repeated
+from towpath.lakehouse.statements import CreateTable, DropDatabase, TruncateTable
 from towpath.lakehouse.status import NO_BATCH, TableStatus, Unsound, by_table
-from towpath.lakehouse.steps import plan
 from towpath.lakehouse.table_result import TableResult
 from towpath.lakehouse.tables import schema_of
 from towpath.lakehouse.target_properties import stored_source
@@ -44,6 +43,9 @@ from towpath.lakehouse.watermarks import Watermarks, write_watermarks
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+
+_LATE = "the statement was read after a later one about the table: older rows may lack its changes"
 
 
 class Replicator:
@@ -56,7 +58,7 @@ class Replicator:
         dead_letters: Aside | None,
         quarantine: Aside | None,
         *,
-        pending: Pending | None = None,
+        log: StatementLog | None = None,
         in_tasks: TaskMerges | None = None,
         remembered: Mapping[tuple[str, str], RuleState] | None = None,
     ) -> None:
@@ -67,16 +69,16 @@ class Replicator:
             options: The arguments.
             dead_letters: The table for what cannot be read or applied.
             quarantine: The table for messages of tables whose changes cannot be applied.
-            pending: What statements did to tables that have no target yet.
+            log: The statements that were read; None: it is in memory.
             in_tasks: Which tables may be merged in tasks.
             remembered: What is remembered for the rules of tables that have no target yet.
         """
         self.options = options
         self._targets, self._dead_letters = targets, dead_letters
-        self._pending = pending or Pending()
         self._declarations, self._learned = KnownDeclarations(), LearnedTables()
-        self._known = KnownTargets(targets, options, dead_letters, self._pending, remembered or {})
         in_tasks = in_tasks or TaskMerges()
+        self._log = log or StatementLog(None, in_tasks)
+        self._known = KnownTargets(targets, options, dead_letters, self._log, remembered or {})
         self._status = StatusTable(options.status, in_tasks) if options.status else None
         self._ddl = LogTable(options.ddl, (*PLACE, "row", "event_time", "sql"), in_tasks) if options.ddl else None
         self._by_tasks = ByTasks(self._known, in_tasks, self._learned, dead_letters is not None)
@@ -104,6 +106,13 @@ class Replicator:
 
     def delete_gone(self, spark: SparkSession) -> None:
         """Delete rows that a query deleted while older changes of them were applied here: it did not find them yet."""
+        followed = FollowedTargets(spark, self._known)
+        for statement in self._log.read_new(spark):
+            for action in statement.actions:
+                for name in statement.tables_of(action) if isinstance(action, TruncateTable | CreateTable) else ():
+                    target = followed.of(*name)
+                    if target is not None and target in self._known.written:
+                        followed.truncate(target, statement.place)
         for target in sorted(self._known.written):
             applier = self._known.applier(target)
             applier.forget_schemas()
@@ -126,7 +135,6 @@ class Replicator:
         self._write_ddl(events, found)
         results = self._apply_in_order(batch, found, batch_id)
         said = self._known.list_shards(events.sparkSession)
-        self._pending.write(events.sparkSession)
         said += [status for result in results for status in result.statuses]
         if self._status:
             self._status.write(events.sparkSession, said, batch_id)
@@ -139,36 +147,85 @@ class Replicator:
             write_watermarks(events.filter(f"kind = '{WATERMARK}'"), self.options.watermarks)
 
     def _apply_in_order(self, batch: BatchEvents, found: list[Row], batch_id: int) -> list[TableResult]:
-        """Apply all tables. Those that statements change get what is older than a statement, then the statement."""
-        events, tables = batch.frame, source_tables(found, self._declarations.found)
+        """Follow the statements. Then apply the rows, each as if all later statements had been applied to it."""
+        spark, tables = batch.frame.sparkSession, source_tables(found, self._declarations.found)
         self._known.meet(tables)
-        joined = [TableResult(one) for one in self._known.admit(events.sparkSession)]
-        statements = read_ddl(events) if any(row["kind"] == DDL for row in found) else []
-        statements = self._with_tables(events.sparkSession, statements, [one.key for one in tables])
+        results = [TableResult(one) for one in self._known.admit(spark)]
+        statements = read_ddl(batch.frame) if any(row["kind"] == DDL for row in found) else []
+        statements = without_repeated(self._with_tables(spark, statements, [one.key for one in tables]))
+        late = self._log.append(spark, statements) if statements else []
+        if self.options.ddl_policy != "follow":
+            return results + self._apply_rows(batch, tables, batch_id) + self._follow(spark, statements, [])
+        results += self._follow(spark, statements, late)
         changed = {name for one in statements for name in one.tables}
-        unchanged = [one for one in tables if one.key not in changed]
-        results = joined + self._side_by_side(batch, unchanged, batch_id)
+        sure = [one for one in tables if one.key not in changed]
+        return results + self._apply_rows(batch, sure, batch_id, [one for one in tables if one not in sure])
+
+    def _apply_rows(
+        self, batch: BatchEvents, tables: list[SourceTable], batch_id: int, changed: Sequence[SourceTable] = ()
+    ) -> list[TableResult]:
+        """Apply the rows of tables.
+
+        Args:
+            batch: The events.
+            tables: The tables that no statement of the batch changes.
+            batch_id: The number of the batch.
+            changed: The other tables.
+        """
+        follows, former = self.options.ddl_policy == "follow", self._learned.take(tables)
+        results, left = self._in_tasks(batch, tables, former, batch_id)
+        unsure = [one for one in left if follows and self._log.has(batch.frame.sparkSession, one.key)]
+        done = [one for one in tables if one not in left]
+        results += self._alone(batch, [one for one in left if one not in unsure], done, former, batch_id)
+        return results + self._route(batch, [*changed, *unsure], batch_id)
+
+    def _follow(
+        self, spark: SparkSession, statements: Sequence[Statement], late: Sequence[Statement]
+    ) -> list[TableResult]:
+        """Apply statements to the rows that targets have."""
         if not statements:
+            return []
+        unsound = Unsound(spark, self.options.status, partial(self._write_ahead, spark))
+        said = [status for one in late for status in self._late(one)]
+        unsound.write_ahead(said)
+        for one in self._followers(spark, unsound):
+            said += one.follow(statements)
+        return [TableResult(one) for one in said]
+
+    def _late(self, statement: Statement) -> list[TableStatus]:
+        """The states of tables about which a later statement was followed already."""
+        found = []
+        for name in sorted(statement.tables):
+            with suppress(ValueError):  # a template needs what the name does not have
+                if target := self._known.of_names(*name):
+                    found.append(TableStatus.stale(name, target, _LATE, statement.text))
+        return found
+
+    def _route(self, batch: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[TableResult]:
+        """Apply rows that may be older than statements about their tables."""
+        if not tables:
+            return []
+        self._learned.take(tables)  # their columns may be others now
+        spark = batch.frame.sparkSession
+        events = batch.with_messages() if any(one.in_blocks for one in tables) else batch.frame
+        timelines = {one.key: self._log.timeline(spark, one.key) for one in tables}
+        places = {name: one.places(name) for name, one in timelines.items()}
+        divided = sliced(events.filter(any_of(tables)), places)
+        found = routed(summary(divided, "slice"), self._declarations.found, timelines, self._declared)
+        current = [one for one in found if one.is_current]
+        results = self._alone(BatchEvents.of(divided), [one for one in found if not one.is_current], [], {}, batch_id)
+        if not current:
             return results
-        affected = [one for one in tables if one.key in changed]
-        divided = batch.with_messages() if any(one.in_blocks for one in affected) else events
-        rest = sliced(divided.filter(any_of(affected)), statements, {one.key for one in affected})
-        found = summary(rest, "slice")
-        unsound = Unsound(events.sparkSession, self.options.status, partial(self._write_ahead, events.sparkSession))
-        followers = self._followers(events.sparkSession, unsound)
-        # Tables may have the same target, and a copy has the rules of its original.
-        one_by_one = self._targets.may_share or bool(self.options.columns)
-        for step in plan(statements, one_by_one=one_by_one):
-            applied = self._apply_slices(rest, found, step.slices, batch_id)
-            results += applied
-            # A statement must not come before what is applied again.
-            if any(one.error for one in applied):
-                break
-            unsound.add(status for one in applied for status in one.statuses)
-            said = [status for one in followers for status in one.follow(step.statements)]
-            unsound.add(said)
-            results += map(TableResult, said)
-        return results
+        batch = BatchEvents.of(divided.filter(any_of(current)))
+        merged, left = self._in_tasks(batch, current, {}, batch_id)
+        done = [one for one in current if one not in left]
+        return results + merged + self._alone(batch, left, done, {}, batch_id)
+
+    def _declared(self, table: SourceTable) -> set[str] | None:
+        """The columns that the messages of a table declare, in lower case."""
+        options = {**self.options.decoder, **table.filter_options()}
+        found = declared_columns(table.declarations, self.options.dialect, options)
+        return None if found is None else {name.lower() for name in found.names}
 
     def _with_tables(
         self, spark: SparkSession, statements: list[Statement], tables: Iterable[tuple[str, str]]
@@ -182,31 +239,29 @@ class Replicator:
         of_other_case = partial(self._known.of_other_case, spark, known)
         return [with_other_cases(statement, of_other_case) for statement in statements if statement.actions]
 
-    def _apply_slices(
+    def _in_tasks(
+        self, batch: BatchEvents, tables: list[SourceTable], former: FormerlyKnown, batch_id: int
+    ) -> tuple[list[TableResult], list[SourceTable]]:
+        """Apply the tables that may be merged in tasks. Returns also the others."""
+        if not tables or self._watermarks(batch.frame.sparkSession, tables):
+            return [], tables
+        results = self._by_tasks.merge(batch, tables, former, batch_id)
+        done = {result.key for result in results}
+        return results, [one for one in tables if one.key not in done]
+
+    def _alone(
         self,
-        events: DataFrame,
-        found: list[Row],
-        slices: Mapping[tuple[str, str], int],
+        batch: BatchEvents,
+        tables: list[SourceTable],
+        merged: list[SourceTable],
+        former: FormerlyKnown,
         batch_id: int,
     ) -> list[TableResult]:
-        """Apply the events of tables that are between two statements."""
-        rows = [row for row in found if slices.get((row["database"] or "", row["table"])) == row["slice"]]
-        tables = source_tables(rows, self._declarations.found)
-        of_slices = [one.condition() & (events["slice"] == slices[one.key]) for one in tables]
+        """Apply tables with Spark's statements."""
         if not tables:
             return []
-        return self._side_by_side(BatchEvents.of(events.filter(reduce(or_, of_slices))), tables, batch_id)
-
-    def _side_by_side(self, batch: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[TableResult]:
-        """Apply tables: in tasks those that may be merged so, all others with Spark's statements."""
-        if not tables:
-            return []
-        former, watermarks = self._learned.take(tables), self._watermarks(batch.frame.sparkSession, tables)
-        results = [] if watermarks else self._by_tasks.merge(batch, tables, former, batch_id)
-        done = {result.key for result in results}
-        merged = [one for one in tables if one.key in done]
-        left = [one for one in tables if one.key not in done]
-        return results + (self._by_spark.merge(batch, left, merged, former, watermarks, batch_id) if left else [])
+        watermarks = self._watermarks(batch.frame.sparkSession, tables)
+        return self._by_spark.merge(batch, tables, merged, former, watermarks, batch_id)
 
     def _watermarks(self, spark: SparkSession, tables: Iterable[SourceTable]) -> Watermarks | None:
         """What is known of TiCDC's watermarks, if it concerns one of the tables."""
@@ -220,13 +275,13 @@ class Replicator:
         follower = partial(
             Follower,
             spark,
+            log=self._log,
             follows=self.options.ddl_policy == "follow",
             protection=self._known.protection(spark),
             unsound=unsound,
         )
         of_targets = follower(
             FollowedTargets(spark, self._known),
-            pending=self._pending,
             keys=self.options.keys,
             quarantine=self._by_spark.quarantine,
         )

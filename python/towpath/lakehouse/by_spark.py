@@ -11,10 +11,10 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.additions import Addition, with_additions
 from towpath.lakehouse.aside import Aside, write_quarantine
 from towpath.lakehouse.batch_messages import BatchMessages, Messages
 from towpath.lakehouse.blocks import BatchEvents, BlockReader, FormerlyKnown, LearnedTables
+from towpath.lakehouse.carried_rows import converted, relabelled_rows, renamed, with_added
 from towpath.lakehouse.changes import ChangeDecoder
 from towpath.lakehouse.delta_rs import Limits
 from towpath.lakehouse.formats import format_of
@@ -23,35 +23,37 @@ from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.jobs import KINDS, MARKING, REWRITING, SMALL, UNKNOWN_SIZE, session_settings, settings_for
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.newest import Changes
-from towpath.lakehouse.order import Kinds, is_after, is_before, with_order
-from towpath.lakehouse.ordered_statements import OTHER_CASE, places_of
+from towpath.lakehouse.order import Kinds
+from towpath.lakehouse.ordered_statements import OTHER_CASE, truncates_of
 from towpath.lakehouse.parallel import in_parallel
-from towpath.lakehouse.pending import PendingChanges
 from towpath.lakehouse.rows import OLD, Applied
 from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.source_tables import SourceTable
-from towpath.lakehouse.sql import Sql, any_of, expressions, sql
 from towpath.lakehouse.staging import Hints
-from towpath.lakehouse.status import QUARANTINED, REMOVED, STALE, TableStatus, by_table, write_ahead
+from towpath.lakehouse.statements import Column
+from towpath.lakehouse.status import (
+    DROPPED,
+    OK,
+    QUARANTINED,
+    REMOVED,
+    RENAMED,
+    STALE,
+    TableStatus,
+    by_table,
+    write_ahead,
+)
 from towpath.lakehouse.table_columns import TableColumns
 from towpath.lakehouse.table_result import TableResult
-from towpath.lakehouse.tables import exists
-from towpath.lakehouse.target_properties import given_at, gone_at, moved_to
 from towpath.lakehouse.watermarks import Watermarks
 from towpath.printable import SHOWN, printable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _log = logging.getLogger("towpath.spark")
 
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
 """The largest changes and the largest target of a small job."""
-
-_UNFOLLOWED = (
-    "rows were read that may be older than statements about the table, which were read before it had a target: for one "
-    "of several tables of a target they cannot be followed"
-)
 
 _MOST_REASON = 10 * SHOWN
 """Characters of the text of an error, which may have many names of columns."""
@@ -156,7 +158,9 @@ class BySpark:
         try:
             target = self.known.target(table)
             if target is None:
-                return TableResult()
+                return TableResult(_renamed(table))
+            if table.is_put_away and self.known.applier(target).writer.schema(batch.spark) is None:
+                return TableResult()  # the rows of a table that a migration puts away are not kept
             self.known.sources.add(table.key)
             applied, moved = self._apply_table(batch, table, target)
             is_there = self.known.applier(target).writer.schema(batch.spark) is not None
@@ -165,6 +169,8 @@ class BySpark:
             late = {OLD: batch.late.get((table.database, table.name), 0)}
             applied = replace(applied, counts=Counter(applied.counts) + Counter(late))
             status = TableStatus.of(table.database, table.name, target if is_there else None, applied)
+            if table.dropped and status.state == OK:
+                status = replace(status, state=DROPPED, reason="the table was dropped", statement=table.dropped)
             return TableResult(status, others=moved)
         except Exception as error:  # whatever it is, it must not stop the other tables
             if self.known.options.on_table_error == "fail" or self.quarantine is None or is_interruption(error):
@@ -184,114 +190,70 @@ class BySpark:
     def _apply_table(self, batch: _Batch, table: SourceTable, target: str) -> tuple[Applied, tuple[TableStatus, ...]]:
         """Apply a table's changes. Returns also the state of other tables which lack some of them."""
         spark = batch.spark
+        if table.is_gone and not self._keeps_each(table, target):
+            return Applied({OLD: table.rows}), ()
         apply = self.known.applier(target)
         existing = apply.writer.schema(spark)
         if existing is None and table.is_only_emptied:
-            self.known.pending.read(spark)
-            events = batch.events.frame
-            for place in places_of(events.filter(table.condition() & (events["truncates"] > 0))):
-                self.known.pending.empty(table.key, place)
+            self.known.log.append(spark, truncates_of(batch.events.frame.filter(table.condition()), table.key))
             others = self.known.of_other_case(spark, partial(self.known.of_tables, spark), *table.key)
             reason = f"TRUNCATE TABLE {table.full_name}: {OTHER_CASE}"
             return Applied(), tuple(TableStatus(*one, self.known.of_names(*one), STALE, reason) for one in others)
-        protection = self.known.protection(spark)
-        lost = self.known.lost(spark, table, target, is_there=existing is not None)
-        protection.remember_renamed(table.key, lost.renamed)
-        protection.check_renamed(table.database, table.name)
+        self.known.protection(spark).check_renamed(table.database, table.name)
         columns = TableColumns(spark, self.known, table, target)
-        decoder, unconverted = columns.decoder(), columns.unconverted()
+        decoder = columns.decoder()
         if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:
             self._mark_rows(spark, target)
         is_emptied = table.truncates and not columns.are_appended
         sharing = self.known.sharing(spark, table.key, target) if is_emptied else Sharing()
         with ExitStack() as held:
-            changes = self._changes(batch, table, decoder, columns.additions, held, with_truncates=not sharing)
-            late = self._moved(spark, table, target, changes.frame) if existing else ()
-            kept = self._unfollowed(spark, table, target, changes.frame, lost)
+            changes = self._changes(batch, table, decoder, columns, held, with_truncates=not sharing)
+            unconverted = tuple(converted(changes.frame, table.columns, self.known.rules(spark, table).mask))
+            kept = self._doubts(spark, table, target, columns.added)
             if sharing:
                 reason = f"the table was truncated; {sharing}"
-                kept = (TableStatus(*table.name_key, target, state=STALE, reason=reason),)
+                kept = (TableStatus(table.database, table.name, target, state=STALE, reason=reason),)
             if columns.are_appended:
-                settings, origin = self.known.settings(table, []), self.known.origin(table, target)
+                settings, origin = self.known.settings(spark, table, []), self.known.origin(table, target)
                 applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
                 self.known.append_emptied(spark, table, target, existing)
-                return replace(applied, unconverted=unconverted), late + kept
+                return replace(applied, unconverted=unconverted), kept
             keys = columns.key
-            settings = self.known.settings(table, keys)
+            settings = self.known.settings(spark, table, keys)
             self.known.rules(spark, table).check_key(table.full_name, keys)
             history = self.known.history(table.full_name, target)
             if history is not None:
                 append_changes(changes.frame, keys, history, settings, batch.number)
                 self.known.append_emptied(spark, table, history, existing)
+            if table.is_gone:
+                return Applied({OLD: table.rows}), kept
             apply.configure(keys, settings, self.known.origin(table, target))
-            if existing is None:
-                self.known.remember_emptied(spark, table, target, columns.schema, keys)
             kinds, waited = Kinds(table.has_commit, table.in_log), self.known.options.waited
             properties = self.known.properties(spark, target) if existing is not None else {}
             lacked = existing is not None and self.known.may_lack(properties)
-            hints = Hints(
-                kinds,
-                is_small=batch.is_small,
-                are_most=batch.are_most,
-                waited=waited,
-                lacked=lacked,
-                given=given_at(properties),
-            )
-            # What is written is not late any more, if the batch is read again.
-            say_late = partial(write_ahead, spark, self.known.options.status, late)
-            applied = apply.apply(changes, keys, hints, batch.number, say_late if late else None)
-            if late and self._had(spark, target, applied):
-                late = ()
-        self.learned.learn(table, decoder, batch.former)
+            hints = Hints(kinds, is_small=batch.is_small, are_most=batch.are_most, waited=waited, lacked=lacked)
+            applied = apply.apply(changes, keys, hints, batch.number)
+        if not table.slices:
+            self.learned.learn(table, decoder, batch.former)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
-        return replace(applied, unconverted=unconverted), late + kept
+        return replace(applied, unconverted=unconverted), kept
 
-    def _unfollowed(
-        self, spark: SparkSession, table: SourceTable, target: str, changes: DataFrame, lost: PendingChanges
+    def _keeps_each(self, table: SourceTable, target: str) -> bool:
+        """Whether each change of a table is kept, also those of rows that are gone."""
+        return self.known.options.keyless != "quarantine" or self.known.history(table.full_name, target) is not None
+
+    def _doubts(
+        self, spark: SparkSession, table: SourceTable, target: str, added: Sequence[Column]
     ) -> tuple[TableStatus, ...]:
-        """The state of a table with rows that statements about it may have changed, which could not be followed."""
-        if lost == PendingChanges():
+        """The state of a table with rows of which the log does not say what the source made of them."""
+        reasons = [table.doubt] if table.doubt else []
+        unknown = (one for one in added if one.unknown)
+        reasons += [f"the values of the column {one.name} in old rows are not known: {one.unknown}" for one in unknown]
+        if not reasons:
             return ()
-        newer = (is_after(Sql("`order`"), one.literal()) for one in lost.places)
-        may_be_older = [sql("NOT {newer}", newer=one) for one in newer]
-        if lost.renamed or lost.modified:  # it is not remembered where in the topic
-            may_be_older.append(Sql("true"))
-        if not with_order(changes).filter(expressions(spark)(any_of(may_be_older))).limit(1).count():
-            return ()
-        status = TableStatus(*table.name_key, target, STALE, _UNFOLLOWED)
+        status = TableStatus(table.database, table.name, target, STALE, "; ".join(reasons))
         write_ahead(spark, self.known.options.status, [status])
         return (status,)
-
-    def _had(self, spark: SparkSession, target: str, applied: Applied) -> bool:
-        """Whether a target had all changes, as when a batch is read again: then its table's new name has them, too."""
-        had_all = applied.counts.keys() <= {OLD}
-        # What emptied the target since then would hide that they are late.
-        is_as_it_was = had_all and gone_at(self.known.properties(spark, target)) is not None
-        return is_as_it_was and not self.known.applier(target).tombstones.has_truncates(spark)
-
-    def _moved(
-        self, spark: SparkSession, table: SourceTable, target: str, changes: DataFrame
-    ) -> tuple[TableStatus, ...]:
-        """The tables that lack changes from before they got the rows of this one, which are read after that."""
-        properties = self.known.properties(spark, target)
-        moved = moved_to(properties)
-        if moved is None:
-            return ()
-        _, place = moved
-        # Another table may have got the name since then. Its changes of the time of the statement are not late.
-        template = "NOT {after}" if gone_at(properties) is not None else "{before}"
-        order, at = Sql("`order`"), place.literal()
-        is_late = sql(template, after=is_after(order, at), before=is_before(order, at))
-        if not with_order(changes).filter(expressions(spark)(is_late)).limit(1).count():
-            return ()
-        found: dict[tuple[str, str], TableStatus] = {}
-        while moved is not None and (other := moved[0]) not in found:
-            path = self.known.of_names(*other)
-            reason = f"changes of {table.full_name} that may be older than its RENAME TABLE were read after it"
-            found[other] = TableStatus(*other, path, state=STALE, reason=reason)
-            has_target = path is not None and exists(spark, path)
-            moved = moved_to(self.known.properties(spark, path)) if path is not None and has_target else None
-        return tuple(found.values())
 
     def _mark_rows(self, spark: SparkSession, target: str) -> None:
         """Let merges of a large target mark rows as deleted, instead of rewriting its files."""
@@ -305,7 +267,7 @@ class BySpark:
         batch: _Batch,
         table: SourceTable,
         decoder: ChangeDecoder,
-        additions: list[Addition],
+        columns: TableColumns,
         held: ExitStack,
         *,
         with_truncates: bool,
@@ -315,16 +277,25 @@ class BySpark:
         frame = messages.changes(table, reader)
         if batch.watermarks:
             frame = batch.watermarks.without_late(frame, is_small=batch.is_small)
-        frame = rules.masked(with_additions(frame, additions))
+        if not table.is_current:
+            frame = relabelled_rows(with_added(renamed(frame, columns.sources), columns.added), table.columns)
+        frame = rules.masked(frame)
         frame = frame if with_truncates else frame.filter("NOT op <=> 'truncate'")
         is_needed_again = self.known.options.history or self.known.options.keyless != "quarantine"
         if is_needed_again:
             frame = frame.persist()
             held.callback(frame.unpersist)
-        elif table.tasks == 1 and with_truncates and not (batch.watermarks or additions or rules.mask):
+        elif table.tasks == 1 and with_truncates and not (batch.watermarks or rules.mask) and table.is_current:
             decoded = partial(messages.newest, table, reader)
             return Changes(frame, table.tasks, decoded)
         return Changes(frame, table.tasks)
+
+
+def _renamed(table: SourceTable) -> TableStatus | None:
+    """The state of a table that has a name now which is not replicated."""
+    if table.former is None:
+        return None
+    return TableStatus(*table.former, None, RENAMED, f"the table was renamed to {'.'.join(table.key)}")
 
 
 @dataclass(frozen=True)

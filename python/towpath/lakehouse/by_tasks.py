@@ -15,13 +15,11 @@ from towpath.lakehouse.jobs import SMALL, session_settings, settings_for
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.owned_table import OwnedTable
 from towpath.lakehouse.parallel import in_parallel
-from towpath.lakehouse.pending import PendingChanges
 from towpath.lakehouse.sessions import jvm_of
 from towpath.lakehouse.source_tables import SourceTable, any_of
 from towpath.lakehouse.status import TableStatus
 from towpath.lakehouse.table_columns import TableColumns
 from towpath.lakehouse.table_result import TableResult
-from towpath.lakehouse.target_properties import gone_at, moved_to, renamed_at
 from towpath.lakehouse.targets import is_path
 from towpath.lakehouse.tasks import Facts, TaskMerges, TaskResult, merge_in_tasks, why_spark
 from towpath.printable import printable
@@ -112,20 +110,19 @@ class ByTasks:
         is_new = apply.writer.schema(spark) is None
         if is_new and self.known.why_incomplete(spark, table, target):  # Spark's way says so
             return None
-        if self.known.lost(spark, table, target, is_there=not is_new) != PendingChanges():
-            return None
         columns = TableColumns(spark, self.known, table, target)
-        if why_spark(self._facts(spark, table, target, additions=is_new and bool(columns.additions))):
+        if why_spark(self._facts(spark, table, target)):
             return None
         self.known.protection(spark).check_renamed(table.database, table.name)
+        timeline = self.known.log.timeline(spark, table.key)
         schema, keys, decoder = columns.schema, columns.key, columns.decoder()
-        if not keys or columns.unconverted():
+        # Rows from before a statement may have columns that the target must not get.
+        may_be_older = bool(timeline.about(table.key)) and not table.slices
+        if not keys or (may_be_older and columns.new):
             return None
         self.known.rules(spark, table).check_key(table.full_name, keys)
         self.known.sources.add(table.key)
-        apply.configure(keys, self.known.settings(table, keys), self.known.origin(table, target))
-        if is_new:
-            self.known.remember_emptied(spark, table, target, schema, keys)
+        apply.configure(keys, self.known.settings(spark, table, keys), self.known.origin(table, target))
         order = apply.writer.prepare(spark, schema)
         if elsewhere := self.in_tasks.why_elsewhere(spark, target):
             self.in_tasks.refuse(target, elsewhere)
@@ -139,10 +136,10 @@ class ByTasks:
             self.in_tasks.limits,
             apply.forget_before(spark),
             self.has_dead_letters,
-            tuple(one.name.lower() for one in columns.additions),
             storage=self.in_tasks.storage,
             id=self.in_tasks.id(spark, target),
-            renamed_at=[one.fields for one in renamed_at(self.known.read_properties(target))],
+            after=[one.fields for one in timeline.places(table.key)] if not table.slices else (),
+            added=() if table.slices else tuple(timeline.columns(table.key, len(timeline.steps)).with_values()),
         )
 
     def _tombstones(self, spark: SparkSession, target: str, schema: StructType) -> str:
@@ -151,7 +148,7 @@ class ByTasks:
         apply.prepare_tombstones(spark, schema)
         return self.in_tasks.location_of(spark, target, "tombstones")
 
-    def _facts(self, spark: SparkSession, table: SourceTable, target: str, *, additions: bool) -> Facts:
+    def _facts(self, spark: SparkSession, table: SourceTable, target: str) -> Facts:
         is_delta, properties = format_of(spark, target) is DELTA, self.known.read_properties(target)
         return Facts(
             is_delta=is_delta,
@@ -163,8 +160,6 @@ class ByTasks:
             lacked=self.known.may_lack(properties),
             soft_deletes=self.known.options.soft_deletes is not None,
             masks=bool(self.known.rules(spark, table).mask),
-            additions=additions,
-            moved=moved_to(properties) is not None and gone_at(properties) is not None,
             elsewhere=self._why_elsewhere(spark, target),
         )
 

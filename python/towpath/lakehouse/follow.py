@@ -10,17 +10,16 @@ from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.additions import Addition, additions_property, read_additions
 from towpath.lakehouse.aside import Aside
-from towpath.lakehouse.follow_columns import ColumnChanges, awaited_additions, stored_type
+from towpath.lakehouse.follow_columns import ColumnChanges, KnownColumns
 from towpath.lakehouse.follow_renames import TableRenames
 from towpath.lakehouse.followed_targets import FollowedTargets
 from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.order import is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
-from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, rule_of
-from towpath.lakehouse.sql import Sql, column, sql
+from towpath.lakehouse.sql import Sql
+from towpath.lakehouse.statement_log import StatementLog
 from towpath.lakehouse.statements import (
     AddColumn,
     ChangeColumn,
@@ -48,21 +47,8 @@ from towpath.lakehouse.status import (
     unordered,
 )
 from towpath.lakehouse.tables import schema_of, set_properties, table_properties
-from towpath.lakehouse.target_properties import (
-    DROPPED_AT,
-    DROPPED_SOMEWHERE,
-    FOLLOWED,
-    KEY,
-    MODIFIED,
-    NOT_DROPPED,
-    RENAMED,
-    dropped_at,
-    dropped_tables,
-    followed_property,
-    with_place,
-)
-from towpath.lakehouse.target_rows import find_column, has_row, order_of_rows
-from towpath.lakehouse.targets import source_name
+from towpath.lakehouse.target_properties import FOLLOWED, KEY, REBUILT, followed_property, with_place
+from towpath.lakehouse.target_rows import has_row, order_of_rows
 from towpath.printable import SHOWN, printable
 
 if TYPE_CHECKING:
@@ -80,9 +66,17 @@ class _AddColumns:
     """The columns that a statement adds to a table one after the other: they are one change of its target."""
 
     table: TableName
-    columns: tuple[SourceColumn, ...]
-    conditional: frozenset[str] = frozenset()
-    """Those in lower case that are added only if the table lacks them."""
+    actions: tuple[AddColumn, ...]
+
+    @property
+    def columns(self) -> list[SourceColumn]:
+        """The columns."""
+        return [one.column for one in self.actions]
+
+    @property
+    def conditional(self) -> set[str]:
+        """Those in lower case that are added only if the table lacks them."""
+        return {one.column.name.lower() for one in self.actions if one.if_not_exists}
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,7 @@ class Follower:
         follows: Whether targets may be changed.
         protection: The rules for the columns of tables.
         unsound: Which targets are not as their tables.
-        pending: What statements did to tables without a target.
+        log: The statements that were read.
         renames: Whether a target gets the rows of the one whose table got its name. The rows of a history stay.
     """
 
@@ -104,7 +98,7 @@ class Follower:
     follows: bool
     protection: Protection
     unsound: Unsound
-    pending: Pending = field(default_factory=Pending)
+    log: StatementLog
     renames: bool = True
     quarantine: Aside | None = None
     """The table for messages of tables whose changes cannot be applied."""
@@ -177,8 +171,8 @@ class Follower:
         if target is None:
             return {}
         if schema_of(self.spark, target) is None:
-            if self.renames and self.follows:  # a history has each change
-                self._wait(action, tables[0], statement.place)
+            if isinstance(action, CreateTable) and self.renames:
+                self.unsound.end(tables[0], GONE)
             return {}
         reason = self._unless_ruled_out(action, tables[0], target, statement)
         if not reason and self.follows and not isinstance(action, DropTable | DropColumn):
@@ -203,21 +197,6 @@ class Follower:
         except ValueError:  # a template needs what the statement does not say
             return False
 
-    def _wait(self, action: Action | _AddColumns, name: tuple[str, str], place: Place) -> None:
-        """Remember an action for older rows of a table that has no target yet."""
-        self.pending.read(self.spark)
-        if isinstance(action, TruncateTable | DropTable):
-            self.pending.empty(name, place)
-        elif isinstance(action, _AddColumns):
-            names = [one.name for one in action.columns]
-            self.pending.add(name, names, awaited_additions(action.columns, place))
-        elif isinstance(action, RenameColumn):
-            self.pending.rename(name, action.old, action.new)
-        elif isinstance(action, ChangeColumn | ModifyColumn):
-            if isinstance(action, ChangeColumn) and action.old.lower() != action.column.name.lower():
-                self.pending.rename(name, action.old, action.column.name)
-            self.pending.modify(name, action.column.name, stored_type(action.column))
-
     def _remember_names(self, action: Action | _AddColumns, name: tuple[str, str]) -> None:
         if self.renames and not isinstance(action, _AddColumns):  # not for a history, which has no rules of its own
             self.protection.follow(action, name)
@@ -233,7 +212,11 @@ class Follower:
         reasons = {one: rules.unfollowed(AddColumn(action.table, one)) for one in action.columns}
         followed = [one for one, reason in reasons.items() if reason is None]
         is_shared = bool(self.targets.sharing(name))
-        added = self._columns.add(followed, target, statement.place, action.conditional, is_shared=is_shared)
+        timeline = self.log.timeline(self.spark, name)
+        cut = timeline.cut(statement, action.actions[0])
+        before, ever_added = timeline.columns(name, cut), timeline.ever_added(name, cut)
+        known = KnownColumns(before.added.keys(), before.names.keys() | (ever_added - before.added.keys()))
+        added = self._columns.add(followed, target, statement.place, known, action.conditional, is_shared=is_shared)
         return "; ".join(filter(None, [*reasons.values(), added]))
 
     def _has_followed(self, name: tuple[str, str], place: Place) -> bool:
@@ -250,10 +233,6 @@ class Follower:
         place = statement.place
         if isinstance(action, DropTable):
             self._say(name, DROPPED, "the table was dropped")
-            dropped = dropped_tables(table_properties(self.spark, target)) | {source_name(*name): str(place)}
-            set_properties(self.spark, target, dropped_at(place, dropped))
-        elif isinstance(action, DropColumn):
-            self._columns.drop(action.name, target)
         elif isinstance(action, CreateTable):
             return self._create_table(action, name, target, statement)
         elif isinstance(action, TruncateTable):
@@ -292,7 +271,6 @@ class Follower:
             self.unsound,
             self._say,
             self._has_followed,
-            self.pending,
         )
 
     def _create_table(
@@ -303,24 +281,23 @@ class Follower:
         A table that was not dropped has none either: then the rows of its target came with the statement, in other
         partitions. They are deleted by the drop's place, since no row is between the drop and the creation.
         """
-        place, properties = statement.place, table_properties(self.spark, target)
-        others = dropped_tables(properties)
-        own = others.pop(source_name(*name), None)
-        dropped = own or (NOT_DROPPED if others else properties.get(DROPPED_AT, NOT_DROPPED))
-        sharing = self.targets.sharing(name).without(others)
-        if dropped == NOT_DROPPED:
+        timeline = self.log.timeline(self.spark, name)
+        cut = timeline.cut(statement, action)
+        gone_at, sharing = timeline.ended(name, cut), self.targets.sharing(name)
+        rebuilt_at = Place.parse(table_properties(self.spark, target).get(REBUILT))
+        is_rebuilt = gone_at is not None and rebuilt_at is not None and not gone_at.is_newer(rebuilt_at)
+        if timeline.exists(name, cut) is not False or gone_at is None or is_rebuilt:
             if sharing.is_new:
                 self._say(name, OK, ends=GONE)
             is_right = action.if_not_exists or sharing.is_new
-            return None if is_right else self._created_twice(target, place)
+            return None if is_right else self._created_twice(target, statement.place)
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
-        gone_at = place if dropped == DROPPED_SOMEWHERE else Place.parse(dropped) or place
         if sharing:
             is_left = not sharing.is_new and self._has_rows_before(target, gone_at)
             reason = f"the table was dropped and created again; {sharing}" if is_left else None
         else:
-            reason = self._truncate(target, gone_at) or self._given_by_former_table(target, read_additions(properties))
+            reason = self._truncate(target, gone_at)
         if reason:
             self.unsound.write_ahead([TableStatus.stale(name, target, reason, statement.text)])
         elif sharing:  # only the drop of this table ends
@@ -330,23 +307,8 @@ class Follower:
             self.unsound.write_ahead(self._said[-1:])
         else:  # the target is correct again
             self._say(name, OK, ends=STATES[1:])
-        # Where its rows were moved to is remembered: changes of before that may be read later.
-        nothing = {RENAMED: "{}", RULES: "{}", MODIFIED: "{}", **additions_property([])}
-        set_properties(self.spark, target, {**dropped_at(None, others), **({} if sharing else nothing)})
+        set_properties(self.spark, target, {RULES: "{}"})
         return reason
-
-    def _given_by_former_table(self, target: str, additions: Sequence[Addition]) -> str | None:
-        """Why a target is stale that has rows of a table which was created again, from before that was read.
-
-        Their messages lacked the columns of the former table, so they may have got the values of its `ADD COLUMN`.
-        """
-        for one in additions:
-            has_value = sql("{column} <=> {value}", column=column("t", one.name), value=one.value)
-            if find_column(self.spark, target, one.name) and has_row(self.spark, target, has_value):
-                return (
-                    f"rows of the new table may have the value that the former one's column {one.name} was added with"
-                )
-        return None
 
     def _created_twice(self, target: str, place: Place) -> str | None:
         """Why a target is stale whose table was created, although it had rows before."""
@@ -372,8 +334,7 @@ class Follower:
 
 
 def _tables_of(action: Action | _AddColumns, statement: Statement) -> list[tuple[str, str]]:
-    one = AddColumn(action.table, action.columns[0]) if isinstance(action, _AddColumns) else action
-    return statement.tables_of(one)
+    return statement.tables_of(action.actions[0] if isinstance(action, _AddColumns) else action)
 
 
 def _grouped(actions: Iterable[Action]) -> Iterator[Action | _AddColumns]:
@@ -382,6 +343,4 @@ def _grouped(actions: Iterable[Action]) -> Iterator[Action | _AddColumns]:
         if name is None:
             yield from group
         else:
-            added = [one for one in group if isinstance(one, AddColumn)]
-            conditional = frozenset(one.column.name.lower() for one in added if one.if_not_exists)
-            yield _AddColumns(name, tuple(one.column for one in added), conditional)
+            yield _AddColumns(name, tuple(one for one in group if isinstance(one, AddColumn)))

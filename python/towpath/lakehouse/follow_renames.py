@@ -5,35 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.followed_targets import FollowedTargets
-from towpath.lakehouse.order import is_before
+from towpath.lakehouse.order import is_after, is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
-from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.protection import RULES, Protection, RuleState
-from towpath.lakehouse.sql import Sql, column, sql, table
+from towpath.lakehouse.sql import Sql, column, expressions, sql, table
 from towpath.lakehouse.statements import RenameTable
-from towpath.lakehouse.status import GONE, OK, RENAMED, STALE, TableStatus, Unsound
+from towpath.lakehouse.status import GONE, OK, RENAMED, STALE, TableStatus, Unsound, unordered
 from towpath.lakehouse.tables import (
     TableSettings,
     create_or_evolve,
     order_column,
     replace_with,
     schema_of,
-    set_properties,
     settings_of,
 )
 from towpath.lakehouse.target_properties import (
     FOLLOWED,
     GIVEN,
     KEY,
-    MOVED,
     SHARDS,
     SOURCE,
-    dropped_at,
-    dropped_tables,
     followed_property,
     given_at,
     stored_properties,
@@ -59,7 +53,6 @@ class TableRenames:
     """Says that a table is gone, or that there is one again: name, state, reason, and the states that this ends."""
     has_followed: Callable[[tuple[str, str], Place], bool]
     """Whether the target of a table has followed a statement already."""
-    pending: Pending
 
     def follow(self, action: RenameTable, statement: Statement, followed: set[str]) -> dict[tuple[str, str], str]:
         """Each table gets the rows of the one that has its name now, as gh-ost's and pt-osc's copies do.
@@ -99,8 +92,6 @@ class TableRenames:
         is_known = self._say_there(new, target) or is_source
         if not is_known and state.former and self.follows:
             is_known = self._create_empty(old, target)
-        if not is_known and self._has_target(old):
-            self.pending.put_away(self.spark, new, old)
         self.protection.remember(*new, state)
         return f"renamed from {'.'.join(old)}, whose target has the rows of another table now" if is_known else None
 
@@ -112,7 +103,6 @@ class TableRenames:
         """A name that was dropped before has a table again. Returns whether it has a target."""
         exists = schema_of(self.spark, target) is not None
         if exists and self.follows and not self.targets.sharing(name):
-            set_properties(self.spark, target, {**dropped_at(None, {}), MOVED: ""})
             self.targets.changed(target)
         return exists
 
@@ -122,7 +112,7 @@ class TableRenames:
         schema = schema_of(self.spark, source) if source is not None else None
         if source is None or schema is None:
             return False
-        properties = {**settings_of(self.spark, source, target), **dropped_at(None, {}), GIVEN: ""}
+        properties = {**settings_of(self.spark, source, target), GIVEN: ""}
         create_or_evolve(self.spark, target, schema, settings=TableSettings(properties))
         self.targets.changed(target)
         return True
@@ -132,14 +122,16 @@ class TableRenames:
     ) -> str | None:
         source, target, place = self.targets.of(*old), self.targets.of(*new), statement.place
         if target is None:
-            self._leave(old, new, place, followed)
+            self._leave(old, new, place)
             return None
-        if source is None or schema_of(self.spark, source) is None:
+        if source is None:
             self.protection.remember(*new, state)
             self._say_there(new, target)
             return f"renamed from {'.'.join(old)}, which has no target"
-        if self.has_followed(new, place):
+        if self.has_followed(new, place) or self.has_followed(old, place):  # or the rows came after it
             return None
+        if schema_of(self.spark, source) is None:
+            return self._rename_empty(old, new, target, place, state, followed)
         if source == target:  # of shards of a table
             self.protection.remember(*new, state)
             self.targets.rename_shard(old, new, target)
@@ -150,16 +142,36 @@ class TableRenames:
             if not self.follows:
                 self.protection.remember(*new, state)
             return f"renamed from {'.'.join(old)}: {reason}"
-        reason = self._unlike(old, new, state) or self._is_late(target, place)
+        reason = self._unlike(old, new, state) or self._is_late(target, place) or self._is_overwritten(source, place)
         if reason:  # the rows that say it are replaced
             self.unsound.write_ahead([TableStatus.stale(new, target, reason, statement.text)])
         self._copy(old, new, place, state)
         self.targets.changed(target)
-        self.targets.copy_deletes(source, target)
+        self.targets.copy_deletes(source, target, place)
         followed.add(target)
         self._say_renamed(old, new)
-        self._say_gone(old, new, source, place)
         return reason
+
+    def _rename_empty(
+        self,
+        old: tuple[str, str],
+        new: tuple[str, str],
+        target: str,
+        place: Place,
+        state: RuleState,
+        followed: set[str],
+    ) -> str | None:
+        """A table of which no row was read gets another name. The older rows of that name are of a former table."""
+        self.protection.remember(*new, state)
+        kept = 0
+        if self._say_there(new, target) and self._why_kept(new) is None:
+            kept = self.targets.truncate(target, place)
+            self.say(new, OK, ends=GONE)
+            followed.add(target)
+        reason = self.unsound.reason(old)
+        if reason:
+            return f"renamed from {'.'.join(old)}: {reason}"
+        return unordered(kept) if kept else None
 
     def _why_kept(self, *names: tuple[str, str]) -> str | None:
         """Why the targets of tables keep the rows that they have."""
@@ -170,7 +182,7 @@ class TableRenames:
             (f"{'.'.join(one)} shares its target with {others.names}" for one, others in shared if others), None
         )
 
-    def _leave(self, old: tuple[str, str], new: tuple[str, str], place: Place, followed: set[str]) -> None:
+    def _leave(self, old: tuple[str, str], new: tuple[str, str], place: Place) -> None:
         """A table gets a name that is not replicated."""
         source = self.targets.of(*old)
         if source is None or not self._has_target(old) or self.has_followed(old, place):
@@ -179,15 +191,6 @@ class TableRenames:
             self.say(old, STALE, f"renamed to {'.'.join(new)}: {reason}")
             return
         self._say_left(old, new)
-        self._say_gone(old, new, source, place)
-        followed.add(source)
-
-    def _say_gone(self, old: tuple[str, str], new: tuple[str, str], source: str, place: Place) -> None:
-        """The old name has no table now: one that is created under it has none of the rows."""
-        gone = dropped_at(place, {source_name(*old): str(place)})
-        moved = json.dumps([*new, dict(place.fields)], ensure_ascii=False)
-        set_properties(self.spark, source, {**gone, MOVED: moved})
-        self.targets.changed(source)
 
     def _say_renamed(self, old: tuple[str, str], new: tuple[str, str]) -> None:
         # A change that a stale target lacks may be newer than this.
@@ -199,17 +202,33 @@ class TableRenames:
 
     def _is_late(self, target: str, place: Place) -> str | None:
         """Why a target is stale that has changes of after its table got the rows of another one."""
-        of_rows = order_of_rows(self.spark, target)
         # If the driver ended before it remembered the statement, the rows are those of the other one.
-        if of_rows is None or given_at(stored_properties(self.spark, target)) == place:
+        if given_at(stored_properties(self.spark, target)) == place:
             return None
-        tombstones = companion(target, "tombstones")
-        has_tombstones = schema_of(self.spark, tombstones) is not None
-        for one, order in [(target, of_rows), (tombstones, column("t", "order"))][: 1 + has_tombstones]:
-            older = is_before(order, Sql("s.place"))
-            if has_row(self.spark, one, sql("{order} IS NOT NULL AND NOT {older}", order=order, older=older), place):
-                return "changes that may be newer than the statement were read before it: they may be lost"
+        if self._has_change(target, "NOT {before}", place):
+            return "changes that may be newer than the statement were read before it: they may be lost"
         return None
+
+    def _is_overwritten(self, source: str, place: Place) -> str | None:
+        """Why a target is stale that gets rows, of which a later table of their name may have overwritten some."""
+        if self._has_change(source, "{after}", place):
+            return "changes that are newer than the statement were read before it: older rows of their keys are lost"
+        return None
+
+    def _has_change(self, target: str, template: str, place: Place) -> bool:
+        """Whether a row or a tombstone of a target is on one side of a statement."""
+        orders = [(target, order_of_rows(self.spark, target))]
+        tombstones = companion(target, "tombstones")
+        if orders[0][1] is not None and schema_of(self.spark, tombstones) is not None:
+            orders.append((tombstones, column("t", "order")))
+        for name, order in orders:
+            if order is None:
+                continue
+            sides = {"before": is_before(order, Sql("s.place")), "after": is_after(order, Sql("s.place"))}
+            condition = sql(f"{{order}} IS NOT NULL AND {template}", order=order, **sides)
+            if has_row(self.spark, name, condition, place):
+                return True
+        return False
 
     def _unlike(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> str | None:
         """Why a target is stale that gets the rows of another one: they are not what its own messages would give."""
@@ -232,17 +251,20 @@ class TableRenames:
         order = order_column(schema)
         own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
         columns = rules.of_copy(schema.names, former, own)
-        of_new = {SOURCE: source_name(*new), **dropped_at(None, {}), MOVED: "", SHARDS: "[]", RULES: str(state)}
-        of_new |= {GIVEN: str(place)}
+        of_new = {SOURCE: source_name(*new), SHARDS: "[]", RULES: str(state), GIVEN: str(place)}
         of_new |= _followed_by_both(stored_properties(self.spark, target), kept)
-        rows = self.spark.read.table(table(source)).selectExpr(*columns)
+        rows = self.spark.read.table(table(source))
+        if order is not None:  # a later table of the old name has the rows that are newer
+            newer = is_after(column(order), place.literal())
+            rows = rows.filter(expressions(self.spark)(sql("NOT coalesce({newer}, false)", newer=newer)))
+        rows = rows.selectExpr(*columns)
         replace_with(self.spark, target, rows, {**kept, **of_new})
 
 
 def _followed_by_both(former: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
     """What a target has followed that gets the rows of another one: no statement of either is followed again."""
     places = Place.parse_all(kept.get(FOLLOWED))
-    for place in chain(Place.parse_all(former.get(FOLLOWED)), *map(Place.parse_all, dropped_tables(former).values())):
+    for place in Place.parse_all(former.get(FOLLOWED)):
         if not any(place.repeats(one) for one in places):
             places = with_place(places, place)
     return followed_property(places)

@@ -12,7 +12,6 @@ from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.sql import expressions
 from towpath.lakehouse.tables import schema_of
-from towpath.lakehouse.targets import source_name
 from towpath.lakehouse.tombstones import Tombstones
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class FollowedTargets:
 
     def place(self, place: Place, name: tuple[str, str]) -> Place:
         """The place of a statement about a table as its target remembers it."""
-        return place.of_table(source_name(*name)) if self.known.may_share else place
+        return self.known.place(place, name)
 
     def places(self, statement: Statement, target: str) -> list[Place]:
         """The same for all tables of a target that a statement is about."""
@@ -49,14 +48,17 @@ class FollowedTargets:
         return [self.place(statement.place, name) for name in names]
 
     def truncate(self, target: str, place: Place) -> int:
-        """Delete the rows that are older than a place, and remember it. Returns how many stay that may be older."""
-        keys = self.known.stored_key(self.spark, target)
-        if keys == []:
+        """Delete the rows that are older than a place. Returns how many stay that may be older."""
+        if self.known.stored_key(self.spark, target) == []:
             return append_truncate(self.spark, target, place)
-        order = self.spark.range(1).select(expressions(self.spark)(place.literal()).alias("order"))
-        return self.known.applier(target).truncate(order, keys or [])
+        writer = self.known.applier(target).writer
+        order = writer.order(self.spark)
+        if order is None:
+            return 0
+        truncate = self.spark.range(1).select(expressions(self.spark)(place.literal()).alias("order"))
+        return writer.truncate(truncate, order)
 
-    def copy_deletes(self, source: str, target: str) -> None:
+    def copy_deletes(self, source: str, target: str, place: Place) -> None:
         """A target that has the rows of another one remembers the deletes of that one, and none of its former rows."""
         keys = self.known.stored_key(self.spark, target)
         schema = schema_of(self.spark, target)
@@ -64,7 +66,7 @@ class FollowedTargets:
             return
         types = {one.name.lower(): one.dataType for one in schema}
         key = [types[name.lower()] for name in keys]
-        self.known.applier(target).tombstones.replace_by(self.spark, Tombstones(source), key)
+        self.known.applier(target).tombstones.replace_by(self.spark, Tombstones(source), key, place)
 
     def changed(self, target: str) -> None:
         """The columns, the rows or the properties of a target are others now."""

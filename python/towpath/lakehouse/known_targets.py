@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -18,17 +18,26 @@ from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.merge import Applier
+from towpath.lakehouse.ordered_statements import Place
 from towpath.lakehouse.parallel import in_parallel
-from towpath.lakehouse.pending import Pending, PendingChanges
 from towpath.lakehouse.protection import RULES, Protection, RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.shards import Shards, Sharing, shards_of
 from towpath.lakehouse.source_tables import SourceTable
-from towpath.lakehouse.sql import comma_separated, expressions, sql
+from towpath.lakehouse.statement_log import StatementLog
 from towpath.lakehouse.status import OK, REMOVED, STALE, TableStatus, read_tables, read_written, write_ahead
 from towpath.lakehouse.tables import TableSettings, exists, set_properties, table_properties
-from towpath.lakehouse.target_properties import KEY, PARTIAL, SHARDS, SOURCE, stored_properties
-from towpath.lakehouse.targets import Targets, companion, source_name
+from towpath.lakehouse.target_properties import (
+    KEY,
+    PARTIAL,
+    SHARDS,
+    SOURCE,
+    followed_property,
+    stored_properties,
+    with_place,
+)
+from towpath.lakehouse.targets import Targets, companion, joined_name, source_name
+from towpath.lakehouse.timeline import Name
 from towpath.printable import printable
 
 if TYPE_CHECKING:
@@ -53,7 +62,7 @@ class KnownTargets:
         targets: Targets,
         options: ReplicateOptions,
         dead_letters: Aside | None,
-        pending: Pending,
+        log: StatementLog,
         remembered: Mapping[tuple[str, str], RuleState],
     ) -> None:
         """Know nothing yet.
@@ -62,11 +71,11 @@ class KnownTargets:
             targets: The target of each source table.
             options: The arguments.
             dead_letters: The table for rows that cannot be applied.
-            pending: What statements did to tables that have no target yet.
+            log: The statements that were read.
             remembered: What is remembered for the rules of tables that have no target yet.
         """
         self.options = options
-        self.pending = pending
+        self.log = log
         self.sources: set[tuple[str, str]] = set()
         """The tables that this process has applied."""
         self.written: set[str] = set()
@@ -269,7 +278,16 @@ class KnownTargets:
             columns_of,
             partial(self.of_tables, spark),
             own,
+            partial(self._state_of_log, spark),
         )
+
+    def _state_of_log(self, spark: SparkSession, name: Name) -> RuleState:
+        """What the statements say of a table that has no target, for its rules."""
+        timeline = self.log.timeline(spark, name)
+        end = len(timeline.steps)
+        former = [joined_name(*one) for one, _ in timeline.lineage(name, end) if one != name]
+        renamed = {now.lower(): old for old, now in timeline.columns(name, end).names.items() if now}
+        return RuleState(tuple(reversed(former)), renamed)
 
     def rules(self, spark: SparkSession, table: SourceTable) -> ColumnRules:
         """The rules of a table's columns."""
@@ -297,10 +315,15 @@ class KnownTargets:
         if self._was_there(spark, target) and not exists(spark, target):
             self.forget(target)
             return REMOVED
-        if table.is_only_emptied:
+        return None if table.is_only_emptied else self._why_put_away(spark, table.key)
+
+    def _why_put_away(self, spark: SparkSession, name: Name) -> str | None:
+        """Why the target of a table lacks rows that were written before it was renamed."""
+        former = self.log.timeline(spark, name).put_away_from(name)
+        source = None if former is None else self.of_names(*former)
+        if former is None or source in (None, self.of_names(*name)) or not exists(spark, source):
             return None
-        self.pending.read(spark)
-        return self.pending.of(table.key).lacks or None
+        return f"renamed from {'.'.join(former)}, whose target has the rows of another table now"
 
     def _was_there(self, spark: SparkSession, target: str) -> bool:
         """Whether a target has been created, by this process, a former one, a snapshot, a RENAME TABLE or `reprocess`.
@@ -328,52 +351,29 @@ class KnownTargets:
         """Whose dead letters, or messages in quarantine, they are."""
         return Origin(table.database, table.name, target, self.options.dialect)
 
-    def settings(self, table: SourceTable, keys: Sequence[str]) -> TableSettings:
+    def settings(self, spark: SparkSession, table: SourceTable, keys: Sequence[str]) -> TableSettings:
         """How the target of a table is created and maintained."""
         own = {KEY: json.dumps(list(keys), ensure_ascii=False), SOURCE: source_name(table.database, table.name)}
         cluster_by = tuple(self.options.cluster_by.get(table.full_name, ()))
-        if state := self._remembered.get(table.key):
+        if self.options.ddl_policy == "follow":  # its rows are led through all of them
+            own |= followed_property(reduce(with_place, self._places(spark, table.key), []))
+        if (state := self.protection(spark).state(*table.key)) != RuleState():
             own[RULES] = str(state)
-        own |= self.pending.of(table.key).properties()
         return replace(
             self.options.settings, cluster_by=cluster_by, properties={**own, **self.options.settings.properties}
         )
 
-    def lost(self, spark: SparkSession, table: SourceTable, target: str, *, is_there: bool) -> PendingChanges:
-        """What statements did to a table before it had a target, and cannot be done to one that others share.
+    def _places(self, spark: SparkSession, name: Name) -> list[Place]:
+        """The places of the statements about a table, as its target remembers them."""
+        return [self.place(one, name) for one in self.log.timeline(spark, name).places(name)]
 
-        Args:
-            spark: The session.
-            table: The table.
-            target: Its target.
-            is_there: Whether the target exists.
-        """
-        if not self.may_share:
-            return PendingChanges()
-        self.pending.read(spark)
-        found = self.pending.of(table.key)
-        if found == PendingChanges():
-            return found
-        sharing = self._shards.sharing(table.key, target, stored_properties(spark, target))
-        if is_there:  # another table created it
-            return found if sharing.is_new else PendingChanges()
-        return PendingChanges(found.emptied) if sharing else PendingChanges()
-
-    def remember_emptied(
-        self, spark: SparkSession, table: SourceTable, target: str, schema: StructType, keys: list[str]
-    ) -> None:
-        """Write tombstones of what emptied a table before it had a target: older rows may be read later."""
-        places = self.pending.of(table.key).emptied
-        if places and not self.sharing(spark, table.key, target):
-            orders = comma_separated(one.literal() for one in places)
-            rows = spark.range(1).select(
-                expressions(spark)(sql("explode(array({orders}))", orders=orders)).alias("order")
-            )
-            self.applier(target).tombstones.write_truncates(rows, schema, keys)
+    def place(self, place: Place, name: Name) -> Place:
+        """The place of a statement about a table as its target remembers it."""
+        return place.of_table(source_name(*name)) if self.may_share else place
 
     def append_emptied(
         self, spark: SparkSession, table: SourceTable, history: str, existing: StructType | None
     ) -> None:
         """Append what emptied a table before it had a target to a new history."""
-        for place in self.pending.of(table.key).emptied if existing is None else ():
+        for place in self.log.timeline(spark, table.key).truncates(table.key) if existing is None else ():
             append_truncate(spark, history, place)

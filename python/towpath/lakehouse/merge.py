@@ -24,7 +24,7 @@ from towpath.lakehouse.jobs import UNKNOWN_SIZE, batch_settings, session_setting
 from towpath.lakehouse.newest import Changes
 from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.retries import is_being_created, is_lost, with_retries
-from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, TRUNCATE, UNKNOWN, Applied
+from towpath.lakehouse.rows import DELETE, REJECTED, ROW, TRUNCATE, UNKNOWN, Applied
 from towpath.lakehouse.staging import Hints, Staged, Staging, Stored
 from towpath.lakehouse.status import REMOVED, STALE, TableStatus, read_written, unordered, write_ahead, write_status
 from towpath.lakehouse.stored import StoredBounds, Written
@@ -118,28 +118,19 @@ class Applier:
                 self.forget_schemas()
                 write_ahead(spark, self._status, [TableStatus(None, self._target, self._target, STALE, REMOVED)])
 
-    def apply(
-        self,
-        changes: Changes,
-        keys: list[str],
-        hints: Hints,
-        batch_id: int,
-        before: Callable[[], None] | None = None,
-    ) -> Applied:
-        """Apply changes. Before any of them is written, `before` is called."""
+    def apply(self, changes: Changes, keys: list[str], hints: Hints, batch_id: int) -> Applied:
+        """Apply changes."""
 
         def attempt() -> Applied:
             try:
-                return self._apply_once(changes, keys, hints, batch_id, before)
+                return self._apply_once(changes, keys, hints, batch_id)
             except Exception:
                 self.forget_schemas()  # somebody else may have changed the tables
                 raise
 
         return with_retries(attempt, lambda error: is_lost(error) or is_being_created(error))
 
-    def _apply_once(
-        self, changes: Changes, keys: list[str], hints: Hints, batch_id: int, before: Callable[[], None] | None
-    ) -> Applied:
+    def _apply_once(self, changes: Changes, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         began = time.monotonic()
         self._check_columns(changes.frame, keys)
         spark = changes.frame.sparkSession
@@ -148,8 +139,6 @@ class Applier:
             staged = staging.stage(changes, self._bounds(spark))
             if staged.null_keys:
                 raise ValueError(_NULL_KEYS.format(target=self._target, keys=", ".join(keys), count=staged.null_keys))
-            if before and staged.applied.counts.keys() - {OLD}:
-                before()
             if truncates := staged.applied.counts.get(TRUNCATE):
                 self.writer.prepare_for(staged.changes)
                 kept = self.truncate(staged.changes.filter("outcome = 'truncate'"), keys, self._say_unordered)

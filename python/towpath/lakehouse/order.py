@@ -171,21 +171,6 @@ def is_certain(one: Sql, other: Sql) -> Sql:
     return sql(f"coalesce({_CERTAIN}, false)", one=one, other=other)
 
 
-def is_surely_before(change: Sql, statement: Sql) -> Sql:
-    """True if a change is older than a statement by more than times.
-
-    Of one partition it has a lower offset: without Kafka's timestamps, only times say that a topic was recreated.
-    """
-    return sql(
-        "({certain} AND {newer} AND NOT coalesce({same} AND {change}.offset >= {statement}.offset, false))",
-        certain=is_certain(change, statement),
-        newer=is_newer(statement, change),
-        same=sql(_ONE_PARTITION, one=change, other=statement),
-        change=change,
-        statement=statement,
-    )
-
-
 _ONE_PARTITION = "{one}.topic = {other}.topic AND {one}.partition = {other}.partition"
 _CERTAIN = (
     "{one}.commit_ts IS NOT NULL AND {other}.commit_ts IS NOT NULL OR {one}.log = {other}.log "

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from towpath._towpath import is_newer
 from towpath.lakehouse.events import DDL
-from towpath.lakehouse.order import ORDER_FIELDS, is_after, is_before, with_order
+from towpath.lakehouse.order import ORDER_FIELDS, is_after, is_before, is_certain, with_order
 from towpath.lakehouse.order_arrays import ORDER
 from towpath.lakehouse.schema_changes import SchemaChange
 from towpath.lakehouse.schemas import has_schemas
@@ -24,14 +25,13 @@ from towpath.lakehouse.statements import (
     DropDatabase,
     DropTable,
     NotFollowed,
-    RenameTable,
     TableName,
     read_statements,
     tables_of,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 _SAID = ("sql", "table_changes", "schema", "database", "table")
 """The columns of an event that say what a statement does."""
@@ -126,6 +126,20 @@ class Statement:
     database: str | None
     table: str | None
     actions: tuple[Action, ...]
+    said: Mapping[str, str | None] = field(default_factory=dict, compare=False)
+    """The columns of the message's event that say what the statement does."""
+
+    @cached_property
+    def identity(self) -> str:
+        """A text that the copies of a statement share: TiCDC sends one to each partition."""
+        fields = self.place.fields
+        if fields["commit_ts"] is not None:
+            place = [fields["commit_ts"]]
+        elif fields["log"] is not None:
+            place = [fields[name] for name in ("log", "file", "at")]
+        else:
+            place = [fields[name] for name in ("topic", "partition", "offset", "step", "timestamp")]
+        return json.dumps([*place, self.database, self.table, self.text], ensure_ascii=False)
 
     @property
     def tables(self) -> set[tuple[str, str]]:
@@ -137,15 +151,6 @@ class Statement:
         named = [self.full_name(name) for name in tables_of(action)]
         of_message = [(self.database or "", self.table)] if self.table else []
         return named or of_message
-
-    @property
-    def gone(self) -> set[tuple[str, str]]:
-        """The names that no table has after it, since it renames theirs."""
-        pairs = [pair for action in self.actions if isinstance(action, RenameTable) for pair in action.pairs]
-        names: dict[tuple[str, str], bool] = {}
-        for old, new in pairs:
-            names |= {self.full_name(old): True, self.full_name(new): False}
-        return {name for name, is_gone in names.items() if is_gone}
 
     def full_name(self, name: TableName) -> tuple[str, str]:
         """The database and the name of a table in the statement."""
@@ -218,65 +223,82 @@ def with_event_order(events: DataFrame) -> DataFrame:
     return with_order(events.withColumn("step", events["row"].cast("bigint") * 2))
 
 
-def sliced(events: DataFrame, statements: Sequence[Statement], tables: Collection[tuple[str, str]]) -> DataFrame:
-    """Add the column `slice`: after how many of the statements about its table an event is applied.
-
-    It is applied after a statement unless it is known to be older. A change of a table that the statement renames is
-    applied before it unless it is known to be newer, since no table has that name afterwards.
+def sliced(events: DataFrame, places: Mapping[tuple[str, str], Sequence[Place]]) -> DataFrame:
+    """Add the column `slice`: after which of the statements about its table an event is.
 
     Args:
         events: The events.
-        statements: The statements in their order.
-        tables: The tables that the events are of.
+        places: The places of the statements about each table, in their order.
     """
-    from pyspark.sql.functions import lit
-
-    slices: dict[tuple[str, str], int] = {}
-    places = []
-    for statement in statements:
-        for name in sorted(statement.tables & set(tables)):
-            slices[name] = slices.get(name, 0) + 1
-            places.append(_slice(name, slices[name], statement.place, is_gone=name in statement.gone))
-    if not places:
-        return with_event_order(events).withColumn("slice", lit(0))
-    last = sql(
-        "coalesce(array_max(transform(array({places}), s -> "
-        "IF(s.d = coalesce(database, '') AND s.t = `table` AND IF(s.gone, {after}, NOT {before}), s.n, 0))), 0)",
-        places=comma_separated(places),
+    each = [_numbered(name, at, one) for name, found in places.items() for at, one in enumerate(found, 1)]
+    bounds = sql(
+        "transform(array(aggregate(filter(array({places}), s -> s.d = coalesce(database, '') AND s.t = `table`), "
+        "struct(0 AS surely, 0 AS after, 0 AS reached), (last, s) -> struct("
+        "IF({after} AND {certain}, s.n, last.surely) AS surely, IF({after}, s.n, last.after) AS after, "
+        "IF({before}, last.reached, s.n) AS reached))), "
+        "last -> concat_ws('/', last.surely, last.after, last.reached, declared))[0]",
+        places=comma_separated(each),
         before=is_before(Sql("`order`"), Sql("s.p")),
         after=is_after(Sql("`order`"), Sql("s.p")),
+        certain=is_certain(Sql("`order`"), Sql("s.p")),
     )
-    return with_event_order(events).withColumn("slice", expressions(events.sparkSession)(last))
+    return with_event_order(events).withColumn("slice", expressions(events.sparkSession)(bounds))
 
 
-def _slice(name: tuple[str, str], number: int, place: Place, *, is_gone: bool) -> Sql:
+@dataclass(frozen=True)
+class Bounds:
+    """Which statements about its table a row is after. Statements count from 1; 0 is before the first one."""
+
+    surely: int
+    """The last one that the row is after by more than times: an ALTER has the time of its start."""
+    after: int
+    """The last one that the row is known to be after."""
+    reached: int
+    """The last one that the row may be after."""
+
+    @classmethod
+    def of_slice(cls, text: str) -> Bounds:
+        """Read the bounds of a slice."""
+        surely, after, reached, *_ = map(int, text.split("/"))
+        return cls(surely, after, reached)
+
+
+def _numbered(name: tuple[str, str], number: int, place: Place) -> Sql:
     database, table = map(string, name)
-    template = "struct({database} AS d, {table} AS t, {number} AS n, {place} AS p, {gone} AS gone)"
-    values = {"number": Sql(str(number)), "place": place.literal(), "gone": Sql(str(is_gone).lower())}
-    return sql(template, database=database, table=table, **values)
+    template = "struct({database} AS d, {table} AS t, {number} AS n, {place} AS p)"
+    return sql(template, database=database, table=table, number=Sql(str(number)), place=place.literal())
 
 
 def read_ddl(events: DataFrame) -> list[Statement]:
     """The statements of a batch of events, oldest first."""
     rows = _with_place(events.filter(f"kind = '{DDL}'"), *_SAID, "source.connector").collect()
-    return in_order(statement for row in rows if (statement := _statement(row)))
+    found = (read_statement(Place(row["place"].asDict()), row.asDict()) for row in rows)
+    return in_order(one for one in found if one is not None)
 
 
-def _statement(row: Row) -> Statement | None:
-    """The statement of an event; None if it is one of MySQL without a text, which repeats what a table is."""
-    place = Place(row["place"].asDict())
+def read_statement(place: Place, row: Mapping[str, Any]) -> Statement | None:
+    """Read the statement of an event; None if it is one of MySQL without a text, which repeats what a table is.
+
+    Args:
+        place: The place of the event.
+        row: The columns of the event that say what the statement does.
+    """
+    said = {name: row[name] for name in ("sql", "table_changes", "schema", "database", "connector")}
     if has_schemas(row["schema"], row["database"], row["connector"]):
-        change = SchemaChange(*(row[name] for name in ("sql", "table_changes", "schema", "database", "connector")))
-        return Statement(place, change.text, row["database"], row["table"], change.actions())
+        change = SchemaChange(*said.values())
+        return Statement(place, change.text, row["database"], row["table"], change.actions(), said)
     if row["sql"] is None:
         return None
     actions = tuple(read_statements(row["sql"], row["database"], row["table"]))
-    return Statement(place, row["sql"], row["database"], row["table"], actions)
+    return Statement(place, row["sql"], row["database"], row["table"], actions, said)
 
 
-def places_of(events: DataFrame) -> list[Place]:
-    """The places of events."""
-    return [Place(row["place"].asDict()) for row in _with_place(events).collect()]
+def truncates_of(events: DataFrame, name: tuple[str, str]) -> list[Statement]:
+    """The changes of a table that empty it, as statements."""
+    places = [Place(row["place"].asDict()) for row in _with_place(events.filter("truncates > 0")).collect()]
+    said = {"sql": f"TRUNCATE TABLE `{name[1].replace('`', '``')}`", "database": name[0] or None, "table": name[1]}
+    said |= dict.fromkeys(("table_changes", "schema", "connector"))
+    return [one for place in places if (one := read_statement(place, said))]
 
 
 def _with_place(events: DataFrame, *columns: str) -> DataFrame:

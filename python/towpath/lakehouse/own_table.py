@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from towpath.lakehouse.batch_messages import frame_of
 from towpath.lakehouse.delta_rs import check_target, next_version, open_if_exists, quoted, retried
 from towpath.lakehouse.formats import DELTA, format_of
 from towpath.lakehouse.sessions import jvm_of
@@ -124,15 +125,15 @@ class LogTable:
         """
         self._table, self._identity = OwnTable(target, in_tasks), tuple(identity)
 
-    def append(self, spark: SparkSession, rows: DataFrame) -> None:
+    def append(self, spark: SparkSession, rows: DataFrame | pa.Table) -> None:
         """Append the rows, of which there are few."""
-        if not self._table.may_merge(spark):
-            append_once(rows, self._table.target, self._identity)
-            return
-        found = self._without_twins(rows.toArrow())
-        same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in self._identity)
-        if not self._table.merge(spark, found, rows.schema, same, {}):
-            append_once(rows, self._table.target, self._identity)
+        if self._table.may_merge(spark):
+            found = self._without_twins(rows if isinstance(rows, pa.Table) else rows.toArrow())
+            same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in self._identity)
+            if self._table.merge(spark, found, struct_type(found.schema), same, {}):
+                return
+        frame = frame_of(spark, rows, struct_type(rows.schema)) if isinstance(rows, pa.Table) else rows
+        append_once(frame, self._table.target, self._identity)
 
     def _without_twins(self, rows: pa.Table) -> pa.Table:
         """The first of the rows with an identity, with times in UTC, as delta-rs wants them."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath._towpath import KeySet, change_outcomes, is_newer, newest_changes
+from towpath._towpath import KeySet, are_after, change_outcomes, newest_changes
 from towpath.lakehouse.blocks import read_blocks, stream
 from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, indices_of, taken
 from towpath.lakehouse.delta_rs import (
@@ -89,16 +89,16 @@ class OwnedTable:
     """Tombstones of before this time are deleted."""
     has_dead_letters: bool = True
     """Whether there is a table for rows that cannot be applied."""
-    added: tuple[str, ...] = ()
-    """The columns in which older rows get a value, in lower case."""
     in_blocks: bool = False
     """Whether the decoder has decoded the messages already."""
     storage: Mapping[str, str] | None = field(default=None, repr=False)
     """What delta-rs needs to open a store."""
     id: str | None = None
     """The id of the target in Delta's metadata, as Spark reads it."""
-    renamed_at: Sequence[Mapping[str, Any]] = ()
-    """The order values of statements that gave the target the rows of another one, or its rows to another one."""
+    after: Sequence[Mapping[str, Any]] = ()
+    """The order values of the statements about the table: its rows have to be newer."""
+    added: tuple[str, ...] = ()
+    """The columns in which older rows get a value, in lower case."""
 
     def changes(self, events: Iterable[pa.RecordBatch]) -> pa.Table:
         """The changes in the events of the table."""
@@ -160,8 +160,8 @@ def apply(table: OwnedTable, events: Iterable[pa.RecordBatch]) -> dict[str, Any]
     [batch] = changes
     _check(batch, table.added)
     orders = order_values(batch)
-    if not all(pc.all(is_newer(orders, _repeated(one, len(orders)))).as_py() for one in table.renamed_at):
-        raise BatchRefusedError("there may be changes of before a RENAME TABLE")
+    if table.after and not pc.all(are_after(orders, pa.array([dict(one) for one in table.after], ORDER))).as_py():
+        raise BatchRefusedError("there may be changes from before a statement")
     rejected = is_rejected(batch, table.keys)
     if pc.any(rejected).as_py() and not table.has_dead_letters:
         raise BatchRefusedError("rows cannot be applied, and there is no table for dead letters")
@@ -177,10 +177,6 @@ def apply(table: OwnedTable, events: Iterable[pa.RecordBatch]) -> dict[str, Any]
         "event_time": pc.max(batch.column("event_time")).as_py(),
         "place": last,
     }
-
-
-def _repeated(order: Mapping[str, Any], count: int) -> pa.StructArray:
-    return pa.array([dict(order)], ORDER).take(pa.repeat(0, count))
 
 
 def _check(changes: pa.RecordBatch, added: Sequence[str]) -> None:

@@ -146,6 +146,7 @@ class Protection:
         columns_of: The columns of a target; None if it does not exist.
         tables: The tables that are known.
         own: Columns of targets that are not columns of their tables, in lower case.
+        of_log: What statements say of a table that has no target.
     """
 
     columns: Mapping[str, ColumnRules]
@@ -156,6 +157,7 @@ class Protection:
     columns_of: Callable[[str], Collection[str] | None]
     tables: Callable[[], Collection[Name]] = tuple
     own: frozenset[str] = frozenset()
+    of_log: Callable[[Name], RuleState] = lambda _: RuleState()
 
     def rules(self, database: str | None, table: str) -> ColumnRules:
         """The rules for the columns of a table."""
@@ -185,6 +187,12 @@ class Protection:
         return [(database or "", one) for one in dict.fromkeys([table, *originals(table), *ruled, *copied])]
 
     def _own_state(self, name: Name) -> RuleState:
+        """What is remembered of a table, and what the log says of it."""
+        stored, known = self._stored_state(name), self.of_log(name)
+        former = tuple(dict.fromkeys([*stored.former, *self._former(known.former, name)]))
+        return RuleState(former, {**known.renamed, **stored.renamed}, stored.seen)
+
+    def _stored_state(self, name: Name) -> RuleState:
         properties = self._properties(name)
         return self.memory.get(name, _NOTHING) if properties is None else RuleState.parse(properties.get(RULES))
 
@@ -201,7 +209,7 @@ class Protection:
     def remember(self, database: str | None, table: str, state: RuleState) -> None:
         """Remember something of a table."""
         name = (database or "", table)
-        if not self.columns or state == self._own_state(name):
+        if not self.columns or state == self._stored_state(name):
             return
         target = self._target(name)
         if target is None or self.properties(target) is None:
@@ -217,19 +225,11 @@ class Protection:
             if not action.if_not_exists and self._properties(name) is None:
                 self.memory.pop(name, None)
         elif isinstance(action, RenameColumn):
-            self.remember_renamed(name, {action.old: action.new})
+            self.remember(*name, self.state(*name).with_renamed(action.old, action.new))
         elif isinstance(action, ChangeColumn) and action.old.lower() != action.column.name.lower():
-            self.remember_renamed(name, {action.old: action.column.name})
+            self.remember(*name, self.state(*name).with_renamed(action.old, action.column.name))
         elif isinstance(action, DropColumn):
             self.remember(*name, self.state(*name).without(action.name))
-
-    def remember_renamed(self, name: Name, columns: Mapping[str, str]) -> None:
-        """Remember which columns of a table were renamed: their new names by the former ones."""
-        state = self.state(*name)
-        for old, new in columns.items():
-            state = state.with_renamed(old, new)
-        if columns:
-            self.remember(*name, state)
 
     def of_renamed(self, old: Name, new: Name) -> RuleState:
         """What is to be remembered of a table that gets a name."""
@@ -237,9 +237,12 @@ class Protection:
             return _NOTHING
         state = self.state(*old)
         lineage = dict.fromkeys([*state.former, joined_name(*old)])
-        of_new = set(map(id, self._of_name(*new)))
-        adds = (one for one in lineage if any(id(rules) not in of_new for rules in self._of_text(one)))
-        return replace(state, former=tuple(adds))
+        return replace(state, former=tuple(self._former(lineage, new)))
+
+    def _former(self, names: Iterable[str], name: Name) -> list[str]:
+        """Those of the former names of a table with rules that its own name does not have."""
+        own = set(map(id, self._of_name(*name)))
+        return [one for one in names if any(id(rules) not in own for rules in self._of_text(one))]
 
     def _of_text(self, name: str) -> Iterator[ColumnRules]:
         return self._of_name(*split_name(name))

@@ -18,6 +18,7 @@ from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.shards import Shards
 from towpath.lakehouse.snapshots import as_oldest
 from towpath.lakehouse.sql import now, table
+from towpath.lakehouse.statement_log import StatementLog, log_table
 from towpath.lakehouse.status import REBUILT, STALE, TableStatus, read_stale, set_ok, write_status
 from towpath.lakehouse.tables import (
     TableSettings,
@@ -36,7 +37,11 @@ from towpath.lakehouse.target_properties import (
     stored_properties,
     stored_source,
 )
+from towpath.lakehouse.target_properties import (
+    REBUILT as REBUILT_AFTER,
+)
 from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name
+from towpath.lakehouse.tasks import TaskMerges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,7 +154,8 @@ def rebuild(
 
     if status:
         write_status(spark, status, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)
-    stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply, _followed(spark, place))
+    followed = {**_followed(spark, place), **_last_statement(spark, status, name)}
+    stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply, followed)
     stale += _catch_up(spark, place, apply)
     for one in put_aside if snapshot is not None else ():
         Aside(one).finish(spark, name, started)
@@ -161,6 +167,13 @@ def rebuild(
 def _followed(spark: SparkSession, target: str) -> dict[str, str]:
     """What a target says of the statements that are older than its rebuilding."""
     return {FOLLOWED: stored_properties(spark, target).get(FOLLOWED, NOTHING_FOLLOWED[FOLLOWED])}
+
+
+def _last_statement(spark: SparkSession, status: str | None, name: tuple[str, str]) -> dict[str, str]:
+    """What a target says of the last statement that is older than its rebuilding."""
+    log = StatementLog(log_table(status), TaskMerges("spark"))
+    places = log.timeline(spark, name).places(name)
+    return {REBUILT_AFTER: str(places[-1])} if places else {}
 
 
 def _build(

@@ -11,10 +11,10 @@ from towpath.lakehouse.aside import Aside
 from towpath.lakehouse.batch_messages import in_few_tasks
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.envelopes import read_envelopes
-from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.snapshots import Snapshots, checked_snapshots
+from towpath.lakehouse.statement_log import StatementLog, log_table
 from towpath.lakehouse.status import NO_BATCH, write_status
 from towpath.lakehouse.targets import Target, Targets
 from towpath.lakehouse.tasks import TaskMerges
@@ -212,17 +212,18 @@ def replicate(
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
     aside = given.quarantined_in
-    pending = Pending(given.status)
+    in_tasks = TaskMerges(given.merge, storage=given.storage_options)
     place = arguments.place("checkpoint", checkpoint)
-    own = (given.ddl, given.dead_letters, aside, given.status, pending.table, given.watermarks, place)
+    log = StatementLog(log_table(given.status), in_tasks)
+    own = (given.ddl, given.dead_letters, aside, given.status, log.table, given.watermarks, place)
     targets = Targets(target, filter(None, own), given.companions)
     apply = Replicator(
         targets,
         given,
         dead_letters=Aside(given.dead_letters) if given.dead_letters else None,
         quarantine=Aside(aside) if aside else None,
-        pending=pending,
-        in_tasks=TaskMerges(given.merge, storage=given.storage_options),
+        log=log,
+        in_tasks=in_tasks,
     )
     if rows:
         created = Snapshots(rows, given).create_targets(messages.sparkSession, targets)

@@ -13,12 +13,13 @@ from towpath.lakehouse.aside import Aside
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.changes import MESSAGE
 from towpath.lakehouse.envelopes import read_envelopes
-from towpath.lakehouse.pending import Pending
 from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions
 from towpath.lakehouse.sql import Sql, any_of, column, execute, now, sql, string, table
+from towpath.lakehouse.statement_log import StatementLog, log_table
 from towpath.lakehouse.status import NO_BATCH, set_ok
 from towpath.lakehouse.tables import schema_of
 from towpath.lakehouse.targets import Target, Targets
+from towpath.lakehouse.tasks import TaskMerges
 from towpath.printable import printable
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def reprocess(
             replace(given, dialect=found or "auto"),
             dead_letters=Aside(dead_letters, started) if dead_letters else None,
             quarantine=Aside(quarantine, started),
-            pending=Pending(status),
+            log=StatementLog(log_table(status), TaskMerges()),
         )
         messages = [_messages(rows, None if dialect else found) for rows in waiting.values()]
         apply(read_envelopes(_union(messages), found or "auto", None, **options), NO_BATCH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from towpath.lakehouse.declarations import Declaration
 from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.jobs import FEW_ROWS, session_settings
 from towpath.lakehouse.schemas import name_pattern
+from towpath.lakehouse.timeline import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
@@ -39,16 +40,36 @@ class SourceTable:
     """The hashes of the declarations."""
     in_blocks: bool
     """Whether its events are blocks."""
+    slices: frozenset[str] = frozenset()
+    """The slices that its events are in; empty: the events have no slices."""
+    columns: Columns = field(default_factory=Columns, compare=False)
+    """What later statements made of its columns."""
+    former: tuple[str | None, str] | None = None
+    """The name that the table had, and its events have; None: it is the current one."""
+    is_gone: bool = False
+    """Whether later statements removed its rows."""
+    is_put_away: bool = False
+    """Whether another table got its name in the same statement."""
+    dropped: str | None = field(default=None, compare=False)
+    """The statement that dropped the table later."""
+    doubt: str | None = None
+    """Why it is not sure that its rows belong here, as they are."""
 
     @property
     def name_key(self) -> tuple[str | None, str]:
         """The name as events have it."""
-        return self.database, self.name
+        return self.former or (self.database, self.name)
 
     @property
     def key(self) -> tuple[str, str]:
         """The name as statements have it."""
         return self.database or "", self.name
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its rows are as the table has them now, as far as statements say."""
+        is_here = self.former is None and not self.is_gone and self.dropped is None
+        return is_here and self.columns == Columns() and self.doubt is None
 
     @property
     def tasks(self) -> int:
@@ -69,13 +90,16 @@ class SourceTable:
         """True for the events of this table's changes."""
         from pyspark.sql import functions as f
 
-        of_database = f.col("database").eqNullSafe(f.lit(self.database))
-        return f.col("kind").isin(CHANGE, BLOCK) & of_database & (f.col("table") == self.name)
+        database, name = self.name_key
+        of_database = f.col("database").eqNullSafe(f.lit(database))
+        of_table = f.col("kind").isin(CHANGE, BLOCK) & of_database & (f.col("table") == name)
+        return of_table & f.col("slice").isin(*self.slices) if self.slices else of_table
 
     def filter_options(self) -> dict[str, str]:
         """Options of a decoder that filters for this table."""
-        database = {"database": re.escape(self.database)} if self.database else {}
-        return {"table": name_pattern(self.name), **database}
+        database, name = self.name_key
+        of_database = {"database": re.escape(database)} if database else {}
+        return {"table": name_pattern(name), **of_database}
 
 
 def summary(events: DataFrame, *more: str) -> list[Row]:

@@ -12,10 +12,9 @@ from towpath.lakehouse.batch_messages import computed
 from towpath.lakehouse.bounds import Bounds
 from towpath.lakehouse.fold import Fold
 from towpath.lakehouse.newest import Changes
-from towpath.lakehouse.order import Kinds, is_surely_before, key_columns
-from towpath.lakehouse.ordered_statements import Place
-from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, TRUNCATE, Applied, relevant, with_outcome
-from towpath.lakehouse.sql import Sql, any_of, sql, string
+from towpath.lakehouse.order import Kinds, key_columns
+from towpath.lakehouse.rows import DELETE, REJECTED, ROW, TRUNCATE, Applied, relevant, with_outcome
+from towpath.lakehouse.sql import any_of, sql
 from towpath.lakehouse.stored import bounds_of, groups, highest
 
 if TYPE_CHECKING:
@@ -41,8 +40,6 @@ class Hints:
     """Whether no change was applied before, though newer ones may have been."""
     lacked: bool = False
     """Whether changes that were applied may have been updates of some columns."""
-    given: Place | None = None
-    """The RENAME TABLE that gave the target its rows. Changes from before it are of a former table of this name."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +116,6 @@ class Staging:
 
         hints = self.hints
         newest = changes.newest(Fold(tuple(self.keys), bounds), in_driver=hints.is_small)
-        if hints.given is not None:
-            newest = newest.withColumn("outcome", f.expr(_without_former(hints.given)))
         if bounds is None:
             return Staged.of(self._compared(newest, hints), self.keys)
         newest = self._computed(newest.withColumn("unordered", f.lit(False)))
@@ -156,15 +151,6 @@ class Staging:
 
     def _computed(self, frame: DataFrame, hints: Hints | None = None) -> DataFrame:
         return computed(frame, self.held, in_driver=(hints or self.hints).is_small)
-
-
-def _without_former(given: Place) -> Sql:
-    """The outcome of a change, which is old if it is known to be of a former table.
-
-    Times do not say it: a change that waited for the lock of the statement has an earlier one.
-    """
-    is_before = is_surely_before(Sql("`order`"), given.literal())
-    return sql("IF(NOT rejected AND {is_before}, {old}, outcome)", is_before=is_before, old=string(OLD))
 
 
 _FEW = 20_000

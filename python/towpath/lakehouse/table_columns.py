@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from towpath.lakehouse.additions import Addition, read_additions
+from towpath.lakehouse.carried_rows import typed_value
 from towpath.lakehouse.changes import ChangeDecoder
 from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
-from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.protection import exposed, rule_of
-from towpath.lakehouse.renamed_columns import RenamedColumns
 from towpath.lakehouse.replicate_options import AS_STORED, columns_of
 from towpath.lakehouse.source_tables import SourceTable
+from towpath.lakehouse.statements import Column
 from towpath.lakehouse.tables import order_column, widened
-from towpath.lakehouse.target_properties import modifications, renamed_columns
+from towpath.lakehouse.timeline import Columns
+from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructType
 
 _Rule = TypeVar("_Rule")
 
@@ -41,29 +42,7 @@ class TableColumns:
         self._options, self._rules = known.options, known.rules(spark, table)
         self.existing = known.applier(target).writer.schema(spark)
         """The columns of the target; None if it does not exist."""
-        if self.existing is None:
-            known.pending.read(spark)
-        else:
-            known.pending.forget(table.key)
-        self._pending = known.pending.of(table.key)
-        self._properties = known.properties(spark, target) if self.existing is not None else {}
-
-    @cached_property
-    def additions(self) -> list[Addition]:
-        """The columns that older rows of the table get a value in."""
-        return self._pending.additions if self.existing is None else read_additions(self._properties)
-
-    @cached_property
-    def _renamed(self) -> RenamedColumns:
-        if self.existing is None:
-            return RenamedColumns(self._pending.renamed)
-        return RenamedColumns(renamed_columns(self._properties), _lower(self.existing.names))
-
-    @cached_property
-    def _stored_key(self) -> list[str] | None:
-        found = self._known.stored_key(self._spark, self._target) if self.existing is not None else None
-        # The driver may have ended between the column and the property.
-        return list(self._renamed.key(found)) if found else found
+        self._stored_key = known.stored_key(spark, target) if self.existing is not None else None
 
     @property
     def has_key(self) -> bool:
@@ -95,16 +74,36 @@ class TableColumns:
             )
         if given:  # tombstones have the columns in the stored order
             return stored if stored and _lower(stored) == _lower(given) else list(given)
-        return declared_key(self._name, self._renamed.declarations(self._table.declarations), stored)
+        return declared_key(self._name, self._declarations, stored)
 
     def decoder(self) -> ChangeDecoder:
         """The decoder of the table's messages."""
-        name, aliases = (self._table.database, self._table.name), self._renamed.aliases_of(self.schema.names)
-        options = self._decoder_options()
-        if aliases:
-            options["aliases"] = {**(options.get("aliases") or {}), **aliases}
-        keys, waited = self._undeclared_key(), self._options.waited
-        return ChangeDecoder(self._options.dialect, self.schema, options, name, keys, keeps_messages=waited)
+        from pyspark.sql.types import StructField, StructType
+
+        columns = StructType([StructField(source, self.schema[now].dataType) for source, now in self.sources.items()])
+        names = {now.lower(): source for source, now in self.sources.items()}
+        keys = [names.get(name.lower(), name) for name in self._undeclared_key()]
+        return ChangeDecoder(
+            self._options.dialect,
+            columns,
+            self._decoder_options(),
+            self._table.name_key,
+            keys,
+            keeps_messages=self._options.waited,
+        )
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """The current names of the columns by the names that the messages have for them."""
+        carried, found = self._table.columns, {}
+        for name in self.schema.names:
+            lower = name.lower()
+            origin = carried.origin(lower)
+            if origin is not None and origin != lower:
+                found[origin] = name
+            elif origin is not None or carried.names.get(lower) is None:  # unless the name is that of another column
+                found[name] = name
+        return found
 
     def _decoder_options(self) -> dict[str, Any]:
         of_table = self._given(self._options.table_options) or {}
@@ -113,14 +112,37 @@ class TableColumns:
     def _undeclared_key(self) -> list[str]:
         """The key if the messages do not declare it, or another one."""
         keys = self.key if self.has_key else []
-        names, declared = _lower(keys), self._renamed.declarations(self._table.declarations)
-        return [] if all(_lower(one.key) == names for one in declared) else keys
+        names = _lower(keys)
+        return [] if all(_lower(one.key) == names for one in self._declarations) else keys
+
+    @cached_property
+    def _declarations(self) -> list[Declaration]:
+        """The declarations, with the key's columns by their current names."""
+        now = self._table.columns.now
+        return [replace(one, key=tuple(now(name) or name for name in one.key)) for one in self._table.declarations]
+
+    def _carried(self, columns: StructType, carried: Columns) -> StructType:
+        """The columns of older messages by their current names. One that was dropped stays, if its name is free.
+
+        Raises:
+            ValueError: No type can store the values of both names of a column.
+        """
+        from pyspark.sql.types import StructField, StructType
+
+        found = StructType()
+        if not carried.names:
+            return columns
+        taken = {*carried.added, *(now.lower() for now in carried.names.values() if now)}
+        for one in columns:
+            name = carried.now(one.name) or (None if one.name.lower() in taken else one.name)
+            if name is not None:
+                [wide] = widened(self._target, found, StructType([StructField(name, one.dataType)]))
+                found = StructType([*(other for other in found if other.name.lower() != name.lower()), wide])
+        return found
 
     @cached_property
     def schema(self) -> StructType:
         """The columns to decode: as given, otherwise as declared but at least as wide as in the target.
-
-        Columns that were added with a value are decoded too, since rows that lack them get it.
 
         Raises:
             ValueError: They are not known, or not those that the rules of the table were made for.
@@ -128,15 +150,37 @@ class TableColumns:
         self._check_renamed()
         given = self._given(self._options.schemas)
         if given is not None:
-            return self._with_added(self._rules.kept(self._renamed.columns(self._target, columns_of(given))))
+            return self._rules.kept(self._given_columns(columns_of(given)))
         declared = self._declared(self._table.declarations)
         if declared is None:
             return self._undeclared()
         if self._options.columns:
-            names = [self._renamed.columns(self._target, one).names for one in self._each_declared]
+            each = (self._declared([one]) for one in self._table.declarations)
+            names = [self._carried(one, self._table.columns).names for one in each if one is not None]
             self._known.protection(self._spark).check_declared(self._table.database, self._table.name, names)
-        columns = self._rules.kept(self._renamed.columns(self._target, declared))
-        return self._with_added(widened(self._target, self._stored, columns))
+        return widened(self._target, self._stored, self._rules.kept(self._carried(declared, self._table.columns)))
+
+    def _given_columns(self, given: StructType) -> StructType:
+        """The columns that the user gave, as statements left them."""
+        from pyspark.sql.types import StructType
+
+        timeline = self._known.log.timeline(self._spark, self._table.key)
+        known = timeline.columns(self._table.key, len(timeline.steps))
+        columns = self._carried(given, known)
+        added = [struct_type(typed_value(one).schema)[0] for one in known.added.values()]
+        names = _lower(columns.names)
+        new = StructType([one for one in added if one.name.lower() not in names])
+        return StructType([*columns, *widened(self._target, self._stored, new)])
+
+    @property
+    def new(self) -> set[str]:
+        """The columns that the target lacks, in lower case."""
+        return _lower(self.schema.names) - _lower(self.existing.names if self.existing is not None else ())
+
+    @property
+    def added(self) -> list[Column]:
+        """The columns that older rows get with their initial values."""
+        return [one for one in self._table.columns.added.values() if self._rules.keeps(one.name)]
 
     @cached_property
     def _stored(self) -> StructType | None:
@@ -154,49 +198,14 @@ class TableColumns:
         return self._stored
 
     def _check_renamed(self) -> None:
-        """Refuse messages of which the columns are not known.
-
-        Raises:
-            ValueError: There are some, or a column is named now so that a rule for its former name would be lost.
-        """
-        if not self._renamed.now:
-            return
-        for former, now in self._renamed.now.items():
+        """Refuse rows with a column that was renamed so that a rule for its former name would be lost."""
+        for former, now in self._table.columns.names.items():
             if now and self._rules.exposes(former, now):
                 raise exposed(self._table.database, self._table.name, former, now)
-        each = self._each_declared
-        if late := sorted({name for one in each for name in self._renamed.unreadable(one.names)}):
-            raise ValueError(
-                f"{self._name}: the columns {', '.join(late)} were renamed, and messages have both names, or the "
-                "current name is not known; rebuild the target (towpath.spark.rebuild)"
-            )
-
-    @cached_property
-    def _each_declared(self) -> list[StructType]:
-        """The columns of each declaration that has types."""
-        found = (self._declared([one]) for one in self._table.declarations)
-        return [one for one in found if one is not None]
 
     def _declared(self, declarations: Iterable[Declaration]) -> StructType | None:
         options = {**self._options.decoder, **self._table.filter_options()}
         return declared_columns(declarations, self._options.dialect, options)
-
-    def _with_added(self, columns: StructType) -> StructType:
-        """The columns, and those of the target, or of the table before it has one, that were added with a value."""
-        from pyspark.sql.types import StructType
-
-        known = self._stored or self._rules.kept(_struct_of(self._pending.fields))
-        names = {one.name.lower() for one in self.additions} - _lower(columns.names)
-        return StructType([*columns, *(one for one in known if one.name.lower() in names)])
-
-    def unconverted(self) -> tuple[str, ...]:
-        """The columns of which older rows have other values than the type allows that a statement gave to them."""
-        if self._given(self._options.schemas) is not None:
-            return ()
-        stored = format_of(self._spark, self._target).stored
-        kinds = self._pending.modified if self.existing is None else modifications(self._properties)
-        found = {one.name: one.dataType.simpleString() for one in self.schema}
-        return tuple(name for name, kind in found.items() if stored(kinds.get(name.lower(), kind)) != stored(kind))
 
     @property
     def _name(self) -> str:
@@ -218,10 +227,3 @@ def _own_columns(schema: StructType, soft_deletes: str | None) -> StructType:
 
     own = {order_column(schema), soft_deletes}
     return StructType([field for field in schema if field.name not in own])
-
-
-def _struct_of(fields: Iterable[StructField]) -> StructType:
-    """A struct of columns."""
-    from pyspark.sql.types import StructType
-
-    return StructType(list(fields))

@@ -78,10 +78,6 @@ class Facts:
     keeps_history: bool = False
     soft_deletes: bool = False
     masks: bool = False
-    additions: bool = False
-    """Whether columns were added with a value before there was a target."""
-    moved: bool = False
-    """Whether another table has the rows of this one since a RENAME TABLE."""
     lacked: bool = False
     """Whether changes waited, and newer ones may have been updates of some columns."""
     elsewhere: str | None = None
@@ -120,8 +116,6 @@ def why_spark(facts: Facts) -> str | None:
         "it has a history": facts.keeps_history,
         "deleted rows stay": facts.soft_deletes,
         "columns are masked": facts.masks,
-        "columns were added with a value before it was created": facts.additions,
-        "the table was renamed": facts.moved,
         "newer changes may lack columns": facts.lacked,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)

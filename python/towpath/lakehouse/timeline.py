@@ -1,26 +1,28 @@
 """The tables of a log of statements: where rows belong now, and with which columns.
 
-A *cut* is a position in a log: a row at cut 3 was written after the first three statements and before the fourth. A
-`Route` leads a row from its cut through all later statements. When the log grows, stored rows change from the route of
-the shorter log to that of the longer one. Nothing else depends on when a statement or a row arrived.
-
-Everything here is a pure function of the log. `replicate` does not use it yet.
+A *cut* is a position among the actions of statements: a row at cut 3 was written after the first three and before the
+fourth. A
+`Route` leads a row from its cut through all later statements. Nothing depends on when a statement or a row arrived.
+Everything here is a pure function of the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
-from towpath.lakehouse.ordered_statements import Statement
+from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.statements import (
     Action,
     AddColumn,
     ChangeColumn,
+    Column,
     CreateTable,
     DropColumn,
     DropTable,
+    ModifyColumn,
     NotFollowed,
     RenameColumn,
     RenameTable,
@@ -30,9 +32,6 @@ from towpath.lakehouse.statements import (
 Name = tuple[str, str]
 """The database and the name of a table."""
 
-Cells = Mapping[str, Any]
-"""The values of a row by column."""
-
 
 @dataclass
 class Columns:
@@ -40,48 +39,58 @@ class Columns:
 
     names: dict[str, str | None] = field(default_factory=dict)
     """Current names by the lower-case names in the row; None if the column was dropped."""
-    added: dict[str, tuple[str, Any]] = field(default_factory=dict)
-    """Names and values of the columns that the row lacks, by lower-case names."""
+    added: dict[str, Column] = field(default_factory=dict)
+    """The columns that the row lacks, by their lower-case names."""
+    types: dict[str, Column] = field(default_factory=dict)
+    """The columns of the row that statements gave another type, by their current lower-case names."""
 
-    def add(self, name: str, value: Any) -> None:
-        """Follow ADD COLUMN."""
-        self.added[name.lower()] = name, value
+    def follow(self, action: Action) -> None:
+        """Follow a change of columns."""
+        match action:
+            case AddColumn(column=column):
+                self.added.setdefault(column.name.lower(), column)  # a second one was sent again
+            case DropColumn(name=name):
+                self._drop(name.lower())
+            case RenameColumn(old=old, new=new):
+                self._rename(old, new)
+            case ChangeColumn(old=old, column=column):
+                self._rename(old, column.name)
+                self._modify(column)
+            case ModifyColumn(column=column):
+                self._modify(column)
+            case _:
+                pass
 
-    def drop(self, name: str) -> None:
-        """Follow DROP COLUMN."""
-        if self.added.pop(name.lower(), None) is None and (origin := self._origin(name)) is not None:
+    def now(self, name: str) -> str | None:
+        """Return the current name of a column of the row; None if it was dropped."""
+        return self.names.get(name.lower(), name)
+
+    def with_values(self) -> list[str]:
+        """Return the lower-case names of the columns that were added with another value than null."""
+        return [name for name, one in self.added.items() if one.initial is not None or one.unknown]
+
+    def _drop(self, lower: str) -> None:
+        self.types.pop(lower, None)
+        if self.added.pop(lower, None) is None and (origin := self.origin(lower)) is not None:
             self.names[origin] = None
 
-    def rename(self, old: str, new: str) -> None:
-        """Follow RENAME COLUMN."""
+    def _rename(self, old: str, new: str) -> None:
         if added := self.added.pop(old.lower(), None):
-            self.added[new.lower()] = new, added[1]
-        elif (origin := self._origin(old)) is not None:
+            self.added[new.lower()] = replace(added, name=new)
+        elif (origin := self.origin(old)) is not None:
             self.names[origin] = new
+            if modified := self.types.pop(old.lower(), None):
+                self.types[new.lower()] = replace(modified, name=new)
 
-    def carry(self, cells: Cells) -> dict[str, Any]:
-        """Return the cells of a row after the statements."""
-        renamed = ((self.names.get(name.lower(), name), value) for name, value in cells.items())
-        return self._with_added({name: value for name, value in renamed if name is not None})
+    def _modify(self, column: Column) -> None:
+        # The rows before ADD COLUMN have its value, which is converted as that of any row.
+        self.types[column.name.lower()] = column
 
-    def change_to(self, other: Columns, cells: Cells) -> dict[str, Any]:
-        """Return the cells that `other` carries, from those that this carried."""
-        changed = {}
-        for name, value in cells.items():
-            origin = None if name.lower() in self.added else self._origin(name)
-            if origin is not None and (new := other.names.get(origin, name)) is not None:
-                changed[new] = value
-        return other._with_added(changed)
-
-    def _origin(self, name: str) -> str | None:
-        """The lower-case name in the row of a column; None if the row lacks it."""
+    def origin(self, name: str) -> str | None:
+        """Return the lower-case name in the row of a current column; None if the row lacks it."""
         lower = name.lower()
         found = (origin for origin, current in self.names.items() if current and current.lower() == lower)
-        return next(found, None if lower in self.names else lower)
-
-    def _with_added(self, cells: dict[str, Any]) -> dict[str, Any]:
-        known = {name.lower() for name in cells}
-        return cells | {name: value for lower, (name, value) in self.added.items() if lower not in known}
+        return next(found, None if lower in self.names or lower in self.added else lower)
 
 
 @dataclass(frozen=True)
@@ -89,94 +98,160 @@ class Route:
     """What the statements after a cut make of the rows of a table."""
 
     table: Name | None
-    """The table that has the rows now; None if they are gone."""
+    """The table that has the rows now, or that had them when it was dropped; None if they are gone."""
     columns: Columns = field(default_factory=Columns)
-    unknown: tuple[str, ...] = ()
-    """Why the log does not say all that became of the rows."""
+    dropped: Statement | None = field(default=None, compare=False)
+    """The statement that dropped the table."""
+    is_put_away: bool = False
+    """Whether another table got the name in the statement that took it from this one, as in a migration."""
+    unknown: str | None = None
+    """Why the statements do not say what became of the rows."""
 
 
 class Timeline:
-    """A log of statements in the source's order."""
+    """The actions of statements in the source's order."""
 
-    def __init__(self, statements: Sequence[Statement]) -> None:
-        """Read the log.
+    def __init__(self, statements: Iterable[Statement] = ()) -> None:
+        """Read the statements.
 
         Args:
             statements: The statements, oldest first, each once.
         """
-        self.statements = tuple(statements)
+        self.steps = [(statement, action) for statement in statements for action in statement.actions]
         self._routes: dict[tuple[Name, int], Route] = {}
-        self._of_table: dict[Name, list[int]] = {}
-        for at, statement in enumerate(self.statements):
-            for name in statement.tables:
-                self._of_table.setdefault(name, []).append(at)
+        self._about: dict[Name, list[int]] = {}
+        for at, (statement, action) in enumerate(self.steps):
+            for name in dict.fromkeys(statement.tables_of(action)):
+                self._about.setdefault(name, []).append(at)
+
+    def about(self, name: Name) -> list[int]:
+        """Return the positions of the actions on a table."""
+        return self._about.get(name, [])
+
+    def places(self, name: Name) -> list[Place]:
+        """Return the places of the actions on a table."""
+        return [self.steps[at][0].place for at in self.about(name)]
+
+    def cut(self, statement: Statement, action: Action) -> int:
+        """Return the cut before an action."""
+        found = (at for at, one in enumerate(self.steps) if one[0].identity == statement.identity and one[1] == action)
+        return next(found, len(self.steps))
 
     def route(self, name: Name, cut: int) -> Route:
         """Return what became of the rows that a table had at a cut."""
         if (name, cut) not in self._routes:
-            self._routes[name, cut] = self._route(name, cut)
+            self._routes[name, cut] = self._route(name, cut, len(self.steps))
         return self._routes[name, cut]
 
-    def _route(self, name: Name, cut: int) -> Route:
-        columns, unknown = Columns(), []
+    def columns(self, name: Name, cut: int) -> Columns:
+        """Return what the actions since its creation made of the columns of a table at a cut."""
+        *_, (first, begin) = self.lineage(name, cut)
+        return self._route(first, begin, cut).columns
+
+    def _route(self, name: Name, cut: int, end: int) -> Route:
+        columns, dropped, is_put_away, unknown = Columns(), None, False, None
         at = self._next(name, cut)
-        while at is not None:
-            statement = self.statements[at]
-            for action in statement.actions:
-                if name in statement.tables_of(action):
-                    moved = _moved(statement, action, name)
-                    if moved is None:
-                        return Route(None)
-                    name = moved
-                    unknown += _follow(action, columns)
+        while at is not None and at < end:
+            statement, action = self.steps[at]
+            moved = _moved(statement, action, name, is_dropped=dropped is not None)
+            if moved is None:
+                return Route(None, columns)
+            is_put_away |= moved != name and not self._ends(at, name)
+            name, dropped = moved, dropped or (statement if isinstance(action, DropTable) else None)
+            unknown = action.reason if isinstance(action, NotFollowed) else unknown
+            columns.follow(action)
             at = self._next(name, at + 1)
-        return Route(name, columns, tuple(unknown))
+        return Route(name, columns, dropped, is_put_away, unknown)
+
+    def exists(self, name: Name, cut: int) -> bool | None:
+        """Return whether there is a table of a name at a cut; None if the actions do not say."""
+        if (at := self._previous(name, cut)) is not None:
+            return not self._ends(at, name)
+        if (at := self._next(name, cut)) is None:
+            return None
+        statement, action = self.steps[at]
+        is_created = isinstance(action, CreateTable) and not action.if_not_exists
+        is_given = isinstance(action, RenameTable) and _moved(statement, action, name) is None
+        return False if is_created or is_given else None
+
+    def ended(self, name: Name, cut: int) -> Place | None:
+        """Return the place of the last action before a cut that dropped a table, or gave it another name."""
+        about = self.about(name)
+        found = (at for at in reversed(about[: bisect_left(about, cut)]) if self._ends(at, name))
+        return next((self.steps[at][0].place for at in found), None)
+
+    def _ends(self, at: int, name: Name) -> bool:
+        """Whether no table has a name after an action on it."""
+        statement, action = self.steps[at]
+        if isinstance(action, RenameTable):
+            return _former(statement, action, name) is None
+        return isinstance(action, DropTable)
+
+    def lineage(self, name: Name, cut: int) -> Iterator[tuple[Name, int]]:
+        """Yield the names that a table of a cut had, the newest first, each with the first cut of the table there."""
+        at = self._previous(name, cut)
+        while at is not None:
+            statement, action = self.steps[at]
+            if isinstance(action, DropTable) or (isinstance(action, CreateTable) and not action.if_not_exists):
+                yield name, at + 1
+                return
+            if isinstance(action, RenameTable):
+                yield name, at + 1
+                former = _former(statement, action, name)
+                if former is None:
+                    return
+                name = former
+            at = self._previous(name, at)
+        yield name, 0
+
+    def put_away_from(self, name: Name) -> Name | None:
+        """Return the former name of a table that another table got in the same statement; None if there is none."""
+        for (_, begin), (former, _) in pairwise(self.lineage(name, len(self.steps))):
+            if not self._ends(begin - 1, former):
+                return former
+        return None
+
+    def ever_added(self, name: Name, cut: int) -> set[str]:
+        """Return the lower-case names of the columns that tables of a name got before a cut."""
+        actions = (self.steps[at][1] for at in self.about(name) if at < cut)
+        return {one.column.name.lower() for one in actions if isinstance(one, AddColumn)}
+
+    def truncates(self, name: Name) -> list[Place]:
+        """Return the places of the actions that emptied a table."""
+        return [
+            self.steps[at][0].place
+            for at in self.about(name)
+            if isinstance(self.steps[at][1], TruncateTable | DropTable)
+        ]
 
     def _next(self, name: Name, cut: int) -> int | None:
-        return next((at for at in self._of_table.get(name, ()) if at >= cut), None)
+        about = self.about(name)
+        at = bisect_left(about, cut)
+        return about[at] if at < len(about) else None
 
-    def origin(self, name: Name, cut: int) -> Name | None:
-        """Return the name of a current table at a cut; None if it did not exist yet."""
-        for statement in reversed(self.statements[cut:]):
-            for action in reversed(statement.actions):
-                if name in statement.tables_of(action):
-                    former = [one for one in statement.tables_of(action) if _moved(statement, action, one) == name]
-                    if not former:
-                        return None
-                    name = former[0]
-        return name
+    def _previous(self, name: Name, cut: int) -> int | None:
+        about = self.about(name)
+        at = bisect_left(about, cut)
+        return about[at - 1] if at else None
 
 
-def _moved(statement: Statement, action: Action, name: Name) -> Name | None:
-    """The name of a table's rows after an action; None if they are gone."""
-    if isinstance(action, DropTable | TruncateTable):
+def _moved(statement: Statement, action: Action, name: Name, *, is_dropped: bool = False) -> Name | None:
+    """Return the name of a table's rows after an action; None if they are gone."""
+    if isinstance(action, TruncateTable):
         return None
     if isinstance(action, CreateTable):
-        return name if action.if_not_exists else None
+        return name if action.if_not_exists and not is_dropped else None
     if not isinstance(action, RenameTable):
         return name
     for old, new in action.pairs:
-        if name == statement.full_name(old):
+        if name == statement.full_name(old) and not is_dropped:
             name = statement.full_name(new)
         elif name == statement.full_name(new):
             return None  # an earlier statement dropped or renamed the table that had the name
     return name
 
 
-def _follow(action: Action, columns: Columns) -> list[str]:
-    """Follow a change of columns. Return why the values of older rows are not known, if so."""
-    match action:
-        case AddColumn(column=column):
-            columns.add(column.name, column.initial)
-            return [f"{column.name}: {column.unknown}"] if column.unknown else []
-        case DropColumn(name=name):
-            columns.drop(name)
-        case RenameColumn(old=old, new=new):
-            columns.rename(old, new)
-        case ChangeColumn(old=old, column=column):
-            columns.rename(old, column.name)
-        case NotFollowed(reason=reason):
-            return [reason]
-        case _:
-            pass
-    return []
+def _former(statement: Statement, action: RenameTable, name: Name) -> Name | None:
+    """Return the name before RENAME TABLE of the table that has a name after it; None if there was none."""
+    found = [one for one in statement.tables_of(action) if _moved(statement, action, one) == name]
+    return found[0] if found else None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timezone
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.changes import COLUMNS
 from towpath.lakehouse.known_schema import KnownSchema
-from towpath.lakehouse.order import ORDER_TYPE
+from towpath.lakehouse.order import ORDER_TYPE, is_after
+from towpath.lakehouse.ordered_statements import Place
 from towpath.lakehouse.rows import tombstone_key
-from towpath.lakehouse.sql import Sql, column, execute, sql, string, table
+from towpath.lakehouse.sql import Sql, column, execute, expressions, sql, string, table
 from towpath.lakehouse.tables import TableSettings, append, create_with, replace_with, settings_of
 from towpath.lakehouse.targets import companion
 
@@ -65,29 +65,25 @@ class Tombstones:
         nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
         append(spark, self.name, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
 
-    def replace_by(self, spark: SparkSession, other: Tombstones, key: Sequence[DataType]) -> None:
+    def replace_by(self, spark: SparkSession, other: Tombstones, key: Sequence[DataType], place: Place) -> None:
         """Replace those of rows by those of another target, whose rows this one gets.
 
         Args:
             spark: The session.
             other: Those of the other target.
             key: The types of the key's columns.
+            place: The place of the statement. Newer deletes are of a later table of the old name.
         """
         own, others = self.read(spark), other.read(spark)
-        names = [tombstone_key(at) for at, _ in enumerate(key)]
-        nulls = (
-            sql("CAST(NULL AS {kind}) AS {name}", kind=Sql(one.simpleString()), name=column(name))
-            for name, one in zip(names, key, strict=True)
-        )
-        found = [] if others is None else [others.select(*names, *_OWN)]
-        if own is not None:
-            found.append(own.filter("truncated").selectExpr(*nulls, *(column(name) for name in _OWN)))
-        if found:
-            rows = reduce(lambda one, two: one.union(two), found)
-            replace_with(
-                spark, self.name, rows, settings_of(spark, (self if own is not None else other).name, self.name)
-            )
-            self.schema.forget()
+        if others is not None:
+            newer = expressions(spark)(is_after(Sql("`order`"), place.literal()))
+            rows = others.filter(~newer).select(*(tombstone_key(at) for at, _ in enumerate(key)), *_OWN)
+        elif own is not None:
+            rows = own.filter("false")
+        else:
+            return
+        replace_with(spark, self.name, rows, settings_of(spark, (self if own is not None else other).name, self.name))
+        self.schema.forget()
 
     def has_truncates(self, spark: SparkSession) -> bool:
         """Whether a truncate hides older rows."""

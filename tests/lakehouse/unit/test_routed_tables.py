@@ -1,0 +1,83 @@
+"""Where the rows of a batch belong, by the statements of the log and the columns that the messages declare."""
+
+import pytest
+
+pytest.importorskip("pyspark")  # rows of a batch are grouped by Spark
+
+from towpath.lakehouse.order import ORDER_FIELDS
+from towpath.lakehouse.ordered_statements import Place, Statement
+from towpath.lakehouse.routed_tables import routed
+from towpath.lakehouse.statement_log import StatementLog
+from towpath.lakehouse.statements import read_statements
+from towpath.lakehouse.tasks import TaskMerges
+
+T = ("shop", "t")
+FACTS = {"kind": "change", "topic": "k", "messages": 1, "rows": 1, "truncates": 0, "size": 9}
+
+
+def statement(text, commit, partition=0):
+    place = Place({**dict.fromkeys(ORDER_FIELDS), "commit_ts": commit, "partition": partition})
+    return Statement(place, text, "shop", None, tuple(read_statements(text, "shop", None)))
+
+
+def log_of(*texts):
+    log = StatementLog(None, TaskMerges())
+    assert log.append(None, [statement(text, 2 * at) for at, text in enumerate(texts)]) == []
+    return log
+
+
+def led(texts, surely, after, reached, declared=None):
+    """The table of a row of `t` that is after some of the statements about `t`."""
+    row = {**FACTS, "database": "shop", "table": "t", "declared": 5, "has_commit": True, "in_log": False}
+    row["slice"] = f"{surely}/{after}/{reached}/5"
+    timelines = {T: log_of(*texts).timeline(None, T)}
+    [table] = routed([row], {}, timelines, lambda _: declared)
+    assert table.slices == {row["slice"]}
+    return table
+
+
+def test_a_row_goes_to_the_table_that_has_its_table_now():
+    texts = ["RENAME TABLE t TO u", "CREATE TABLE t (id int)", "RENAME TABLE u TO v"]
+    older, newer = led(texts, 0, 0, 0), led(texts, 2, 2, 2)
+    assert (older.key, older.name_key, older.is_current) == (("shop", "v"), T, False)
+    assert (newer.key, newer.former, newer.is_current) == (T, None, True)
+
+
+@pytest.mark.parametrize("text", ["TRUNCATE TABLE t", "DROP TABLE t; CREATE TABLE t (id int)"])
+def test_a_row_that_may_be_gone_stays_and_is_doubtful(text):
+    count = text.count("TABLE")
+    assert led([text], 0, 0, 0).is_gone
+    assert led([text], count, count, count).is_current
+    table = led([text], 0, 0, count)
+    assert (table.is_gone, table.key) == (False, T)
+    assert "older or newer" in table.doubt
+
+
+def test_no_row_is_older_than_the_creation_of_its_table():
+    assert led(["CREATE TABLE t (id int)"], 0, 0, 1).is_current
+
+
+def test_columns_say_which_rows_are_older():
+    texts = ["ALTER TABLE t RENAME COLUMN v TO w", "ALTER TABLE t ADD COLUMN v int DEFAULT 7"]
+    older, newer = led(texts, 0, 0, 2, {"id", "v"}), led(texts, 0, 2, 2, {"id", "v", "w"})
+    assert (older.columns.names, [one.initial for one in older.columns.added.values()]) == ({"v": "w"}, ["7"])
+    assert newer.is_current
+    assert led(texts, 0, 1, 2, {"id", "w"}).columns.names == {}
+
+
+def test_a_row_before_a_statement_that_is_not_followed_is_doubtful():
+    assert "PARTITION" in led(["ALTER TABLE t TRUNCATE PARTITION p"], 0, 0, 0).doubt
+    assert led(["ALTER TABLE t TRUNCATE PARTITION p"], 1, 1, 1).doubt is None
+
+
+def test_the_log_has_each_statement_once_and_says_which_are_late():
+    log = log_of("CREATE TABLE t (id int)", "RENAME TABLE t TO u")
+    copy = statement("RENAME TABLE t TO u", 2, partition=2)
+    late, other = (statement(f"ALTER TABLE {name} ADD COLUMN c int", 1) for name in "ta")
+    assert log.append(None, [copy, late, other]) == [late]
+    assert [one.text for one, _ in log.timeline(None, ("shop", "u")).steps] == [
+        "CREATE TABLE t (id int)",
+        late.text,
+        copy.text,
+    ]
+    assert (log.has(None, ("shop", "a")), log.has(None, ("shop", "b"))) == (True, False)
