@@ -292,6 +292,16 @@ fn values_in_connects_forms_that_cannot_be_converted() {
     }
 }
 
+/// A value that cannot be decoded is the error of its row, also behind one that does not fit into its column.
+#[test]
+fn values_that_cannot_be_decoded_come_first() {
+    let fields = r#"[{"field":"id","type":"int32"},{"field":"v","type":"bytes"}]"#;
+    let schema = format!(r#"{{"type":"struct","fields":[{{"field":"after","type":"struct","fields":{fields}}}]}}"#);
+    let message = |v: &str| format!(r#"{{"schema":{schema},"payload":{{"op":"c","after":{{"id":300,"v":"{v}"}}}}}}"#);
+    let column = |v: &str| error_of("debezium-json", "id tinyint, v binary", &message(v)).column;
+    assert_eq!([column("/w=="), column("%")].map(Option::unwrap), ["id", "v"]);
+}
+
 /// The error of a message of this dialect, in mode `FAILFAST`.
 fn error_of(dialect: &str, schema: &str, message: &str) -> Error {
     let schema = Some(TableSchema::Ddl(schema.into()));

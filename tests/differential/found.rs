@@ -86,3 +86,16 @@ fn signs_in_wrong_places_are_errors() {
         }
     }
 }
+
+/// A name that a row has twice, beside a template of rows that have it once: the later value counts.
+#[test]
+fn names_that_a_row_has_twice_have_the_later_value() {
+    let begin = r#"{"database":"shop","es":1763000000007,"id":0,"isDdl":false,"mysqlType":{"id":"bigint","total":"bigint"},"old":null,"#;
+    let message =
+        |row: &str| format!(r#"{begin}"pkNames":["id"],"table":"orders","ts":1763000000037,"type":"INSERT","data":[{{{row}}}]}}"#);
+    let [id, total] = [r#""id":"0""#, r#""total":"1""#];
+    for twice in [r#""id":"0","id":"2","total":"1""#, r#""total":"1","id":"0","total":"2""#, r#""id":"0","total":"1","id":"2""#] {
+        let once = message(&format!("{id},{total}"));
+        agree("canal-json", &[once.clone(), once.clone(), once, message(twice)]);
+    }
+}
