@@ -496,40 +496,6 @@ fn nesting_is_stepped_over() {
     assert_eq!(ops(&read(packet(&[entry(orders(), ROWS, change)]))), ["insert"]);
 }
 
-/// A message that was cut off anywhere is one error row, and changes nothing beside it.
-#[test]
-fn truncation_is_an_error() {
-    let (whole, before) = (sample(), packet(&[deleted()]));
-    for end in 0..whole.len() {
-        let batch = decode(options(Mode::Permissive), &[before.clone(), whole[..end].to_vec(), before.clone()]);
-        let cut = match end {
-            0 => "tombstone",
-            // Version and type alone are what canal itself sends of an empty batch.
-            4 => "other",
-            _ => "error",
-        };
-        assert_eq!(ops(&batch), ["delete", cut, "delete"], "{end}");
-    }
-}
-
-/// Whatever bit is wrong: no panic, a row for the message, and its neighbours as they are.
-#[test]
-fn flipped_bits_harm_no_neighbour() {
-    let (whole, good) = (sample(), packet(&[deleted()]));
-    let alone = decode(options(Mode::Permissive), std::slice::from_ref(&good));
-    for bit in 0..whole.len() * 8 {
-        let mut bad = whole.clone();
-        bad[bit / 8] ^= 1 << (bit % 8);
-        let batch = decode(options(Mode::Permissive), &[good.clone(), bad, good.clone()]);
-        let last = batch.num_rows() - 1;
-        assert!(last >= 2, "{bit}");
-        assert_eq!(batch.slice(0, 1), alone, "{bit}");
-        for field in ["op", "before", "after", "primary_key", "column_types", "jdbc_types"] {
-            assert_eq!(&batch.slice(last, 1)[field], &alone[field], "{bit} {field}");
-        }
-    }
-}
-
 #[test]
 fn detection_reads_to_the_end() {
     let name = |message: &[u8]| detect(message).map(|dialect| dialect.name);

@@ -1,7 +1,8 @@
 //! Two readers of the same decoder: one reads messages by templates of earlier ones, the other does not. For any bytes and any options
 //! their output is the same, their errors are, and their counts.
 //!
-//! Two ways to the same rows: alone and in a batch, plain and compressed (`invariants`); and what producers write comes back (`round_trip`).
+//! Two ways to the same rows: alone and in a batch, plain and compressed (`invariants`); what producers write comes back (`round_trip`).
+//! Damaged messages are errors, and harm no other (`damaged`).
 //!
 //! `PROPTEST_CASES=5000 cargo test --test differential` tries more. A failure tells its seed: the same cases come again with that in
 //! `PROPTEST_RNG_SEED`. With `--nocapture` each test prints how much it compared.
@@ -10,6 +11,7 @@ mod any_columns;
 mod batches;
 mod captures;
 mod compare;
+mod damaged;
 mod elements;
 mod extremes;
 mod flat;

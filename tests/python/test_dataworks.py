@@ -148,13 +148,6 @@ def test_an_image_without_columns_is_none(before, schema):
     assert (row["op"], row["before"] is None) == ("update", False)
 
 
-def test_truncated_messages_are_one_error():
-    cut = [value[:end] for value in MESSAGES for end in range(1, len(value))]
-    rows = decode(cut)
-    assert len(rows) == len(cut)
-    assert {row["op"] for row in rows} == {"error"}
-
-
 def test_detection():
     assert {towpath.detect(value) for value in MESSAGES} == {"dataworks-json"}
     debezium = {"schema": {"type": "struct", "fields": []}, "payload": {"sequenceId": 1, "timestamp": 2, "op": 3}}

@@ -134,13 +134,6 @@ def test_messages_that_are_errors(value, what):
     assert row["error"]["message"] == f"dms-json: {what}"
 
 
-def test_truncated_messages_are_one_error():
-    cut = [value[:end] for value in MESSAGES for end in range(1, len(value))]
-    rows = decode(cut)
-    assert len(rows) == len(cut)
-    assert {row["op"] for row in rows} == {"error"}
-
-
 def test_formatted_messages():
     """`MessageFormat` `json` writes lines."""
     formatted = [json.dumps(json.loads(value), indent=2).encode() for value in (MESSAGES[0], MESSAGES[3])]

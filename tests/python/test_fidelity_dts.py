@@ -214,30 +214,3 @@ def encoded(fastavro, schema, record):
 def test_a_schema_that_cannot_be_used_is_refused_at_once(schema, says):
     with pytest.raises(ValueError, match=says):
         towpath.Decoder("dts-avro", writer_schema=schema)
-
-
-# Bad input
-
-
-@pytest.mark.parametrize("capture", CAPTURES)
-def test_a_record_that_is_cut_anywhere_is_an_error_or_the_older_schemas_record(capture, truth):
-    values = records(FOLDER / capture)
-    at = next(i for i, record in enumerate(truth) if record["operation"] == "UPDATE")
-    whole = len(records(FOLDER / CAPTURES[0])[at])
-    cut = [values[at][:end] for end in range(1, whole)]
-    rows = towpath.Decoder("dts-avro").decode(messages(cut)).to_pylist()
-    assert {row["op"] for row in rows} == {"error"}
-    assert len(rows) == len(cut)
-
-
-def test_flipped_bytes_never_lose_a_record(truth):
-    """Each record is a row, with any content; nothing hangs or panics."""
-    value = next(
-        v for v, record in zip(records(FOLDER / CAPTURES[0]), truth, strict=True) if record["operation"] == "UPDATE"
-    )
-    flipped = [
-        bytes([*value[:at], value[at] ^ bit, *value[at + 1 :]])
-        for at in range(0, len(value), 5)
-        for bit in (1, 0x80, 0xFF)
-    ]
-    assert towpath.Decoder("dts-avro").decode(messages(flipped)).num_rows == len(flipped)

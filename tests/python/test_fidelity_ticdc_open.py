@@ -104,16 +104,6 @@ def test_auto_needs_the_key_too_and_decodes_the_same(batch):
     assert towpath.Decoder(key="key").decode(batch).equals(named)
 
 
-@pytest.mark.parametrize("column", ["key", "value"])
-def test_a_record_that_is_cut_is_an_error(batch, column):
-    """At every byte, of a record with several changes."""
-    row = batch.slice(0, 1).to_pylist()[0]
-    ends = range(0, len(row[column]), 1 if column == "key" else 37)
-    cut = pa.RecordBatch.from_pylist([{**row, column: row[column][:end]} for end in ends], batch.schema)
-    rows = towpath.Decoder("ticdc-open", key="key").decode(cut).to_pylist()
-    assert [row["op"] for row in rows] == ["error"] * len(ends)
-
-
 def test_infer_schema_reads_the_key_column(batch):
     schema = towpath.infer_schema(batch, "ticdc-open", table="订单表")
     assert schema.field("编号").type == pa.int32()

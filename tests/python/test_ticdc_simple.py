@@ -306,32 +306,9 @@ def test_a_type_of_a_later_version():
     assert (row["op"], row["source"]["operation"]) == ("ddl", "FLASHBACK")
 
 
-@ENCODINGS
-def test_truncated_messages_are_one_error(encoding):
-    messages = [MESSAGES[encoding][at] for at in (2, 8, 9, 10, 12)]
-    cut = [message[:end] for message in messages for end in range(1, len(message))]
-    rows = decode(cut)
-    assert len(rows) == len(cut)
-    assert {row["op"] for row in rows} == {"error"}
-    rows = decode(cut, schema="id bigint, line_no int", table_schemas=table_schemas(encoding))
-    assert {row["op"] for row in rows} == {"error"}
-
-
 def test_bytes_behind_an_avro_message():
     [row] = decode([MESSAGES["avro"][9] + b"\0"])
     assert row["error"]["message"] == "ticdc-simple: the message has bytes behind its end"
-
-
-def test_damaged_avro_messages():
-    """Each byte changed to each of some others: an error or a row, but always one row."""
-    message = MESSAGES["avro"][8]
-    damaged = [
-        message[:at] + bytes([byte]) + message[at + 1 :]
-        for at in range(len(message))
-        for byte in (0, 1, 2, 0x7F, 0x80, 0xFF)
-    ]
-    assert len(decode(damaged, table_schemas=table_schemas("avro"))) == len(damaged)
-    assert len(decode(damaged, schema="shop_id int, tags string")) == len(damaged)
 
 
 @ENCODINGS
