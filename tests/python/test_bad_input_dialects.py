@@ -1,6 +1,7 @@
 """Malformed input of the JSON dialects other than canal-json: an error with its reason and position, or no effect.
 
 What all dialects share (encodings, compression, modes, nesting, sizes) is tested with canal-json, in `test_bad_input`.
+Messages that are cut or damaged are in `tests/differential/damaged.rs`.
 """
 
 import base64
@@ -112,83 +113,6 @@ def with_schema(columns, after):
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 TOTAL = field("total", "bytes", DECIMAL, scale="2")
-
-
-def shortest(dialect, folder, *words):
-    """The shortest golden message of a folder that contains these words."""
-    captures = [capture for capture in all_golden.captures(dialect) if folder in capture.name]
-    values = [record.value for capture in captures for record in capture.records if record.value]
-    return min((value for value in values if all(word in value for word in words)), key=len)
-
-
-SAMPLES = {
-    "debezium": ("debezium-json", shortest("debezium-json", "mysql-default/mixed.kv.", b'"op":"u"')),
-    "debezium, schema part": (
-        "debezium-json",
-        dumps(with_schema([field("id", "int64"), TOTAL], {"id": 1, "total": "BOI="})),
-    ),
-    "debezium, flattened": ("debezium-json", dumps({"id": 1, "total": "12.50", "__op": "c", "__deleted": "false"})),
-    "debezium, heartbeat": ("debezium-json", shortest("debezium-json", "mysql-default/mixed.kv.", b'{"ts_ms"')),
-    "debezium, ddl": ("debezium-json", shortest("debezium-json", "mysql-default/mixed.kv.", b'"tableChanges":[{')),
-    "cloudcanal": ("cloudcanal-json", shortest("cloudcanal-json", "small_isDdl", b'"UPDATE"')),
-    "river": ("river-json", shortest("river-json", "small_null_v_omitted", b'"event":"u"')),
-    "maxwell": ("maxwell-json", shortest("maxwell-json", "maxwell-maria", b'"update"')),
-    "maxwell, ddl": ("maxwell-json", shortest("maxwell-json", "maxwell-maria", b'"table-create"')),
-    "maxwell of TiCDC": ("maxwell-json", shortest("maxwell-json", "ticdc", b'"update"')),
-}
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-@pytest.mark.parametrize("auto", [False, True], ids=["by name", "auto"])
-def test_a_message_cut_at_any_byte_is_one_error(name, auto):
-    dialect, whole = SAMPLES[name]
-    good = GOOD[dialect]
-    cuts = [whole[:length] for length in range(1, len(whole))]
-    rows = decode("auto" if auto else dialect, *[value for cut in cuts for value in (good, cut)])
-    [intact] = decode(dialect, good)
-    assert len(rows) == 2 * len(cuts)
-    assert all(row == intact for row in rows[::2])
-    for cut, row in zip(cuts, rows[1::2], strict=True):
-        assert (row["op"], row["_corrupt_record"]) == ("error", cut)
-        kinds = {"syntax" if is_utf8(cut) else "encoding"}
-        # Half of an unwrapped row looks like an envelope whose members have wrong types.
-        assert row["error"]["kind"] in kinds | ({"envelope"} if "flattened" in name else set()), cut
-        assert 0 <= row["error"]["byte"] <= len(cut)
-
-
-def is_utf8(value):
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_a_message_with_any_byte_changed(name):
-    """What Python's reader rejects is an error; an equivalent message is the same row; there is no exception."""
-    dialect, whole = SAMPLES[name]
-    rng = random.Random(1)
-    changed = [
-        whole[:at] + bytes([damage(rng, whole[at])]) + whole[at + 1 :] for at in range(len(whole)) for _ in range(4)
-    ]
-    [intact] = decode(dialect, whole)
-    rows = decode(dialect, *changed)
-    assert len(rows) == len(changed)
-    meant = json.loads(whole)
-    for value, row in zip(changed, rows, strict=True):
-        document = strict_json(value)
-        if document is None:
-            assert row["op"] == "error", value
-            assert row["error"]["kind"] in ("syntax", "encoding", "envelope")
-        elif document == meant and repr(document) == repr(meant):
-            assert row == intact, value
-
-
-def damage(rng, byte):
-    """Another byte: one bit is different, or it is a character that means something in JSON."""
-    other = rng.choice([byte ^ 1 << rng.randrange(8), *b'"\\{}[],:0n'])
-    return other if other != byte else byte ^ 1
 
 
 def strict_json(value):
@@ -306,22 +230,6 @@ def innermost(wrong, field):
     return next(iter(wrong.values())) if isinstance(wrong, dict) and wrong else wrong
 
 
-ANYTHING = [None, True, False, 0, -1, 1.5, 10**30, "", "x", "\x00", [], [None], [[]], {}, {"a": None}, {"": {}}]
-
-
-@pytest.mark.parametrize(("dialect", "name"), [pair for pair in FIELDS if "." not in pair[1]])
-def test_anything_in_an_envelope_field_is_a_row_or_an_error(dialect, name):
-    for anything in ANYTHING:
-        value = dumps(MESSAGES[dialect] | {name: anything})
-        [row] = decode(dialect, value)
-        failfast = towpath.Decoder(dialect, mode="FAILFAST")
-        if row["error"]:
-            with pytest.raises(towpath.DecodeError):
-                failfast.decode(pa.array([value]))
-        else:
-            failfast.decode(pa.array([value]))
-
-
 # A message without a required field: the dialect that must not be detected, and the field that the error names.
 LACKING = [
     ("debezium-json", {"op": "c"}, "after"),
@@ -361,12 +269,6 @@ def test_a_message_that_lacks_something_is_no_change(dialect, message, named):
     error = unreadable(dialect, dumps(message))
     assert error["kind"] == "envelope"
     assert error["message"].startswith(f"{dialect}: {named}: ")
-
-
-@pytest.mark.parametrize("dialect", MESSAGES)
-@pytest.mark.parametrize("value", [b"1", b'"x"', b"true", b"null", b"[]", b"[1]", b"[null]", b"[[{}]]", b"[{}]"])
-def test_json_that_is_no_message(dialect, value):
-    assert unreadable(dialect, value)["kind"] in ("envelope", "syntax")
 
 
 # --- Debezium's rows without an envelope, and its tombstones ---------------------------------------------------------
@@ -752,12 +654,12 @@ def test_what_river_says_of_a_column_before_an_update(column, before):
     assert (row["before"], row["error"]) == ({"id": before}, None)
 
 
-@pytest.mark.parametrize("dialect", MESSAGES)
+@pytest.mark.parametrize("dialect", ["canal-json", *MESSAGES])
 def test_no_order_of_keys_changes_anything(dialect):
     rng = random.Random(1)
-    captures = all_golden.captures(dialect)
-    for value in (record.value for capture in captures for record in rng.sample(capture.records, 20)):
-        if value is not None:
+    values = [record.value for capture in all_golden.captures(dialect) for record in rng.sample(capture.records, 20)]
+    for value in rng.sample(values, min(len(values), 100)):
+        if value and value.startswith(b"{"):  # some are compressed
             want = [by_name(row) for row in decode(dialect, value)]
             assert [by_name(row) for row in decode(dialect, shuffled(value, rng))] == want
 

@@ -91,9 +91,10 @@ def test_bytes_behind_the_last_frame(frames, tail):
     error(one + two + tail, codec)
 
 
-def test_a_second_frame_that_is_cut(frames):
+def test_a_frame_that_is_cut(frames):
     codec, one, two = frames
     for length in range(1, len(two)):
+        error(two[:length], codec)
         error(one + two[:length], codec)
 
 
@@ -138,6 +139,12 @@ def test_a_snappy_block_has_no_second_one():
     assert ids(one, "snappy") == [1]
     error(one + two, "snappy")
     error(one + b"garbage", "snappy")
+    for length in range(1, len(one)):
+        error(one[:length], "snappy")
+
+
+def test_a_snappy_block_is_bounded():
+    assert str(256 << 20) in error(pa.compress(bytes((256 << 20) + 1), "snappy", asbytes=True), "snappy")
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4", "gzip"])
