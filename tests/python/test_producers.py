@@ -109,6 +109,13 @@ def test_a_word_that_debezium_does_not_have_is_an_error(images, word, dialect):
         assert (row["op"], row["error"]["kind"]) == ("error", "envelope")
 
 
+def test_a_truncate_without_a_table_passes_no_filter():
+    decoder = towpath.Decoder("debezium-json", table="orders")
+    truncates = [json.dumps({"op": "t", "source": source}).encode() for source in ({}, {"table": "orders"})]
+    assert decoder.decode(pa.array(truncates)).column("table").to_pylist() == ["orders"]
+    assert decoder.metrics["filtered"] == 1
+
+
 def test_words_of_debezium_without_rows_keep_their_meaning():
     for op, meant in (("t", "truncate"), ("m", "other"), ("M", "other")):
         [row] = decode("debezium-json", {"op": op, "source": {"table": "t"}, "message": {"content": "x"}})
