@@ -503,3 +503,7 @@ def test_labels_as_numbers(asked):
         .to_pylist()
     )
     assert unknown["error"]["kind"] == "type"
+
+
+def test_the_name_of_a_member_may_have_escapes():
+    assert decode(pa.struct([("a", pa.int32())]), [r'{"\u0061":1}']) == [{"a": 1}]
