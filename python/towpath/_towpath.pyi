@@ -13,6 +13,7 @@ __all__ = [
     "Decoder",
     "KeySet",
     "__version__",
+    "are_after",
     "change_outcomes",
     "cut",
     "detect",
