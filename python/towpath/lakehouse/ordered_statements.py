@@ -245,7 +245,7 @@ def sliced(events: DataFrame, places: Mapping[tuple[str, str], Sequence[Place]])
     return with_event_order(events).withColumn("slice", expressions(events.sparkSession)(bounds))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Bounds:
     """Which statements about its table a row is after. Statements count from 1; 0 is before the first one."""
 

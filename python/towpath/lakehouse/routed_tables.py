@@ -31,17 +31,20 @@ def routed(
         timelines: The statements about each table.
         declared: The columns that the messages of a table declare in lower case, if they declare any.
     """
-    groups: list[tuple[Name, _Lead, list[Row]]] = []
-    for row in found:
+    groups: dict[tuple[Name, bool], list[tuple[_Lead, list[Row]]]] = {}
+    for row in sorted(found, key=lambda row: Bounds.of_slice(row["slice"])):
         for table in source_tables([row], declarations):
             bounds, columns = Bounds.of_slice(row["slice"]), partial(declared, table)
             lead = _lead(timelines[table.key], table.key, bounds, columns)
-            same = next((rows for other, one, rows in groups if (other, one) == (table.key, lead)), None)
+            # Rows from before a primary key was added, or dropped, may have a target of another kind.
+            has_key = any(one.key for one in table.declarations)
+            of_table = groups.setdefault((table.key, has_key), [])
+            same = next((rows for one, rows in of_table if one == lead), None)
             if same is None:
-                groups.append((table.key, lead, [row]))
+                of_table.append((lead, [row]))
             else:
                 same.append(row)
-    return [lead.of(name, rows, declarations) for name, lead, rows in groups]
+    return [lead.of(name, rows, declarations) for (name, _), parts in groups.items() for lead, rows in parts]
 
 
 _UNORDERED = (
