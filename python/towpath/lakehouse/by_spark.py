@@ -239,7 +239,7 @@ class BySpark:
         return replace(applied, unconverted=unconverted), kept
 
     def _keeps_each(self, table: SourceTable, target: str) -> bool:
-        """Whether each change of a table is kept, also those of rows that are gone."""
+        """Whether a table has a history, or is one: it keeps every change, even of deleted rows."""
         return self.known.options.keyless != "quarantine" or self.known.history(table.full_name, target) is not None
 
     def _doubts(

@@ -86,11 +86,17 @@ class ColumnChanges:
             elif name.lower() in known.added:
                 continue  # the statement was sent again
             elif not is_new and not is_dropped and name.lower() in conditional:
-                reasons += self._undecided(added, target, place)
+                if self._has_older_nulls(added, target, place):
+                    reasons.append(
+                        f"the table may have had the column {name} before: nulls of old rows may be their values"
+                    )
             elif is_shared and is_dropped:
                 reasons.append(f"the column {name} was dropped and added again in one of the tables of the target")
             elif is_shared and not is_new and added.nullable:
-                reasons += self._of_shard(added, target, place)
+                if self._has_older_nulls(added, target, place):
+                    reasons.append(
+                        f"nulls in {name} may be of a table that had the column already, or of one that had not"
+                    )
             elif self.follows:
                 gets_value = added.initial is not None or not is_new
                 new.append(_of(added, place, is_new=is_new, again=is_dropped, gets_value=gets_value))
@@ -100,28 +106,13 @@ class ColumnChanges:
             reasons += self._write_columns(new, target, place)
         return "; ".join(reasons) or None
 
-    def _of_shard(self, added: SourceColumn, target: str, place: Place) -> list[str]:
-        """Why a target is stale to whose tables a column was added one after the other.
-
-        Nulls of older rows may be of a table that had the column already.
-        """
+    def _has_older_nulls(self, added: SourceColumn, target: str, place: Place) -> bool:
+        """Whether older rows have null in a column that gives them a value, and may have had the column before."""
         order, name = order_of_rows(self.spark, target), column("t", added.name)
         if added.initial is None or order is None:
-            return []
+            return False
         older = sql("{name} IS NULL AND {older}", name=name, older=is_before(order, Sql("s.place")))
-        if not has_row(self.spark, target, older, place):
-            return []
-        return [f"nulls in {added.name} may be of a table that had the column already, or of one that had not"]
-
-    def _undecided(self, added: SourceColumn, target: str, place: Place) -> list[str]:
-        """Why a target is stale that has a column which its table may have had before the statement, too."""
-        order, name = order_of_rows(self.spark, target), column("t", added.name)
-        if added.initial is None or order is None:
-            return []
-        older = sql("{name} IS NULL AND {older}", name=name, older=is_before(order, Sql("s.place")))
-        if not has_row(self.spark, target, older, place):
-            return []
-        return [f"the table may have had the column {added.name} before: nulls of old rows may be their values"]
+        return has_row(self.spark, target, older, place)
 
     def _write_columns(self, new: list[_NewColumn], target: str, place: Place) -> list[str]:
         """Add columns in two commits at most: columns, values. Returns why the target is stale."""

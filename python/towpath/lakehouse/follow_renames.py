@@ -89,7 +89,7 @@ class TableRenames:
         target = self.targets.of(*new)
         if old == new or target is None or target == self.targets.of(*old):
             return None
-        is_known = self._say_there(new, target) or is_source
+        is_known = self._has_target(new) or is_source
         if not is_known and state.former and self.follows:
             is_known = self._create_empty(old, target)
         self.protection.remember(*new, state)
@@ -98,13 +98,6 @@ class TableRenames:
     def _has_target(self, name: tuple[str, str]) -> bool:
         target = self.targets.of(*name)
         return target is not None and schema_of(self.spark, target) is not None
-
-    def _say_there(self, name: tuple[str, str], target: str) -> bool:
-        """A name that was dropped before has a table again. Returns whether it has a target."""
-        exists = schema_of(self.spark, target) is not None
-        if exists and self.follows and not self.targets.sharing(name):
-            self.targets.changed(target)
-        return exists
 
     def _create_empty(self, old: tuple[str, str], target: str) -> bool:
         """Create a target that remembers the rules of its table's former name. Returns whether that was possible."""
@@ -126,7 +119,6 @@ class TableRenames:
             return None
         if source is None:
             self.protection.remember(*new, state)
-            self._say_there(new, target)
             return f"renamed from {'.'.join(old)}, which has no target"
         if self.has_followed(new, place) or self.has_followed(old, place):  # or the rows came after it
             return None
@@ -164,7 +156,7 @@ class TableRenames:
         """A table of which no row was read gets another name. The older rows of that name are of a former table."""
         self.protection.remember(*new, state)
         kept = 0
-        if self._say_there(new, target) and self._why_kept(new) is None:
+        if self._has_target(new) and self._why_kept(new) is None:
             kept = self.targets.truncate(target, place)
             self.say(new, OK, ends=GONE)
             followed.add(target)

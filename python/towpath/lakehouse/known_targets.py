@@ -282,7 +282,7 @@ class KnownTargets:
         )
 
     def _state_of_log(self, spark: SparkSession, name: Name) -> RuleState:
-        """What the statements say of a table that has no target, for its rules."""
+        """Return the former names and renamed columns of a table, from the log."""
         timeline = self.log.timeline(spark, name)
         end = len(timeline.steps)
         former = [joined_name(*one) for one, _ in timeline.lineage(name, end) if one != name]

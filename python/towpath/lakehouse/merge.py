@@ -141,7 +141,7 @@ class Applier:
                 raise ValueError(_NULL_KEYS.format(target=self._target, keys=", ".join(keys), count=staged.null_keys))
             if truncates := staged.applied.counts.get(TRUNCATE):
                 self.writer.prepare_for(staged.changes)
-                kept = self.truncate(staged.changes.filter("outcome = 'truncate'"), keys, self._say_unordered)
+                kept = self._truncate(staged.changes.filter("outcome = 'truncate'"), keys)
                 staged = staging.stage(changes, None).after_truncate(truncates, kept)
             if staged.lacked:
                 self._remember_partial(spark)
@@ -194,25 +194,15 @@ class Applier:
         done = in_parallel(changes.sparkSession, lambda write: write(), writes, len(writes))
         return Written(any(done[:1]), any(done[1:]), staged.written)
 
-    def truncate(
-        self, truncates: DataFrame, keys: list[str], say: Callable[[SparkSession, int], None] = lambda *_: None
-    ) -> int:
-        """Delete the rows of the target that are older than truncates, which have order values, and write tombstones.
-
-        Args:
-            truncates: The truncates.
-            keys: The columns of the key.
-            say: Called with the number of rows that stay, before the tombstones let the truncates count as applied.
-
-        Returns:
-            The number of rows that stay, although they may be older.
-        """
-        schema, order = self.writer.schema(truncates.sparkSession), self.writer.order(truncates.sparkSession)
+    def _truncate(self, truncates: DataFrame, keys: list[str]) -> int:
+        """Delete the rows that are older than truncates, and write tombstones. Return how many rows stay in doubt."""
+        spark = truncates.sparkSession
+        schema, order = self.writer.schema(spark), self.writer.order(spark)
         if schema is None or order is None:
             return 0
         # A truncate with a tombstone counts as applied: if one of the two fails, the batch is applied again.
         kept = self.writer.truncate(truncates, order)
-        say(truncates.sparkSession, kept)
+        self._say_unordered(spark, kept)
         self.tombstones.write_truncates(truncates, schema, keys)
         return kept
 

@@ -146,7 +146,7 @@ class Protection:
         columns_of: The columns of a target; None if it does not exist.
         tables: The tables that are known.
         own: Columns of targets that are not columns of their tables, in lower case.
-        of_log: What statements say of a table that has no target.
+        of_log: Returns the former names and renamed columns of a table, from the log.
     """
 
     columns: Mapping[str, ColumnRules]
@@ -187,7 +187,7 @@ class Protection:
         return [(database or "", one) for one in dict.fromkeys([table, *originals(table), *ruled, *copied])]
 
     def _own_state(self, name: Name) -> RuleState:
-        """What is remembered of a table, and what the log says of it."""
+        """Return the stored state of a table, with the names in the log."""
         stored, known = self._stored_state(name), self.of_log(name)
         former = tuple(dict.fromkeys([*stored.former, *self._former(known.former, name)]))
         return RuleState(former, {**known.renamed, **stored.renamed}, stored.seen)
@@ -240,7 +240,7 @@ class Protection:
         return replace(state, former=tuple(self._former(lineage, new)))
 
     def _former(self, names: Iterable[str], name: Name) -> list[str]:
-        """Those of the former names of a table with rules that its own name does not have."""
+        """Return the former names of a table whose rules its current name lacks."""
         own = set(map(id, self._of_name(*name)))
         return [one for one in names if any(id(rules) not in own for rules in self._of_text(one))]
 

@@ -41,7 +41,7 @@ class SourceTable:
     in_blocks: bool
     """Whether its events are blocks."""
     slices: frozenset[str] = frozenset()
-    """The slices that its events are in; empty: the events have no slices."""
+    """The slices of its events; empty if the events are not sliced."""
     columns: Columns = field(default_factory=Columns, compare=False)
     """What later statements made of its columns."""
     former: tuple[str | None, str] | None = None

@@ -92,29 +92,33 @@ class StatementLog:
     def _is_late(self, new: _Entry, others: Mapping[str, _Entry]) -> bool:
         """Whether an earlier batch had a later statement about a table of this one."""
         known = {one for name in new.tables for one in self._about[name]} - others.keys()
-        return any(self._entries[one].statement.place.is_newer(new.statement.place) for one in known)
+        return any(self._entries[one].place.is_newer(new.place) for one in known)
 
     def read_new(self, spark: SparkSession) -> list[Statement]:
         """Read what other queries have written since the log was read. Returns it."""
-        if self.table is None or schema_of(spark, self.table) is None:
-            return []
-        entries = [_Entry(row.asDict()) for row in spark.read.table(sql_table(self.table)).collect()]
-        new = [one for one in entries if one.identity not in self._entries]
-        self._add(new)
-        return [one.statement for one in new]
+        return [one.statement for one in self._read_entries(spark)]
 
     def _read(self, spark: SparkSession) -> None:
-        """Read what earlier runs have written, once."""
+        """Read what earlier runs have written, once. Its texts are not read yet."""
         if not self._is_read:
-            self._is_read = True
-            self.read_new(spark)
+            self._read_entries(spark)
+            self._is_read = True  # not before: a failed read is tried again
+
+    def _read_entries(self, spark: SparkSession) -> list[_Entry]:
+        """Read the entries that are not known yet."""
+        if self.table is None or schema_of(spark, self.table) is None:
+            return []
+        entries = (_Entry(row.asDict()) for row in spark.read.table(sql_table(self.table)).collect())
+        new = [one for one in entries if one.identity not in self._entries]
+        self._add(new)
+        return new
 
     def _add(self, entries: Iterable[_Entry]) -> None:
         for one in entries:
             self._entries[one.identity] = one
             for name in one.tables:
                 self._about.setdefault(name, set()).add(one.identity)
-            self._timelines.clear()
+        self._timelines.clear()
 
 
 @dataclass(frozen=True)
@@ -143,12 +147,16 @@ class _Entry:
         return str(self.row["identity"])
 
     @cached_property
+    def place(self) -> Place:
+        return Place(json.loads(self.row["place"]))
+
+    @cached_property
     def tables(self) -> list[Name]:
         return [(database, name) for database, name in json.loads(self.row["tables"])]
 
     @cached_property
     def statement(self) -> Statement:
-        found = read_statement(Place(json.loads(self.row["place"])), self.row)
+        found = read_statement(self.place, self.row)
         if found is None:  # the log has statements with a text or changes only
             raise ValueError(f"the table of statements has an empty one: {self.row['identity']}")
         return without_databases(found, self.tables)

@@ -1,4 +1,4 @@
-"""What the properties of a target say of its source table: its key, and which statements the target followed."""
+"""Properties of a target: its source table, its key, and the statements that it followed."""
 
 from __future__ import annotations
 

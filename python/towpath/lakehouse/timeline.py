@@ -83,7 +83,7 @@ class Columns:
                 self.types[new.lower()] = replace(modified, name=new)
 
     def _modify(self, column: Column) -> None:
-        # The rows before ADD COLUMN have its value, which is converted as that of any row.
+        # MySQL also converts the initial value that ADD COLUMN gave to older rows.
         self.types[column.name.lower()] = column
 
     def origin(self, name: str) -> str | None:

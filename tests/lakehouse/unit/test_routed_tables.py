@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark")  # rows of a batch are grouped by Spark
 
+from towpath.lakehouse import statement_log
 from towpath.lakehouse.order import ORDER_FIELDS
 from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.routed_tables import routed
@@ -81,3 +82,16 @@ def test_the_log_has_each_statement_once_and_says_which_are_late():
         copy.text,
     ]
     assert (log.has(None, ("shop", "a")), log.has(None, ("shop", "b"))) == (True, False)
+
+
+def test_a_log_that_could_not_be_read_is_read_again(monkeypatch):
+    """Else a query would go on as if there were no statements."""
+
+    def fails(*_):
+        raise OSError("the store is away")
+
+    monkeypatch.setattr(statement_log, "schema_of", fails)
+    log = StatementLog("/lake/status_statements", TaskMerges())
+    for _ in range(2):
+        with pytest.raises(OSError, match="the store is away"):
+            log.has(None, T)
