@@ -23,6 +23,7 @@ use crate::dialect::DIALECTS;
 use crate::error::{MAX_TEXT, shortened};
 use crate::named::nearest;
 use crate::options::{Options, TableSchema, WriterSchemaText, named};
+use crate::order::bounds::bounds;
 use crate::order::newest::newest;
 use crate::order::outcome::{Changes, Known, outcomes};
 use crate::order::{FIELDS, KeySet, Orders};
@@ -339,17 +340,12 @@ fn is_newer(one: PyArrowType<ArrayData>, other: PyArrowType<ArrayData>) -> PyRes
     newer.map(|newer| PyArrowType(newer.into_data())).map_err(|error: ArrowError| wrong(&error))
 }
 
-/// Whether each change is known to be newer than all statements.
+/// Which statements each change is after: the columns `surely`, `after` and `reached`, as `order::bounds` has them.
 #[pyfunction]
-fn are_after(changes: PyArrowType<ArrayData>, statements: PyArrowType<ArrayData>) -> PyResult<PyArrowType<ArrayData>> {
+fn statement_bounds(changes: PyArrowType<ArrayData>, statements: PyArrowType<ArrayData>) -> PyResult<PyArrowType<RecordBatch>> {
     let (changes, statements) = (structs("changes", changes)?, structs("statements", statements)?);
-    let after = guarded(|| {
-        let (changes, statements) = (Orders::new(&changes)?, Orders::new(&statements)?);
-        let statements: Vec<_> = (0..statements.len()).filter_map(|at| statements.get(at)).collect();
-        let is_after = |at| changes.get(at).is_some_and(|change| statements.iter().all(|one| change.is_surely_after(one)));
-        Ok(BooleanArray::from_iter((0..changes.len()).map(|at| Some(is_after(at)))))
-    })?;
-    after.map(|after| PyArrowType(after.into_data())).map_err(|error: ArrowError| wrong(&error))
+    let found = guarded(|| bounds(&changes, &statements))?.map_err(|error| wrong(&error))?;
+    batch([("surely", Arc::new(found.surely) as ArrayRef), ("after", Arc::new(found.after)), ("reached", Arc::new(found.reached))])
 }
 
 /// For each change: whether it is the newest of its key, the event time of its order value, and the change it replaced.
@@ -449,7 +445,7 @@ fn _towpath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dialects, module)?)?;
     module.add_function(wrap_pyfunction!(detect, module)?)?;
     module.add_function(wrap_pyfunction!(is_newer, module)?)?;
-    module.add_function(wrap_pyfunction!(are_after, module)?)?;
+    module.add_function(wrap_pyfunction!(statement_bounds, module)?)?;
     module.add_function(wrap_pyfunction!(newest_changes, module)?)?;
     module.add_function(wrap_pyfunction!(change_outcomes, module)?)?;
     module.add_function(wrap_pyfunction!(infer_schema, module)?)

@@ -13,7 +13,6 @@ __all__ = [
     "Decoder",
     "KeySet",
     "__version__",
-    "are_after",
     "change_outcomes",
     "cut",
     "detect",
@@ -22,6 +21,7 @@ __all__ = [
     "is_newer",
     "may_match",
     "newest_changes",
+    "statement_bounds",
 ]
 
 __version__: str
@@ -99,7 +99,7 @@ class KeySet:
     def contains(self, keys: pa.StructArray) -> pa.BooleanArray: ...
 
 def is_newer(one: pa.StructArray, other: pa.StructArray) -> pa.BooleanArray: ...
-def are_after(changes: pa.StructArray, statements: pa.StructArray) -> pa.BooleanArray: ...
+def statement_bounds(changes: pa.StructArray, statements: pa.StructArray) -> pa.RecordBatch: ...
 def newest_changes(keys: pa.StructArray, orders: pa.StructArray) -> pa.RecordBatch: ...
 def change_outcomes(
     changes: tuple[pa.StructArray, pa.StructArray, pa.BooleanArray],

@@ -5,6 +5,7 @@
 //! B by time, B before C by time, and C before A by offset. So nothing sorts by them: [`newest`] folds the changes of a key in the
 //! order of their arrival, which is what applying them one by one ends with.
 
+pub mod bounds;
 pub mod newest;
 mod order_values;
 pub mod outcome;

@@ -103,7 +103,7 @@ impl<'a> Order<'a> {
     }
 
     /// Whether the order of two values does not depend on times: they are in one log, in one partition, or in TiDB.
-    fn is_certain(&self, other: &Order<'_>) -> bool {
+    pub fn is_certain(&self, other: &Order<'_>) -> bool {
         let logs = both(self.log, other.log);
         let is_failover = logs.is_some_and(Ordering::is_ne);
         both(self.commit_ts, other.commit_ts).is_some()

@@ -1,29 +1,52 @@
 """Targets equal the tables of a random source that is migrated, whatever partition is read first."""
 
 import random
-from collections import Counter
+from functools import partial
+from itertools import groupby
 
 import pytest
 
+from canal_entries import packet, row_entry, statement_entry
 from lake_topic import Topic, canal
 from migrating_source import MigratingSource
 
+SECOND = 4
+"""How many changes have the same event time: only their places tell their order."""
 
-def messages(source):
-    """TiCDC's message of each event: each has a commit time."""
-    offsets, found = Counter(), {}
-    for one in source.events:
-        offset = offsets[one.partition]
-        offsets[one.partition] += 1
-        place = {"second": one.place, "partition": one.partition, "_tidb": {"commitTs": one.place}}
+
+def ticdc(events):
+    """TiCDC's messages of the events of a partition: each has a commit time."""
+    for at, one in enumerate(events):
+        place = {"second": one.place // SECOND, "partition": one.partition, "_tidb": {"commitTs": one.place}}
         if one.statement:
-            message = canal(offset, "QUERY", "", types=None, sql=one.statement, **place)
+            yield [one], canal(at, "QUERY", "", types=None, sql=one.statement, **place)
         else:
-            cells = {"id": str(one.key)} | {name: str(value) for name, value in (one.cells or {}).items()}
-            kind = "DELETE" if one.cells is None else "INSERT"
-            message = canal(offset, kind, one.table, cells, dict.fromkeys(cells, "int"), **place)
-        found[id(one)] = message
-    return found
+            kind, cells = row_of(one)
+            yield [one], canal(at, kind, one.table, cells, dict.fromkeys(cells, "int"), **place)
+
+
+def row_of(event):
+    cells = {name: str(value) for name, value in (event.cells or {}).items()}
+    return "DELETE" if event.cells is None else "INSERT", {"id": str(event.key)} | cells
+
+
+def canal_protobuf(events, rng):
+    """Messages of the events of a partition, up to five in each: they have places in the binlog."""
+    at = 0
+    while events:
+        count = rng.randint(1, 5)
+        part, events = events[:count], events[count:]
+        value = packet(*map(entry, part), batch=part[0].place)
+        yield part, {"partition": part[0].partition, "offset": at, "value": value}
+        at += 1
+
+
+def entry(event):
+    place = {"place": 100 * event.place, "second": event.place // SECOND}
+    if event.statement:
+        return statement_entry(event.statement, **place)
+    kind, cells = row_of(event)
+    return row_entry(kind, event.table, cells, **place)
 
 
 def compared(topic, source):
@@ -43,17 +66,29 @@ def compared(topic, source):
     return differ, right
 
 
-@pytest.mark.parametrize("seed", [9, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 60))])
-def test_a_source_whose_order_is_known(spark, tmp_path, seed):
-    """Each batch is of a query that was started again, and remembers what is in its tables only."""
+def replicated(topic, source, rng, written, dialect):
+    """Apply the source's events in three batches, each by a query that remembers what is in its tables only."""
+    of_event = {}
+    for _, events in groupby(sorted(source.events, key=lambda one: one.partition), lambda one: one.partition):
+        for part, message in written(list(events)):
+            of_event |= dict.fromkeys(map(id, part), message)
+    for batch in source.batches(rng, 3):
+        messages = {(one["partition"], one["offset"]): one for one in (of_event[id(event)] for event in batch)}
+        if messages:
+            topic.replicate(*messages.values(), dialect=dialect)
+
+
+SEEDS = [9, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 60))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("dialect", ["canal-json", "canal-protobuf"])
+def test_a_source_whose_order_is_known(spark, tmp_path, seed, dialect):
     rng, topic = random.Random(seed), Topic(spark, tmp_path)
-    source = MigratingSource(rng, is_copied=True)
+    source = MigratingSource(rng, is_copied=dialect == "canal-json")
     for _ in range(20):
         source.step()
-    sent = messages(source)
-    for batch in source.batches(rng, 3):
-        if batch:
-            topic.replicate(*(sent[id(one)] for one in batch))
+    replicated(topic, source, rng, ticdc if dialect == "canal-json" else partial(canal_protobuf, rng=rng), dialect)
     differ, right = compared(topic, source)
     assert {name: one for name, one in differ.items() if one[0] in (None, "ok")} == {}
     assert right

@@ -107,16 +107,22 @@ def one_by_one(places):
     return newest
 
 
+def is_certain(statement, change):
+    """Whether more than times says which of a statement and a change came first."""
+    logs, commits = ({one[name] for one in (statement, change)} for name in ("log", "commit_ts"))
+    if None not in commits or (None not in logs and len(logs) == 1):
+        return True
+    is_failover = None not in logs
+    return not is_failover and statement["topic"] is not None and _partition(statement) == _partition(change)
+
+
 def is_ordered(statement, change):
     """Whether it is known which of a statement and a change came first."""
 
     def known(name):
         return None not in (statement[name], change[name])
 
-    if known("commit_ts") or (known("log") and statement["log"] == change["log"]):
-        return True
-    is_failover = known("log") and statement["log"] != change["log"]
-    if not is_failover and known("topic") and _partition(statement) == _partition(change):
+    if is_certain(statement, change):
         return True
     if not known("event_time"):
         return False

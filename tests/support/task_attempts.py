@@ -5,7 +5,7 @@ from multiprocessing import get_context
 import pyarrow as pa
 
 from lake_topic import canal, row
-from towpath.lakehouse.changes import MESSAGE, ChangeDecoder
+from towpath.lakehouse.changes import READ, ChangeDecoder
 from towpath.lakehouse.delta_rs import Limits
 from towpath.lakehouse.owned_table import OwnedTable, apply
 
@@ -37,7 +37,7 @@ def random_batches(rng):
 def batch(*messages):
     """Messages as a task gets them."""
     rows = [{"topic": "t", **message} for message in messages]
-    return pa.RecordBatch.from_pylist(rows, pa.schema(list(MESSAGE.items())))
+    return pa.RecordBatch.from_pylist(rows, pa.schema(list(READ.items())))
 
 
 def apply_alone(table, messages, barrier, results):

@@ -117,7 +117,7 @@ def write_quarantine(events: DataFrame, aside: Aside, origin: Origin, reason: st
     from pyspark.sql import functions as f
 
     rows = events.select(*MESSAGE, *origin.columns(), f.lit(reason).alias("reason"), *_times())
-    aside.append(rows, _OF_QUARANTINE)
+    aside.append(rows.dropDuplicates(list(PLACE)), _OF_QUARANTINE)  # a message may have several events
 
 
 def _waits(name: tuple[str, str]) -> Sql:

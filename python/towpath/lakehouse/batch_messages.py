@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.changes import MESSAGE, ChangeReader
+from towpath.lakehouse.changes import READ, ChangeReader
 from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.fold import Fold
 from towpath.lakehouse.source_tables import SourceTable, any_of
@@ -59,7 +59,7 @@ class MessagesOnWorkers:
         return map_in_arrow(self._of(table).coalesce(1), fold, struct_type(fold.schema))
 
     def _of(self, table: SourceTable) -> DataFrame:
-        return self._events.filter(table.condition()).select(*MESSAGE)
+        return self._events.filter(table.condition()).select(*READ)
 
 
 class MessagesInDriver:
@@ -68,7 +68,7 @@ class MessagesInDriver:
     def __init__(self, events: DataFrame) -> None:
         self._spark = events.sparkSession
         names = [name for name in ("database", "table", "slice") if name in events.columns]
-        found = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *MESSAGE).toArrow()
+        found = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *READ).toArrow()
         self._messages = found.combine_chunks()
         self._read: dict[object, list[pa.RecordBatch]] = {}
 
@@ -93,7 +93,7 @@ class MessagesInDriver:
             if table.slices:
                 own = pa.array(table.slices, self._messages.schema.field("slice").type)
                 mask = pc.and_(mask, pc.is_in(self._messages.column("slice"), own))
-            messages = self._messages.filter(mask).select(list(MESSAGE)).cast(pa.schema(list(MESSAGE.items())))
+            messages = self._messages.filter(mask).select(list(READ)).cast(pa.schema(list(READ.items())))
             batches = messages.combine_chunks().to_batches()
             self._read[part] = [one for batch in batches for one in reader.decode_batches(batch)]
         return self._read[part]

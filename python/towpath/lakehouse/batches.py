@@ -13,6 +13,7 @@ from towpath.lakehouse.by_spark import BySpark
 from towpath.lakehouse.by_tasks import ByTasks
 from towpath.lakehouse.changes import PLACE
 from towpath.lakehouse.declarations import KnownDeclarations, declared_columns
+from towpath.lakehouse.divided_events import divided
 from towpath.lakehouse.events import DDL, DEAD, WATERMARK
 from towpath.lakehouse.follow import Follower
 from towpath.lakehouse.followed_targets import FollowedHistories, FollowedTargets
@@ -21,7 +22,6 @@ from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.ordered_statements import (
     Statement,
     read_ddl,
-    sliced,
     with_other_cases,
     with_others,
     without_databases,
@@ -210,13 +210,14 @@ class Replicator:
         events = batch.with_messages() if any(one.in_blocks for one in tables) else batch.frame
         timelines = {one.key: self._log.timeline(spark, one.key) for one in tables}
         places = {name: one.places(name) for name, one in timelines.items()}
-        divided = sliced(events.filter(any_of(tables)), places)
-        found = routed(summary(divided, "slice"), self._declarations.found, timelines, self._declared)
+        parts = batch.held(divided(events.filter(any_of(tables)), places, self.options.dialect, **self.options.decoder))
+        self._declarations.learn(parts, counts := summary(parts, "slice"))
+        found = routed(counts, self._declarations.found, timelines, self._declared)
         current = [one for one in found if one.is_current]
-        results = self._alone(BatchEvents.of(divided), [one for one in found if not one.is_current], [], {}, batch_id)
+        results = self._alone(BatchEvents.of(parts), [one for one in found if not one.is_current], [], {}, batch_id)
         if not current:
             return results
-        batch = BatchEvents.of(divided.filter(any_of(current)))
+        batch = BatchEvents.of(parts.filter(any_of(current)))
         merged, left = self._in_tasks(batch, current, {}, batch_id)
         done = [one for one in current if one not in left]
         return results + merged + self._alone(batch, left, done, {}, batch_id)

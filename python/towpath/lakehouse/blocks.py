@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.changes import MESSAGE, ChangeDecoder, indices_of, taken
+from towpath.lakehouse.changes import READ, ChangeDecoder, indices_of, taken
 from towpath.lakehouse.events import BLOCK, CHANGE, EVENT
 from towpath.workers import begin_task
 
@@ -111,7 +111,11 @@ class BatchEvents:
             return self._with_messages
 
     def _persisted(self, known: KnownTables) -> DataFrame:
-        frame = self._read(known).persist()
+        return self.held(self._read(known))
+
+    def held(self, frame: DataFrame) -> DataFrame:
+        """Keep a DataFrame in the memory of the workers until the batch ends."""
+        frame = frame.persist()
         self._held.callback(frame.unpersist)
         return frame
 
@@ -174,7 +178,7 @@ def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.Recor
 
 def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> list[pa.RecordBatch]:
     """The events of one table as blocks, in batches of bounded size. The first block has all the counts."""
-    parts = list(decoder.decode_batches(events.select(list(MESSAGE))))
+    parts = list(decoder.decode_batches(events.select(list(READ))))
     shared = {name: events.column(name)[0].as_py() for name in _GROUP} | {"kind": BLOCK}
     shared |= {name: pc.max(events.column(name)).as_py() for name in ("commit_ts", "in_log")}
     counts = {name: pc.sum(events.column(name)).as_py() for name in ("messages", "rows", "truncates", "size")}

@@ -39,6 +39,9 @@ MESSAGE = {
 }
 """The columns of Spark's Kafka source that are read, with their types."""
 
+READ = {**MESSAGE, "rows_read": pa.list_(pa.int32())}
+"""The columns that changes are read from: a message, and the numbers of the rows to read; null: all of them."""
+
 PLACE = ("topic", "partition", "offset", "timestamp")
 """The columns that identify a Kafka record. A topic that is recreated has its offsets again, with later timestamps."""
 
@@ -133,7 +136,7 @@ class ChangeReader(Protocol):
         """What `DataFrame.mapInArrow` calls on a worker."""
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The changes in messages, which have the columns of `MESSAGE`."""
+        """The changes in messages, which have the columns of `READ`."""
 
 
 class ChangeDecoder:
@@ -187,14 +190,14 @@ class ChangeDecoder:
             yield from self.decode_batches(messages)
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The changes in messages, which have the columns of `MESSAGE`, in batches of bounded size."""
+        """The changes in messages, which have the columns of `READ`, in batches of bounded size."""
         indexed = with_index(messages)
         for rows in self._decoder.decode_batches(indexed):
             columns = by_name(rows)
-            changes, is_own = self._changes(indexed, columns), self._is_of_table(columns)
-            indices = columns[INDEX]
-            if is_own is not None:
-                changes, indices = changes.filter(is_own), indices.filter(is_own)
+            changes, indices = self._changes(indexed, columns), columns[INDEX]
+            for is_own in (self._is_of_table(columns), _is_read(indexed, columns)):
+                if is_own is not None:
+                    changes, indices = changes.filter(is_own), indices.filter(is_own)
             yield self._moved.split(indexed, changes, indices) if self._moved else changes
 
     def _is_of_table(self, rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
@@ -266,6 +269,19 @@ class ChangeDecoder:
         """Whether a row lacks columns of its own table. One that was added later is not in the declaration."""
         declared = {self._aliases.get(name.lower(), name).lower() for name, _ in types or ()}
         return any((of_update if not declared else name.lower() in declared) for name in missing or ())
+
+
+def _is_read(messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
+    """Which rows of their messages are read; None if all are."""
+    read = messages.column("rows_read")
+    if read.null_count == len(read):
+        return None
+    wanted = _row_ids(pc.list_parent_indices(read), pc.list_flatten(read))
+    return pc.or_(pc.is_null(read).take(rows[INDEX]), pc.is_in(_row_ids(rows[INDEX], rows["_row"]), wanted))
+
+
+def _row_ids(messages: pa.Array, rows: pa.Array) -> pa.Array:
+    return pc.add(pc.shift_left(messages.cast(pa.int64()), 32), rows.cast(pa.int64()))
 
 
 def indices_of(rows: Sized) -> pa.Int64Array:

@@ -76,9 +76,7 @@ def read_envelopes(
     """
     from pyspark.sql import functions as f
 
-    from towpath.decoder import Decoder
-
-    decoder = Decoder(dialect, fields=_FIELDS, keep={INDEX: pa.int64()}, key="key", **options)
+    decoder = envelope_decoder(dialect, **options)
     missing = [name for name in MESSAGE if name not in (*messages.columns, "key", "timestamp")]
     if missing:
         raise ValueError(f"the DataFrame lacks Kafka's columns {', '.join(missing)}")
@@ -94,6 +92,13 @@ def read_envelopes(
     if metrics is None:
         return map_in_arrow(needed, envelopes, output)
     return count_and_observe(needed, envelopes, output, metrics)
+
+
+def envelope_decoder(dialect: Dialect, **options: Any) -> Decoder:
+    """Make a decoder of the envelope columns that events are made of, with the index of the message beside them."""
+    from towpath.decoder import Decoder
+
+    return Decoder(dialect, fields=_FIELDS, keep={INDEX: pa.int64()}, key="key", **options)
 
 
 class EnvelopeDecoder:
@@ -121,23 +126,30 @@ class EnvelopeDecoder:
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """One row for each table that a message changes, and for each of its events that changes no row."""
         for decoded in self._decoder.decode_batches(with_index(messages)):
-            events = _events(_with_schemas(decoded), messages)
+            events = events_of(with_schemas(decoded), messages)
             if self._known:
                 yield from with_blocks(events, self._known)
             else:
                 yield events
 
 
-def _with_schemas(decoded: pa.RecordBatch) -> pa.RecordBatch:
+def with_schemas(decoded: pa.RecordBatch) -> pa.RecordBatch:
     """Tables of other schemas than the default one have it in their names."""
     columns = by_name(decoded)
     names = table_names(*(columns[name] for name in ("table", "schema", "database", "source")))
     return decoded.set_column(decoded.schema.get_field_index("table"), "table", names)
 
 
-def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch:
+def events_of(decoded: pa.RecordBatch, messages: pa.RecordBatch, slices: pa.Array | None = None) -> pa.RecordBatch:
+    """The events of messages.
+
+    Args:
+        decoded: Their envelopes.
+        messages: The messages.
+        slices: Which statements about its table each row is after: a message has an event for each table and slice.
+    """
     kinds = _kinds(decoded, future := _is_from_the_future(decoded, messages))
-    firsts, lasts, rows, truncates = _first_and_last_rows(decoded, kinds)
+    firsts, lasts, rows, truncates, read = _first_and_last_rows(decoded, kinds, slices)
     # The table's declaration may change within a message; the last one is valid for what follows.
     key, types = (taken(decoded.column(name), lasts) for name in ("primary_key", "column_types"))
     events = taken(decoded, firsts)
@@ -159,10 +171,17 @@ def _events(decoded: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch
         "declared": declared,
         "declaration": declarations,
         "sql": events.column("sql"),
-        "source": _part(source, EVENT_SOURCE, is_change),
+        "source": _part(source, EVENT_SOURCE, pc.and_(is_change, pc.equal(truncates, 0))),  # only statements need it
         "error": _errors(events.column("error"), future.take(firsts)),
+        "slice": pa.nulls(len(events)) if slices is None else _joined(slices.take(firsts), declared),
+        "rows_read": read,
     }
     return pa.record_batch([columns[field.name].cast(field.type) for field in EVENT], EVENT)
+
+
+def _joined(slices: pa.Array, declared: pa.Array) -> pa.Array:
+    """The slices, each divided by declaration."""
+    return pc.binary_join_element_wise(slices, declared.cast(pa.string()), "/")
 
 
 def _part(struct: pa.StructArray, fields: dict[str, pa.DataType], nulls: pa.Array) -> pa.StructArray:
@@ -209,23 +228,30 @@ def _kinds(events: pa.RecordBatch, future: pa.BooleanArray) -> pa.Array:
     )
 
 
-def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
-    """Indices of the first and last row change of each message and table, and their number; and all other events.
+def _first_and_last_rows(
+    events: pa.RecordBatch, kinds: pa.Array, slices: pa.Array | None
+) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array, pa.Array]:
+    """Indices of the first and last row change of each message, table and slice, and of all other events.
 
-    The fourth array has the number of truncates among the row changes. The last row is not a truncate, which declares
-    nothing, unless there are only truncates.
+    Returns:
+        The first row; the last one, which is not a truncate, as that declares nothing, unless there are only truncates;
+        the number of rows; that of the truncates; and the numbers of the rows if there are slices.
     """
     changes = pc.equal(kinds, CHANGE).fill_null(False)
     indices, is_truncate = indices_of(events), pc.equal(events.column("op"), "truncate").fill_null(False)
     if pc.count_distinct(events.column(INDEX)).as_py() == len(events):  # each message has one row
         rows = indices.filter(pc.is_valid(kinds))
         counts = (changes, pc.and_(changes, is_truncate))
-        return rows, rows, *(one.take(rows).cast(pa.int64()) for one in counts)
-    keys = ["message", "database", "table"]
+        return rows, rows, *(one.take(rows).cast(pa.int64()) for one in counts), pa.nulls(len(rows))
+    keys = ["message", "database", "table", "slice"]
     declaring = pc.if_else(is_truncate, pa.scalar(None, pa.int64()), indices)
     columns = [events.column(name) for name in (INDEX, "database", "table")]
-    rows = pa.table([*columns, indices, declaring, is_truncate], [*keys, "row", "declaring", "truncate"])
+    columns.append(pa.nulls(len(events), pa.string()) if slices is None else slices)
+    numbered = [*columns, indices, declaring, is_truncate, events.column("row")]
+    rows = pa.table(numbered, [*keys, "row", "declaring", "truncate", "number"])
     wanted = [("row", "min"), ("row", "max"), ("declaring", "max"), ("row", "count"), ("truncate", "sum")]
+    if slices is not None:
+        wanted.append(("number", "list"))
     groups = rows.filter(changes).group_by(keys, use_threads=False).aggregate(wanted)
     others = indices.filter(pc.and_(pc.invert(changes), pc.is_valid(kinds)))
     found = groups["row_min"], pc.coalesce(groups["declaring_max"], groups["row_max"])
@@ -234,7 +260,10 @@ def _first_and_last_rows(events: pa.RecordBatch, kinds: pa.Array) -> tuple[pa.Ar
     sums = (groups[name].combine_chunks().cast(pa.int64()) for name in ("row_count", "truncate_sum"))
     counts, truncates = (pa.concat_arrays([one, none]) for one in sums)
     order = pc.sort_indices(firsts)
-    return firsts.take(order), lasts.take(order), counts.take(order), truncates.take(order)
+    ordered = (one.take(order) for one in (firsts, lasts, counts, truncates))
+    if slices is None:
+        return *ordered, pa.nulls(len(order))
+    return *ordered, groups["number_list"].combine_chunks().take(order)  # there are no other events
 
 
 def _declarations(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from towpath.lakehouse.changes import ERROR, MESSAGE, SOURCE
+from towpath.lakehouse.changes import ERROR, READ, SOURCE
 
 CHANGE, BLOCK, DDL, WATERMARK, DEAD = "change", "block", "ddl", "watermark", "dead"
 """The kinds of events. A block has the changes of several messages. Heartbeats and the like have no event."""
@@ -34,10 +34,12 @@ EVENT = pa.schema(
         ("source", pa.struct(list(EVENT_SOURCE.items()))),
         ("row", pa.int32()),
         ("error", pa.struct(list(ERROR.items()))),
-        *MESSAGE.items(),
+        *READ.items(),
+        ("slice", pa.string()),
     ]
 )
-"""The columns of an event. One of kind `change` is for all row changes of a table in a message.
+"""The columns of an event. One of kind `change` is for all row changes of a table in a message, or for those that are
+after the same statements about it: `slice` says after which.
 
 `messages`, `rows`, `truncates` and `size` count its messages, their row changes, the truncates among these, and their
 bytes. The `value` of a block is an Arrow stream of changes.

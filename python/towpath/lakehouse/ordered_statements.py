@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from towpath._towpath import is_newer
 from towpath.lakehouse.events import DDL
-from towpath.lakehouse.order import ORDER_FIELDS, is_after, is_before, is_certain, with_order
+from towpath.lakehouse.order import ORDER_FIELDS, with_order
 from towpath.lakehouse.order_arrays import ORDER
 from towpath.lakehouse.schema_changes import SchemaChange
 from towpath.lakehouse.schemas import has_schemas
-from towpath.lakehouse.sql import Sql, comma_separated, expressions, sql, string
+from towpath.lakehouse.sql import Sql, comma_separated, sql, string
 from towpath.lakehouse.statements import (
     Action,
     CreateTable,
@@ -223,34 +223,12 @@ def with_event_order(events: DataFrame) -> DataFrame:
     return with_order(events.withColumn("step", events["row"].cast("bigint") * 2))
 
 
-def sliced(events: DataFrame, places: Mapping[tuple[str, str], Sequence[Place]]) -> DataFrame:
-    """Add the column `slice`: after which of the statements about its table an event is.
-
-    Args:
-        events: The events.
-        places: The places of the statements about each table, in their order.
-    """
-    each = [_numbered(name, at, one) for name, found in places.items() for at, one in enumerate(found, 1)]
-    bounds = sql(
-        "transform(array(aggregate(filter(array({places}), s -> s.d = coalesce(database, '') AND s.t = `table`), "
-        "struct(0 AS surely, 0 AS after, 0 AS reached), (last, s) -> struct("
-        "IF({after} AND {certain}, s.n, last.surely) AS surely, IF({after}, s.n, last.after) AS after, "
-        "IF({before}, last.reached, s.n) AS reached))), "
-        "last -> concat_ws('/', last.surely, last.after, last.reached, declared))[0]",
-        places=comma_separated(each),
-        before=is_before(Sql("`order`"), Sql("s.p")),
-        after=is_after(Sql("`order`"), Sql("s.p")),
-        certain=is_certain(Sql("`order`"), Sql("s.p")),
-    )
-    return with_event_order(events).withColumn("slice", expressions(events.sparkSession)(bounds))
-
-
 @dataclass(frozen=True, order=True)
 class Bounds:
     """Which statements about its table a row is after. Statements count from 1; 0 is before the first one."""
 
     surely: int
-    """The last one that the row is after by more than times: an ALTER has the time of its start."""
+    """The last one that the row is after by more than times."""
     after: int
     """The last one that the row is known to be after."""
     reached: int
@@ -261,12 +239,6 @@ class Bounds:
         """Read the bounds of a slice."""
         surely, after, reached, *_ = map(int, text.split("/"))
         return cls(surely, after, reached)
-
-
-def _numbered(name: tuple[str, str], number: int, place: Place) -> Sql:
-    database, table = map(string, name)
-    template = "struct({database} AS d, {table} AS t, {number} AS n, {place} AS p)"
-    return sql(template, database=database, table=table, number=Sql(str(number)), place=place.literal())
 
 
 def read_ddl(events: DataFrame) -> list[Statement]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath._towpath import KeySet, are_after, change_outcomes, newest_changes
+from towpath._towpath import KeySet, change_outcomes, newest_changes, statement_bounds
 from towpath.lakehouse.blocks import read_blocks, stream
 from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, indices_of, taken
 from towpath.lakehouse.delta_rs import (
@@ -148,6 +148,11 @@ def _result(name: tuple[str | None, str], table: OwnedTable, events: list[pa.Rec
     return pa.RecordBatch.from_pylist([values], RESULT)
 
 
+def _are_after(orders: pa.StructArray, statements: pa.StructArray) -> bool:
+    after = statement_bounds(orders, statements).column("after")
+    return bool(pc.all(pc.equal(after, len(statements))).as_py())
+
+
 def apply(table: OwnedTable, events: Iterable[pa.RecordBatch]) -> dict[str, Any]:
     """Decode the events of a table, and merge the newest change of each key. Returns the columns of `RESULT`.
 
@@ -160,7 +165,7 @@ def apply(table: OwnedTable, events: Iterable[pa.RecordBatch]) -> dict[str, Any]
     [batch] = changes
     _check(batch, table.added)
     orders = order_values(batch)
-    if table.after and not pc.all(are_after(orders, pa.array([dict(one) for one in table.after], ORDER))).as_py():
+    if table.after and not _are_after(orders, pa.array([dict(one) for one in table.after], ORDER)):
         raise BatchRefusedError("there may be changes from before a statement")
     rejected = is_rejected(batch, table.keys)
     if pc.any(rejected).as_py() and not table.has_dead_letters:

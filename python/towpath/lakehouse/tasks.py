@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from towpath.lakehouse.arguments import one_of
 from towpath.lakehouse.blocks import BLOCKS_IN_BATCH
-from towpath.lakehouse.changes import MESSAGE
+from towpath.lakehouse.changes import READ
 from towpath.lakehouse.delta_rs import Limits
 from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.jobs import session_settings
@@ -241,7 +241,7 @@ def merge_in_tasks(
     """
     spark = events.sparkSession
     names = ["database", "table"]
-    messages = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *MESSAGE)
+    messages = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *READ)
     count = min(len(tables), _most_tasks(spark))
     # One task needs no shuffle: it reads the cached messages.
     parts = messages.repartition(count, *names) if count > 1 else messages.coalesce(1)

@@ -12,7 +12,7 @@ import pytest
 import all_golden
 from towpath.decoder import Decoder
 from towpath.lakehouse.blocks import KnownTable, read_blocks
-from towpath.lakehouse.changes import INDEX, MESSAGE, ChangeDecoder
+from towpath.lakehouse.changes import INDEX, MESSAGE, READ, ChangeDecoder
 from towpath.lakehouse.declarations import Declaration, declared_columns
 from towpath.lakehouse.envelopes import _FIELDS, EnvelopeDecoder
 from towpath.lakehouse.events import BLOCK, CHANGE
@@ -120,7 +120,7 @@ def of_table(events, database, name, kind):
         one["kind"] == kind and one["database"] == database and one["table"] == name
         for one in events.select(["kind", "database", "table"]).to_pylist()
     ]
-    return events.filter(pa.array(mask, pa.bool_())).select([*MESSAGE, "declared", "truncates"])
+    return events.filter(pa.array(mask, pa.bool_())).select([*READ, "declared", "truncates"])
 
 
 def place(row):

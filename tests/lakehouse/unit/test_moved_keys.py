@@ -6,7 +6,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from towpath.lakehouse.changes import MESSAGE, ChangeDecoder
+from towpath.lakehouse.changes import READ, ChangeDecoder
 
 TYPES = {"id": "int", "code": "varchar(9)", "v": "decimal(9,2)"}
 
@@ -25,8 +25,8 @@ def decoded(messages, dialect, keys, schema="id int, code string, v decimal(9,2)
     """The changes as a worker makes them, by their order."""
     values = [json.dumps({"database": "shop", "table": "t", **one}).encode() for one in messages]
     columns = {"value": pa.array(values, pa.binary()), "offset": pa.array(range(len(values)), pa.int64())}
-    empty = {name: pa.nulls(len(values), kind) for name, kind in MESSAGE.items()}
-    batch = pa.record_batch(empty | columns, pa.schema(list(MESSAGE.items())))
+    empty = {name: pa.nulls(len(values), kind) for name, kind in READ.items()}
+    batch = pa.record_batch(empty | columns, pa.schema(list(READ.items())))
     decoder = ChangeDecoder(dialect, schema, {"table": "t"}, ("shop", "t"), keys)
     rows = [row for part in decoder.decode_batches(batch) for row in part.to_pylist()]
     return sorted(rows, key=lambda row: (row["offset"], row["row"], row["step"]))

@@ -5,7 +5,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from order_model import FIELDS, is_newer, is_ordered, one_by_one, outcome, some_place
+from order_model import FIELDS, is_certain, is_newer, is_ordered, one_by_one, outcome, some_place
 from towpath import _towpath
 from towpath.lakehouse.order import ORDER_FIELDS
 from towpath.lakehouse.order_arrays import ORDER
@@ -41,18 +41,24 @@ def test_the_newer_of_two_changes():
     assert set(found) == {True, False}
 
 
-def test_changes_that_are_known_to_be_after_all_statements():
+def test_the_statements_that_a_change_is_after():
     rng = random.Random(17)
-    changes = [some_place(rng, rng.randrange(3)) for _ in range(5000)]
     found = set()
-    for count in range(4):
-        statements = [some_place(rng, rng.randrange(3)) for _ in range(count)]
-        after = _towpath.are_after(orders(changes), orders(statements)).to_pylist()
-        assert after == [
-            all(is_ordered(one, change) and not is_newer(one, change) for one in statements) for change in changes
-        ]
-        found |= set(after) if statements else set()
-    assert found == {True, False}
+    for seed in range(80):
+        changes, statements = ([some_place(rng, rng.randrange(3)) for _ in range(count)] for count in (50, seed % 4))
+        bounds = _towpath.statement_bounds(orders(changes), orders(statements))
+        pairs = list(zip(*(column.to_pylist() for column in bounds.columns), strict=True))
+        assert pairs == [model_bounds(change, statements) for change in changes]
+        found |= set(pairs)
+    assert {(0, 0, 0), (3, 3, 3), (0, 2, 3), (1, 2, 2)} <= found
+
+
+def model_bounds(change, statements):
+    ordered = {at for at, one in enumerate(statements, 1) if is_ordered(one, change)}
+    newer = {at for at, one in enumerate(statements, 1) if is_newer(one, change)}
+    certain = {at for at, one in enumerate(statements, 1) if is_certain(one, change)}
+    last = [ordered & certain - newer, ordered - newer, set(range(1, len(statements) + 1)) - (ordered & newer)]
+    return tuple(max(one, default=0) for one in last)
 
 
 def test_every_change_is_newer_than_none():

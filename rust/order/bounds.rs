@@ -1,0 +1,49 @@
+//! Which statements about its table a change is after.
+
+use arrow_array::{Int32Array, StructArray};
+use arrow_schema::ArrowError;
+
+use super::Orders;
+use super::rules::Order;
+
+/// The bounds of each change among statements in their order. Statements count from 1; 0 is before the first one.
+pub struct Bounds {
+    /// The last statement that the change is after by more than times: an ALTER has the time of its start.
+    pub surely: Int32Array,
+    /// The last one that the change is known to be after.
+    pub after: Int32Array,
+    /// The last one that the change may be after.
+    pub reached: Int32Array,
+}
+
+/// Find the bounds of changes.
+///
+/// # Errors
+///
+/// The arrays are not order values.
+pub fn bounds(changes: &StructArray, statements: &StructArray) -> Result<Bounds, ArrowError> {
+    let (changes, statements) = (Orders::new(changes)?, Orders::new(statements)?);
+    let statements: Vec<_> = (1..).zip((0..statements.len()).filter_map(|at| statements.get(at))).collect();
+    let found: Vec<_> = (0..changes.len()).map(|at| changes.get(at).map(|change| of_change(&change, &statements))).collect();
+    Ok(Bounds {
+        surely: found.iter().map(|one| one.map(|[surely, ..]| surely)).collect(),
+        after: found.iter().map(|one| one.map(|[_, after, _]| after)).collect(),
+        reached: found.iter().map(|one| one.map(|[.., reached]| reached)).collect(),
+    })
+}
+
+fn of_change(change: &Order<'_>, statements: &[(i32, Order<'_>)]) -> [i32; 3] {
+    let [mut surely, mut after, mut reached] = [0; 3];
+    for (number, statement) in statements {
+        if change.is_surely_after(statement) {
+            after = *number;
+            if change.is_certain(statement) {
+                surely = *number;
+            }
+        }
+        if !change.is_before(statement) {
+            reached = *number;
+        }
+    }
+    [surely, after, reached]
+}
