@@ -367,22 +367,19 @@ fn change_outcomes(
     changes: (PyArrowType<ArrayData>, PyArrowType<ArrayData>, PyArrowType<ArrayData>),
     rows: (PyArrowType<ArrayData>, PyArrowType<ArrayData>),
     gone: (PyArrowType<ArrayData>, PyArrowType<ArrayData>),
-    truncates: PyArrowType<ArrayData>,
 ) -> PyResult<PyArrowType<RecordBatch>> {
     let (keys, orders) = (structs("changes", changes.0)?, structs("changes", changes.1)?);
     let deletes = make_array(changes.2.0);
     let deletes = deletes.as_boolean_opt().ok_or_else(|| PyTypeError::new_err("changes: expected an array of booleans"))?;
     let (row_keys, row_orders) = (structs("rows", rows.0)?, structs("rows", rows.1)?);
     let (gone_keys, gone_orders) = (structs("gone", gone.0)?, structs("gone", gone.1)?);
-    let truncates = structs("truncates", truncates)?;
     let changes = Changes { keys: &keys, orders: &orders, deletes };
     let rows = Known { keys: &row_keys, orders: &row_orders };
     let gone = Known { keys: &gone_keys, orders: &gone_orders };
-    let found = py.detach(|| guarded(|| outcomes(&changes, rows, gone, &truncates)))?.map_err(|error| wrong(&error))?;
+    let found = py.detach(|| guarded(|| outcomes(&changes, rows, gone)))?.map_err(|error| wrong(&error))?;
     batch([
         ("is_applied", Arc::new(found.is_applied) as ArrayRef),
         ("is_known", Arc::new(found.is_known)),
-        ("is_unordered", Arc::new(found.is_unordered)),
         ("event_time", Arc::new(found.event_times)),
     ])
 }

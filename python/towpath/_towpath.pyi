@@ -105,6 +105,5 @@ def change_outcomes(
     changes: tuple[pa.StructArray, pa.StructArray, pa.BooleanArray],
     rows: tuple[pa.StructArray, pa.StructArray],
     gone: tuple[pa.StructArray, pa.StructArray],
-    truncates: pa.StructArray,
 ) -> pa.RecordBatch: ...
 def may_match(pattern: str, text: str) -> bool: ...

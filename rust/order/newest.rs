@@ -33,7 +33,7 @@ pub fn newest(keys: &StructArray, orders: &StructArray) -> Result<Newest, ArrowE
     debug_assert_eq!(rows.num_rows(), orders.len(), "an order value for each key");
     let mut newest: HashMap<&[u8], (u32, Order<'_>)> = HashMap::new();
     let mut folded = vec![Folded::default(); orders.len()];
-    for (index, order) in arrived(&orders) {
+    for (index, order) in arrived(&orders)? {
         let change = &mut folded[index as usize];
         change.event_time = order.event_time;
         match newest.entry(rows.row(index as usize).data()) {
@@ -59,8 +59,9 @@ pub fn newest(keys: &StructArray, orders: &StructArray) -> Result<Newest, ArrowE
 }
 
 /// The changes in the order of their arrival. Those without a place are compared by all of their fields.
-fn arrived<'a>(orders: &Orders<'a>) -> Vec<(u32, Order<'a>)> {
-    let mut arrived: Vec<_> = (0..orders.len()).filter_map(|index| Some((index as u32, orders.get(index)?))).collect();
+fn arrived<'a>(orders: &Orders<'a>) -> Result<Vec<(u32, Order<'a>)>, ArrowError> {
+    let found = (0..orders.len()).map(|index| Ok((index as u32, orders.known(index)?)));
+    let mut arrived: Vec<_> = found.collect::<Result<_, ArrowError>>()?;
     arrived.sort_by_key(|(_, order)| (order.timestamp, order.offset, order.step, *order));
-    arrived
+    Ok(arrived)
 }

@@ -8,7 +8,7 @@ use arrow_schema::ArrowError;
 use super::rules::Order;
 
 /// The fields of an order value. Two values that no other rule decides are compared by them, from the first to the last.
-pub const FIELDS: [&str; 13] = [
+pub const FIELDS: [&str; 14] = [
     "event_time",
     "produced_time",
     "batch",
@@ -22,6 +22,7 @@ pub const FIELDS: [&str; 13] = [
     "at",
     "topic",
     "partition",
+    "table",
 ];
 
 /// The order values of an array.
@@ -74,6 +75,15 @@ impl<'a> Orders<'a> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.array.is_empty()
+    }
+
+    /// The order value at an index, which has one.
+    ///
+    /// # Errors
+    ///
+    /// It is null.
+    pub fn known(&self, index: usize) -> Result<Order<'a>, ArrowError> {
+        self.get(index).ok_or_else(|| ArrowError::InvalidArgumentError(format!("order: value {index} is null")))
     }
 
     /// One of them; `None` if it is null.

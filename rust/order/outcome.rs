@@ -32,20 +32,20 @@ pub struct Outcomes {
     pub is_applied: BooleanArray,
     /// Whether the target has the row.
     pub is_known: BooleanArray,
-    /// Whether a row is written, or was written when its batch was read before, that may be older or newer than a truncate.
-    pub is_unordered: BooleanArray,
     /// The event time of the order value that is stored: not before that of the row or the tombstone that it replaces.
     pub event_times: TimestampMicrosecondArray,
 }
 
-/// Compares changes with the rows of a target, with its tombstones, and with the truncates that it remembers.
-pub fn outcomes(changes: &Changes<'_>, rows: Known<'_>, gone: Known<'_>, truncates: &StructArray) -> Result<Outcomes, ArrowError> {
+/// Compare changes with the rows of a target, and with its tombstones.
+///
+/// # Errors
+///
+/// The arrays are not keys of one type and order values, or a change has no order value.
+pub fn outcomes(changes: &Changes<'_>, rows: Known<'_>, gone: Known<'_>) -> Result<Outcomes, ArrowError> {
     let keys = Keys::new(changes.keys)?;
     let wanted = keys.rows(changes.keys)?;
     let orders = Orders::new(changes.orders)?;
     let index: HashMap<&[u8], usize> = wanted.iter().enumerate().map(|(at, key)| (key.data(), at)).collect();
-    let truncates = Orders::new(truncates)?;
-    let truncates: Vec<_> = (0..truncates.len()).filter_map(|at| truncates.get(at)).collect();
     let mut found: Vec<Found<'_>> = vec![Found::default(); orders.len()];
     rows.read(&keys, |key, order| {
         if let Some(found) = index.get(key).and_then(|at| found.get_mut(*at)) {
@@ -64,13 +64,12 @@ pub fn outcomes(changes: &Changes<'_>, rows: Known<'_>, gone: Known<'_>, truncat
     }
     let decided = found.iter().enumerate().map(|(at, found)| {
         let is_delete = changes.deletes.is_valid(at) && changes.deletes.value(at);
-        orders.get(at).map(|order| found.decide(&order, is_delete, &truncates))
+        Ok(found.decide(&orders.known(at)?, is_delete))
     });
-    let decided: Vec<_> = decided.map(Option::unwrap_or_default).collect();
+    let decided: Vec<Decided> = decided.collect::<Result<_, ArrowError>>()?;
     Ok(Outcomes {
         is_applied: decided.iter().map(|one| Some(one.is_applied)).collect(),
         is_known: found.iter().map(|one| Some(one.is_known)).collect(),
-        is_unordered: decided.iter().map(|one| Some(one.is_unordered)).collect(),
         event_times: decided.iter().map(|one| one.event_time).collect(),
     })
 }
@@ -93,26 +92,17 @@ struct Found<'a> {
     gone: Option<Order<'a>>,
 }
 
-#[derive(Clone, Copy, Default)]
 struct Decided {
     is_applied: bool,
-    is_unordered: bool,
     event_time: Option<i64>,
 }
 
 impl Found<'_> {
-    fn decide(&self, change: &Order<'_>, is_delete: bool, truncates: &[Order<'_>]) -> Decided {
+    fn decide(&self, change: &Order<'_>, is_delete: bool) -> Decided {
         let latest = change.not_before(self.row.as_ref()).not_before(self.gone.as_ref());
         // A delete that equals its tombstone is applied if its row is there: its batch failed between the two.
         let is_repeated = is_delete && self.is_known && self.gone == Some(latest);
-        let is_old = truncates.iter().any(|truncate| change.is_before(truncate))
-            || !change.is_newer(self.gone.as_ref()) && !is_repeated
-            || self.is_known && !change.is_newer(self.row.as_ref());
-        let is_stored = self.is_known && self.row == Some(latest);
-        Decided {
-            is_applied: !is_old,
-            is_unordered: (!is_old || is_stored) && !is_delete && truncates.iter().any(|truncate| !truncate.is_ordered(change)),
-            event_time: latest.event_time,
-        }
+        let is_old = !change.is_newer(self.gone.as_ref()) && !is_repeated || self.is_known && !change.is_newer(self.row.as_ref());
+        Decided { is_applied: !is_old, event_time: latest.event_time }
     }
 }

@@ -24,7 +24,6 @@ from towpath.lakehouse.status import REMOVED, TableStatus, write_status
 from towpath.lakehouse.target_writer import TargetWriter
 from towpath.lakehouse.targets import Targets
 from towpath.lakehouse.tasks import TaskMerges
-from towpath.lakehouse.tombstones import Tombstones
 
 BOTH_WAYS = pytest.mark.parametrize("merge", WAYS)
 
@@ -64,21 +63,6 @@ def test_a_moved_row_without_all_columns_is_a_dead_letter(topic):
     yield [canal(1, "UPDATE", "partial", {"id": "2", "a": "3"}, types, old={"id": "1", "a": "1"})]
     assert topic.rows("partial") == []
     assert [one["table"] for one in topic.load("dead").collect()] == ["partial"]
-
-
-@in_soak
-def test_rows_in_the_message_of_a_truncate(topic):
-    """The target does not exist yet, and the message is one of Kafka's with several in it."""
-
-    def emptied(at, table):
-        return canal(at, "TRUNCATE", table, types=None, sql=f"TRUNCATE TABLE {table}", pkNames=None)
-
-    yield [
-        in_one(emptied(0, "first"), canal(0, "INSERT", "first", row(1, "x"))),
-        in_one(canal(1, "INSERT", "last", row(1, "x")), emptied(1, "last")),
-    ]
-    assert (topic.names("first"), topic.rows("last")) == ({1: "x"}, [])
-    assert {name: status["state"] for name, status in topic.states().items()} == {"first": "ok", "last": "ok"}
 
 
 GIVEN = dict.fromkeys(("shop.grown", "shop.renamed"), "id int, name string")
@@ -227,23 +211,6 @@ def test_another_primary_key_makes_its_table_stale(topic):
     states = topic.states()
     assert [states[name]["state"] for name in changes] == ["stale", "ok", "stale", "ok"]
     assert states["keyless"]["reason"] == "the primary key was dropped; rows are merged by (id)"
-
-
-@in_soak
-def test_an_added_column_that_is_renamed_before_older_rows_are_read(topic):
-    """They get the value under the new name, whether there was a target or not."""
-    tables = ["empty", "filled"]
-    yield [canal(0, "INSERT", "filled", row(1, "x"))]
-    yield [
-        statement(10 * step + at, name, f"ALTER TABLE {name} {change}", second=5 + step)
-        for at, name in enumerate(tables)
-        for step, change in enumerate(["ADD COLUMN n int DEFAULT 5", "RENAME COLUMN n TO m"], 1)
-    ]
-    yield [canal(90 + at, "INSERT", name, row(2, "late"), partition=1) for at, name in enumerate(tables)]
-    for name in tables:
-        assert {one["id"]: (one["name"], one["m"]) for one in topic.rows(name)}[2] == ("late", 5)
-        assert "n" not in topic.rows(name)[0]
-        assert topic.states()[name]["state"] == "ok"
 
 
 @together
@@ -416,63 +383,23 @@ def test_readers_find_each_value_by_a_filter(spark, tmp_path, merge):
         assert (case, rows.filter(condition).count()) == (case, 1)
 
 
-@pytest.mark.parametrize(
-    "step", [pytest.param("writer.truncate", marks=pytest.mark.soak), "tombstones.write_truncates"]
-)
-def test_a_truncate_that_fails_halfway_is_applied_again(spark, tmp_path, monkeypatch, step):
+def test_a_truncate_that_fails_halfway_is_applied_again(spark, tmp_path, monkeypatch):
     topic = Topic(spark, tmp_path)
     topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(3)))
     emptied = canal(9, "TRUNCATE", "a", types=None, second=5, pkNames=None, isDdl=False)
-    owner, name = {"writer": TargetWriter, "tombstones": Tombstones}[step.partition(".")[0]], step.partition(".")[2]
+    done = TargetWriter.truncate
+
+    def fail(*arguments):
+        done(*arguments)
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patched:
-        done = getattr(owner, name)
-
-        def fail(*arguments):
-            done(*arguments)
-            raise RuntimeError("the driver ended")
-
-        patched.setattr(owner, name, fail)
-        with pytest.raises(RuntimeError, match="the driver ended"):
-            topic.replicate(emptied, on_table_error="fail")
+        patched.setattr(TargetWriter, "truncate", fail)
+        with pytest.raises(KeyboardInterrupt):
+            topic.replicate(emptied)
     topic.replicate(emptied, canal(10, "INSERT", "a", row(7, "new"), second=6))
     assert topic.names("a") == {7: "new"}
     assert topic.states()["a"]["state"] == "ok"
-
-
-@BOTH_WAYS
-def test_a_table_of_which_a_truncate_is_read_first(spark, tmp_path, merge):
-    topic = Topic(spark, tmp_path)
-    emptied = canal(0, "TRUNCATE", "a", types=None, sql="TRUNCATE TABLE a", pkNames=None)
-    batches = [[canal(at, "INSERT", "a", row(at, "x"), second=at)] for at in (1, 2)]
-    topic.replicate_in_turn([[emptied], *batches], merge=merge)
-    assert (topic.names("a"), topic.states()["a"]["state"]) == ({1: "x", 2: "x"}, "ok")
-
-
-@pytest.mark.soak
-def test_shards_that_are_dropped_and_created_in_another_order(spark, tmp_path):
-    topic = Topic(spark, tmp_path)
-    topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
-    topic.replicate(*(canal(at, "INSERT", f"t_{at}", row(at, "x")) for at in range(2)))
-    topic.replicate(*(statement(10 + at, f"t_{at}", f"DROP TABLE t_{at}", kind="ERASE") for at in range(2)))
-    created = "CREATE TABLE t_{} (id int PRIMARY KEY, name varchar(20))"
-    topic.replicate(
-        *(statement(20 + at, f"t_{at}", created.format(at), second=6, kind="CREATE") for at in range(2)),
-        canal(30, "INSERT", "t_0", row(7, "new"), second=7),
-    )
-    assert topic.names("t") == {7: "new"}
-    assert {one["state"] for one in topic.states().values()} == {"ok"}
-
-
-def test_a_shard_that_is_dropped_empties_no_other_one(spark, tmp_path):
-    topic = Topic(spark, tmp_path)
-    topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
-    topic.replicate(*(canal(at, "INSERT", f"t_{at}", row(at, "x"), second=at) for at in range(3)))
-    topic.replicate(
-        statement(10, "t_0", "DROP TABLE t_0", kind="ERASE"),
-        statement(11, "t_3", "CREATE TABLE t_3 (id int PRIMARY KEY, name varchar(20))", second=6, kind="CREATE"),
-        canal(12, "INSERT", "t_3", row(3, "x"), second=7),
-    )
-    assert topic.names("t") == dict.fromkeys(range(4), "x")
 
 
 def test_a_table_in_two_topics_with_targets_of_their_own_is_refused(spark, tmp_path):
@@ -596,7 +523,7 @@ def test_removed_targets_are_noticed_beside_other_queries(spark, tmp_path):
 
 
 def _table(database, name):
-    facts = {"messages": 1, "rows": 1, "truncates": 0, "size": 1, "has_commit": False, "in_log": True}
+    facts = {"messages": 1, "rows": 1, "size": 1, "has_commit": False, "in_log": True}
     declared = {"declarations": (), "declared": frozenset(), "in_blocks": False}
     return SourceTable(database, name, frozenset(), **facts, **declared)
 

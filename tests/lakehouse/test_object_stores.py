@@ -37,7 +37,7 @@ def test_a_table_in_a_store_is_the_one_of_a_local_folder(spark, tmp_path, store)
             apply(owned(place, storage), [batch(*messages)])
             for place, storage in ((topic.name("shop/a"), None), (there.replace(" ", "%20"), store.storage_options))
         )
-        counts = ("row", "delete", "old", "unordered", "files")
+        counts = ("row", "delete", "old", "files")
         assert [here[name] for name in counts] == [remote[name] for name in counts]
     assert topic.names("a") == rows
     store.get("one/a b é", topic.name("shop/copy"))

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_topic import Topic, canal
-from secrets_source import SECRET, Source
-from statements_source import micro_batches
+from secrets_source import SECRET, Source, micro_batches
 
 ASIDE = {"dead", "dead_quarantine", "ddl", "status"}
 

@@ -1,73 +1,14 @@
-"""Statements and rows of different partitions: a target equals its table, or is said to be stale."""
+"""Statements and rows of different partitions, case by case. `test_migrations` has random ones."""
 
-import random
-from itertools import permutations, product
-
-import pytest
+from itertools import product
 
 from lake_cases import in_soak, together
 from lake_topic import Topic, canal, row
-from statements_source import Source, micro_batches
-from towpath.lakehouse.ordered_statements import Place, Statement, in_order
-
-
-def replicated(topic, source, rng, batches):
-    """The tables that are wrong, and those that are not ok by their status, after the messages in random batches.
-
-    Some of the batches are of one query, and others of one that has seen no message before them.
-    """
-    waiting = list(micro_batches(source.messages, rng, batches))
-    while waiting:
-        of_query = rng.randint(1, len(waiting))
-        topic.replicate_in_turn(waiting[:of_query])
-        waiting = waiting[of_query:]
-    states = topic.states()
-    said = {name for name, status in states.items() if status["state"] != "ok"}
-    wrong = {}
-    for name, rows in source.tables.items():
-        wanted = [rows[key] for key in sorted(rows)]
-        columns = list(wanted[0]) if wanted else []
-        found = [{column: one.get(column) for column in columns} for one in topic.rows(name)] if name in states else []
-        if found != wanted and name not in said:
-            wrong[name] = (wanted, found)
-    return wrong, said
 
 
 def states_of(topic, tables=None):
     """The state of each table, or of these."""
     return {name: status["state"] for name, status in topic.states().items() if tables is None or name in tables}
-
-
-def random_source(seed, tables, steps):
-    rng = random.Random(seed)
-    source = Source(rng, has_batches=seed % 2 == 0, migrates=seed % 4 >= 2)
-    for _ in range(steps):
-        source.step(f"t{rng.randrange(tables)}")
-    return source, rng
-
-
-@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.soak), 2])
-def test_random_statements_and_rows(spark, tmp_path, known_tables, seed):
-    source, rng = random_source(seed, tables=3, steps=12)
-    wrong, said = replicated(Topic(spark, tmp_path), source, rng, batches=2)
-    assert wrong == {}
-    assert not source.tables.keys() <= said
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(10, 40))
-def test_many_random_statements_and_rows(spark, tmp_path, known_tables, seed):
-    source, rng = random_source(seed, tables=8, steps=160)
-    wrong, _ = replicated(Topic(spark, tmp_path), source, rng, batches=4)
-    assert wrong == {}
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", [2, 3, 24, 27])
-def test_random_statements_and_rows_on_iceberg(spark, tmp_path, known_tables, seed):
-    source, rng = random_source(seed, tables=4, steps=80)
-    wrong, _ = replicated(Topic(spark, tmp_path, "ice"), source, rng, batches=3)
-    assert wrong == {}
 
 
 @together
@@ -140,6 +81,18 @@ def test_a_truncate_before_the_target_of_its_table(topic):
     yield [canal(1, "INSERT", "a", row(2, "new"), second=30)]
     yield [canal(0, "INSERT", "a", row(1, "old"), second=10, partition=1)]
     assert topic.names("a") == {2: "new"}
+    assert topic.states()["a"]["state"] == "ok"
+
+
+@together
+def test_a_truncate_after_all_rows_of_its_table(topic):
+    """The target exists, as the table does."""
+    yield [
+        canal(0, "INSERT", "a", row(1, "x"), second=5, id=1),
+        canal(0, "INSERT", "a", row(7, "x"), second=5, id=2, partition=1),
+        canal(1, "TRUNCATE", "a", types=None, sql="TRUNCATE TABLE a", second=5, id=3),
+    ]
+    assert topic.names("a") == {}
     assert topic.states()["a"]["state"] == "ok"
 
 
@@ -241,15 +194,8 @@ def test_a_change_that_is_newer_than_a_rename_and_is_read_before_it(topic):
         canal(11, "DELETE", "b", row(1, "old"), second=30, partition=1),
     ]
     yield [rename(20), rename(20, "b", at=1)]
-    assert states_of(topic, "ab") == {"a": "stale", "b": "stale"}
-    # Another migration does not bring it back.
-    yield [
-        canal(2, "ERASE", "_a_gho", sql="DROP TABLE IF EXISTS `_a_gho`", second=40),
-        canal(3, "CREATE", "_a_gho", sql="CREATE TABLE `_a_gho` LIKE `a`", second=41),
-        canal(12, "INSERT", "_a_gho", row(5, "other"), second=42, partition=1),
-        rename(50, at=4),
-    ]
-    assert topic.states()["a"]["state"] == "stale"
+    assert states_of(topic, "ab") == {"a": "ok", "b": "ok"}
+    assert (topic.names("a"), topic.names("b")) == ({1: "new"}, {})
 
 
 @in_soak
@@ -357,8 +303,9 @@ def test_names_that_are_exchanged_or_come_late_are_said(topic):
         canal(1, "INSERT", "c", row(9, "late"), second=8, partition=1),
         canal(7, "ALTER", "d", sql="ALTER TABLE d RENAME COLUMN name TO title", second=9),
     ]
-    assert states_of(topic) == {"a": "stale", "b": "stale", "c": "ok", "d": "stale"}
+    assert states_of(topic) == {"a": "stale", "b": "stale", "c": "ok", "d": "ok"}
     assert topic.rows("c") == [{"id": 2, "title": "c"}, {"id": 8, "title": "new"}, {"id": 9, "title": "late"}]
+    assert {one["id"]: one["title"] for one in topic.rows("d")} == {3: "d", 8: "new"}
 
 
 PEOPLE = [
@@ -400,33 +347,3 @@ def test_a_table_that_was_renamed_and_dropped_in_a_batch_says_so_until_it_is_cre
     yield [message for message, _ in PEOPLE]
     assert states_of(topic) == PEOPLE[-1][1]
     yield from created_again(topic)
-
-
-def some_statement(rng, offset):
-    fields = {
-        "event_time": rng.choice([None, 1, 2]),
-        "produced_time": rng.choice([None, 1, 2]),
-        "batch": rng.choice([None, 1, 2]),
-        "timestamp": rng.choice([None, 1, 2]),
-        "offset": offset,
-        "step": 0,
-        "commit_ts": None,
-        "is_row": True,
-        "log": rng.choice([None, "1/bin", "2/bin"]),
-        "file": 1,
-        "at": rng.randrange(3),
-        "topic": "t",
-        "partition": rng.randrange(3),
-    }
-    return Statement(Place(fields), "", "d", "t", ())
-
-
-def test_the_order_of_statements_does_not_depend_on_their_arrival():
-    rng = random.Random(5)
-    for _ in range(300):
-        statements = [some_statement(rng, offset) for offset in rng.sample(range(9), 4)]
-        found = [[statement.place.fields for statement in in_order(arrived)] for arrived in permutations(statements)]
-        assert all(one == found[0] for one in found)
-        for partition in range(3):
-            offsets = [one["offset"] for one in found[0] if one["partition"] == partition]
-            assert offsets == sorted(offsets)

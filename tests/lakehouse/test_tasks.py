@@ -135,7 +135,6 @@ def test_rows_of_before_a_column_was_added_with_a_value_are_left_to_spark(topic,
         ({"is_delta": False}, "it is an Iceberg table"),
         ({"rows": 10_000_000}, "the batch has too many of its changes"),
         ({"size": 1 << 40}, "the batch has too many of its changes"),
-        ({"truncates": True}, "there is a TRUNCATE"),
         ({"keeps_history": True}, "it has a history"),
         ({"soft_deletes": True}, "deleted rows stay"),
         ({"masks": True}, "columns are masked"),
@@ -281,8 +280,6 @@ def test_what_only_sparks_merge_applies(targets):
     table = owned(targets, "refused")
     with pytest.raises(BatchRefusedError, match="another table than Spark"):
         apply(owned(targets, "refused", id="of another one"), [batch(canal(1, "INSERT", "refused", row(7, "x")))])
-    with pytest.raises(BatchRefusedError, match="TRUNCATE"):
-        apply(table, [batch(canal(1, "TRUNCATE", "refused"))])
     with pytest.raises(RefusedError, match="key is null"):
         apply(table, [batch(canal(1, "INSERT", "refused", {"id": None, "name": "x"}))])
     partial = canal(1, "UPDATE", "refused", {"id": "0"}, {"id": "int", "name": "varchar(9)"}, old={"id": "0"})

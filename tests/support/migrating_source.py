@@ -20,22 +20,27 @@ class Event:
     table: str = ""
     key: int = 0
     cells: dict[str, Any] | None = None
+    wide: frozenset[str] = frozenset()
+    """The columns of type bigint. The others are int."""
 
 
 class MigratingSource:
     """The tables of a database, and the events of their changes in the order of its log."""
 
-    def __init__(self, rng: random.Random, *, is_copied: bool) -> None:
+    def __init__(self, rng: random.Random, *, is_copied: bool, are_shards: bool = False) -> None:
         """Create a database without tables.
 
         Args:
             rng: The source of its steps.
             is_copied: Whether each partition gets each statement, as TiCDC sends it, or only the first one.
+            are_shards: Whether no two tables have rows with the same key.
         """
         self.tables: dict[str, dict[int, dict[str, Any]]] = {}
         self.events: list[Event] = []
         self._columns: dict[str, list[str]] = {}
-        self._rng, self._is_copied = rng, is_copied
+        self._keys: dict[str, range] = {}
+        self._wide: dict[str, set[str]] = {}
+        self._rng, self._is_copied, self._are_shards = rng, is_copied, are_shards
         self._named = self._place = 0
 
     def step(self) -> None:
@@ -53,6 +58,8 @@ class MigratingSource:
             self._drop: 1,
             self._rename: 1,
             self._rename_and_add: 1,
+            self._shift: 1,
+            self._widen: 1,
             self._migrate: 1,
             self._rotate: 1,
             self._move: 1,
@@ -82,18 +89,22 @@ class MigratingSource:
 
     def _send(self, name: str, key: int, cells: dict[str, Any] | None) -> None:
         copy = None if cells is None else dict(cells)
-        self.events.append(Event(self._new_place(), key % PARTITIONS, None, name, key, copy))
+        self.events.append(
+            Event(self._new_place(), key % PARTITIONS, None, name, key, copy, frozenset(self._wide[name]))
+        )
 
     def _new_column(self) -> str:
         self._named += 1
         return f"C{self._named}"
 
     def _create(self, name: str) -> None:
-        self.tables[name], self._columns[name] = {}, ["v"]
+        self.tables[name], self._columns[name], self._wide[name] = {}, ["v"], set()
+        first = 10 * self._place if self._are_shards else 0
+        self._keys[name] = range(first, first + 6)
         self._execute(f"CREATE TABLE {name} (id int PRIMARY KEY, v int)")
 
     def _write(self, name: str) -> None:
-        key = self._rng.randrange(6)
+        key = self._rng.choice(self._keys[name])
         self.tables[name][key] = {column: self._rng.randrange(100) for column in self._columns[name]}
         self._send(name, key, self.tables[name][key])
 
@@ -122,25 +133,40 @@ class MigratingSource:
         if len(self._columns[name]) > 1:
             column = self._rng.choice(self._columns[name])
             self._columns[name].remove(column)
+            self._wide[name].discard(column)
             for row in self.tables[name].values():
                 del row[column]
             self._execute(f"ALTER TABLE {name} DROP COLUMN {column.lower()}")
 
-    def _rename(self, name: str) -> str:
-        old, new = self._rng.choice(self._columns[name]), self._new_column()
+    def _rename(self, name: str, new: str | None = None) -> str:
+        old, new = self._rng.choice(self._columns[name]), new or self._new_column()
         self._columns[name][self._columns[name].index(old)] = new
         for row in self.tables[name].values():
             row[new] = row.pop(old)
-        how = self._rng.choice([f"RENAME COLUMN {old} TO {new}", f"CHANGE COLUMN {old.lower()} {new} int"])
+        is_wide = old in self._wide[name]
+        if is_wide:
+            self._wide[name] = self._wide[name] - {old} | {new}
+        kind = "bigint" if is_wide else "int"
+        how = self._rng.choice([f"RENAME COLUMN {old} TO {new}", f"CHANGE COLUMN {old.lower()} {new} {kind}"])
         self._execute(f"ALTER TABLE {name} {how}")
         return old
+
+    def _widen(self, name: str) -> None:
+        column = self._rng.choice(self._columns[name])
+        self._wide[name].add(column)
+        self._execute(f"ALTER TABLE {name} MODIFY COLUMN {column} bigint")
 
     def _rename_and_add(self, name: str) -> None:
         """Give a former name to another column."""
         self._add(name, self._rename(name))
 
+    def _shift(self, name: str) -> None:
+        """Give a former name to a column that has another one."""
+        self._rename(name, self._rename(name))
+
     def _take_away(self, old: str, new: str) -> None:
-        self.tables[new], self._columns[new] = self.tables.pop(old), self._columns.pop(old)
+        for each in (self.tables, self._columns, self._keys, self._wide):
+            each[new] = each.pop(old)
 
     def _migrate(self, name: str) -> None:
         """Replace a table by a copy with one more column, as gh-ost does."""
@@ -149,7 +175,8 @@ class MigratingSource:
         self._execute(f"CREATE TABLE {copy} LIKE {name}")
         self._execute(f"ALTER TABLE {copy} ADD COLUMN {added} int DEFAULT 0")
         self.tables[copy] = {key: {**row, added: 0} for key, row in self.tables[name].items()}
-        self._columns[copy] = [*self._columns[name], added]
+        self._columns[copy], self._keys[copy] = [*self._columns[name], added], self._keys[name]
+        self._wide[copy] = set(self._wide[name])
         for key, row in self.tables[copy].items():
             self._send(copy, key, row)
         self._take_away(name, away)

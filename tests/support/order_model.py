@@ -17,6 +17,7 @@ FIELDS = (
     "at",
     "topic",
     "partition",
+    "table",
 )
 
 
@@ -37,6 +38,7 @@ def some_place(rng, offset):
         "at": rng.choice([4, 5]) if kind == "log" else None,
         "topic": None if kind == "unknown" else "t",
         "partition": None if kind == "unknown" else rng.choice([0, 1]),
+        "table": None,
     }
 
 

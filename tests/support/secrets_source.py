@@ -7,6 +7,7 @@ pt-online-schema-change's logs show: the copy is created, altered and filled, an
 import json
 import random
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 SECRET = "SECRET"
@@ -199,3 +200,16 @@ def _fit(form: str, name: str) -> str:
     """The name of a copy, which the tools shorten to MySQL's 64 characters."""
     full = form.format(name)
     return full if len(full) <= 64 else form.format(name[: 64 - len(full)])
+
+
+def micro_batches(messages: list[Message], rng: random.Random, count: int) -> Iterator[list[Message]]:
+    """The messages in so many batches. Some partitions lag behind; a partition's messages stay in their order."""
+    batches: list[list[Message]] = [[] for _ in range(count)]
+    for partition in range(3):
+        found = [one for one in messages if one["partition"] == partition]
+        cuts = [0, *sorted(rng.randint(0, len(found)) for _ in range(count - 1)), len(found)]
+        for batch, begin, end in zip(batches, cuts, cuts[1:], strict=False):
+            batch += found[begin:end]
+    for batch in batches:
+        rng.shuffle(batch)
+        yield batch

@@ -31,7 +31,7 @@ from towpath.lakehouse.protection import RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.routed_tables import routed
 from towpath.lakehouse.source_tables import SourceTable, any_of, source_tables, summary
-from towpath.lakehouse.statement_log import StatementLog, without_repeated
+from towpath.lakehouse.statement_log import Appended, StatementLog
 from towpath.lakehouse.statements import CreateTable, DropDatabase, TruncateTable
 from towpath.lakehouse.status import NO_BATCH, TableStatus, Unsound, by_table
 from towpath.lakehouse.table_result import TableResult
@@ -112,7 +112,7 @@ class Replicator:
                 for name in statement.tables_of(action) if isinstance(action, TruncateTable | CreateTable) else ():
                     target = followed.of(*name)
                     if target is not None and target in self._known.written:
-                        followed.truncate(target, statement.place)
+                        followed.truncate(target, name, statement.place)
         for target in sorted(self._known.written):
             applier = self._known.applier(target)
             applier.forget_schemas()
@@ -127,15 +127,14 @@ class Replicator:
     def _apply(self, batch: BatchEvents, batch_id: int) -> None:
         found = summary(batch.frame)
         if are_insufficient(found):
-            batch = BatchEvents.of(batch.with_messages())
+            batch = batch.of(batch.with_messages())
             found = summary(batch.frame)
         events = batch.frame
         self._declarations.learn(events, found)
         unread = self._write_dead_letters(events, found)
         self._write_ddl(events, found)
         results = self._apply_in_order(batch, found, batch_id)
-        said = self._known.list_shards(events.sparkSession)
-        said += [status for result in results for status in result.statuses]
+        said = [status for result in results for status in result.statuses]
         if self._status:
             self._status.write(events.sparkSession, said, batch_id)
         if self.options.report:
@@ -149,14 +148,12 @@ class Replicator:
     def _apply_in_order(self, batch: BatchEvents, found: list[Row], batch_id: int) -> list[TableResult]:
         """Follow the statements. Then apply the rows, each as if all later statements had been applied to it."""
         spark, tables = batch.frame.sparkSession, source_tables(found, self._declarations.found)
-        self._known.meet(tables)
-        results = [TableResult(one) for one in self._known.admit(spark)]
         statements = read_ddl(batch.frame) if any(row["kind"] == DDL for row in found) else []
-        statements = without_repeated(self._with_tables(spark, statements, [one.key for one in tables]))
-        late = self._log.append(spark, statements) if statements else []
+        statements = self._with_tables(spark, statements, [one.key for one in tables])
+        statements, late = self._log.append(spark, statements) if statements else Appended([], [])
         if self.options.ddl_policy != "follow":
-            return results + self._apply_rows(batch, tables, batch_id) + self._follow(spark, statements, [])
-        results += self._follow(spark, statements, late)
+            return self._apply_rows(batch, tables, batch_id) + self._follow(spark, statements, [])
+        results = self._follow(spark, statements, late)
         changed = {name for one in statements for name in one.tables}
         sure = [one for one in tables if one.key not in changed]
         return results + self._apply_rows(batch, sure, batch_id, [one for one in tables if one not in sure])
@@ -214,10 +211,10 @@ class Replicator:
         self._declarations.learn(parts, counts := summary(parts, "slice"))
         found = routed(counts, self._declarations.found, timelines, self._declared)
         current = [one for one in found if one.is_current]
-        results = self._alone(BatchEvents.of(parts), [one for one in found if not one.is_current], [], {}, batch_id)
+        results = self._alone(batch.of(parts), [one for one in found if not one.is_current], [], {}, batch_id)
         if not current:
             return results
-        batch = BatchEvents.of(parts.filter(any_of(current)))
+        batch = batch.of(parts.filter(any_of(current)))
         merged, left = self._in_tasks(batch, current, {}, batch_id)
         done = [one for one in current if one not in left]
         return results + merged + self._alone(batch, left, done, {}, batch_id)
@@ -306,8 +303,8 @@ class Replicator:
             self._status.write(spark, found, NO_BATCH)
 
     def _write_ddl(self, events: DataFrame, found: Iterable[Row]) -> None:
-        if self._ddl and any(row["kind"] == DDL or row["truncates"] for row in found):
-            statements = events.filter(f"kind = '{DDL}' OR op = 'truncate'").select(*_statement())
+        if self._ddl and any(row["kind"] == DDL for row in found):
+            statements = events.filter(f"kind = '{DDL}'").select(*_statement())
             self._ddl.append(events.sparkSession, statements)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -95,11 +96,9 @@ class BatchEvents:
         self.frame = self._persisted(known)
         self._with_messages = None if known else self.frame
 
-    @classmethod
-    def of(cls, frame: DataFrame) -> BatchEvents:
-        """Events without blocks."""
-        found = cls.__new__(cls)
-        found._lock = Lock()
+    def of(self, frame: DataFrame) -> BatchEvents:
+        """Return some of the events, without blocks."""
+        found = copy(self)
         found.frame = found._with_messages = frame
         return found
 
@@ -157,7 +156,7 @@ def are_insufficient(found: Iterable[Row]) -> bool:
 
 def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.RecordBatch]:
     """Events, those that are rows of known tables as blocks."""
-    is_row = pc.and_(pc.equal(events.column("kind"), CHANGE), pc.equal(events.column("truncates"), 0))
+    is_row = pc.equal(events.column("kind"), CHANGE)
     rows = pa.table({name: events.column(name) for name in _GROUP} | {"at": indices_of(events)})
     groups = rows.filter(is_row).group_by(list(_GROUP), use_threads=False).aggregate([("at", "list")])
     is_left = pa.repeat(True, len(events))
@@ -181,7 +180,7 @@ def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> list[pa.RecordBat
     parts = list(decoder.decode_batches(events.select(list(READ))))
     shared = {name: events.column(name)[0].as_py() for name in _GROUP} | {"kind": BLOCK}
     shared |= {name: pc.max(events.column(name)).as_py() for name in ("commit_ts", "in_log")}
-    counts = {name: pc.sum(events.column(name)).as_py() for name in ("messages", "rows", "truncates", "size")}
+    counts = {name: pc.sum(events.column(name)).as_py() for name in ("messages", "rows", "size")}
     found = []
     for changes in parts or [pa.RecordBatch.from_pylist([], decoder.schema)]:
         rows = []

@@ -101,7 +101,7 @@ class Recent:
         is_row = pc.invert(self.is_delete)
         rows = (known.filter(is_row), self.orders.filter(is_row))
         gone = (known.filter(self.is_delete), self.orders.filter(self.is_delete))
-        return change_outcomes((keys, orders, is_delete), rows, gone, orders[:0])
+        return change_outcomes((keys, orders, is_delete), rows, gone)
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,11 @@ from towpath.lakehouse.jobs import KINDS, MARKING, REWRITING, SMALL, UNKNOWN_SIZ
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.newest import Changes
 from towpath.lakehouse.order import Kinds
-from towpath.lakehouse.ordered_statements import OTHER_CASE, truncates_of
 from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.rows import OLD, Applied
-from towpath.lakehouse.shards import Sharing
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.staging import Hints
-from towpath.lakehouse.statements import Column
+from towpath.lakehouse.statements import Column, TruncateTable
 from towpath.lakehouse.status import (
     DROPPED,
     OK,
@@ -102,7 +100,7 @@ class BySpark:
             of_kind = [one for one in tables if kinds[one] == kind]
             apply = partial(self._one_by_one, replace(batch, is_small=kind == SMALL, are_most=kind == REWRITING))
             with session_settings(spark, settings_for(spark, kind) if of_kind else {}):
-                results += chain.from_iterable(in_parallel(spark, apply, self._by_target(of_kind), parallelism))
+                results += chain.from_iterable(in_parallel(spark, apply, self.known.by_target(of_kind), parallelism))
         return results
 
     def _of_incomplete_targets(self, spark: SparkSession, tables: Sequence[SourceTable]) -> list[TableStatus]:
@@ -123,17 +121,6 @@ class BySpark:
         found = by_table(chain.from_iterable(in_parallel(spark, incomplete, tables, parallelism)))
         write_ahead(spark, self.known.options.status, found)
         return found
-
-    def _by_target(self, tables: Sequence[SourceTable]) -> list[list[SourceTable]]:
-        """The tables, those that share a target together: what applies its changes is configured for one of them."""
-        found: dict[object, list[SourceTable]] = {}
-        for one in tables:
-            try:
-                place: object = self.known.target(one)
-            except Exception:  # it is raised again where the table is applied
-                place = one
-            found.setdefault(place, []).append(one)
-        return list(found.values())
 
     def _one_by_one(self, batch: _Batch, tables: Sequence[SourceTable]) -> list[TableResult]:
         return [self._guarded(batch, one) for one in tables]
@@ -190,29 +177,21 @@ class BySpark:
     def _apply_table(self, batch: _Batch, table: SourceTable, target: str) -> tuple[Applied, tuple[TableStatus, ...]]:
         """Apply a table's changes. Returns also the state of other tables which lack some of them."""
         spark = batch.spark
-        if table.is_gone and not self._keeps_each(table, target):
-            return Applied({OLD: table.rows}), ()
         apply = self.known.applier(target)
         existing = apply.writer.schema(spark)
-        if existing is None and table.is_only_emptied:
-            self.known.log.append(spark, truncates_of(batch.events.frame.filter(table.condition()), table.key))
-            others = self.known.of_other_case(spark, partial(self.known.of_tables, spark), *table.key)
-            reason = f"TRUNCATE TABLE {table.full_name}: {OTHER_CASE}"
-            return Applied(), tuple(TableStatus(*one, self.known.of_names(*one), STALE, reason) for one in others)
+        if table.is_gone and not self._keeps_each(table, target):
+            if existing is None:
+                self._create_truncated(spark, table, target)
+            return Applied({OLD: table.rows}), ()
         self.known.protection(spark).check_renamed(table.database, table.name)
         columns = TableColumns(spark, self.known, table, target)
         decoder = columns.decoder()
         if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:
             self._mark_rows(spark, target)
-        is_emptied = table.truncates and not columns.are_appended
-        sharing = self.known.sharing(spark, table.key, target) if is_emptied else Sharing()
         with ExitStack() as held:
-            changes = self._changes(batch, table, decoder, columns, held, with_truncates=not sharing)
+            changes = self._changes(batch, table, decoder, columns, held)
             unconverted = tuple(converted(changes.frame, table.columns, self.known.rules(spark, table).mask))
             kept = self._doubts(spark, table, target, columns.added)
-            if sharing:
-                reason = f"the table was truncated; {sharing}"
-                kept = (TableStatus(table.database, table.name, target, state=STALE, reason=reason),)
             if columns.are_appended:
                 settings, origin = self.known.settings(spark, table, []), self.known.origin(table, target)
                 applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
@@ -237,6 +216,16 @@ class BySpark:
             self.learned.learn(table, decoder, batch.former)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return replace(applied, unconverted=unconverted), kept
+
+    def _create_truncated(self, spark: SparkSession, table: SourceTable, target: str) -> None:
+        """Create the target of a table whose rows a truncate deleted, if that is the last statement about it."""
+        timeline = self.known.log.timeline(spark, table.key)
+        if not isinstance(timeline.steps[timeline.about(table.key)[-1]][1], TruncateTable):
+            return
+        columns, apply = TableColumns(spark, self.known, table, target), self.known.applier(target)
+        settings = self.known.settings(spark, table, columns.key)
+        apply.configure(columns.key, settings, self.known.origin(table, target))
+        apply.writer.prepare(spark, columns.schema)
 
     def _keeps_each(self, table: SourceTable, target: str) -> bool:
         """Whether a table has a history, or is one: it keeps every change, even of deleted rows."""
@@ -269,8 +258,6 @@ class BySpark:
         decoder: ChangeDecoder,
         columns: TableColumns,
         held: ExitStack,
-        *,
-        with_truncates: bool,
     ) -> Changes:
         rules = self.known.rules(batch.spark, table)
         messages, reader = batch.read(table, decoder)
@@ -280,12 +267,11 @@ class BySpark:
         if not table.is_current:
             frame = relabelled_rows(with_added(renamed(frame, columns.sources), columns.added), table.columns)
         frame = rules.masked(frame)
-        frame = frame if with_truncates else frame.filter("NOT op <=> 'truncate'")
         is_needed_again = self.known.options.history or self.known.options.keyless != "quarantine"
         if is_needed_again:
             frame = frame.persist()
             held.callback(frame.unpersist)
-        elif table.tasks == 1 and with_truncates and not (batch.watermarks or rules.mask) and table.is_current:
+        elif table.tasks == 1 and table.is_current and not (batch.watermarks or rules.mask):
             decoded = partial(messages.newest, table, reader)
             return Changes(frame, table.tasks, decoded)
         return Changes(frame, table.tasks)

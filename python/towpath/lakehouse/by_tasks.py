@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -53,8 +53,10 @@ class ByTasks:
         self, batch: BatchEvents, tables: list[SourceTable], former: FormerlyKnown, batch_id: int
     ) -> list[TableResult]:
         spark = batch.frame.sparkSession
-        prepared = in_parallel(spark, partial(self._owned, spark), tables, self.known.options.parallelism)
-        owned = {one.name_key: (one, ready) for one, ready in zip(tables, prepared, strict=True) if ready}
+        prepared = in_parallel(
+            spark, partial(self._owned, spark), self.known.by_target(tables), self.known.options.parallelism
+        )
+        owned = {one.name_key: (one, ready) for of_target in prepared for one, ready in of_target if ready}
         if not owned:
             return []
         others = [one for one in tables if one.name_key not in owned]
@@ -94,13 +96,15 @@ class ByTasks:
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, dict(applied.counts), applied.seconds)
         return TableResult(TableStatus.of(table.database, table.name, target, applied), key=table.key)
 
-    def _owned(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
-        """The table for a task, after its target was created or made to fit. None if it is left to Spark."""
-        try:
-            return self._prepared(spark, table)
-        except Exception as error:  # Spark's way raises it again, if it is the table's fault
-            _log.info("%s: left to Spark: %s", table.full_name, printable(str(error)))
-            return None
+    def _owned(self, spark: SparkSession, tables: Sequence[SourceTable]) -> list[tuple[SourceTable, OwnedTable | None]]:
+        """The tables of a target for tasks, after it was created or made to fit. None for one that is left to Spark."""
+        found: list[tuple[SourceTable, OwnedTable | None]] = []
+        for table in tables:
+            try:
+                found.append((table, self._prepared(spark, table)))
+            except Exception as error:  # Spark's way raises it again, if it is the table's fault
+                _log.info("%s: left to Spark: %s", table.full_name, printable(str(error)))
+        return found
 
     def _prepared(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
         target = self.known.target(table)
@@ -154,7 +158,6 @@ class ByTasks:
             is_delta=is_delta,
             rows=table.rows,
             size=table.size,
-            truncates=table.truncates > 0,
             keeps_history=self.known.history(table.full_name, target) is not None
             or self.known.options.keyless == "append",
             lacked=self.known.may_lack(properties),

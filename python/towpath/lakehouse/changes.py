@@ -6,7 +6,7 @@ A table may have columns of any name, because its columns are never beside ours.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -121,6 +121,7 @@ def change_schema(columns: pa.DataType) -> pa.Schema:
         "message": pa.binary(),
         "message_key": pa.binary(),
         **{name: MESSAGE[name] for name in PLACE},
+        "label": pa.string(),
     }
     return pa.schema(list(fields.items()))
 
@@ -151,6 +152,7 @@ class ChangeDecoder:
         keys: Sequence[str] = (),
         *,
         keeps_messages: bool = False,
+        label: str | None = None,
     ) -> None:
         """As `towpath.Decoder`.
 
@@ -161,11 +163,12 @@ class ChangeDecoder:
             table: The database and the name of the only table, as `table_name` has it.
             keys: The columns of the key, if its messages do not declare them.
             keeps_messages: Whether each change has its message, not only one that may become a dead letter by itself.
+            label: The table that its rows say they are of; None: none.
         """
         from towpath.decoder import Decoder
 
-        self._table, self._keeps_messages = table, keeps_messages
-        self.decodes_as = repr((dialect, schema, sorted(options.items()), table, list(keys)))
+        self._table, self._keeps_messages, self._label = table, keeps_messages, label
+        self.decodes_as = repr((dialect, schema, sorted(options.items()), table, list(keys), label))
         """The same for decoders that decode alike."""
 
         # MySQL compares the names of columns without case.
@@ -195,9 +198,10 @@ class ChangeDecoder:
         for rows in self._decoder.decode_batches(indexed):
             columns = by_name(rows)
             changes, indices = self._changes(indexed, columns), columns[INDEX]
-            for is_own in (self._is_of_table(columns), _is_read(indexed, columns)):
-                if is_own is not None:
-                    changes, indices = changes.filter(is_own), indices.filter(is_own)
+            masks = (self._is_of_table(columns), _is_read(indexed, columns), _are_rows(columns))
+            if found := [one for one in masks if one is not None]:
+                is_own = reduce(pc.and_, found)
+                changes, indices = changes.filter(is_own), indices.filter(is_own)
             yield self._moved.split(indexed, changes, indices) if self._moved else changes
 
     def _is_of_table(self, rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
@@ -238,6 +242,7 @@ class ChangeDecoder:
             "message": messages.column("value").take(of_message),
             "message_key": messages.column("key").take(of_message),
             **{name: messages.column(name).take(index) for name in PLACE},
+            "label": pa.repeat(pa.scalar(self._label, pa.string()), len(rows["_op"])),
         }
         return pa.record_batch([columns[name].cast(self.schema.field(name).type) for name in columns], self.schema)
 
@@ -269,6 +274,12 @@ class ChangeDecoder:
         """Whether a row lacks columns of its own table. One that was added later is not in the declaration."""
         declared = {self._aliases.get(name.lower(), name).lower() for name, _ in types or ()}
         return any((of_update if not declared else name.lower() in declared) for name in missing or ())
+
+
+def _are_rows(rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
+    """Which changes are not truncates, which are statements; None if all are."""
+    are_rows = pc.not_equal(rows["_op"], "truncate")
+    return None if pc.all(are_rows).as_py() else are_rows
 
 
 def _is_read(messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
@@ -385,6 +396,7 @@ def structured(changes: DataFrame) -> DataFrame:
         "message": f.coalesce(f.col("_corrupt_record"), kafka("value", "message")),
         "message_key": kafka("key", "message_key"),
         **{name: kafka(name, name) for name in PLACE},
+        "label": f.lit(None).cast("string"),
     }
     declared = [f.col("_primary_key").alias("primary_key")] if "_primary_key" in after else []
     return changes.select(*(value.alias(name) for name, value in columns.items()), *declared)

@@ -106,4 +106,5 @@ def _ordered(rows: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch:
     places = {name: messages.column(name).take(columns[INDEX]) for name in PLACE}
     step = pc.multiply(columns["row"].cast(pa.int64()), 2)
     names = ("op", "event_time", "produced_time", "source")
-    return pa.record_batch({**{name: columns[name] for name in names}, **places, "step": step})
+    label = pa.nulls(len(rows), pa.string())
+    return pa.record_batch({**{name: columns[name] for name in names}, **places, "step": step, "label": label})

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from towpath.decoder import Decoder
     from towpath.literals import Dialect, Field
 
-ROW_CHANGES = ("insert", "update", "delete", "snapshot", "truncate")
-"""The ops that change a table's rows."""
+ROW_CHANGES = ("insert", "update", "delete", "snapshot")
+"""The ops that change single rows of a table. A truncate is a statement."""
 
 _TSO_BITS = 18
 """TiDB's times are milliseconds since 1970, shifted by these bits."""
@@ -149,7 +149,7 @@ def events_of(decoded: pa.RecordBatch, messages: pa.RecordBatch, slices: pa.Arra
         slices: Which statements about its table each row is after: a message has an event for each table and slice.
     """
     kinds = _kinds(decoded, future := _is_from_the_future(decoded, messages))
-    firsts, lasts, rows, truncates, read = _first_and_last_rows(decoded, kinds, slices)
+    firsts, lasts, rows, read = _first_and_last_rows(decoded, kinds, slices)
     # The table's declaration may change within a message; the last one is valid for what follows.
     key, types = (taken(decoded.column(name), lasts) for name in ("primary_key", "column_types"))
     events = taken(decoded, firsts)
@@ -164,14 +164,13 @@ def events_of(decoded: pa.RecordBatch, messages: pa.RecordBatch, slices: pa.Arra
         "kind": kinds,
         "messages": pa.repeat(1, len(events)),
         "rows": rows,
-        "truncates": truncates,
         "size": pc.binary_length(kept.column("value")).fill_null(0),
         "commit_ts": pc.struct_field(source, "commit_ts"),
         "in_log": pc.is_valid(pc.struct_field(source, "position")),
         "declared": declared,
         "declaration": declarations,
         "sql": events.column("sql"),
-        "source": _part(source, EVENT_SOURCE, pc.and_(is_change, pc.equal(truncates, 0))),  # only statements need it
+        "source": _part(source, EVENT_SOURCE, is_change),  # only statements need it
         "error": _errors(events.column("error"), future.take(firsts)),
         "slice": pa.nulls(len(events)) if slices is None else _joined(slices.take(firsts), declared),
         "rows_read": read,
@@ -213,12 +212,13 @@ def _is_from_the_future(events: pa.RecordBatch, messages: pa.RecordBatch) -> pa.
 def _kinds(events: pa.RecordBatch, future: pa.BooleanArray) -> pa.Array:
     """How each event is handled; null for those that are ignored."""
     op, failed = events.column("op"), pc.is_valid(events.column("error"))
-    change = pc.is_in(op, pa.array(ROW_CHANGES))
+    change, truncate = pc.is_in(op, pa.array(ROW_CHANGES)), pc.equal(op, "truncate").fill_null(False)
+    needs_table = pc.or_(change, pc.and_(truncate, pc.is_null(events.column("sql"))))
     return pc.case_when(
         pc.make_struct(
-            pc.or_(pc.or_(failed, future), pc.and_(change, pc.is_null(events.column("table")))),
+            pc.or_(pc.or_(failed, future), pc.and_(needs_table, pc.is_null(events.column("table")))),
             change,
-            pc.is_in(op, pa.array(["ddl", "query"])),
+            pc.or_(truncate, pc.is_in(op, pa.array(["ddl", "query"]))),
             pc.equal(op, "watermark"),
         ),
         DEAD,
@@ -230,40 +230,33 @@ def _kinds(events: pa.RecordBatch, future: pa.BooleanArray) -> pa.Array:
 
 def _first_and_last_rows(
     events: pa.RecordBatch, kinds: pa.Array, slices: pa.Array | None
-) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array, pa.Array]:
+) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
     """Indices of the first and last row change of each message, table and slice, and of all other events.
 
     Returns:
-        The first row; the last one, which is not a truncate, as that declares nothing, unless there are only truncates;
-        the number of rows; that of the truncates; and the numbers of the rows if there are slices.
+        The first row, the last one, the number of rows, and the numbers of the rows if there are slices.
     """
     changes = pc.equal(kinds, CHANGE).fill_null(False)
-    indices, is_truncate = indices_of(events), pc.equal(events.column("op"), "truncate").fill_null(False)
+    indices = indices_of(events)
     if pc.count_distinct(events.column(INDEX)).as_py() == len(events):  # each message has one row
         rows = indices.filter(pc.is_valid(kinds))
-        counts = (changes, pc.and_(changes, is_truncate))
-        return rows, rows, *(one.take(rows).cast(pa.int64()) for one in counts), pa.nulls(len(rows))
+        return rows, rows, changes.take(rows).cast(pa.int64()), pa.nulls(len(rows))
     keys = ["message", "database", "table", "slice"]
-    declaring = pc.if_else(is_truncate, pa.scalar(None, pa.int64()), indices)
     columns = [events.column(name) for name in (INDEX, "database", "table")]
     columns.append(pa.nulls(len(events), pa.string()) if slices is None else slices)
-    numbered = [*columns, indices, declaring, is_truncate, events.column("row")]
-    rows = pa.table(numbered, [*keys, "row", "declaring", "truncate", "number"])
-    wanted = [("row", "min"), ("row", "max"), ("declaring", "max"), ("row", "count"), ("truncate", "sum")]
+    rows = pa.table([*columns, indices, events.column("row")], [*keys, "row", "number"])
+    wanted = [("row", "min"), ("row", "max"), ("row", "count")]
     if slices is not None:
         wanted.append(("number", "list"))
     groups = rows.filter(changes).group_by(keys, use_threads=False).aggregate(wanted)
     others = indices.filter(pc.and_(pc.invert(changes), pc.is_valid(kinds)))
-    found = groups["row_min"], pc.coalesce(groups["declaring_max"], groups["row_max"])
-    firsts, lasts = (pa.concat_arrays([one.combine_chunks(), others]) for one in found)
+    found = (groups[name].combine_chunks() for name in ("row_min", "row_max"))
+    firsts, lasts = (pa.concat_arrays([one, others]) for one in found)
     none = pa.repeat(pa.scalar(0, pa.int64()), len(others))
-    sums = (groups[name].combine_chunks().cast(pa.int64()) for name in ("row_count", "truncate_sum"))
-    counts, truncates = (pa.concat_arrays([one, none]) for one in sums)
+    counts = pa.concat_arrays([groups["row_count"].combine_chunks().cast(pa.int64()), none])
     order = pc.sort_indices(firsts)
-    ordered = (one.take(order) for one in (firsts, lasts, counts, truncates))
-    if slices is None:
-        return *ordered, pa.nulls(len(order))
-    return *ordered, groups["number_list"].combine_chunks().take(order)  # there are no other events
+    read = pa.nulls(len(order)) if slices is None else groups["number_list"].combine_chunks()  # there are no others
+    return firsts.take(order), lasts.take(order), counts.take(order), read.take(order)
 
 
 def _declarations(

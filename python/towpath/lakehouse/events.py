@@ -21,7 +21,6 @@ EVENT = pa.schema(
         ("op", pa.string()),
         ("messages", pa.int64()),
         ("rows", pa.int64()),
-        ("truncates", pa.int64()),
         ("size", pa.int64()),
         ("commit_ts", pa.int64()),
         ("in_log", pa.bool_()),
@@ -41,8 +40,8 @@ EVENT = pa.schema(
 """The columns of an event. One of kind `change` is for all row changes of a table in a message, or for those that are
 after the same statements about it: `slice` says after which.
 
-`messages`, `rows`, `truncates` and `size` count its messages, their row changes, the truncates among these, and their
-bytes. The `value` of a block is an Arrow stream of changes.
+`messages`, `rows` and `size` count its messages, their row changes, and their bytes. The `value` of a block is an Arrow
+stream of changes.
 
 `table` has the schema in it, unless that is the default one (`schemas.table_name`); `schema` is as in the message.
 

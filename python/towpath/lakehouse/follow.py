@@ -18,7 +18,7 @@ from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.order import is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.protection import RULES, Protection, rule_of
-from towpath.lakehouse.sql import Sql
+from towpath.lakehouse.sql import Sql, sql
 from towpath.lakehouse.statement_log import StatementLog
 from towpath.lakehouse.statements import (
     AddColumn,
@@ -175,6 +175,8 @@ class Follower:
                 self.unsound.end(tables[0], GONE)
             return {}
         reason = self._unless_ruled_out(action, tables[0], target, statement)
+        if not isinstance(action, DropTable | DropColumn):
+            reason = reason or self.targets.why_unlabelled(target)
         if not reason and self.follows and not isinstance(action, DropTable | DropColumn):
             followed.add(target)
         if reason:  # a part of the action may have changed it
@@ -211,12 +213,11 @@ class Follower:
             return self._change(action, name, target, statement) if reason is None else reason
         reasons = {one: rules.unfollowed(AddColumn(action.table, one)) for one in action.columns}
         followed = [one for one, reason in reasons.items() if reason is None]
-        is_shared = bool(self.targets.sharing(name))
         timeline = self.log.timeline(self.spark, name)
         cut = timeline.cut(statement, action.actions[0])
         before, ever_added = timeline.columns(name, cut), timeline.ever_added(name, cut)
         known = KnownColumns(before.added.keys(), before.names.keys() | (ever_added - before.added.keys()))
-        added = self._columns.add(followed, target, statement.place, known, action.conditional, is_shared=is_shared)
+        added = self._columns(name, target).add(followed, target, statement.place, known, action.conditional)
         return "; ".join(filter(None, [*reasons.values(), added]))
 
     def _has_followed(self, name: tuple[str, str], place: Place) -> bool:
@@ -238,11 +239,11 @@ class Follower:
         elif isinstance(action, TruncateTable):
             return self._truncate_table(name, target, place)
         elif isinstance(action, ModifyColumn):
-            return self._columns.modify(action, target)
+            return self._columns(name, target).modify(action, target)
         elif isinstance(action, RenameColumn):
-            return self._columns.rename(action, target)
+            return self._columns(name, target).rename(action, target, place)
         elif isinstance(action, ChangeColumn):
-            return self._columns.change(action, target)
+            return self._columns(name, target).change(action, target, place)
         elif isinstance(action, ChangePrimaryKey) and self.renames:
             return self._change_key(action, name, target)
         return None
@@ -257,9 +258,9 @@ class Follower:
         new = f"is ({', '.join(action.columns)}) now" if action.columns else "was dropped"
         return f"the primary key {new}; rows are merged by ({', '.join(key)})"
 
-    @property
-    def _columns(self) -> ColumnChanges:
-        return ColumnChanges(self.spark, self.follows, has_rows_of_now=self.renames)
+    def _columns(self, name: tuple[str, str], target: str) -> ColumnChanges:
+        rows = self.targets.rows_of(name, target)
+        return ColumnChanges(self.spark, self.follows, has_rows_of_now=self.renames, rows=rows)
 
     @property
     def _renames(self) -> TableRenames:
@@ -283,25 +284,16 @@ class Follower:
         """
         timeline = self.log.timeline(self.spark, name)
         cut = timeline.cut(statement, action)
-        gone_at, sharing = timeline.ended(name, cut), self.targets.sharing(name)
+        gone_at = timeline.ended(name, cut)
         rebuilt_at = Place.parse(table_properties(self.spark, target).get(REBUILT))
         is_rebuilt = gone_at is not None and rebuilt_at is not None and not gone_at.is_newer(rebuilt_at)
         if timeline.exists(name, cut) is not False or gone_at is None or is_rebuilt:
-            if sharing.is_new:
-                self._say(name, OK, ends=GONE)
-            is_right = action.if_not_exists or sharing.is_new
-            return None if is_right else self._created_twice(target, statement.place)
+            return None if action.if_not_exists else self._created_twice(name, target, statement.place)
         if not self.follows:
             return "ddl_policy is ignore: the table was created again"
-        if sharing:
-            is_left = not sharing.is_new and self._has_rows_before(target, gone_at)
-            reason = f"the table was dropped and created again; {sharing}" if is_left else None
-        else:
-            reason = self._truncate(target, gone_at)
+        reason = self._truncate(name, target, gone_at)
         if reason:
             self.unsound.write_ahead([TableStatus.stale(name, target, reason, statement.text)])
-        elif sharing:  # only the drop of this table ends
-            self._say(name, OK, ends=GONE)
         elif self.quarantine is not None and self.quarantine.has_since(self.spark, name, gone_at):
             self._say(name, QUARANTINED, _WAITING, ends=[*GONE, STALE])
             self.unsound.write_ahead(self._said[-1:])
@@ -310,27 +302,26 @@ class Follower:
         set_properties(self.spark, target, {RULES: "{}"})
         return reason
 
-    def _created_twice(self, target: str, place: Place) -> str | None:
+    def _created_twice(self, name: tuple[str, str], target: str, place: Place) -> str | None:
         """Why a target is stale whose table was created, although it had rows before."""
-        if self._has_rows_before(target, place):
+        order = order_of_rows(self.spark, target)
+        if order is None:
+            return None
+        rows = self.targets.rows_of(name, target)
+        older = sql("{rows} AND {before}", rows=rows, before=is_before(order, Sql("s.place")))
+        if has_row(self.spark, target, older, place):
             return "the table was created, but has older rows: that it was dropped was not read"
         return None
 
-    def _has_rows_before(self, target: str, place: Place) -> bool:
-        order = order_of_rows(self.spark, target)
-        return order is not None and has_row(self.spark, target, is_before(order, Sql("s.place")), place)
-
-    def _truncate(self, target: str, place: Place) -> str | None:
-        """Delete what is older than a place. Returns why the target is stale."""
-        kept = self.targets.truncate(target, place)
+    def _truncate(self, name: tuple[str, str], target: str, place: Place) -> str | None:
+        """Delete the rows of a table that are older than a place. Returns why the target is stale."""
+        kept = self.targets.truncate(target, name, place)
         return unordered(kept) if kept else None
 
     def _truncate_table(self, name: tuple[str, str], target: str, place: Place) -> str | None:
-        if not self.follows:
+        if not self.follows and self.renames:
             return "ddl_policy is ignore: the table was truncated"
-        if sharing := self.targets.sharing(name):
-            return f"the table was truncated; {sharing}"
-        return self._truncate(target, place)
+        return self._truncate(name, target, place)
 
 
 def _tables_of(action: Action | _AddColumns, statement: Statement) -> list[tuple[str, str]]:

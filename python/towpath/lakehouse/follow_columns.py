@@ -27,7 +27,7 @@ from towpath.lakehouse.tables import (
     temporary_view,
 )
 from towpath.lakehouse.target_properties import KEY
-from towpath.lakehouse.target_rows import find_column, has_row, one_row, order_of_rows
+from towpath.lakehouse.target_rows import ALL_ROWS, find_column, has_row, one_row, order_of_rows
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class ColumnChanges:
     """Whether targets may be changed."""
     has_rows_of_now: bool = True
     """Whether the rows are those of the table. A history has former ones too."""
+    rows: Sql = ALL_ROWS
+    """A condition for the rows `t` of the table, if others share the target."""
 
     def add(
         self,
@@ -61,8 +63,6 @@ class ColumnChanges:
         place: Place,
         known: KnownColumns,
         conditional: Collection[str] = (),
-        *,
-        is_shared: bool = False,
     ) -> str | None:
         """Add columns, and give their values to older rows.
 
@@ -72,7 +72,6 @@ class ColumnChanges:
             place: The place of the statement.
             known: The columns that earlier statements added.
             conditional: The columns in lower case that the statement adds only if the table lacks them.
-            is_shared: Whether the target has rows of other tables, to which a column is added by other statements.
         """
         reasons: list[str] = []
         existing = schema_of(self.spark, target)
@@ -90,13 +89,6 @@ class ColumnChanges:
                     reasons.append(
                         f"the table may have had the column {name} before: nulls of old rows may be their values"
                     )
-            elif is_shared and is_dropped:
-                reasons.append(f"the column {name} was dropped and added again in one of the tables of the target")
-            elif is_shared and not is_new and added.nullable:
-                if self._has_older_nulls(added, target, place):
-                    reasons.append(
-                        f"nulls in {name} may be of a table that had the column already, or of one that had not"
-                    )
             elif self.follows:
                 gets_value = added.initial is not None or not is_new
                 new.append(_of(added, place, is_new=is_new, again=is_dropped, gets_value=gets_value))
@@ -112,7 +104,12 @@ class ColumnChanges:
         if added.initial is None or order is None:
             return False
         older = sql("{name} IS NULL AND {older}", name=name, older=is_before(order, Sql("s.place")))
-        return has_row(self.spark, target, older, place)
+        return self._has_row(target, older, place)
+
+    def _has_row(self, target: str, condition: Sql, place: Place | None = None) -> bool:
+        """Whether a row of the table meets a condition."""
+        own = sql("{rows} AND ({condition})", rows=self.rows, condition=condition)
+        return has_row(self.spark, target, own, place)
 
     def _write_columns(self, new: list[_NewColumn], target: str, place: Place) -> list[str]:
         """Add columns in two commits at most: columns, values. Returns why the target is stale."""
@@ -130,7 +127,7 @@ class ColumnChanges:
             for at, (one, lack) in enumerate(zip(new, lacks, strict=True))
         )
         update = sql("WHEN MATCHED THEN UPDATE SET {sets}", sets=comma_separated(sets))
-        condition = any_of(lacks)
+        condition = sql("{rows} AND ({lacks})", rows=self.rows, lacks=any_of(lacks))
         values = [one.value for one in new]
         with ExitStack() as held, temporary_view(one_row(self.spark, place, values, held)) as view:
             merge(self.spark, target, view, condition, update)
@@ -141,7 +138,7 @@ class ColumnChanges:
         """Why a target is stale that had a column before it was added."""
         ordered = is_ordered(Sql("s.place"), order)
         condition = sql("{wants} AND NOT {ordered}", wants=one.wants(one.value), ordered=ordered)
-        if not has_row(self.spark, target, condition, one.place):
+        if not self._has_row(target, condition, one.place):
             return None
         return f"rows of the time of the statement may lack the column {one.name}, or have null in it"
 
@@ -156,7 +153,7 @@ class ColumnChanges:
         if found is not None and after is not None and after[found].dataType.simpleString() != stored:
             return f"the column {found} becomes {action.column.type}; rows may have changed without a message"
         if found is not None and self.has_rows_of_now:
-            if has_row(self.spark, target, are_changed(column("t", found), action.column)):
+            if self._has_row(target, are_changed(column("t", found), action.column)):
                 return f"the column {found} becomes {action.column.type}; rows have changed without a message"
             self._relabel(column("t", found), action.column.type, target)
         return None
@@ -165,22 +162,46 @@ class ColumnChanges:
         """Give the values of an enum or set the order and case of its new labels. Newer rows have them already."""
         value = relabelled(name, kind)
         if value is not None and self.follows:
-            others = sql("NOT {name} <=> {value}", name=name, value=value)
+            others = sql("{rows} AND NOT {name} <=> {value}", rows=self.rows, name=name, value=value)
             if has_row(self.spark, target, others):
                 template = "UPDATE {target} t SET {name} = {value} WHERE {others}"
                 execute(self.spark, sql(template, target=table(target), name=name, value=value, others=others))
 
-    def rename(self, action: RenameColumn, target: str) -> str | None:
+    def rename(self, action: RenameColumn, target: str, place: Place) -> str | None:
         """Rename a column, and in the key too: a driver may have ended in between."""
         old, new = find_column(self.spark, target, action.old), find_column(self.spark, target, action.new)
+        if not self.follows:
+            return None if old in (None, action.new) else f"ddl_policy is ignore: the column {old} is {action.new} now"
         if old is not None and old != action.new:
-            if new is not None and new != old:
-                return f"rows with the column {new} were read before the statement: older ones have its values in {old}"
-            if not self.follows:
-                return f"ddl_policy is ignore: the column {old} is {action.new} now"
+            if self.rows != ALL_ROWS or new not in (None, old):
+                return self._move_values(old, new or action.new, target, place)
             rename_column(self.spark, target, old, action.new)
-        if self.follows:
-            self._rename_in_key(action, target)
+        self._rename_in_key(action, target)
+        return None
+
+    def _move_values(self, old: str, new: str, target: str, place: Place) -> str | None:
+        """Give older rows of the table the values of a column in another one.
+
+        Other tables of the target keep the former name, and rows that were read before the statement have the new one.
+        """
+        schema, order = schema_of(self.spark, target), order_of_rows(self.spark, target)
+        if schema is None or order is None:
+            return None
+        if old.lower() in map(str.lower, json.loads(table_properties(self.spark, target).get(KEY, "[]"))):
+            return f"the column {old} of the key is {new} now, which other rows of the target have already, or not yet"
+        create_or_evolve(self.spark, target, struct_type(pa.schema([])).add(new, schema[old].dataType))
+        names = {"old": column("t", old), "new": column("t", new), "rows": self.rows, "order": order}
+        older = sql(
+            "{rows} AND {old} IS NOT NULL AND ({order} IS NULL OR {before})",
+            before=is_before(order, Sql("s.place")),
+            **names,
+        )
+        with ExitStack() as held, temporary_view(one_row(self.spark, place, [], held)) as view:
+            update = sql("WHEN MATCHED THEN UPDATE SET {new} = {old}, {old} = NULL", **names)
+            merge(self.spark, target, view, older, update)
+        unordered = sql("{old} IS NOT NULL AND NOT {known}", known=is_ordered(Sql("s.place"), order), **names)
+        if self._has_row(target, unordered, place):
+            return f"rows of the time of the statement may have {new} in {old}"
         return None
 
     def _rename_in_key(self, action: RenameColumn, target: str) -> None:
@@ -189,10 +210,10 @@ class ColumnChanges:
         if key != known:
             set_properties(self.spark, target, {KEY: json.dumps(key, ensure_ascii=False)})
 
-    def change(self, action: ChangeColumn, target: str) -> str | None:
+    def change(self, action: ChangeColumn, target: str, place: Place) -> str | None:
         """Rename a column and change its type."""
         if action.old.lower() != action.column.name.lower():
-            reason = self.rename(RenameColumn(action.table, action.old, action.column.name), target)
+            reason = self.rename(RenameColumn(action.table, action.old, action.column.name), target, place)
             if reason:
                 return reason
         return self.modify(ModifyColumn(action.table, action.column), target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ from towpath.lakehouse.followed_targets import FollowedTargets
 from towpath.lakehouse.order import is_after, is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.protection import RULES, Protection, RuleState
-from towpath.lakehouse.sql import Sql, column, expressions, sql, table
+from towpath.lakehouse.rows import tombstone_key
+from towpath.lakehouse.sql import Sql, column, expressions, merge, sql, string, table
 from towpath.lakehouse.statements import RenameTable
 from towpath.lakehouse.status import GONE, OK, RENAMED, STALE, TableStatus, Unsound, unordered
 from towpath.lakehouse.tables import (
@@ -20,24 +22,28 @@ from towpath.lakehouse.tables import (
     order_column,
     replace_with,
     schema_of,
+    set_properties,
     settings_of,
+    temporary_view,
 )
 from towpath.lakehouse.target_properties import (
     FOLLOWED,
     GIVEN,
     KEY,
-    SHARDS,
     SOURCE,
     followed_property,
     given_at,
     stored_properties,
     with_place,
 )
-from towpath.lakehouse.target_rows import has_row, order_of_rows
+from towpath.lakehouse.target_rows import ALL_ROWS, has_row, one_row, order_of_rows
 from towpath.lakehouse.targets import companion, source_name
+from towpath.lakehouse.timeline import Name
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+_IGNORED = "ddl_policy is ignore"
 
 
 @dataclass(frozen=True)
@@ -124,22 +130,24 @@ class TableRenames:
             return None
         if schema_of(self.spark, source) is None:
             return self._rename_empty(old, new, target, place, state, followed)
-        if source == target:  # of shards of a table
+        if not self.follows:
+            self.say(old, STALE, f"renamed to {'.'.join(new)}: {_IGNORED}")
             self.protection.remember(*new, state)
-            self.targets.rename_shard(old, new, target)
+            return f"renamed from {'.'.join(old)}: {_IGNORED}"
+        reason = self._unlike(old, new, state) or self._is_unordered(new, place) or self._is_overwritten(old, place)
+        if source == target:
+            self.protection.remember(*new, state)
+            self._relabel(old, new, target, place)
+            self.targets.changed(target)
+            followed.add(target)
             self._say_renamed(old, new)
-            return self._unlike(old, new, state)
-        if reason := self._why_kept(old, new):
-            self.say(old, STALE, f"renamed to {'.'.join(new)}: {reason}")
-            if not self.follows:
-                self.protection.remember(*new, state)
-            return f"renamed from {'.'.join(old)}: {reason}"
-        reason = self._unlike(old, new, state) or self._is_late(target, place) or self._is_overwritten(source, place)
+            return reason
         if reason:  # the rows that say it are replaced
             self.unsound.write_ahead([TableStatus.stale(new, target, reason, statement.text)])
         self._copy(old, new, place, state)
         self.targets.changed(target)
-        self.targets.copy_deletes(source, target, place)
+        self.targets.copy_deletes(old, new, place)
+        self._take_away(old, place)
         followed.add(target)
         self._say_renamed(old, new)
         return reason
@@ -156,8 +164,8 @@ class TableRenames:
         """A table of which no row was read gets another name. The older rows of that name are of a former table."""
         self.protection.remember(*new, state)
         kept = 0
-        if self._has_target(new) and self._why_kept(new) is None:
-            kept = self.targets.truncate(target, place)
+        if self._has_target(new) and self.follows:
+            kept = self.targets.truncate(target, new, place)
             self.say(new, OK, ends=GONE)
             followed.add(target)
         reason = self.unsound.reason(old)
@@ -165,23 +173,15 @@ class TableRenames:
             return f"renamed from {'.'.join(old)}: {reason}"
         return unordered(kept) if kept else None
 
-    def _why_kept(self, *names: tuple[str, str]) -> str | None:
-        """Why the targets of tables keep the rows that they have."""
-        if not self.follows:
-            return "ddl_policy is ignore"
-        shared = ((name, self.targets.sharing(name)) for name in names)
-        return next(
-            (f"{'.'.join(one)} shares its target with {others.names}" for one, others in shared if others), None
-        )
-
     def _leave(self, old: tuple[str, str], new: tuple[str, str], place: Place) -> None:
         """A table gets a name that is not replicated."""
         source = self.targets.of(*old)
         if source is None or not self._has_target(old) or self.has_followed(old, place):
             return
-        if reason := self._why_kept(old):
-            self.say(old, STALE, f"renamed to {'.'.join(new)}: {reason}")
+        if not self.follows:
+            self.say(old, STALE, f"renamed to {'.'.join(new)}: {_IGNORED}")
             return
+        self._take_away(old, place)
         self._say_left(old, new)
 
     def _say_renamed(self, old: tuple[str, str], new: tuple[str, str]) -> None:
@@ -192,35 +192,61 @@ class TableRenames:
     def _say_left(self, old: tuple[str, str], new: tuple[str, str]) -> None:
         self.say(old, RENAMED, f"the table was renamed to {'.'.join(new)}")
 
-    def _is_late(self, target: str, place: Place) -> str | None:
-        """Why a target is stale that has changes of after its table got the rows of another one."""
-        # If the driver ended before it remembered the statement, the rows are those of the other one.
-        if given_at(stored_properties(self.spark, target)) == place:
-            return None
-        if self._has_change(target, "NOT {before}", place):
-            return "changes that may be newer than the statement were read before it: they may be lost"
+    def _is_unordered(self, new: Name, place: Place) -> str | None:
+        """Why a target is stale with changes from before its table got the rows of another one, or after it."""
+        if self._has_change(new, "NOT {before} AND NOT {after}", place):
+            return "changes that may be older or newer than the statement were read before it: some rows may be wrong"
         return None
 
-    def _is_overwritten(self, source: str, place: Place) -> str | None:
+    def _is_overwritten(self, old: Name, place: Place) -> str | None:
         """Why a target is stale that gets rows, of which a later table of their name may have overwritten some."""
-        if self._has_change(source, "{after}", place):
+        if self._has_change(old, "{after}", place):
             return "changes that are newer than the statement were read before it: older rows of their keys are lost"
         return None
 
-    def _has_change(self, target: str, template: str, place: Place) -> bool:
-        """Whether a row or a tombstone of a target is on one side of a statement."""
-        orders = [(target, order_of_rows(self.spark, target))]
+    def _has_change(self, name: Name, template: str, place: Place) -> bool:
+        """Whether a row or a tombstone of a table is on one side of a statement."""
+        target = self.targets.of(*name)
+        order = order_of_rows(self.spark, target) if target is not None else None
+        if target is None or order is None:
+            return False
+        found = [(target, order, self.targets.rows_of(name, target))]
         tombstones = companion(target, "tombstones")
-        if orders[0][1] is not None and schema_of(self.spark, tombstones) is not None:
-            orders.append((tombstones, column("t", "order")))
-        for name, order in orders:
-            if order is None:
-                continue
-            sides = {"before": is_before(order, Sql("s.place")), "after": is_after(order, Sql("s.place"))}
-            condition = sql(f"{{order}} IS NOT NULL AND {template}", order=order, **sides)
-            if has_row(self.spark, name, condition, place):
+        if schema_of(self.spark, tombstones) is not None:
+            found.append((tombstones, column("t", "order"), self.targets.labelled(name, target, column("t", "order"))))
+        for of_table, value, rows in found:
+            sides = {"before": is_before(value, Sql("s.place")), "after": is_after(value, Sql("s.place"))}
+            condition = sql(f"{{rows}} AND {{order}} IS NOT NULL AND {template}", rows=rows, order=value, **sides)
+            if has_row(self.spark, of_table, condition, place):
                 return True
         return False
+
+    def _relabel(self, old: Name, new: Name, target: str, place: Place) -> None:
+        """Let the older rows of a table say its new name, and the tombstones of their keys."""
+        properties = stored_properties(self.spark, target)
+        own = order_column(schema) if (schema := schema_of(self.spark, target)) is not None else None
+        tombstones = companion(target, "tombstones")
+        names = [(target, own)] if own is not None else []
+        names += [(tombstones, "order")] if schema_of(self.spark, tombstones) is not None else []
+        for name, order in names:
+            of_row = column("t", order)
+            rows = self.targets.rows_of(old, target) if name == target else self.targets.labelled(old, target, of_row)
+            older = sql("{rows} AND {before}", rows=rows, before=is_before(of_row, Sql("s.place")))
+            label = sql("WHEN MATCHED THEN UPDATE SET {o}.`table` = {new}", o=of_row, new=string(source_name(*new)))
+            with ExitStack() as held, temporary_view(one_row(self.spark, place, [], held)) as view:
+                merge(self.spark, name, view, older, label)
+        if properties.get(SOURCE) == source_name(*old):
+            set_properties(self.spark, target, {SOURCE: source_name(*new)})
+
+    def _take_away(self, name: Name, place: Place) -> None:
+        """Delete the rows of a table from a target that has rows of others."""
+        if (target := self.targets.of(*name)) is not None and self._has_others(name, target):
+            self.targets.truncate(target, name, place)
+
+    def _has_others(self, name: Name, target: str) -> bool:
+        """Whether a target has rows of other tables."""
+        rows = self.targets.rows_of(name, target)
+        return rows != ALL_ROWS and has_row(self.spark, target, sql("NOT coalesce({rows}, false)", rows=rows))
 
     def _unlike(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> str | None:
         """Why a target is stale that gets the rows of another one: they are not what its own messages would give."""
@@ -243,14 +269,62 @@ class TableRenames:
         order = order_column(schema)
         own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
         columns = rules.of_copy(schema.names, former, own)
-        of_new = {SOURCE: source_name(*new), SHARDS: "[]", RULES: str(state), GIVEN: str(place)}
-        of_new |= _followed_by_both(stored_properties(self.spark, target), kept)
-        rows = self.spark.read.table(table(source))
+        of_target = stored_properties(self.spark, target)
+        if given_at(of_target) == place:  # the driver ended before the target remembered the statement
+            return
+        of_new = {SOURCE: source_name(*new), RULES: str(state), GIVEN: str(place)}
+        of_new |= _followed_by_both(of_target, kept)
+        expr = expressions(self.spark)
+        rows = self.spark.read.table(table(source)).alias("t").filter(expr(self.targets.rows_of(old, source)))
         if order is not None:  # a later table of the old name has the rows that are newer
             newer = is_after(column(order), place.literal())
-            rows = rows.filter(expressions(self.spark)(sql("NOT coalesce({newer}, false)", newer=newer)))
+            rows = rows.filter(expr(sql("NOT coalesce({newer}, false)", newer=newer)))
         rows = rows.selectExpr(*columns)
+        if order is not None and self.targets.rows_of(new, source) != ALL_ROWS:
+            label = rows[column(order)].withField("table", expr(string(source_name(*new))))
+            rows = rows.withColumn(order, label)
+        if order is not None and self._has_target(new):
+            rows = self._beside(rows, order, json.loads(kept.get(KEY, "[]")), new, place)
+            if self._has_others(new, target):
+                kept = settings_of(self.spark, target, target)
+                of_new[SOURCE] = kept.get(SOURCE, "")
         replace_with(self.spark, target, rows, {**kept, **of_new})
+
+    def _beside(self, rows: DataFrame, order: str, keys: list[str], new: Name, place: Place) -> DataFrame:
+        """Add the rows that a target keeps: those of other tables, and newer ones. A newer change of a key wins.
+
+        Args:
+            rows: The rows that the target gets.
+            order: Their column of order values.
+            keys: The columns of the key.
+            new: The table.
+            place: The place of the statement.
+        """
+        target = self.targets.of(*new)
+        schema = schema_of(self.spark, target) if target is not None else None
+        own = order_column(schema) if schema is not None else None
+        if target is None or schema is None or own is None:
+            return rows
+        expr, of_row = expressions(self.spark), column("t", own)
+        newer = {"rows": self.targets.rows_of(new, target), "newer": is_after(of_row, place.literal())}
+        stored = self.spark.read.table(table(target)).alias("t")
+        others = stored.filter(expr(sql("NOT coalesce({rows}, false)", rows=newer["rows"])))
+        later = stored.filter(expr(sql("{rows} AND coalesce({newer}, false)", **newer)))
+        tombstones = companion(target, "tombstones")
+        if keys and schema_of(self.spark, tombstones) is not None:
+            of_delete = column("t", "order")
+            gone = {
+                "rows": self.targets.labelled(new, target, of_delete),
+                "newer": is_after(of_delete, place.literal()),
+            }
+            names = [sql("{k} AS {name}", k=column(tombstone_key(at)), name=column(key)) for at, key in enumerate(keys)]
+            deletes = self.spark.read.table(table(tombstones)).alias("t")
+            deletes = deletes.filter(expr(sql("NOT truncated AND {rows} AND {newer}", **gone))).selectExpr(*names)
+            rows = rows.join(deletes, keys, "left_anti")
+        if keys:
+            rows = rows.join(later.select(*map(column, keys)), keys, "left_anti")
+        staying = others.unionByName(later).withColumnRenamed(own, order)
+        return staying.unionByName(rows, allowMissingColumns=True)
 
 
 def _followed_by_both(former: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:

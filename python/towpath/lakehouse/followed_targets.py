@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 
 from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.known_targets import KnownTargets
+from towpath.lakehouse.order import is_after
 from towpath.lakehouse.ordered_statements import Place, Statement
-from towpath.lakehouse.shards import Sharing
-from towpath.lakehouse.sql import expressions
+from towpath.lakehouse.sql import Sql, expressions, sql
 from towpath.lakehouse.tables import schema_of
+from towpath.lakehouse.target_properties import stored_source
+from towpath.lakehouse.target_rows import has_row, order_of_rows
+from towpath.lakehouse.targets import source_name
+from towpath.lakehouse.timeline import Name
 from towpath.lakehouse.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_UNLABELLED = "rows that replicate has not written do not say which table of the target they are of"
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class FollowedTargets:
         """
         return self.known.of_names(database, table)
 
-    def place(self, place: Place, name: tuple[str, str]) -> Place:
+    def place(self, place: Place, name: Name) -> Place:
         """The place of a statement about a table as its target remembers it."""
         return self.known.place(place, name)
 
@@ -47,38 +53,53 @@ class FollowedTargets:
                 names += [name] if self.of(*name) == target else []
         return [self.place(statement.place, name) for name in names]
 
-    def truncate(self, target: str, place: Place) -> int:
-        """Delete the rows that are older than a place. Returns how many stay that may be older."""
+    def rows_of(self, name: Name, target: str) -> Sql:
+        """A condition that is true for the rows `t` of a target that are of a table."""
+        return self.known.rows_of(self.spark, name, target)
+
+    def why_unlabelled(self, target: str) -> str | None:
+        """Why it is not known of which table some rows of a target are."""
+        order = order_of_rows(self.spark, target) if self.known.may_share else None
+        if order is None or stored_source(self.spark, target) is not None:
+            return None
+        is_unlabelled = sql("{order}.`table` IS NULL", order=order)
+        return _UNLABELLED if has_row(self.spark, target, is_unlabelled) else None
+
+    def truncate(self, target: str, name: Name, place: Place) -> int:
+        """Delete the rows of a table that are older than a place. Returns how many stay that may be older."""
         if self.known.stored_key(self.spark, target) == []:
-            return append_truncate(self.spark, target, place)
+            return append_truncate(self.spark, target, self.place(place, name))
         writer = self.known.applier(target).writer
         order = writer.order(self.spark)
         if order is None:
             return 0
         truncate = self.spark.range(1).select(expressions(self.spark)(place.literal()).alias("order"))
-        return writer.truncate(truncate, order)
+        return writer.truncate(truncate, order, self.rows_of(name, target))
 
-    def copy_deletes(self, source: str, target: str, place: Place) -> None:
-        """A target that has the rows of another one remembers the deletes of that one, and none of its former rows."""
+    def labelled(self, name: Name, target: str, order: Sql) -> Sql:
+        """A condition that is true for the order values of a target, or of its tombstones, that are of a table."""
+        return self.known.labelled(self.spark, name, target, order)
+
+    def copy_deletes(self, old: Name, new: Name, place: Place) -> None:
+        """A table that has the rows of another one remembers the deletes of that one, and its own newer ones."""
+        source, target = self.of(*old), self.of(*new)
         keys = self.known.stored_key(self.spark, target)
-        schema = schema_of(self.spark, target)
-        if not keys or schema is None:  # it has each change as a row
+        schema = schema_of(self.spark, target) if target is not None else None
+        if source is None or target is None or not keys or schema is None:  # it has each change as a row
             return
         types = {one.name.lower(): one.dataType for one in schema}
         key = [types[name.lower()] for name in keys]
-        self.known.applier(target).tombstones.replace_by(self.spark, Tombstones(source), key, place)
+        order = Sql("`order`")
+        newer = is_after(order, place.literal())
+        moved = sql("{rows} AND NOT {newer}", rows=self.labelled(old, source, order), newer=newer)
+        kept = sql("NOT {rows} OR {newer}", rows=self.labelled(new, target, order), newer=newer)
+        label = source_name(*new) if self.known.may_share else None
+        tombstones = self.known.applier(target).tombstones
+        tombstones.take(self.spark, Tombstones(source), key, moved=moved, kept=kept, label=label)
 
     def changed(self, target: str) -> None:
         """The columns, the rows or the properties of a target are others now."""
         self.known.forget(target)
-
-    def sharing(self, name: tuple[str, str]) -> Sharing:
-        """What a table shares its target with."""
-        return self.known.sharing_by_name(self.spark, name)
-
-    def rename_shard(self, old: tuple[str, str], new: tuple[str, str], target: str) -> None:
-        """A table that shares a target has another name."""
-        self.known.rename_shard(self.spark, old, new, target)
 
 
 @dataclass(frozen=True)
@@ -90,9 +111,9 @@ class FollowedHistories(FollowedTargets):
         target = self.known.of_names(database, table)
         return self.known.history(f"{database}.{table}", target) if target else None
 
-    def truncate(self, target: str, place: Place) -> int:
+    def truncate(self, target: str, name: Name, place: Place) -> int:
         """Append the truncate. No row is deleted."""
-        return append_truncate(self.spark, target, place)
+        return append_truncate(self.spark, target, self.place(place, name))
 
     def changed(self, target: str) -> None:
         """Nothing is known of histories."""

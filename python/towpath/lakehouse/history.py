@@ -135,12 +135,15 @@ def versions(
     by_key = changes.filter("op <> 'truncate'").groupBy(*(column(COLUMNS, key) for key in keys))
     truncates = changes.filter("op = 'truncate'").agg(f.collect_list(arrived).alias("truncates"))
     joined = by_key.agg(f.collect_list(arrived).alias("arrived")).crossJoin(f.broadcast(truncates))
-    found = joined.select(expr("array_sort(concat(arrived, truncates))").alias("arrived"))
+    found = joined.select(expr(f"array_sort(concat(arrived, {_OF_TABLE}))").alias("arrived"))
     found = found.select(expr(_folded(changes)).alias("versions")).select(f.inline(expr(_WITH_VALIDITY)))
     return found.filter("op NOT IN ('delete', 'truncate')").select(
         f"{COLUMNS}.*", f.col("since").alias(valid_from), f.col("until").alias(valid_to)
     )
 
+
+_OF_TABLE = "filter(truncates, x -> exists(arrived, y -> y.change.`order`.`table` <=> x.change.`order`.`table`))"
+"""The truncates of a row's own table, if several share the target."""
 
 _CHANGE = ("op", COLUMNS, "missing", "partial", "inherits", "`order`")
 _WITH_VALIDITY = (

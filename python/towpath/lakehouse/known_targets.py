@@ -5,53 +5,42 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse import property_texts
 from towpath.lakehouse.aside import Aside, Origin
 from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.history import append_truncate
-from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.merge import Applier
 from towpath.lakehouse.ordered_statements import Place
-from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.protection import RULES, Protection, RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.shards import Shards, Sharing, shards_of
 from towpath.lakehouse.source_tables import SourceTable
+from towpath.lakehouse.sql import Sql
 from towpath.lakehouse.statement_log import StatementLog
-from towpath.lakehouse.status import OK, REMOVED, STALE, TableStatus, read_tables, read_written, write_ahead
+from towpath.lakehouse.status import REMOVED, read_tables, read_written
 from towpath.lakehouse.tables import TableSettings, exists, set_properties, table_properties
 from towpath.lakehouse.target_properties import (
     KEY,
     PARTIAL,
-    SHARDS,
     SOURCE,
     followed_property,
     stored_properties,
     with_place,
 )
+from towpath.lakehouse.target_rows import ALL_ROWS, labelled, order_of_rows
 from towpath.lakehouse.targets import Targets, companion, joined_name, source_name
 from towpath.lakehouse.timeline import Name
-from towpath.printable import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 _log = logging.getLogger("towpath.spark")
-
-_SHARED = "{names} share the target: rows with one key are one row there, and a delete of one table removes it"
-
-_EMPTIED_BEFORE = (
-    "a table of the target was truncated before another one joined it: its older rows that come later are not deleted "
-    "any more"
-)
 
 
 class KnownTargets:
@@ -80,7 +69,6 @@ class KnownTargets:
         """The tables that this process has applied."""
         self.written: set[str] = set()
         """The targets that this process has written."""
-        self._shards = Shards()
         self._targets, self._dead_letters = targets, dead_letters
         self._remembered = dict(remembered)
         self._appliers: dict[str, Applier] = {}
@@ -102,6 +90,17 @@ class KnownTargets:
                 "their own; read each topic with a query of its own"
             )
         return found.pop()
+
+    def by_target(self, tables: Sequence[SourceTable]) -> list[list[SourceTable]]:
+        """The tables, those that share a target together: what applies its changes is configured for one of them."""
+        found: dict[object, list[SourceTable]] = {}
+        for one in tables:
+            try:
+                place: object = self.target(one)
+            except Exception:  # it is raised again where the table is applied
+                place = one
+            found.setdefault(place, []).append(one)
+        return list(found.values())
 
     def applier(self, target: str) -> Applier:
         """What applies changes to a target, and knows it from earlier batches."""
@@ -165,18 +164,16 @@ class KnownTargets:
         """Whether tables can have the same target."""
         return self._targets.may_share
 
-    def sharing(self, spark: SparkSession, name: tuple[str, str], target: str) -> Sharing:
-        """What a table shares its target with."""
-        if not self.may_share:
-            return Sharing()
-        properties = stored_properties(spark, target)
-        also = () if SHARDS in properties else self.tables_of(spark, target)
-        return self._shards.sharing(name, target, properties, also)
+    def rows_of(self, spark: SparkSession, name: Name, target: str) -> Sql:
+        """A condition that is true for the rows `t` of a target that are of a table."""
+        order = order_of_rows(spark, target) if self.may_share else None
+        return ALL_ROWS if order is None else self.labelled(spark, name, target, order)
 
-    def sharing_by_name(self, spark: SparkSession, name: tuple[str, str]) -> Sharing:
-        """What a table that a statement names shares its target with."""
-        target = self.of_names(*name) if self.may_share else None
-        return Sharing() if target is None else self.sharing(spark, name, target)
+    def labelled(self, spark: SparkSession, name: Name, target: str, order: Sql) -> Sql:
+        """A condition that is true for the order values of a target, or of its tombstones, that are of a table."""
+        if not self.may_share:
+            return ALL_ROWS
+        return labelled(order, stored_properties(spark, target).get(SOURCE, ""), name)
 
     def tables_of(self, spark: SparkSession, target: str) -> list[tuple[str, str]]:
         """The tables of a target that this process has applied, and those in `status`."""
@@ -185,68 +182,6 @@ class KnownTargets:
             with suppress(ValueError):  # a template needs what the name does not have
                 found += [name] if self.of_names(*name) == target else []
         return found
-
-    def meet(self, tables: Iterable[SourceTable]) -> None:
-        """See the tables of a batch."""
-        found = []
-        for one in tables if self.may_share else ():
-            with suppress(Exception):  # it is raised again where the table is applied
-                target = self.target(one)
-                found += [] if target is None else [(*one.key, target)]
-        self._shards.begin(found)
-
-    def admit(self, spark: SparkSession) -> list[TableStatus]:
-        """Let no statement about the other tables of a target hide the rows of those that join it.
-
-        Returns:
-            The states of the tables of targets of which one was emptied before another one joined.
-        """
-        admit, targets = partial(self._admit, spark), self._shards.unlisted()
-        return list(chain.from_iterable(in_parallel(spark, admit, targets, self.options.parallelism)))
-
-    def _admit(self, spark: SparkSession, target: str) -> list[TableStatus]:
-        try:
-            is_there = self.applier(target).writer.schema(spark) is not None
-            properties = self.properties(spark, target) if is_there else {}
-        except Exception:  # it is raised again where the table is applied
-            return []
-        if not is_there or (shards_of(properties) and not self._shards.joining(target, properties, ())):
-            return []  # the table of states need not be read
-        known = self.tables_of(spark, target)
-        joining = self._shards.joining(target, properties, known)
-        if not joining or not self.applier(target).tombstones.has_truncates(spark):
-            return []
-        found = [TableStatus(*one, target, STALE, _EMPTIED_BEFORE) for one in sorted({*known, *joining})]
-        write_ahead(spark, self.options.status, found)
-        self.applier(target).tombstones.forget_truncates(spark)
-        return found
-
-    def list_shards(self, spark: SparkSession) -> list[TableStatus]:
-        """Let targets name the tables that share them, unless they do not exist.
-
-        Returns:
-            The states of tables that began to share a target, which say what it cannot tell apart.
-        """
-        found: list[TableStatus] = []
-        for target in self._shards.unlisted():
-            try:
-                if self.applier(target).writer.schema(spark) is None:
-                    continue
-                if new := self._shards.remember(target, self.properties(spark, target)):
-                    self.change_properties(spark, target, new)
-                    names = self._shards.of_batch(target)
-                    found += [TableStatus(*one, target, OK, _SHARED.format(names=new[SHARDS])) for one in names]
-            except Exception as error:  # one target must not stop the others
-                if is_interruption(error):
-                    raise
-                _log.warning("%s: the tables that share it are not written: %s", target, printable(str(error)))
-        return found
-
-    def rename_shard(self, spark: SparkSession, old: tuple[str, str], new: tuple[str, str], target: str) -> None:
-        """A table that shares a target has another name."""
-        names = source_name(*old), source_name(*new)
-        if changed := self._shards.rename(*names, target, table_properties(spark, target)):
-            self.change_properties(spark, target, changed)
 
     def was_merged(self, target: str, properties: Mapping[str, str]) -> None:
         """A task has merged changes into a target, and read its properties."""
@@ -315,7 +250,7 @@ class KnownTargets:
         if self._was_there(spark, target) and not exists(spark, target):
             self.forget(target)
             return REMOVED
-        return None if table.is_only_emptied else self._why_put_away(spark, table.key)
+        return self._why_put_away(spark, table.key)
 
     def _why_put_away(self, spark: SparkSession, name: Name) -> str | None:
         """Why the target of a table lacks rows that were written before it was renamed."""
@@ -376,4 +311,4 @@ class KnownTargets:
     ) -> None:
         """Append what emptied a table before it had a target to a new history."""
         for place in self.log.timeline(spark, table.key).truncates(table.key) if existing is None else ():
-            append_truncate(spark, history, place)
+            append_truncate(spark, history, self.place(place, table.key))

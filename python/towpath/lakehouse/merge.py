@@ -211,9 +211,6 @@ class Applier:
         tombstones = self.tombstones.read(spark)
         if self._keys and tombstones is not None and self.writer.schema(spark) is not None:
             self.writer.delete_gone(tombstones, self._keys)
-            # A merge into an empty table reads none of its files, so that a truncate is no conflict.
-            if self.tombstones.has_truncates(spark):
-                self.writer.delete_truncated(tombstones)
 
     def _say_unordered(self, spark: SparkSession, rows: int) -> None:
         """Write that the target keeps rows which a truncate may have deleted."""

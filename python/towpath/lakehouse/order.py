@@ -9,6 +9,7 @@ The value is a struct, stored with each row of a target and with each tombstone.
   changed key as a delete and an insert.
 - `log`, `file`, `at`: the place in the binlog. `log` is the server and the name of its files.
 - `topic`, `partition`: where the change is.
+- `table`: the table of the change, if several may share a target; null elsewhere. It decides nothing.
 
 The first of these rules that knows both changes decides: commit times; places in the same binlog; offsets in the same
 partition; otherwise the structs are compared, and so their fields in this order. An offset is better than an event
@@ -44,6 +45,7 @@ ORDER_FIELDS = {
     "at": "bigint",
     "topic": "string",
     "partition": "int",
+    "table": "string",
 }
 """The fields of an order value, with their types in Spark."""
 
@@ -72,6 +74,7 @@ _VALUES = {
     "step": Sql("step"),
     "topic": Sql("topic"),
     "partition": Sql("partition"),
+    "table": Sql("label"),
 }
 
 

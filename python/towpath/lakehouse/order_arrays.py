@@ -27,6 +27,7 @@ ORDER = pa.struct(
         ("at", pa.int64()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
+        ("table", pa.string()),
     ]
 )
 """The type of an order value. `towpath.lakehouse.order.ORDER_FIELDS` has the same fields in Spark's types."""
@@ -49,6 +50,7 @@ def order_values(changes: pa.RecordBatch) -> pa.StructArray:
         "produced_time": _where(has_batch, changes.column("produced_time")),
         "batch": batch,
         **{name: changes.column(name) for name in ("timestamp", "offset", "step", "topic", "partition")},
+        "table": changes.column("label"),
         "commit_ts": commit,
         "is_row": pc.invert(pc.is_in(changes.column("op"), pa.array(["delete", "truncate"]))),
         "log": _where(in_log, names),

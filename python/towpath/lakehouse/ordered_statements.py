@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 _SAID = ("sql", "table_changes", "schema", "database", "table")
 """The columns of an event that say what a statement does."""
 
-_OF_TABLE = "of"
-"""The field of a place that says which table it is about."""
-
 _TIMES = ("event_time", "produced_time", "timestamp")
 
 
@@ -64,13 +61,12 @@ class Place:
 
         In a log, or in TiDB, a statement about another one may have a later place although it was read before.
         """
-        has_place = self.fields["commit_ts"] is not None or self.fields["log"] is not None
-        return Place({**self.fields, _OF_TABLE: name}) if has_place else self
+        return Place({**self.fields, "table": name})
 
     def repeats(self, other: Place) -> bool:
         """Whether a statement here is not newer than one that is known, by more than their times."""
         one, two = self.fields, other.fields
-        if len({one.get(_OF_TABLE), two.get(_OF_TABLE)} - {None}) > 1:
+        if len({one.get("table"), two.get("table")} - {None}) > 1:
             return False
         in_tidb = None not in (one["commit_ts"], two["commit_ts"])
         in_log = one["log"] is not None and one["log"] == two["log"]
@@ -78,7 +74,7 @@ class Place:
 
     def replaces(self, other: Place) -> bool:
         """Whether only the newer of two statements that were followed has to be known."""
-        return self.is_beside(other) and self.fields.get(_OF_TABLE) == other.fields.get(_OF_TABLE)
+        return self.is_beside(other) and self.fields.get("table") == other.fields.get("table")
 
     def is_beside(self, other: Place) -> bool:
         """Whether both are in one partition, or nothing says in which they are."""
@@ -220,7 +216,10 @@ def _both(name: TableName) -> tuple[str, str]:
 
 def with_event_order(events: DataFrame) -> DataFrame:
     """The events with the order value of their first change."""
-    return with_order(events.withColumn("step", events["row"].cast("bigint") * 2))
+    from pyspark.sql import functions as f
+
+    columns = {"step": events["row"].cast("bigint") * 2, "label": f.lit(None).cast("string")}
+    return with_order(events.withColumns(columns))
 
 
 @dataclass(frozen=True, order=True)
@@ -243,9 +242,17 @@ class Bounds:
 
 def read_ddl(events: DataFrame) -> list[Statement]:
     """The statements of a batch of events, oldest first."""
-    rows = _with_place(events.filter(f"kind = '{DDL}'"), *_SAID, "source.connector").collect()
-    found = (read_statement(Place(row["place"].asDict()), row.asDict()) for row in rows)
+    rows = _with_place(events.filter(f"kind = '{DDL}'"), *_SAID, "op", "source.connector").collect()
+    found = (read_statement(Place(row["place"].asDict()), _with_text(row.asDict())) for row in rows)
     return in_order(one for one in found if one is not None)
+
+
+def _with_text(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the text of a truncate that the message has as a change. The table's name has its schema."""
+    if row["op"] != "truncate" or row["sql"] is not None:
+        return row
+    text = f"TRUNCATE TABLE `{row['table'].replace('`', '``')}`"
+    return {**row, "sql": text, **dict.fromkeys(("table_changes", "schema", "connector"))}
 
 
 def read_statement(place: Place, row: Mapping[str, Any]) -> Statement | None:
@@ -263,14 +270,6 @@ def read_statement(place: Place, row: Mapping[str, Any]) -> Statement | None:
         return None
     actions = tuple(read_statements(row["sql"], row["database"], row["table"]))
     return Statement(place, row["sql"], row["database"], row["table"], actions, said)
-
-
-def truncates_of(events: DataFrame, name: tuple[str, str]) -> list[Statement]:
-    """The changes of a table that empty it, as statements."""
-    places = [Place(row["place"].asDict()) for row in _with_place(events.filter("truncates > 0")).collect()]
-    said = {"sql": f"TRUNCATE TABLE `{name[1].replace('`', '``')}`", "database": name[0] or None, "table": name[1]}
-    said |= dict.fromkeys(("table_changes", "schema", "connector"))
-    return [one for place in places if (one := read_statement(place, said))]
 
 
 def _with_place(events: DataFrame, *columns: str) -> DataFrame:

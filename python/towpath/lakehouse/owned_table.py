@@ -52,7 +52,6 @@ RESULT = pa.schema(
         ("delete", pa.int64()),
         ("old", pa.int64()),
         ("rejected", pa.int64()),
-        ("unordered", pa.int64()),
         ("event_time", pa.timestamp("us", "UTC")),
         ("place", pa.string()),
         ("seconds", pa.float64()),
@@ -193,8 +192,6 @@ def _check(changes: pa.RecordBatch, added: Sequence[str]) -> None:
     """
     if pc.any(changes.column("partial")).as_py():
         raise RefusedError("there are updates with only the changed columns (binlog_row_image is not FULL)")
-    if pc.any(pc.equal(changes.column("op"), "truncate")).as_py():
-        raise BatchRefusedError("there is a TRUNCATE")
     lacks = pc.greater(pc.list_value_length(changes.column("missing")), 0).fill_null(False)
     if pc.any(pc.and_(lacks, pc.equal(changes.column("op"), "update"))).as_py():
         raise BatchRefusedError("there are updates of before a column was added")
@@ -255,7 +252,6 @@ def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
         (newest.keys, newest.orders, newest.is_delete),
         (rows.keys, rows.orders),
         (gone.keys, gone.orders),
-        gone.truncates,
     )
     is_applied = found.column("is_applied")
     orders = with_event_times(newest.orders, found.column("event_time"))
@@ -270,7 +266,6 @@ def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
         "row": (pc.sum(is_applied).as_py() or 0) - deletes,
         "delete": deletes,
         "old": pc.sum(pc.invert(is_applied)).as_py() or 0,
-        "unordered": pc.sum(found.column("is_unordered")).as_py() or 0,
         "properties": list(target.metadata().configuration.items()),
         "files": len(target.file_uris()),
     }
@@ -286,16 +281,15 @@ def _select(table: DeltaTable, columns: Mapping[str, str]) -> Iterator[pa.Record
 
 @dataclass(frozen=True)
 class _Known:
-    """What a table has of the keys of a batch, and the truncates in it."""
+    """What a table has of the keys of a batch."""
 
     keys: pa.StructArray
     orders: pa.StructArray
-    truncates: pa.StructArray
 
     @classmethod
     def nothing(cls, newest: _Newest) -> _Known:
         """Of a table that does not exist."""
-        return cls(newest.keys[:0], newest.orders[:0], newest.orders[:0])
+        return cls(newest.keys[:0], newest.orders[:0])
 
     @classmethod
     def of(cls, table: DeltaTable, columns: Mapping[str, str], newest: _Newest) -> _Known:
@@ -311,14 +305,13 @@ class _Known:
             keys = pa.StructArray.from_arrays(
                 [cast(part.column(one.name), one.type) for one in newest.keys.type], fields=list(newest.keys.type)
             )
-            is_truncate = part.column("truncated").fill_null(False)
-            is_row = pc.and_(wanted.contains(keys), pc.invert(is_truncate))
-            if pc.any(pc.or_(is_row, is_truncate)).as_py():
+            if pc.any(part.column("truncated")).as_py():
+                raise RefusedError("apply_changes has truncated the table")
+            is_row = wanted.contains(keys)
+            if pc.any(is_row).as_py():
                 orders = cast_struct(part.column("known"), ORDER)
-                found.append(cls(keys.filter(is_row), orders.filter(is_row), orders.filter(is_truncate)))
-        return cls(
-            *(pa.concat_arrays([getattr(one, name) for one in found]) for name in ("keys", "orders", "truncates"))
-        )
+                found.append(cls(keys.filter(is_row), orders.filter(is_row)))
+        return cls(*(pa.concat_arrays([getattr(one, name) for one in found]) for name in ("keys", "orders")))
 
 
 def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:

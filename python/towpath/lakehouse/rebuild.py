@@ -15,9 +15,8 @@ from towpath.lakehouse.envelopes import read_envelopes
 from towpath.lakehouse.property_texts import OWN
 from towpath.lakehouse.protection import RULES, RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.shards import Shards
 from towpath.lakehouse.snapshots import as_oldest
-from towpath.lakehouse.sql import now, table
+from towpath.lakehouse.sql import expressions, now, table
 from towpath.lakehouse.statement_log import StatementLog, log_table
 from towpath.lakehouse.status import REBUILT, STALE, TableStatus, read_stale, set_ok, write_status
 from towpath.lakehouse.tables import (
@@ -40,6 +39,7 @@ from towpath.lakehouse.target_properties import (
 from towpath.lakehouse.target_properties import (
     REBUILT as REBUILT_AFTER,
 )
+from towpath.lakehouse.target_rows import labelled, order_of_rows
 from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name
 from towpath.lakehouse.tasks import TaskMerges
 
@@ -131,11 +131,9 @@ def rebuild(
     if place is None:
         raise ValueError(f"{full_name}: has no target")
     state = RuleState.parse(stored_properties(spark, place).get(RULES))
-    if sharing := Shards().sharing(name, place, {**stored_properties(spark, place), SOURCE: ""}):
-        raise ValueError(
-            f"{full_name}: shares its target with {sharing.names}, and rebuild has the rows of one table; give each of "
-            "them a target of its own"
-        )
+    others = _others(spark, name, place) if targets.may_share else None
+    if snapshot is not None and others is not None:
+        raise ValueError(f"snapshot: {full_name} shares its target, whose rows of a snapshot would be of any table")
     if state.former and columns is None:
         raise ValueError(
             f"{full_name}: its rules are also those of {', '.join(state.former)}; give them: columns={{...}}"
@@ -155,7 +153,7 @@ def rebuild(
     if status:
         write_status(spark, status, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)
     followed = {**_followed(spark, place), **_last_statement(spark, status, name)}
-    stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply, followed)
+    stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply, followed, others)
     stale += _catch_up(spark, place, apply)
     for one in put_aside if snapshot is not None else ():
         Aside(one).finish(spark, name, started)
@@ -182,6 +180,7 @@ def _build(
     snapshot: DataFrame | None,
     apply: Callable[[str, str], None],
     followed: Mapping[str, str],
+    others: DataFrame | None,
 ) -> list[TableStatus]:
     """Build a table beside the target, and replace the target by it. Returns why it is stale, if it is."""
     # A table of the catalog, because SQL cannot remove one that is only a path.
@@ -193,7 +192,7 @@ def _build(
         apply(new, status)
         if schema_of(spark, new) is None:
             raise ValueError(f"{target}: the messages have no rows of its table")
-        _replace(spark, target, new, followed)
+        _replace(spark, target, new, followed, others)
         return read_stale(spark, status)
     finally:
         for name in (new, companion(new, "tombstones"), status):
@@ -210,14 +209,26 @@ def _catch_up(spark: SparkSession, target: str, apply: Callable[[str, str], None
         drop(spark, status)
 
 
-def _replace(spark: SparkSession, target: str, new: str, followed: Mapping[str, str]) -> None:
+def _others(spark: SparkSession, name: tuple[str, str], target: str) -> DataFrame | None:
+    """The rows of the other tables of a target; None if there are none."""
+    order = order_of_rows(spark, target)
+    if order is None:
+        return None
+    own = labelled(order, stored_properties(spark, target).get(SOURCE, ""), name)
+    rows = spark.read.table(table(target)).alias("t").filter(~expressions(spark)(own))
+    return rows if rows.limit(1).count() else None
+
+
+def _replace(spark: SparkSession, target: str, new: str, followed: Mapping[str, str], others: DataFrame | None) -> None:
     """Replace a target by another table, in one transaction, and add the tombstones of that one to its own."""
     former = settings_of(spark, target, target) if schema_of(spark, target) is not None else {}
     of_user = {name: text for name, text in former.items() if not name.startswith(OWN)}
     of_table = {name: former[name] for name in (SOURCE, KEY, RULES) if name in former}
     # What else the former target says of statements is not true of these rows: they may be older, or newer.
     settings = {**NOTHING_FOLLOWED, **followed, **of_table, **settings_of(spark, new, target), **of_user}
-    replace_with(spark, target, spark.read.table(table(new)), settings)
+    rows = spark.read.table(table(new))
+    rows = rows if others is None else others.unionByName(rows, allowMissingColumns=True)
+    replace_with(spark, target, rows, settings)
     found, own = companion(new, "tombstones"), companion(target, "tombstones")
     if schema_of(spark, found) is None:
         return

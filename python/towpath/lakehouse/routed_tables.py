@@ -96,13 +96,5 @@ def _lead(timeline: Timeline, name: Name, bounds: Bounds, declared: Callable[[],
         cut for cut in cuts[bounds.surely : bounds.reached + 1] if timeline.route(name, cut).table == last.table
     ]
     if len(of_table) > 1 and last.table is not None and (columns := declared()):
-        of_table = [cut for cut in of_table if _fits(timeline, name, cut, columns)] or of_table[-1:]
+        of_table = [cut for cut in of_table if timeline.may_have(name, cut, columns)] or of_table[-1:]
     return _Lead(timeline.route(name, of_table[0]))
-
-
-def _fits(timeline: Timeline, name: Name, cut: int, declared: Set[str]) -> bool:
-    """Whether a table may have had these columns at a cut."""
-    earlier, later = timeline.columns(name, cut), timeline.route(name, cut).columns
-    given = {*later.added, *(now.lower() for now in later.names.values() if now)}
-    # A name that a later column got from an older one says nothing.
-    return given.isdisjoint(declared - later.names.keys()) and declared >= earlier.added.keys()

@@ -30,7 +30,6 @@ class SourceTable:
     topics: frozenset[str]
     messages: int
     rows: int
-    truncates: int
     size: int
     """Bytes of the messages."""
     has_commit: bool
@@ -81,11 +80,6 @@ class SourceTable:
         """The name in `keys`, `schemas` and `table_options`."""
         return f"{self.database}.{self.name}"
 
-    @property
-    def is_only_emptied(self) -> bool:
-        """Whether its changes are truncates: a message may have rows behind one."""
-        return self.truncates == self.rows
-
     def condition(self) -> Column:
         """True for the events of this table's changes."""
         from pyspark.sql import functions as f
@@ -115,7 +109,7 @@ def summary(events: DataFrame, *more: str) -> list[Row]:
     with session_settings(events.sparkSession, FEW_ROWS):
         # Only numbers and booleans: with a text among the aggregates, Spark would sort the events.
         return groups.agg(
-            *(f.sum(name).alias(name) for name in ("messages", "rows", "truncates", "size")),
+            *(f.sum(name).alias(name) for name in ("messages", "rows", "size")),
             f.max(f.col("commit_ts").isNotNull()).alias("has_commit"),
             f.max("in_log").alias("in_log"),
         ).collect()
@@ -138,7 +132,6 @@ def _table(database: str | None, name: str, rows: list[Row], declarations: Mappi
         frozenset(row["topic"] or "" for row in rows),
         messages=sum(row["messages"] for row in rows),
         rows=sum(row["rows"] for row in rows),
-        truncates=sum(row["truncates"] for row in rows),
         size=sum(row["size"] for row in rows),
         has_commit=any(row["has_commit"] for row in rows),
         in_log=any(row["in_log"] for row in rows),

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -34,6 +34,15 @@ _TEXTS = ("identity", "place", "tables", "sql", "table_changes", "schema", "data
 _COLUMNS = pa.schema([(name, pa.string()) for name in _TEXTS])
 
 
+class Appended(NamedTuple):
+    """The statements of a batch that are followed."""
+
+    firsts: list[Statement]
+    """Those whose message is the first one that was read with the statement."""
+    late: list[Statement]
+    """New ones that are older than a statement of the log about the same table."""
+
+
 class StatementLog:
     """The statements of a query."""
 
@@ -56,18 +65,19 @@ class StatementLog:
         self._read(spark)
         return name in self._about
 
-    def append(self, spark: SparkSession, statements: Sequence[Statement]) -> list[Statement]:
-        """Append statements that the log lacks.
-
-        Returns:
-            Those that are older than a statement of the log about the same table.
-        """
+    def append(self, spark: SparkSession, statements: Sequence[Statement]) -> Appended:
+        """Append statements that the log lacks. A copy of one, which TiCDC sends to each partition, is not appended."""
         self._read(spark)
-        new = {one.identity: one for one in map(_Entry.of, statements) if one.identity not in self._entries}
+        new: dict[str, _Entry] = {}
+        for one in statements:
+            if one.identity not in self._entries:
+                new.setdefault(one.identity, _Entry.of(one))
         if new and self._stored:
             self._stored.append(spark, pa.Table.from_pylist([one.row for one in new.values()], _COLUMNS))
         self._add(new.values())
-        return [one.statement for one in new.values() if self._is_late(one, new)]
+        # If the batch of a first message failed, it is read again before any other batch.
+        firsts = [one for one in statements if one.place == self._entries[one.identity].place]
+        return Appended(firsts, [one.statement for one in new.values() if self._is_late(one, new)])
 
     def timeline(self, spark: SparkSession, name: Name) -> Timeline:
         """Return the statements about a table, and about all tables that exchanged names with it."""
@@ -160,11 +170,6 @@ class _Entry:
         if found is None:  # the log has statements with a text or changes only
             raise ValueError(f"the table of statements has an empty one: {self.row['identity']}")
         return without_databases(found, self.tables)
-
-
-def without_repeated(statements: Iterable[Statement]) -> list[Statement]:
-    """Return the statements without the copies of one that is among them."""
-    return list({one.identity: one for one in statements}.values())
 
 
 def log_table(status: str | None) -> str | None:

@@ -16,6 +16,7 @@ from towpath.lakehouse.replicate_options import AS_STORED, columns_of
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.statements import Column
 from towpath.lakehouse.tables import order_column, widened
+from towpath.lakehouse.targets import source_name
 from towpath.lakehouse.timeline import Columns
 from towpath.spark.types import struct_type
 
@@ -90,6 +91,7 @@ class TableColumns:
             self._table.name_key,
             keys,
             keeps_messages=self._options.waited,
+            label=source_name(*self._table.key) if self._known.may_share else None,
         )
 
     @cached_property
@@ -190,7 +192,7 @@ class TableColumns:
         return self._rules.without_masked(_own_columns(self.existing, self._options.soft_deletes))
 
     def _undeclared(self) -> StructType:
-        if self._stored is None or (self._rules.mask and not self._table.is_only_emptied):
+        if self._stored is None or self._rules.mask:
             raise ValueError(
                 f"{self._name}: the messages do not declare its columns' types; "
                 f"give them: schemas={{{self._name!r}: 'id bigint, ...'}}"

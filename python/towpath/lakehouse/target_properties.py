@@ -21,9 +21,6 @@ KEY = "towpath.key"
 FOLLOWED = "towpath.ddl"
 """The place of the last statement of each partition that was followed, and of each table if tables share the target."""
 
-SHARDS = "towpath.shards"
-"""The tables that share a target by `source_name`, if there are several."""
-
 PARTIAL = "towpath.partial"
 """`true` if rows may have got updates of some of their columns only."""
 
@@ -33,7 +30,7 @@ GIVEN = "towpath.given"
 REBUILT = "towpath.rebuilt"
 """The place of the last statement about the table before its target was rebuilt."""
 
-NOTHING_FOLLOWED = {FOLLOWED: "[]", GIVEN: "", SHARDS: "[]", PARTIAL: "false"}
+NOTHING_FOLLOWED = {FOLLOWED: "[]", GIVEN: "", PARTIAL: "false"}
 """What a target says that has followed no statement."""
 
 

@@ -21,6 +21,7 @@ from towpath.lakehouse.tables import (
     rename_column,
     temporary_view,
 )
+from towpath.lakehouse.target_rows import ALL_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,8 +120,13 @@ class TargetWriter:
         self._known_schema.make_fit(spark, [*columns.fields, *own], self.settings)
         return order
 
-    def truncate(self, truncates: DataFrame, order: str) -> int:
-        """Delete the rows that are older than truncates, by their column of order values.
+    def truncate(self, truncates: DataFrame, order: str, rows: Sql = ALL_ROWS) -> int:
+        """Delete the rows that are older than truncates.
+
+        Args:
+            truncates: The truncates.
+            order: The target's column of order values.
+            rows: A condition for the rows `t` of the table, if others share the target.
 
         Returns:
             The number of rows that stay, although they may be older.
@@ -128,10 +134,12 @@ class TargetWriter:
         spark, of_row = truncates.sparkSession, column("t", order)
         # One row, since a row of the target may be older than several truncates.
         truncates = truncates.selectExpr("collect_list(`order`) AS truncates")
-        self._delete_before(truncates, sql("{t} IS NULL OR {before}", t=of_row, before=is_before(of_row, Sql("x"))))
-        rows = spark.read.table(table(self._target)).alias("t").crossJoin(truncates)
-        unordered = sql("exists(truncates, x -> NOT {ordered})", ordered=is_ordered(Sql("x"), of_row))
-        return rows.filter(expressions(spark)(unordered)).count()
+        older = sql("{rows} AND ({t} IS NULL OR {before})", rows=rows, t=of_row, before=is_before(of_row, Sql("x")))
+        self._delete_before(truncates, older)
+        left = spark.read.table(table(self._target)).alias("t").crossJoin(truncates)
+        ordered = is_ordered(Sql("x"), of_row)
+        unordered = sql("{rows} AND exists(truncates, x -> NOT {ordered})", rows=rows, ordered=ordered)
+        return left.filter(expressions(spark)(unordered)).count()
 
     def _delete_before(self, truncates: DataFrame, is_older: Sql) -> None:
         """Delete the rows `t` that are older than one of the truncates `x`, which are an array."""
@@ -139,14 +147,6 @@ class TargetWriter:
             condition = sql("exists(s.truncates, x -> {older})", older=is_older)
             times = Sql("array_max(transform(s.truncates, x -> x.event_time))")
             merge(truncates.sparkSession, self._target, view, condition, self._when_deleted(Sql("true"), times))
-
-    def delete_truncated(self, tombstones: DataFrame) -> None:
-        """Delete the rows that are older than tombstones of truncates. Rows of a snapshot have no order, and stay."""
-        if order := self.order(tombstones.sparkSession):
-            truncates = tombstones.filter("truncated").selectExpr("collect_list(`order`) AS truncates")
-            of_row = column("t", order)
-            older = sql("{t} IS NOT NULL AND {before}", t=of_row, before=is_before(of_row, Sql("x")))
-            self._delete_before(truncates, older)
 
     def delete_gone(self, tombstones: DataFrame, keys: list[str]) -> None:
         """Delete the rows that are older than tombstones of their keys. Rows of a snapshot have no order, and stay."""

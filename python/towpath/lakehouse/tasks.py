@@ -74,7 +74,6 @@ class Facts:
     rows: int
     size: int
     """Bytes of the messages."""
-    truncates: bool = False
     keeps_history: bool = False
     soft_deletes: bool = False
     masks: bool = False
@@ -112,7 +111,6 @@ def why_spark(facts: Facts) -> str | None:
         "it is an Iceberg table": not facts.is_delta,
         str(facts.elsewhere): facts.elsewhere is not None,
         "the batch has too many of its changes": facts.rows > _MOST_ROWS or facts.size > _MOST_BYTES,
-        "there is a TRUNCATE": facts.truncates,
         "it has a history": facts.keeps_history,
         "deleted rows stay": facts.soft_deletes,
         "columns are masked": facts.masks,
@@ -261,7 +259,7 @@ def _most_tasks(spark: SparkSession) -> int:
 def _result(row: Mapping[str, Any]) -> TaskResult:
     counts = {name: row[name] for name in (ROW, DELETE, OLD, REJECTED) if row[name]}
     event_time: datetime | None = row["event_time"]
-    applied = Applied(counts, event_time, row["place"], row["unordered"] or 0, row["seconds"])
+    applied = Applied(counts, event_time, row["place"], seconds=row["seconds"])
     rejected = row["rejected_changes"]
     changes = pa.ipc.open_stream(rejected).read_all() if rejected else None
     return TaskResult(

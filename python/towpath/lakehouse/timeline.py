@@ -9,7 +9,7 @@ Everything here is a pure function of the log.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -163,6 +163,49 @@ class Timeline:
             at = self._next(name, at + 1)
         return Route(name, columns, dropped, is_put_away, unknown)
 
+    def may_have(self, name: Name, cut: int, columns: Set[str]) -> bool:
+        """Return whether a table may have had exactly these columns at a cut: the actions before and after it fit.
+
+        Args:
+            name: The table.
+            cut: The cut.
+            columns: Their names in lower case.
+        """
+        return self._fit_later(name, cut, set(columns)) and self._fit_earlier(name, cut, set(columns))
+
+    def _fit_later(self, name: Name, cut: int, columns: set[str]) -> bool:
+        at = self._next(name, cut)
+        while at is not None:
+            statement, action = self.steps[at]
+            moved = _moved(statement, action, name)
+            if moved is None:
+                return True
+            taken, given = _exchanged(action)
+            may_have = isinstance(action, AddColumn) and action.if_not_exists
+            if ((given & columns) - taken and not may_have) or (taken - columns and not isinstance(action, DropColumn)):
+                return False
+            name, columns = moved, columns - taken | given
+            at = self._next(name, at + 1)
+        return True
+
+    def _fit_earlier(self, name: Name, cut: int, columns: set[str]) -> bool:
+        at = self._previous(name, cut)
+        while at is not None:
+            statement, action = self.steps[at]
+            if isinstance(action, DropTable | CreateTable):
+                return True
+            former = _former(statement, action, name) if isinstance(action, RenameTable) else name
+            if former is None:
+                return True
+            taken, given = _exchanged(action)
+            if (taken & columns) - given or given - columns:
+                return False
+            if isinstance(action, DropColumn) or (isinstance(action, AddColumn) and action.if_not_exists):
+                return True  # it may have had the column, or not
+            name, columns = former, columns - given | taken
+            at = self._previous(name, at)
+        return True
+
     def exists(self, name: Name, cut: int) -> bool | None:
         """Return whether there is a table of a name at a cut; None if the actions do not say."""
         if (at := self._previous(name, cut)) is not None:
@@ -233,6 +276,26 @@ class Timeline:
         about = self.about(name)
         at = bisect_left(about, cut)
         return about[at - 1] if at else None
+
+
+def _exchanged(action: Action) -> tuple[set[str], set[str]]:
+    """Return the lower-case names of columns that a table has before an action and not after it, and the reverse.
+
+    A column that the action changes in place is among both.
+    """
+    match action:
+        case AddColumn(column=column):
+            return set(), {column.name.lower()}
+        case DropColumn(name=name):
+            return {name.lower()}, set()
+        case RenameColumn(old=old, new=new):
+            return {old.lower()}, {new.lower()}
+        case ChangeColumn(old=old, column=column):
+            return {old.lower()}, {column.name.lower()}
+        case ModifyColumn(column=column):
+            return {column.name.lower()}, {column.name.lower()}
+        case _:
+            return set(), set()
 
 
 def _moved(statement: Statement, action: Action, name: Name, *, is_dropped: bool = False) -> Name | None:

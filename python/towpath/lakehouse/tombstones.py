@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.changes import COLUMNS
 from towpath.lakehouse.known_schema import KnownSchema
-from towpath.lakehouse.order import ORDER_TYPE, is_after
-from towpath.lakehouse.ordered_statements import Place
+from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.rows import tombstone_key
 from towpath.lakehouse.sql import Sql, column, execute, expressions, sql, string, table
 from towpath.lakehouse.tables import TableSettings, append, create_with, replace_with, settings_of
@@ -65,34 +64,40 @@ class Tombstones:
         nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
         append(spark, self.name, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
 
-    def replace_by(self, spark: SparkSession, other: Tombstones, key: Sequence[DataType], place: Place) -> None:
-        """Replace those of rows by those of another target, whose rows this one gets.
+    def take(
+        self,
+        spark: SparkSession,
+        other: Tombstones,
+        key: Sequence[DataType],
+        *,
+        moved: Sql,
+        kept: Sql,
+        label: str | None,
+    ) -> None:
+        """Replace those of a table by those of another table, whose rows this target gets.
 
         Args:
             spark: The session.
-            other: Those of the other target.
+            other: Those of the target of the other table.
             key: The types of the key's columns.
-            place: The place of the statement. Newer deletes are of a later table of the old name.
+            moved: A condition for those of the other table.
+            kept: A condition for those of other tables in this target.
+            label: The name of the table, if several may share the target.
         """
-        own, others = self.read(spark), other.read(spark)
+        from pyspark.sql import functions as f
+
+        expr, own, others = expressions(spark), self.read(spark), other.read(spark)
         if others is not None:
-            newer = expressions(spark)(is_after(Sql("`order`"), place.literal()))
-            rows = others.filter(~newer).select(*(tombstone_key(at) for at, _ in enumerate(key)), *_OWN)
+            rows = others.filter(expr(moved)).select(*(tombstone_key(at) for at, _ in enumerate(key)), *_OWN)
+            if label is not None:
+                rows = rows.withColumn("order", f.col("`order`").withField("table", f.lit(label)))
+            rows = rows if own is None else own.filter(expr(kept)).unionByName(rows, allowMissingColumns=True)
         elif own is not None:
-            rows = own.filter("false")
+            rows = own.filter(expr(kept))
         else:
             return
         replace_with(spark, self.name, rows, settings_of(spark, (self if own is not None else other).name, self.name))
         self.schema.forget()
-
-    def has_truncates(self, spark: SparkSession) -> bool:
-        """Whether a truncate hides older rows."""
-        known = self.read(spark)
-        return known is not None and known.filter("truncated").limit(1).count() > 0
-
-    def forget_truncates(self, spark: SparkSession) -> None:
-        """Delete the tombstones of truncates."""
-        execute(spark, sql("DELETE FROM {table} WHERE truncated", table=table(self.name)))
 
     def prepare(self, spark: SparkSession, columns: StructType, keys: Sequence[str]) -> None:
         """Create the table, or make it fit the key's columns."""

@@ -90,7 +90,6 @@ def test_outcomes(seed):
         changes[at], gone[at] = gone[at][0] if gone[at] else changes[at], gone[at][:1]
     for at in range(3, count, 11):  # a batch that is read again after the merge
         rows[at], gone[at] = [changes[at]], []
-    truncates = [some_place(rng, rng.randrange(4)) for _ in range(seed)]
     of_rows = [(key, place) for key, known in enumerate(rows) for place in known] + [(-1, changes[0])]
     of_gone = [(key, place) for key, places in enumerate(gone) for place in places] + [(-2, changes[0])]
     rng.shuffle(of_gone)
@@ -98,16 +97,22 @@ def test_outcomes(seed):
         (keys(range(count)), orders(changes), pa.array(deletes)),
         (keys([key for key, _ in of_rows]), orders([place for _, place in of_rows])),
         (keys([key for key, _ in of_gone]), orders([place for _, place in of_gone])),
-        orders(truncates),
     )
-    wanted = [outcome(*of_key, truncates) for of_key in zip(changes, deletes, rows, gone, strict=True)]
+    wanted = [outcome(*of_key, []) for of_key in zip(changes, deletes, rows, gone, strict=True)]
     assert list(zip(found["is_applied"].to_pylist(), times(found["event_time"]), strict=True)) == wanted
     assert found["is_known"].to_pylist() == [bool(row) for row in rows]
-    unordered = [
-        (applied or row == [change]) and not delete and any(not is_ordered(one, change) for one in truncates)
-        for (applied, _), delete, change, row in zip(wanted, deletes, changes, rows, strict=True)
-    ]
-    assert found["is_unordered"].to_pylist() == unordered
+
+
+def test_a_change_without_an_order_value_is_an_error():
+    place, empty = orders([some_place(random.Random(1), 1)]), (keys([]), orders([]))
+    for call in (
+        lambda one: _towpath.newest_changes(keys([1]), one),
+        lambda one: _towpath.change_outcomes((keys([1]), one, pa.array([False])), empty, empty),
+        lambda one: _towpath.statement_bounds(one, place),
+    ):
+        assert len(call(place)) == 1
+        with pytest.raises(ValueError, match="order: value 0 is null"):
+            call(orders([None]))
 
 
 def test_a_field_that_is_missing_is_an_error():

@@ -13,7 +13,7 @@ from towpath.lakehouse.statements import read_statements
 from towpath.lakehouse.tasks import TaskMerges
 
 T = ("shop", "t")
-FACTS = {"kind": "change", "topic": "k", "messages": 1, "rows": 1, "truncates": 0, "size": 9}
+FACTS = {"kind": "change", "topic": "k", "messages": 1, "rows": 1, "size": 9}
 
 
 def statement(text, commit, partition=0):
@@ -23,7 +23,7 @@ def statement(text, commit, partition=0):
 
 def log_of(*texts):
     log = StatementLog(None, TaskMerges())
-    assert log.append(None, [statement(text, 2 * at) for at, text in enumerate(texts)]) == []
+    assert log.append(None, [statement(text, 2 * at) for at, text in enumerate(texts)]).late == []
     return log
 
 
@@ -66,6 +66,17 @@ def test_columns_say_which_rows_are_older():
     assert led(texts, 0, 1, 2, {"id", "w"}).columns.names == {}
 
 
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [({"id", "v"}, {"v": "w"}), ({"id", "v", "c"}, {"v": "w", "c": "v"}), ({"id", "w", "c"}, {"c": "v"})],
+)
+def test_a_column_that_was_added_and_renamed_later_says_which_rows_are_newer(columns, names):
+    texts = ["ADD COLUMN c int DEFAULT 3", "RENAME COLUMN v TO w", "RENAME COLUMN c TO v"]
+    table = led([f"ALTER TABLE t {one}" for one in texts], 0, 0, 3, columns)
+    assert table.columns.names == names
+    assert table.columns.added.keys() == ({"v"} if "c" not in columns else set())
+
+
 def test_a_row_before_a_statement_that_is_not_followed_is_doubtful():
     assert "PARTITION" in led(["ALTER TABLE t TRUNCATE PARTITION p"], 0, 0, 0).doubt
     assert led(["ALTER TABLE t TRUNCATE PARTITION p"], 1, 1, 1).doubt is None
@@ -75,7 +86,9 @@ def test_the_log_has_each_statement_once_and_says_which_are_late():
     log = log_of("CREATE TABLE t (id int)", "RENAME TABLE t TO u")
     copy = statement("RENAME TABLE t TO u", 2, partition=2)
     late, other = (statement(f"ALTER TABLE {name} ADD COLUMN c int", 1) for name in "ta")
-    assert log.append(None, [copy, late, other]) == [late]
+    assert log.append(None, [copy, late, other]) == ([late, other], [late])
+    first = statement("RENAME TABLE t TO u", 2)
+    assert log.append(None, [copy, first]) == ([first], [])  # it is read again, since its batch failed
     assert [one.text for one, _ in log.timeline(None, ("shop", "u")).steps] == [
         "CREATE TABLE t (id int)",
         late.text,

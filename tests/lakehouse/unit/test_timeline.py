@@ -2,10 +2,11 @@
 
 import random
 from functools import cache
+from itertools import permutations
 
 from migrating_source import MigratingSource
 from towpath.lakehouse.order import ORDER_FIELDS
-from towpath.lakehouse.ordered_statements import Place, Statement
+from towpath.lakehouse.ordered_statements import Place, Statement, in_order
 from towpath.lakehouse.statements import read_statements
 from towpath.lakehouse.timeline import Timeline
 
@@ -180,3 +181,34 @@ def test_types_follow_the_names_of_columns():
     texts = ["MODIFY a bigint", "RENAME COLUMN a TO b", "CHANGE c d int", "DROP COLUMN d"]
     columns = timeline(*(f"ALTER TABLE t {one}" for one in texts)).route(("shop", "t"), 0).columns
     assert {name: one.type for name, one in columns.types.items()} == {"b": "bigint"}
+
+
+def some_statement(rng, offset):
+    fields = {
+        "event_time": rng.choice([None, 1, 2]),
+        "produced_time": rng.choice([None, 1, 2]),
+        "batch": rng.choice([None, 1, 2]),
+        "timestamp": rng.choice([None, 1, 2]),
+        "offset": offset,
+        "step": 0,
+        "commit_ts": None,
+        "is_row": True,
+        "log": rng.choice([None, "1/bin", "2/bin"]),
+        "file": 1,
+        "at": rng.randrange(3),
+        "topic": "t",
+        "partition": rng.randrange(3),
+        "table": None,
+    }
+    return Statement(Place(fields), "", "d", "t", ())
+
+
+def test_the_order_of_statements_does_not_depend_on_their_arrival():
+    rng = random.Random(5)
+    for _ in range(300):
+        statements = [some_statement(rng, offset) for offset in rng.sample(range(9), 4)]
+        found = [[statement.place.fields for statement in in_order(arrived)] for arrived in permutations(statements)]
+        assert all(one == found[0] for one in found)
+        for partition in range(3):
+            offsets = [one["offset"] for one in found[0] if one["partition"] == partition]
+            assert offsets == sorted(offsets)
