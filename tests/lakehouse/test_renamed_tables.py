@@ -97,6 +97,18 @@ def test_a_table_leaves_a_target_that_it_shares_and_another_one_gets_a_new_name_
     assert states(topic) == {"a": "ok", "b": "renamed", "c": "ok", "e": "ok"}
 
 
+def test_two_tables_join_a_target_in_one_statement(topic):
+    targets = {f"shop.{name}": topic.name(f"shop/{name}") for name in "ab"} | {
+        f"shop.{name}": topic.name("all") for name in "efg"
+    }
+    messages = [insert(at, name, at, 1) for at, name in enumerate("abg")]
+    renamed = ddl(3, "RENAME TABLE a TO e, b TO f", 10)
+    for batch in (messages, [renamed], [ddl(4, "TRUNCATE TABLE e", 11, table="e")]):
+        towpath.spark.replicate(topic.frame(*batch), targets, "canal-json", **topic.options)
+    assert {one["id"]: one["_towpath"]["table"] for one in topic.load("all").collect()} == {1: "shop.f", 2: "shop.g"}
+    assert states(topic) == {"a": "renamed", "b": "renamed", "e": "ok", "f": "ok", "g": "ok"}
+
+
 def test_a_name_that_was_dropped_before_is_no_new_table(topic):
     topic.replicate(insert(0, "t_old", 9, 1), insert(1, "t", 1, 1), insert(2, "t_new", 2, 1))
     drop = ddl(3, "DROP TABLE t_old", 5, kind="ERASE", table="t_old")

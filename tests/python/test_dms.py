@@ -11,7 +11,7 @@ import pytest
 import towpath
 from all_golden import GOLDEN
 from fidelity import lines, objects
-from towpath.lakehouse.changes import MESSAGE, ChangeDecoder
+from towpath.lakehouse.changes import READ, ChangeDecoder
 from towpath.lakehouse.fold import Fold
 
 FOLDER = GOLDEN / "dms-json"
@@ -159,7 +159,7 @@ def test_an_update_makes_null_of_what_it_omits():
         decoder = ChangeDecoder("dms-json", "id int, a int, b string", {}, keys=["id"])
         places = {"partition": 0, "topic": "t", "timestamp": datetime.now(timezone.utc), "key": None}
         rows = [{**places, "value": one, "offset": offset} for offset, one in enumerate(sent)]
-        [changes] = Fold(("id",), decoder=decoder).newest([pa.RecordBatch.from_pylist(rows, pa.schema(MESSAGE))])
+        [changes] = Fold(("id",), decoder=decoder).newest([pa.RecordBatch.from_pylist(rows, pa.schema(READ))])
         [newest] = changes.to_pylist()
         assert newest["columns"] == now
         assert (newest["missing"], newest["partial"], newest["rejected"]) == (None, False, False)

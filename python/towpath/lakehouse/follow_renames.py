@@ -32,7 +32,7 @@ from towpath.lakehouse.target_properties import (
     KEY,
     SOURCE,
     followed_property,
-    given_at,
+    places_text,
     stored_properties,
     with_place,
 )
@@ -111,7 +111,7 @@ class TableRenames:
         schema = schema_of(self.spark, source) if source is not None else None
         if source is None or schema is None:
             return False
-        properties = {**settings_of(self.spark, source, target), GIVEN: ""}
+        properties = {**settings_of(self.spark, source, target), GIVEN: "[]"}
         create_or_evolve(self.spark, target, schema, settings=TableSettings(properties))
         self.targets.changed(target)
         return True
@@ -270,9 +270,10 @@ class TableRenames:
         own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
         columns = rules.of_copy(schema.names, former, own)
         of_target = stored_properties(self.spark, target)
-        if given_at(of_target) == place:  # the driver ended before the target remembered the statement
+        given, own_place = Place.parse_all(of_target.get(GIVEN)), self.targets.place(place, new)
+        if own_place in given:  # the driver ended before the target remembered the statement
             return
-        of_new = {SOURCE: source_name(*new), RULES: str(state), GIVEN: str(place)}
+        of_new = {SOURCE: source_name(*new), RULES: str(state), GIVEN: places_text(with_place(given, own_place))}
         of_new |= _followed_by_both(of_target, kept)
         expr = expressions(self.spark)
         rows = self.spark.read.table(table(source)).alias("t").filter(expr(self.targets.rows_of(old, source)))

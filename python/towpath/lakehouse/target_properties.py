@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.ordered_statements import Place
@@ -25,12 +25,12 @@ PARTIAL = "towpath.partial"
 """`true` if rows may have got updates of some of their columns only."""
 
 GIVEN = "towpath.given"
-"""The place of the last RENAME TABLE that gave the target its rows."""
+"""The places of the last RENAME TABLE that gave each table of the target its rows."""
 
 REBUILT = "towpath.rebuilt"
 """The place of the last statement about the table before its target was rebuilt."""
 
-NOTHING_FOLLOWED = {FOLLOWED: "[]", GIVEN: "", PARTIAL: "false"}
+NOTHING_FOLLOWED = {FOLLOWED: "[]", GIVEN: "[]", PARTIAL: "false"}
 """What a target says that has followed no statement."""
 
 
@@ -44,11 +44,6 @@ def stored_source(spark: SparkSession, target: str) -> str | None:
     return stored_properties(spark, target).get(SOURCE)
 
 
-def given_at(properties: Mapping[str, str]) -> Place | None:
-    """The place of the last RENAME TABLE that gave a target its rows."""
-    return Place.parse(properties.get(GIVEN))
-
-
 def with_place(places: Iterable[Place], place: Place) -> list[Place]:
     """The places that were followed after one more, which replaces that of its partition."""
     return [*(one for one in places if not place.replaces(one)), place]
@@ -56,4 +51,9 @@ def with_place(places: Iterable[Place], place: Place) -> list[Place]:
 
 def followed_property(places: Iterable[Place]) -> dict[str, str]:
     """The property of a target that has followed the statements at these places."""
-    return {FOLLOWED: json.dumps([dict(one.fields) for one in places])}
+    return {FOLLOWED: places_text(places)}
+
+
+def places_text(places: Iterable[Place]) -> str:
+    """Places as the text of a property."""
+    return json.dumps([dict(one.fields) for one in places])
