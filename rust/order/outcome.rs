@@ -40,7 +40,7 @@ pub struct Outcomes {
 ///
 /// # Errors
 ///
-/// The arrays are not keys of one type and order values, or a change has no order value.
+/// The keys have different types, an order array has a wrong type, or a change has no order value.
 pub fn outcomes(changes: &Changes<'_>, rows: Known<'_>, gone: Known<'_>) -> Result<Outcomes, ArrowError> {
     let keys = Keys::new(changes.keys)?;
     let wanted = keys.rows(changes.keys)?;

@@ -1,4 +1,4 @@
-"""Messages of canal-protobuf: packets of entries, each with a place in the binlog. Field numbers are those of canal."""
+"""Encodes canal-protobuf messages: packets of entries with binlog positions, by the field numbers of canal's schema."""
 
 TYPES = {"INSERT": 1, "UPDATE": 2, "DELETE": 3, "ALTER": 5}
 PACKET_MESSAGES = 7

@@ -203,7 +203,7 @@ def _fit(form: str, name: str) -> str:
 
 
 def micro_batches(messages: list[Message], rng: random.Random, count: int) -> Iterator[list[Message]]:
-    """The messages in so many batches. Some partitions lag behind; a partition's messages stay in their order."""
+    """Split messages into `count` batches. Partitions lag at random, and each keeps its order."""
     batches: list[list[Message]] = [[] for _ in range(count)]
     for partition in range(3):
         found = [one for one in messages if one["partition"] == partition]

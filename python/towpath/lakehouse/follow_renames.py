@@ -292,7 +292,7 @@ class TableRenames:
         replace_with(self.spark, target, rows, {**kept, **of_new})
 
     def _beside(self, rows: DataFrame, order: str, keys: list[str], new: Name, place: Place) -> DataFrame:
-        """Add the rows that a target keeps: those of other tables, and newer ones. A newer change of a key wins.
+        """Append the rows that the target keeps: rows of other tables, and newer rows, which replace moved rows by key.
 
         Args:
             rows: The rows that the target gets.

@@ -74,7 +74,7 @@ class Tombstones:
         kept: Sql,
         label: str | None,
     ) -> None:
-        """Replace those of a table by those of another table, whose rows this target gets.
+        """Replace the tombstones of a table by the tombstones of the table that was renamed to it.
 
         Args:
             spark: The session.
