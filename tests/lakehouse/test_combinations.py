@@ -516,7 +516,7 @@ def test_removed_targets_are_noticed_beside_other_queries(spark, tmp_path):
     write_status(spark, topic.options["status"], [TableStatus("other", "t", "/other/t", applied=1)], 10_000)
     write_status(spark, topic.options["status"], [TableStatus("shop", "a", f"{topic.lake}/shop/a", applied=1)], 1)
     options, log = ReplicateOptions(status=topic.options["status"]), StatementLog(None, TaskMerges())
-    known = KnownTargets(Targets(topic.target), options, None, log, {})
+    known = KnownTargets(Targets(topic.target), options, None, log, TaskMerges(), {})
     known.begin(2)
     assert known.why_incomplete(spark, _table("shop", "a"), f"{topic.lake}/shop/a") == REMOVED
     assert known.why_incomplete(spark, _table("other", "t"), "/other/t") is None

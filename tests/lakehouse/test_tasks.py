@@ -14,7 +14,7 @@ from lake_topic import TYPES as TYPES_OF_ROW
 from lake_topic import Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
-from task_attempts import attempts_at_the_same_time, batch
+from task_attempts import PART, attempts_at_the_same_time, batch
 from towpath.lakehouse import by_tasks, fold, owned_table
 from towpath.lakehouse import rows as rows_module
 from towpath.lakehouse.changes import ChangeDecoder
@@ -178,7 +178,7 @@ def owned(topic, table, **changed):
     target = topic.name(f"shop/{table}")
     decoder = ChangeDecoder("canal-json", "id int, name string", {"table": table})
     known = {"keys": ("id",), "target": target, "tombstones": f"{target}__tombstones", "order": "_towpath"}
-    return OwnedTable(decoder, **{**known, "limits": Limits(), "forget_before": None, **changed})
+    return OwnedTable({PART: decoder}, **{**known, "limits": Limits(), "forget_before": None, **changed})
 
 
 def test_attempts_at_the_same_time_apply_each_change_once(targets):
@@ -372,16 +372,21 @@ def test_spark_and_delta_rs_open_the_same_folder(spark, tmp_path):
     names = sorted({name.strip() for name in names} - {""})
     topic = Topic(spark, tmp_path / "lake in e\u0301")
     batches = [[canal(10 * at + n, "INSERT", name, row(n, name)) for n, name in enumerate(names)] for at in (0, 1)]
-    in_tasks = []
+    refused = {}
+
+    def merged(events, tables):
+        results = merge_in_tasks(events, tables)
+        for number, one in results.items():
+            refused.update({name: one.refused for _, name, _ in tables[number].readers})
+        return results
+
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            by_tasks, "merge_in_tasks", lambda *call: in_tasks.append(merge_in_tasks(*call)) or in_tasks[-1]
-        )
+        patched.setattr(by_tasks, "merge_in_tasks", merged)
         topic.replicate_in_turn(batches, merge="auto")
-    assert {one.refused for results in in_tasks for one in results.values()} == {None}
+    assert set(refused.values()) == {None}
     targets = {name: one["target"] for name, one in topic.states().items()}
     escaped = {name for name in names if re.search("%[0-9A-Fa-f]{2}", targets[name])}  # delta-rs would decode them
-    assert {name for results in in_tasks for _, name in results} == set(names) - escaped
+    assert refused.keys() == set(names) - escaped
     for name, target in targets.items():
         assert [one["name"] for one in spark.read.format("delta").load(target).collect()] == [name]
         [detail] = spark.sql(f"DESCRIBE DETAIL delta.`{target}`").collect()

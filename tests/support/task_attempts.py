@@ -9,12 +9,22 @@ from towpath.lakehouse.changes import READ, ChangeDecoder
 from towpath.lakehouse.delta_rs import Limits
 from towpath.lakehouse.owned_table import OwnedTable, apply
 
+PART = "shop", "a", None
+"""The part that the messages of `batch` are."""
+
 
 def owned(target, storage=None):
     """A table, as the driver describes it to a task."""
     decoder = ChangeDecoder("canal-json", "id int, name string", {"table": "a"})
     return OwnedTable(
-        decoder, ("id",), target, f"{target}__tombstones", "_towpath", Limits(), forget_before=None, storage=storage
+        {PART: decoder},
+        ("id",),
+        target,
+        f"{target}__tombstones",
+        "_towpath",
+        Limits(),
+        forget_before=None,
+        storage=storage,
     )
 
 
@@ -35,9 +45,9 @@ def random_batches(rng):
 
 
 def batch(*messages):
-    """Messages as a task gets them."""
+    """Messages of one part, as a task gets them."""
     rows = [{"topic": "t", **message} for message in messages]
-    return pa.RecordBatch.from_pylist(rows, pa.schema(list(READ.items())))
+    return PART, pa.RecordBatch.from_pylist(rows, pa.schema(list(READ.items())))
 
 
 def apply_alone(table, messages, barrier, results):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import reduce
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,14 +34,18 @@ _MOST_MESSAGES, _MOST_BYTES = 20_000, 32 << 20
 _TASKS_PER_CORE = 4
 
 
+Readers = Sequence[tuple[SourceTable, ChangeReader]]
+"""The parts of a table, each with the reader of its changes. All readers make the same columns."""
+
+
 class Messages(Protocol):
     """The messages of a batch by the tables that they change."""
 
-    def changes(self, table: SourceTable, reader: ChangeReader) -> DataFrame:
+    def changes(self, readers: Readers) -> DataFrame:
         """The changes of a table."""
 
-    def newest(self, table: SourceTable, reader: ChangeReader, fold: Fold) -> DataFrame:
-        """The newest changes of a table, which are read and folded in one task."""
+    def newest(self, readers: Readers, fold: Fold) -> DataFrame:
+        """The newest changes of a table of one part, which are read and folded in one task."""
 
 
 class MessagesOnWorkers:
@@ -49,14 +54,20 @@ class MessagesOnWorkers:
     def __init__(self, events: DataFrame) -> None:
         self._events = events
 
-    def changes(self, table: SourceTable, reader: ChangeReader) -> DataFrame:
+    def changes(self, readers: Readers) -> DataFrame:
         """As `Messages.changes`."""
-        return map_in_arrow(self._of(table).coalesce(table.tasks), reader, struct_type(reader.schema))
+        from pyspark.sql import DataFrame
 
-    def newest(self, table: SourceTable, reader: ChangeReader, fold: Fold) -> DataFrame:
+        return reduce(DataFrame.union, (self._changes_of(table, reader) for table, reader in readers))
+
+    def newest(self, readers: Readers, fold: Fold) -> DataFrame:
         """As `Messages.newest`."""
+        [(table, reader)] = readers
         fold = replace(fold, decoder=reader)
         return map_in_arrow(self._of(table).coalesce(1), fold, struct_type(fold.schema))
+
+    def _changes_of(self, table: SourceTable, reader: ChangeReader) -> DataFrame:
+        return map_in_arrow(self._of(table).coalesce(table.tasks), reader, struct_type(reader.schema))
 
     def _of(self, table: SourceTable) -> DataFrame:
         return self._events.filter(table.condition()).select(*READ)
@@ -72,13 +83,15 @@ class MessagesInDriver:
         self._messages = found.combine_chunks()
         self._read: dict[object, list[pa.RecordBatch]] = {}
 
-    def changes(self, table: SourceTable, reader: ChangeReader) -> DataFrame:
+    def changes(self, readers: Readers) -> DataFrame:
         """As `Messages.changes`."""
-        changes = pa.Table.from_batches(self._changes_of(table, reader), reader.schema)
-        return local_frame(self._spark, changes, struct_type(reader.schema))
+        found = [batch for table, reader in readers for batch in self._changes_of(table, reader)]
+        schema = readers[0][1].schema
+        return local_frame(self._spark, pa.Table.from_batches(found, schema), struct_type(schema))
 
-    def newest(self, table: SourceTable, reader: ChangeReader, fold: Fold) -> DataFrame:
+    def newest(self, readers: Readers, fold: Fold) -> DataFrame:
         """As `Messages.newest`."""
+        [(table, reader)] = readers
         schema = replace(fold, decoder=reader).schema
         found = list(fold.newest(self._changes_of(table, reader)))
         return local_frame(self._spark, pa.Table.from_batches(found, schema), struct_type(schema))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.aside import Aside, Origin, write_dead_letters
@@ -27,6 +28,7 @@ from towpath.lakehouse.ordered_statements import (
     without_databases,
 )
 from towpath.lakehouse.own_table import LogTable, StatusTable
+from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.protection import RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.routed_tables import routed
@@ -78,7 +80,7 @@ class Replicator:
         self._declarations, self._learned = KnownDeclarations(), LearnedTables()
         in_tasks = in_tasks or TaskMerges()
         self._log = log or StatementLog(None, in_tasks)
-        self._known = KnownTargets(targets, options, dead_letters, self._log, remembered or {})
+        self._known = KnownTargets(targets, options, dead_letters, self._log, in_tasks, remembered or {})
         self._status = StatusTable(options.status, in_tasks) if options.status else None
         self._ddl = LogTable(options.ddl, (*PLACE, "row", "event_time", "sql"), in_tasks) if options.ddl else None
         self._by_tasks = ByTasks(self._known, in_tasks, self._learned, dead_letters is not None)
@@ -185,9 +187,28 @@ class Replicator:
         unsound = Unsound(spark, self.options.status, partial(self._write_ahead, spark))
         said = [status for one in late for status in self._late(one)]
         unsound.write_ahead(said)
+        groups, parallelism = self._independent(spark, statements), self.options.parallelism
         for one in self._followers(spark, unsound):
-            said += one.follow(statements)
+            said += chain.from_iterable(in_parallel(spark, one.follow, groups, parallelism))
+        self._log.add_followed(spark, statements)
         return [TableResult(one) for one in said]
+
+    def _independent(self, spark: SparkSession, statements: Sequence[Statement]) -> list[list[Statement]]:
+        """The statements in groups that change different targets, in their order."""
+        abouts = [self._about(spark, one) for one in statements]
+        groups: dict[object, list[int]] = {}
+        for at, about in enumerate(abouts):
+            group = sorted({at}.union(*(groups.get(one, ()) for one in about)))
+            groups |= dict.fromkeys(chain.from_iterable(abouts[one] for one in group), group)
+        return [[statements[at] for at in group] for group in {id(one): one for one in groups.values()}.values()]
+
+    def _about(self, spark: SparkSession, statement: Statement) -> set[object]:
+        """The tables that a statement is about, with those that exchanged names with them, and their targets."""
+        found: set[object] = {self._log.timeline(spark, name) for name in statement.tables}
+        for name in statement.tables if self._known.may_share else ():
+            with suppress(ValueError):  # a template needs what the name does not have
+                found.add(self._known.of_names(*name))
+        return found - {None} or {statement.identity}
 
     def _late(self, statement: Statement) -> list[TableStatus]:
         """The states of tables about which a later statement was followed already."""
@@ -210,13 +231,13 @@ class Replicator:
         parts = batch.held(divided(events.filter(any_of(tables)), places, self.options.dialect, **self.options.decoder))
         self._declarations.learn(parts, counts := summary(parts, "slice"))
         found = routed(counts, self._declarations.found, timelines, self._declared)
-        current = [one for one in found if one.is_current]
-        results = self._alone(batch.of(parts), [one for one in found if not one.is_current], [], {}, batch_id)
-        if not current:
+        carried = [one for one in found if one.is_carried]
+        results = self._alone(batch.of(parts), [one for one in found if not one.is_carried], [], {}, batch_id)
+        if not carried:
             return results
-        batch = batch.of(parts.filter(any_of(current)))
-        merged, left = self._in_tasks(batch, current, {}, batch_id)
-        done = [one for one in current if one not in left]
+        batch = batch.of(parts.filter(any_of(carried)))
+        merged, left = self._in_tasks(batch, carried, {}, batch_id)
+        done = [one for one in carried if one not in left]
         return results + merged + self._alone(batch, left, done, {}, batch_id)
 
     def _declared(self, table: SourceTable) -> set[str] | None:
@@ -243,9 +264,7 @@ class Replicator:
         """Apply the tables that may be merged in tasks. Returns also the others."""
         if not tables or self._watermarks(batch.frame.sparkSession, tables):
             return [], tables
-        results = self._by_tasks.merge(batch, tables, former, batch_id)
-        done = {result.key for result in results}
-        return results, [one for one in tables if one.key not in done]
+        return self._by_tasks.merge(batch, tables, former, batch_id)
 
     def _alone(
         self,

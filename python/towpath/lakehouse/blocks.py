@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.changes import READ, ChangeDecoder, indices_of, taken
+from towpath.lakehouse.changes import READ, ChangeDecoder, ChangeReader, indices_of, taken
 from towpath.lakehouse.events import BLOCK, CHANGE, EVENT
 from towpath.workers import begin_task
 
@@ -73,10 +73,10 @@ class LearnedTables:
         """What is known of the tables of a batch, which have to be learned again."""
         return {one.name_key: self._tables.pop(one.name_key, None) for one in tables}
 
-    def learn(self, table: SourceTable, decoder: ChangeDecoder, former: FormerlyKnown) -> None:
+    def learn(self, table: SourceTable, reader: ChangeReader, former: FormerlyKnown) -> None:
         """Decode the next messages of a table with their envelopes, if there are many."""
-        if table.messages >= _WORTH_KNOWING:
-            known = KnownTable(decoder, table.declared)
+        if table.messages >= _WORTH_KNOWING and not table.slices and isinstance(reader, ChangeDecoder):
+            known = KnownTable(reader, table.declared)
             self._tables[table.name_key] = known.after(former.get(table.name_key))
 
 
@@ -117,6 +117,12 @@ class BatchEvents:
         frame = frame.persist()
         self._held.callback(frame.unpersist)
         return frame
+
+
+def made_blocks(table: SourceTable, reader: ChangeReader, former: FormerlyKnown) -> bool:
+    """Whether the blocks of a table, if it has any, have the changes that a reader makes."""
+    known = former.get(table.name_key) if table.in_blocks else None
+    return known is not None and isinstance(reader, ChangeDecoder) and known.decoder.decodes_as == reader.decodes_as
 
 
 def read_blocks(events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

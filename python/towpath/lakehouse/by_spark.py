@@ -12,10 +12,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.aside import Aside, write_quarantine
-from towpath.lakehouse.batch_messages import BatchMessages, Messages
-from towpath.lakehouse.blocks import BatchEvents, BlockReader, FormerlyKnown, LearnedTables
-from towpath.lakehouse.carried_rows import converted, relabelled_rows, renamed, with_added
-from towpath.lakehouse.changes import ChangeDecoder
+from towpath.lakehouse.batch_messages import BatchMessages, Messages, Readers
+from towpath.lakehouse.blocks import BatchEvents, BlockReader, FormerlyKnown, LearnedTables, made_blocks
+from towpath.lakehouse.carried_rows import converted, relabelled_rows
 from towpath.lakehouse.delta_rs import Limits
 from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.history import append_changes, append_keyless
@@ -145,7 +144,7 @@ class BySpark:
         try:
             target = self.known.target(table)
             if target is None:
-                return TableResult(_renamed(table))
+                return TableResult(others=_renamed(table))
             if table.is_put_away and self.known.applier(target).writer.schema(batch.spark) is None:
                 return TableResult()  # the rows of a table that a migration puts away are not kept
             self.known.sources.add(table.key)
@@ -185,11 +184,11 @@ class BySpark:
             return Applied({OLD: table.rows}), ()
         self.known.protection(spark).check_renamed(table.database, table.name)
         columns = TableColumns(spark, self.known, table, target)
-        decoder = columns.decoder()
+        readers = columns.readers()
         if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:
             self._mark_rows(spark, target)
         with ExitStack() as held:
-            changes = self._changes(batch, table, decoder, columns, held)
+            changes = self._changes(batch, table, readers, held)
             unconverted = tuple(converted(changes.frame, table.columns, self.known.rules(spark, table).mask))
             kept = self._doubts(spark, table, target, columns.added)
             if columns.are_appended:
@@ -212,8 +211,8 @@ class BySpark:
             lacked = existing is not None and self.known.may_lack(properties)
             hints = Hints(kinds, is_small=batch.is_small, are_most=batch.are_most, waited=waited, lacked=lacked)
             applied = apply.apply(changes, keys, hints, batch.number)
-        if not table.slices:
-            self.learned.learn(table, decoder, batch.former)
+        for part, reader in readers:
+            self.learned.learn(part, reader, batch.former)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return replace(applied, unconverted=unconverted), kept
 
@@ -255,33 +254,32 @@ class BySpark:
         self,
         batch: _Batch,
         table: SourceTable,
-        decoder: ChangeDecoder,
-        columns: TableColumns,
+        readers: Readers,
         held: ExitStack,
     ) -> Changes:
         rules = self.known.rules(batch.spark, table)
-        messages, reader = batch.read(table, decoder)
-        frame = messages.changes(table, reader)
+        messages, readers = batch.read(readers)
+        frame = messages.changes(readers)
         if batch.watermarks:
             frame = batch.watermarks.without_late(frame, is_small=batch.is_small)
-        if not table.is_current:
-            frame = relabelled_rows(with_added(renamed(frame, columns.sources), columns.added), table.columns)
+        if table.columns.types:
+            frame = relabelled_rows(frame, table.columns)
         frame = rules.masked(frame)
         is_needed_again = self.known.options.history or self.known.options.keyless != "quarantine"
         if is_needed_again:
             frame = frame.persist()
             held.callback(frame.unpersist)
-        elif table.tasks == 1 and table.is_current and not (batch.watermarks or rules.mask):
-            decoded = partial(messages.newest, table, reader)
+        elif table.tasks == len(readers) == 1 and not (batch.watermarks or rules.mask or table.columns.types):
+            decoded = partial(messages.newest, readers)
             return Changes(frame, table.tasks, decoded)
         return Changes(frame, table.tasks)
 
 
-def _renamed(table: SourceTable) -> TableStatus | None:
-    """The state of a table that has a name now which is not replicated."""
-    if table.former is None:
-        return None
-    return TableStatus(*table.former, None, RENAMED, f"the table was renamed to {'.'.join(table.key)}")
+def _renamed(table: SourceTable) -> tuple[TableStatus, ...]:
+    """The states of the former names of a table that has a name now which is not replicated."""
+    formers = dict.fromkeys(one.former for one in table.parts or (table,) if one.former)
+    reason = f"the table was renamed to {'.'.join(table.key)}"
+    return tuple(TableStatus(*one, None, RENAMED, reason) for one in formers)
 
 
 @dataclass(frozen=True)
@@ -305,10 +303,9 @@ class _Batch:
         """The session."""
         return self.events.frame.sparkSession
 
-    def read(self, table: SourceTable, decoder: ChangeDecoder) -> tuple[Messages, ChangeDecoder | BlockReader]:
-        """The messages of a table with their decoder, or the blocks that the same decoder has made of them."""
-        former = self.former.get(table.name_key)
-        is_same = former is not None and former.decoder.decodes_as == decoder.decodes_as
-        if table.in_blocks and is_same and table.size <= _MOST_IN_BLOCKS:
-            return self.messages(), BlockReader(decoder.schema)
-        return self.messages(of_blocks=table.in_blocks), decoder
+    def read(self, readers: Readers) -> tuple[Messages, Readers]:
+        """The messages of a table with their readers, or the blocks that the same decoder has made of them."""
+        table, reader = readers[0]  # a table with blocks has one part
+        if made_blocks(table, reader, self.former) and table.size <= _MOST_IN_BLOCKS:
+            return self.messages(), [(table, BlockReader(reader.schema))]
+        return self.messages(of_blocks=table.in_blocks), readers

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.blocks import BatchEvents, FormerlyKnown, LearnedTables
+from towpath.lakehouse.blocks import BatchEvents, FormerlyKnown, LearnedTables, made_blocks
 from towpath.lakehouse.formats import DELTA, format_of
 from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.jobs import SMALL, session_settings, settings_for
@@ -42,8 +42,8 @@ class ByTasks:
 
     def merge(
         self, batch: BatchEvents, tables: list[SourceTable], former: FormerlyKnown, batch_id: int
-    ) -> list[TableResult]:
-        """Merge those tables that may be merged in tasks. What a task refuses, or cannot do, is left to Spark."""
+    ) -> tuple[list[TableResult], list[SourceTable]]:
+        """Merge those tables that may be merged in tasks. Returns also the others, which are left to Spark."""
         spark = batch.frame.sparkSession
         # Plans on the driver cost more than these jobs.
         with session_settings(spark, settings_for(spark, SMALL)):
@@ -51,15 +51,15 @@ class ByTasks:
 
     def _merge_owned(
         self, batch: BatchEvents, tables: list[SourceTable], former: FormerlyKnown, batch_id: int
-    ) -> list[TableResult]:
+    ) -> tuple[list[TableResult], list[SourceTable]]:
         spark = batch.frame.sparkSession
         prepared = in_parallel(
             spark, partial(self._owned, spark), self.known.by_target(tables), self.known.options.parallelism
         )
-        owned = {one.name_key: (one, ready) for of_target in prepared for one, ready in of_target if ready}
+        owned = [(one, ready) for of_target in prepared for one, ready in of_target if ready]
         if not owned:
-            return []
-        others = [one for one in tables if one.name_key not in owned]
+            return [], tables
+        others = [one for one in tables if one not in [table for table, _ in owned]]
         events, in_tasks = _decoded(batch, owned, former)
         of_tasks = events.filter(~any_of(others)) if others else events
         try:
@@ -67,22 +67,24 @@ class ByTasks:
         except Exception as error:  # one table may have ended the workers: it must not stop the others
             if is_interruption(error):
                 raise
-            for table, _ in owned.values():
+            for table, _ in owned:
                 self.in_tasks.refuse(
                     self.known.target(table) or "", f"the job of all tasks failed: {error}", is_lasting=False
                 )
-            return []
+            return [], tables
         results = []
-        for name, result in found.items():
-            table, _ = owned[name]
-            target = self.known.target(table) or ""
-            if result.refused:
+        for number, (table, ready) in enumerate(owned):
+            target, result = self.known.target(table) or "", found.get(number)
+            if result is None or result.refused:
+                others.append(table)
+            if result is not None and result.refused:
                 self.in_tasks.refuse(target, result.refused, is_lasting=result.is_lasting)
-            else:
+            elif result is not None:
                 self.known.was_merged(target, result.properties)
                 results.append(self._finished(spark, table, target, result, batch_id))
-                self.learned.learn(table, owned[name][1].decoder, former)
-        return results
+                for reader in ready.readers.values():
+                    self.learned.learn(table, reader, former)
+        return results, others
 
     def _finished(
         self, spark: SparkSession, table: SourceTable, target: str, result: TaskResult, batch_id: int
@@ -92,9 +94,9 @@ class ByTasks:
             origin = self.known.origin(table, target)
             self.known.applier(target).finish(spark, result.rejected, result.files, batch_id, origin)
         except Exception as error:  # the task has merged the changes: only this is left undone
-            return TableResult(error=error, key=table.key)
+            return TableResult(error=error)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, dict(applied.counts), applied.seconds)
-        return TableResult(TableStatus.of(table.database, table.name, target, applied), key=table.key)
+        return TableResult(TableStatus.of(table.database, table.name, target, applied))
 
     def _owned(self, spark: SparkSession, tables: Sequence[SourceTable]) -> list[tuple[SourceTable, OwnedTable | None]]:
         """The tables of a target for tasks, after it was created or made to fit. None for one that is left to Spark."""
@@ -119,7 +121,7 @@ class ByTasks:
             return None
         self.known.protection(spark).check_renamed(table.database, table.name)
         timeline = self.known.log.timeline(spark, table.key)
-        schema, keys, decoder = columns.schema, columns.key, columns.decoder()
+        schema, keys = columns.schema, columns.key
         # Rows from before a statement may have columns that the target must not get.
         may_be_older = bool(timeline.about(table.key)) and not table.slices
         if not keys or (may_be_older and columns.new):
@@ -132,7 +134,7 @@ class ByTasks:
             self.in_tasks.refuse(target, elsewhere)
             return None
         return OwnedTable(
-            decoder,
+            {part: reader for one, reader in columns.readers() for part in one.events},
             tuple(keys),
             self.in_tasks.location(spark, target),
             self._tombstones(spark, target, schema),
@@ -173,13 +175,10 @@ class ByTasks:
 
 
 def _decoded(
-    batch: BatchEvents,
-    owned: Mapping[tuple[str | None, str], tuple[SourceTable, OwnedTable]],
-    former: FormerlyKnown,
-) -> tuple[DataFrame, dict[tuple[str | None, str], OwnedTable]]:
+    batch: BatchEvents, owned: Sequence[tuple[SourceTable, OwnedTable]], former: FormerlyKnown
+) -> tuple[DataFrame, list[OwnedTable]]:
     """The events for tasks, and what the tasks decode: blocks, unless a table has other columns by now."""
-    ready = {name: one for name, (_, one) in owned.items()}
-    in_blocks = {name: former[name] for name, (table, _) in owned.items() if table.in_blocks}
-    if any(not one or one.decoder.decodes_as != ready[name].decoder.decodes_as for name, one in in_blocks.items()):
-        return batch.with_messages(), ready
-    return batch.frame, ready | {name: replace(ready[name], in_blocks=True) for name in in_blocks}
+    in_blocks = [(table, reader) for table, one in owned if table.in_blocks for reader in one.readers.values()]
+    if not all(made_blocks(table, reader, former) for table, reader in in_blocks):
+        return batch.with_messages(), [one for _, one in owned]
+    return batch.frame, [replace(one, in_blocks=table.in_blocks) for table, one in owned]

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from towpath.lakehouse.changes import COLUMNS
+from towpath.lakehouse.changes import COLUMNS, ChangeReader
 from towpath.lakehouse.converted_values import is_converted, relabelled
 from towpath.lakehouse.declarations import storable
-from towpath.lakehouse.sql import Sql, any_of, column, comma_separated, expressions, sql, string
+from towpath.lakehouse.sql import Sql, any_of, column, expressions, sql, string
 from towpath.lakehouse.statements import GENERATED, NUMBERED, Column
 from towpath.lakehouse.timeline import Columns
 from towpath.spark.types import struct_type
+from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_NO_ROWS = pa.array(["delete", "truncate"])
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
-def typed_value(added: Column) -> pa.Table:
-    """Return the initial value of a column, with the type that its values have in the target."""
+def typed_value(added: Column, kind: pa.DataType | None = None) -> pa.Table:
+    """Return the initial value of a column.
+
+    Args:
+        added: The column.
+        kind: The type of the value; if missing, the type that the values of the column have in a new target.
+    """
     from towpath.decoder import Decoder, infer_schema
 
     initial = added.initial.decode("latin-1") if isinstance(added.initial, bytes) else added.initial
@@ -36,19 +46,13 @@ def typed_value(added: Column) -> pa.Table:
         "data": [{added.name: initial}],
     }
     values = pa.array([json.dumps(message, ensure_ascii=False).encode()], pa.binary())
-    schema = pa.schema([storable(field) for field in infer_schema(values, "canal-json")])
+    inferred = infer_schema(values, "canal-json") if kind is None else [pa.field(added.name, kind)]
+    schema = pa.schema([storable(field) for field in inferred])
     decoder = Decoder(
         "canal-json", schema, layout="upsert", row_column="row", fields=["_op", "_error"], mode="FAILFAST"
     )
     row = decoder.decode(pa.record_batch({"value": values})).column("row")
     return pa.table(row.flatten(), schema=schema)
-
-
-def initial_value(added: Column) -> Sql:
-    """Return the initial value of a column, with its type."""
-    value = typed_value(added)
-    [field] = struct_type(value.schema)
-    return literal(value.to_pylist()[0][field.name], Sql(field.dataType.simpleString()))
 
 
 def literal(value: Any, kind: Sql) -> Sql:
@@ -61,43 +65,66 @@ def literal(value: Any, kind: Sql) -> Sql:
     return sql("CAST({text} AS {kind})", text=string(text), kind=kind)
 
 
-def renamed(changes: DataFrame, names: Mapping[str, str]) -> DataFrame:
-    """Give the columns of changes their current names.
+@dataclass(frozen=True)
+class CarriedReader:
+    """Reads changes that are older than statements, and carries them through the statements: a `ChangeReader`."""
 
-    Args:
-        changes: The changes.
-        names: The current names by the names in the messages.
-    """
-    from pyspark.sql import functions as f
+    reader: ChangeReader
+    """Reads the changes as their messages have them."""
+    schema: pa.Schema
+    """The columns of a frame of changes, with the current columns of the table."""
+    names: Mapping[str, str]
+    """The current names of columns by their names in the messages."""
+    added: Sequence[Column] = ()
+    """The columns that were added after the changes."""
 
-    if all(source == now for source, now in names.items()):
-        return changes
-    columns = f.struct(*(f.col(column(COLUMNS, source)).alias(now) for source, now in names.items()))
-    each = sql("map({pairs})", pairs=comma_separated(string(one) for pair in names.items() for one in pair))
-    missing = expressions(changes.sparkSession)(sql("transform(missing, x -> {each}[x])", each=each))
-    return changes.withColumn(COLUMNS, columns).withColumn("missing", missing)
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `DataFrame.mapInArrow` calls on a worker."""
+        begin_task()
+        for messages in batches:
+            yield from self.decode_batches(messages)
 
+    def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The changes in messages, with the current columns."""
+        return map(self._carried, self.reader.decode_batches(messages))
 
-def with_added(changes: DataFrame, added: Iterable[Column]) -> DataFrame:
-    """Give changes the columns that were added after them, unless their messages have the columns."""
-    from pyspark.sql import functions as f
+    @cached_property
+    def _fields(self) -> list[pa.Field]:
+        return list(self.schema.field(COLUMNS).type)
 
-    expr = expressions(changes.sparkSession)
-    names = {name.lower(): name for name in changes.select(f"{COLUMNS}.*").columns}
-    values = {name: f.col(column(COLUMNS, name)) for name in names.values()}
-    given = []
-    is_row = f.expr("NOT partial AND op NOT IN ('delete', 'truncate')")
-    for one in added:
-        name, value = names.get(one.name.lower(), one.name), expr(initial_value(one))
-        if name not in values:
-            values[name] = value
-            continue
-        lacks = is_row & f.coalesce(f.array_contains("missing", f.lit(name)), f.lit(False))
-        values[name] = f.when(lacks, value).otherwise(values[name])
-        given.append(f.when(lacks, f.lit(name)))
-    if given:
-        changes = changes.withColumn("missing", f.array_except("missing", f.array_compact(f.array(*given))))
-    return changes.withColumn(COLUMNS, f.struct(*(value.alias(name) for name, value in values.items())))
+    @cached_property
+    def _initial(self) -> dict[str, pa.Scalar]:
+        """The initial values of the added columns, with the types that the columns have now."""
+        types = {one.name.lower(): one.type for one in self._fields}
+        added = ((one.name.lower(), one) for one in self.added)
+        return {name: typed_value(one, types[name]).column(0)[0] for name, one in added}
+
+    def _carried(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+        columns, missing = changes.column(COLUMNS), self._missing(changes.column("missing"))
+        known = {self.names[one.name].lower(): pc.struct_field(columns, [at]) for at, one in enumerate(columns.type)}
+        is_row = pc.invert(pc.or_(changes.column("partial"), pc.is_in(changes.column("op"), _NO_ROWS))).to_pylist()
+        arrays = []
+        for one in self._fields:
+            value, array = self._initial.get(one.name.lower()), known.get(one.name.lower())
+            if array is not None and value is not None:
+                lacks = [row and one.name in names for row, names in zip(is_row, missing, strict=True)]
+                array = pc.if_else(pa.array(lacks, pa.bool_()), value, array)
+                missing = [names - {one.name} if lack else names for names, lack in zip(missing, lacks, strict=True)]
+            elif array is None and value is not None:
+                array = pa.repeat(value, len(changes))
+            elif array is None:
+                array = pa.nulls(len(changes), one.type)
+                missing = [names | {one.name} for names in missing]
+            arrays.append(array)
+        carried = {
+            COLUMNS: pa.StructArray.from_arrays(arrays, fields=self._fields),
+            "missing": pa.array(map(sorted, missing), changes.column("missing").type),
+        }
+        return pa.record_batch([carried.get(name, changes.column(name)) for name in self.schema.names], self.schema)
+
+    def _missing(self, lists: pa.ListArray) -> list[Set[str]]:
+        """The columns that each change lacks, by their current names."""
+        return [frozenset(self.names.get(name, name) for name in one or ()) for one in lists.to_pylist()]
 
 
 def relabelled_rows(changes: DataFrame, columns: Columns) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -102,6 +102,14 @@ def names_in(target: DeltaTable, wanted: Iterable[str]) -> list[str]:
 def quoted(name: str) -> str:
     """A name in an expression."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def select(table: DeltaTable, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in parts: expressions under names."""
+    from deltalake import QueryBuilder
+
+    listed = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+    yield from pa.RecordBatchReader.from_stream(QueryBuilder().register("t", table).execute(f"SELECT {listed} FROM t"))
 
 
 def next_version() -> CommitProperties:

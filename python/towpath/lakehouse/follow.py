@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -46,8 +45,7 @@ from towpath.lakehouse.status import (
     by_table,
     unordered,
 )
-from towpath.lakehouse.tables import schema_of, set_properties, table_properties
-from towpath.lakehouse.target_properties import FOLLOWED, KEY, REBUILT, followed_property, with_place
+from towpath.lakehouse.target_properties import KEY, REBUILT
 from towpath.lakehouse.target_rows import has_row, order_of_rows
 from towpath.printable import SHOWN, printable
 
@@ -108,28 +106,25 @@ class Follower:
     """What the current statement has done to tables as a whole."""
 
     def follow(self, statements: Sequence[Statement]) -> list[TableStatus]:
-        """Follow statements that change different targets. Returns the targets that have another state now."""
+        """Follow statements. Returns the targets that have another state now."""
+        return replace(self)._follow_each(statements)  # others may be followed at the same time
+
+    def _follow_each(self, statements: Sequence[Statement]) -> list[TableStatus]:
         said: list[TableStatus] = []
-        changed: list[tuple[Statement, set[str]]] = []
         for statement in statements:
-            followed: set[str] = set()
-            said += self._follow_actions(statement, followed)
-            changed.append((statement, followed))
-        # A statement whose place is remembered says nothing if it is read again, and neither do those before it.
+            said += self._follow_actions(statement)
+            for target in self.targets.of_statement(statement):
+                self.targets.changed(target)
         if any(one.state != OK for one in said):
             self.unsound.write_ahead(by_table(said))
-        for statement, targets in changed:
-            for target in targets:
-                self._remember_places(target, self.targets.places(statement, target))
-                self.targets.changed(target)
         return said
 
-    def _follow_actions(self, statement: Statement, followed: set[str]) -> list[TableStatus]:
-        """Follow the actions of a statement, and add the targets that it changed."""
+    def _follow_actions(self, statement: Statement) -> list[TableStatus]:
+        """Follow the actions of a statement."""
         said: list[TableStatus] = []
         for action in _grouped(statement.actions):
             try:
-                reasons = self._follow(action, statement, followed)
+                reasons = self._follow(action, statement)
             except Exception as error:  # a target that cannot follow must not stop the others
                 if is_interruption(error):
                     raise
@@ -147,15 +142,8 @@ class Follower:
             self.unsound.end(name, ends)
         self._said.append(TableStatus(*name, self.targets.of(*name), state, reason, ends=ends))
 
-    def _remember_places(self, target: str, places: Iterable[Place]) -> None:
-        """The statement is not followed again if it is read again."""
-        known = Place.parse_all(table_properties(self.spark, target).get(FOLLOWED))
-        set_properties(self.spark, target, followed_property(reduce(with_place, places, known)))
-
-    def _follow(
-        self, action: Action | _AddColumns, statement: Statement, followed: set[str]
-    ) -> dict[tuple[str, str], str]:
-        """Follow an action, and add the target that it changed. Returns why the targets of tables are stale."""
+    def _follow(self, action: Action | _AddColumns, statement: Statement) -> dict[tuple[str, str], str]:
+        """Follow an action. Returns why the targets of tables are stale."""
         tables = _tables_of(action, statement)
         if isinstance(action, NotFollowed):
             if not tables and self.renames:  # once, not for a history again
@@ -163,24 +151,20 @@ class Follower:
                 _log.warning("a statement that names no table is not followed: %s: %s", *shown)
             return {name: action.reason for name in tables if not self._is_skipped(name)}
         if isinstance(action, RenameTable):
-            return self._renames.follow(action, statement, followed) if self.renames else {}
-        if not tables or self._has_followed(tables[0], statement.place):
+            return self._renames.follow(action, statement) if self.renames else {}
+        if not tables:
             return {}
         self._remember_names(action, tables[0])
         target = self.targets.of(*tables[0])
         if target is None:
             return {}
-        if schema_of(self.spark, target) is None:
+        if not self.targets.exists(target):
             if isinstance(action, CreateTable) and self.renames:
                 self.unsound.end(tables[0], GONE)
             return {}
         reason = self._unless_ruled_out(action, tables[0], target, statement)
         if not isinstance(action, DropTable | DropColumn):
             reason = reason or self.targets.why_unlabelled(target)
-        if not reason and self.follows and not isinstance(action, DropTable | DropColumn):
-            followed.add(target)
-        if reason:  # a part of the action may have changed it
-            self.targets.changed(target)
         return {tables[0]: reason} if reason else {}
 
     def _stale(self, name: tuple[str, str], reason: str, statement: Statement) -> TableStatus:
@@ -220,15 +204,6 @@ class Follower:
         added = self._columns(name, target).add(followed, target, statement.place, known, action.conditional)
         return "; ".join(filter(None, [*reasons.values(), added]))
 
-    def _has_followed(self, name: tuple[str, str], place: Place) -> bool:
-        """Whether the target of a table exists and has followed this statement already."""
-        target = self.targets.of(*name)
-        if target is None or schema_of(self.spark, target) is None:
-            return False
-        known = Place.parse_all(table_properties(self.spark, target).get(FOLLOWED))
-        own = self.targets.place(place, name)
-        return any(own.repeats(one) for one in known)
-
     def _change(self, action: Action, name: tuple[str, str], target: str, statement: Statement) -> str | None:
         """Change a target. Returns why it is stale."""
         place = statement.place
@@ -252,7 +227,7 @@ class Follower:
         """Why a target is stale whose rows are merged by another key than its table has now."""
         if rule_of(self.keys, *name):
             return None
-        key: list[str] = json.loads(table_properties(self.spark, target).get(KEY, "[]"))
+        key: list[str] = json.loads(self.targets.properties(target).get(KEY, "[]"))
         if {one.lower() for one in key} in (set(), {one.lower() for one in action.columns}):
             return None
         new = f"is ({', '.join(action.columns)}) now" if action.columns else "was dropped"
@@ -260,7 +235,8 @@ class Follower:
 
     def _columns(self, name: tuple[str, str], target: str) -> ColumnChanges:
         rows = self.targets.rows_of(name, target)
-        return ColumnChanges(self.spark, self.follows, has_rows_of_now=self.renames, rows=rows)
+        small = self.targets.small(name, target)
+        return ColumnChanges(self.spark, self.follows, has_rows_of_now=self.renames, rows=rows, small=small)
 
     @property
     def _renames(self) -> TableRenames:
@@ -271,7 +247,6 @@ class Follower:
             self.protection,
             self.unsound,
             self._say,
-            self._has_followed,
         )
 
     def _create_table(
@@ -285,7 +260,7 @@ class Follower:
         timeline = self.log.timeline(self.spark, name)
         cut = timeline.cut(statement, action)
         gone_at = timeline.ended(name, cut)
-        rebuilt_at = Place.parse(table_properties(self.spark, target).get(REBUILT))
+        rebuilt_at = Place.parse(self.targets.properties(target).get(REBUILT))
         is_rebuilt = gone_at is not None and rebuilt_at is not None and not gone_at.is_newer(rebuilt_at)
         if timeline.exists(name, cut) is not False or gone_at is None or is_rebuilt:
             return None if action.if_not_exists else self._created_twice(name, target, statement.place)
@@ -299,7 +274,7 @@ class Follower:
             self.unsound.write_ahead(self._said[-1:])
         else:  # the target is correct again
             self._say(name, OK, ends=STATES[1:])
-        set_properties(self.spark, target, {RULES: "{}"})
+        self.targets.set_properties(target, {RULES: "{}"})
         return reason
 
     def _created_twice(self, name: tuple[str, str], target: str, place: Place) -> str | None:

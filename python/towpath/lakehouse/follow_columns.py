@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from towpath.lakehouse.carried_rows import are_changed, initial_value, typed_value
+from towpath.lakehouse.carried_rows import are_changed, literal, typed_value
 from towpath.lakehouse.converted_values import relabelled
 from towpath.lakehouse.formats import format_of
 from towpath.lakehouse.order import is_before, is_certain, is_newer, is_ordered
 from towpath.lakehouse.ordered_statements import Place
+from towpath.lakehouse.small_target import Filled, SmallTarget
 from towpath.lakehouse.sql import Sql, any_of, column, comma_separated, execute, merge, sql, table
 from towpath.lakehouse.statements import ChangeColumn, ModifyColumn, RenameColumn
 from towpath.lakehouse.statements import Column as SourceColumn
@@ -55,6 +56,8 @@ class ColumnChanges:
     """Whether the rows are those of the table. A history has former ones too."""
     rows: Sql = ALL_ROWS
     """A condition for the rows `t` of the table, if others share the target."""
+    small: SmallTarget | None = None
+    """The target as delta-rs changes it."""
 
     def add(
         self,
@@ -113,7 +116,9 @@ class ColumnChanges:
 
     def _write_columns(self, new: list[_NewColumn], target: str, place: Place) -> list[str]:
         """Add columns in two commits at most: columns, values. Returns why the target is stale."""
-        create_or_evolve(self.spark, target, struct_type(pa.schema([field for one in new for field in one.schema])))
+        create_or_evolve(
+            self.spark, target, struct_type(pa.schema([field for one in new for field in one.initial.schema]))
+        )
         return list(self._fill(target, place, [one for one in new if one.gets_value]).values())
 
     def _fill(self, target: str, place: Place, new: list[_NewColumn]) -> dict[str, str]:
@@ -121,6 +126,13 @@ class ColumnChanges:
         order = order_of_rows(self.spark, target)
         if order is None or not new:
             return {}
+        filled = [Filled(one.name, one.initial.column(0)[0], one.is_new, one.again) for one in new]
+        if self.small is None or not self.small.fill(place, filled):
+            self._merge_values(target, place, new, order)
+        reasons = {one.name: self._unfilled(target, one, order) for one in new if not one.is_new}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def _merge_values(self, target: str, place: Place, new: list[_NewColumn], order: Sql) -> None:
         lacks = [one.lacks_it(order, Sql("s.place"), Sql(f"s.v{at}")) for at, one in enumerate(new)]
         sets = (
             sql("{column} = IF({lacks}, s.{v}, {column})", column=one.column, lacks=lack, v=Sql(f"v{at}"))
@@ -131,8 +143,6 @@ class ColumnChanges:
         values = [one.value for one in new]
         with ExitStack() as held, temporary_view(one_row(self.spark, place, values, held)) as view:
             merge(self.spark, target, view, condition, update)
-        reasons = {one.name: self._unfilled(target, one, order) for one in new if not one.is_new}
-        return {name: reason for name, reason in reasons.items() if reason}
 
     def _unfilled(self, target: str, one: _NewColumn, order: Sql) -> str | None:
         """Why a target is stale that had a column before it was added."""
@@ -224,18 +234,22 @@ class _NewColumn:
     """A column that a statement adds."""
 
     name: str
-    value: Sql
-    """Its value in older rows, with its type."""
+    initial: pa.Table
+    """Its value in older rows."""
     place: Place
     """The place of the statement."""
-    schema: pa.Schema
-    """It with its type."""
     is_new: bool
     """Whether the target lacked it."""
     again: bool
     """Whether the source dropped it before."""
     gets_value: bool
     """Whether older rows get another value than null."""
+
+    @property
+    def value(self) -> Sql:
+        """Its value in older rows, with its type."""
+        [field] = struct_type(self.initial.schema)
+        return literal(self.initial.to_pylist()[0][field.name], Sql(field.dataType.simpleString()))
 
     @property
     def column(self) -> Sql:
@@ -257,5 +271,4 @@ class _NewColumn:
 
 
 def _of(added: SourceColumn, place: Place, *, is_new: bool, gets_value: bool, again: bool = False) -> _NewColumn:
-    schema = typed_value(added).schema
-    return _NewColumn(added.name, initial_value(added), place, schema, is_new, again, gets_value)
+    return _NewColumn(added.name, typed_value(added), place, is_new, again, gets_value)

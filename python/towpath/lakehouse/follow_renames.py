@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,11 +27,9 @@ from towpath.lakehouse.tables import (
     temporary_view,
 )
 from towpath.lakehouse.target_properties import (
-    FOLLOWED,
     GIVEN,
     KEY,
     SOURCE,
-    followed_property,
     places_text,
     stored_properties,
     with_place,
@@ -57,16 +55,13 @@ class TableRenames:
     unsound: Unsound
     say: Callable[..., None]
     """Says that a table is gone, or that there is one again: name, state, reason, and the states that this ends."""
-    has_followed: Callable[[tuple[str, str], Place], bool]
-    """Whether the target of a table has followed a statement already."""
 
-    def follow(self, action: RenameTable, statement: Statement, followed: set[str]) -> dict[tuple[str, str], str]:
+    def follow(self, action: RenameTable, statement: Statement) -> dict[tuple[str, str], str]:
         """Each table gets the rows of the one that has its name now, as gh-ost's and pt-osc's copies do.
 
         Args:
             action: The tables.
             statement: The statement.
-            followed: Gets the targets that were changed.
 
         Returns:
             Why the targets of tables are stale.
@@ -84,7 +79,7 @@ class TableRenames:
         }
         for new, old in former.items():
             if new not in put_away:
-                reasons[new] = self._rename_table(old, new, statement, states[new], followed)
+                reasons[new] = self._rename_table(old, new, statement, states[new])
         return {new: reason for new, reason in reasons.items() if reason}
 
     def _put_away(self, old: tuple[str, str], new: tuple[str, str], state: RuleState, *, is_source: bool) -> str | None:
@@ -117,7 +112,7 @@ class TableRenames:
         return True
 
     def _rename_table(
-        self, old: tuple[str, str], new: tuple[str, str], statement: Statement, state: RuleState, followed: set[str]
+        self, old: tuple[str, str], new: tuple[str, str], statement: Statement, state: RuleState
     ) -> str | None:
         source, target, place = self.targets.of(*old), self.targets.of(*new), statement.place
         if target is None:
@@ -126,10 +121,8 @@ class TableRenames:
         if source is None:
             self.protection.remember(*new, state)
             return f"renamed from {'.'.join(old)}, which has no target"
-        if self.has_followed(new, place) or self.has_followed(old, place):  # or the rows came after it
-            return None
         if schema_of(self.spark, source) is None:
-            return self._rename_empty(old, new, target, place, state, followed)
+            return self._rename_empty(old, new, target, place, state)
         if not self.follows:
             self.say(old, STALE, f"renamed to {'.'.join(new)}: {_IGNORED}")
             self.protection.remember(*new, state)
@@ -139,7 +132,6 @@ class TableRenames:
             self.protection.remember(*new, state)
             self._relabel(old, new, target, place)
             self.targets.changed(target)
-            followed.add(target)
             self._say_renamed(old, new)
             return reason
         if reason:  # the rows that say it are replaced
@@ -148,7 +140,6 @@ class TableRenames:
         self.targets.changed(target)
         self.targets.copy_deletes(old, new, place)
         self._take_away(old, place)
-        followed.add(target)
         self._say_renamed(old, new)
         return reason
 
@@ -159,7 +150,6 @@ class TableRenames:
         target: str,
         place: Place,
         state: RuleState,
-        followed: set[str],
     ) -> str | None:
         """A table of which no row was read gets another name. The older rows of that name are of a former table."""
         self.protection.remember(*new, state)
@@ -167,7 +157,6 @@ class TableRenames:
         if self._has_target(new) and self.follows:
             kept = self.targets.truncate(target, new, place)
             self.say(new, OK, ends=GONE)
-            followed.add(target)
         reason = self.unsound.reason(old)
         if reason:
             return f"renamed from {'.'.join(old)}: {reason}"
@@ -176,7 +165,7 @@ class TableRenames:
     def _leave(self, old: tuple[str, str], new: tuple[str, str], place: Place) -> None:
         """A table gets a name that is not replicated."""
         source = self.targets.of(*old)
-        if source is None or not self._has_target(old) or self.has_followed(old, place):
+        if source is None or not self._has_target(old):
             return
         if not self.follows:
             self.say(old, STALE, f"renamed to {'.'.join(new)}: {_IGNORED}")
@@ -274,7 +263,6 @@ class TableRenames:
         if own_place in given:  # the driver ended before the target remembered the statement
             return
         of_new = {SOURCE: source_name(*new), RULES: str(state), GIVEN: places_text(with_place(given, own_place))}
-        of_new |= _followed_by_both(of_target, kept)
         expr = expressions(self.spark)
         rows = self.spark.read.table(table(source)).alias("t").filter(expr(self.targets.rows_of(old, source)))
         if order is not None:  # a later table of the old name has the rows that are newer
@@ -326,12 +314,3 @@ class TableRenames:
             rows = rows.join(later.select(*map(column, keys)), keys, "left_anti")
         staying = others.unionByName(later).withColumnRenamed(own, order)
         return staying.unionByName(rows, allowMissingColumns=True)
-
-
-def _followed_by_both(former: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
-    """What a target has followed that gets the rows of another one: no statement of either is followed again."""
-    places = Place.parse_all(kept.get(FOLLOWED))
-    for place in Place.parse_all(former.get(FOLLOWED)):
-        if not any(place.repeats(one) for one in places):
-            places = with_place(places, place)
-    return followed_property(places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,10 +11,11 @@ from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.order import is_after
 from towpath.lakehouse.ordered_statements import Place, Statement
+from towpath.lakehouse.small_target import SmallTarget
 from towpath.lakehouse.sql import Sql, expressions, sql
-from towpath.lakehouse.tables import schema_of
+from towpath.lakehouse.tables import exists, schema_of
 from towpath.lakehouse.target_properties import stored_source
-from towpath.lakehouse.target_rows import has_row, order_of_rows
+from towpath.lakehouse.target_rows import ALL_ROWS, has_row, order_of_rows
 from towpath.lakehouse.targets import source_name
 from towpath.lakehouse.timeline import Name
 from towpath.lakehouse.tombstones import Tombstones
@@ -43,19 +45,33 @@ class FollowedTargets:
         """The place of a statement about a table as its target remembers it."""
         return self.known.place(place, name)
 
-    def places(self, statement: Statement, target: str) -> list[Place]:
-        """The same for all tables of a target that a statement is about."""
-        if not self.known.may_share:
-            return [statement.place]
-        names = []
-        for name in sorted(statement.tables):
-            with suppress(ValueError):  # another table of the statement may have no place for its rows
-                names += [name] if self.of(*name) == target else []
-        return [self.place(statement.place, name) for name in names]
+    def of_statement(self, statement: Statement) -> set[str]:
+        """The targets of the tables that a statement is about."""
+        found = set()
+        for name in statement.tables:
+            with suppress(ValueError):  # a template needs what the name does not have
+                found.add(self.of(*name))
+        return {one for one in found if one is not None}
 
     def rows_of(self, name: Name, target: str) -> Sql:
         """A condition that is true for the rows `t` of a target that are of a table."""
         return self.known.rows_of(self.spark, name, target)
+
+    def small(self, name: Name, target: str) -> SmallTarget | None:
+        """The target of a table as delta-rs changes it; None if several tables may share it."""
+        return self.known.small(self.spark, target) if self.rows_of(name, target) == ALL_ROWS else None
+
+    def exists(self, target: str) -> bool:
+        """Whether a target exists."""
+        return exists(self.spark, target)
+
+    def properties(self, target: str) -> Mapping[str, str]:
+        """The properties of a target that exists."""
+        return self.known.properties(self.spark, target)
+
+    def set_properties(self, target: str, values: Mapping[str, str]) -> None:
+        """Set properties of a target."""
+        self.known.change_properties(self.spark, target, values)
 
     def why_unlabelled(self, target: str) -> str | None:
         """Why it is not known of which table some rows of a target are."""
@@ -69,6 +85,10 @@ class FollowedTargets:
         """Delete the rows of a table that are older than a place. Returns how many stay that may be older."""
         if self.known.stored_key(self.spark, target) == []:
             return append_truncate(self.spark, target, self.place(place, name))
+        small = None if self.known.options.soft_deletes else self.small(name, target)
+        kept = small.delete_before(place) if small else None
+        if kept is not None:
+            return kept
         writer = self.known.applier(target).writer
         order = writer.order(self.spark)
         if order is None:

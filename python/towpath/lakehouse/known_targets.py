@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse import property_texts
@@ -19,6 +19,7 @@ from towpath.lakehouse.merge import Applier
 from towpath.lakehouse.ordered_statements import Place
 from towpath.lakehouse.protection import RULES, Protection, RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.small_target import SmallTarget
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.sql import Sql
 from towpath.lakehouse.statement_log import StatementLog
@@ -28,12 +29,11 @@ from towpath.lakehouse.target_properties import (
     KEY,
     PARTIAL,
     SOURCE,
-    followed_property,
     stored_properties,
-    with_place,
 )
 from towpath.lakehouse.target_rows import ALL_ROWS, labelled, order_of_rows
 from towpath.lakehouse.targets import Targets, companion, joined_name, source_name
+from towpath.lakehouse.tasks import TaskMerges
 from towpath.lakehouse.timeline import Name
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class KnownTargets:
         options: ReplicateOptions,
         dead_letters: Aside | None,
         log: StatementLog,
+        in_tasks: TaskMerges,
         remembered: Mapping[tuple[str, str], RuleState],
     ) -> None:
         """Know nothing yet.
@@ -61,6 +62,7 @@ class KnownTargets:
             options: The arguments.
             dead_letters: The table for rows that cannot be applied.
             log: The statements that were read.
+            in_tasks: Which targets may be written with delta-rs.
             remembered: What is remembered for the rules of tables that have no target yet.
         """
         self.options = options
@@ -69,7 +71,7 @@ class KnownTargets:
         """The tables that this process has applied."""
         self.written: set[str] = set()
         """The targets that this process has written."""
-        self._targets, self._dead_letters = targets, dead_letters
+        self._targets, self._dead_letters, self._in_tasks = targets, dead_letters, in_tasks
         self._remembered = dict(remembered)
         self._appliers: dict[str, Applier] = {}
         self._properties: dict[str, Mapping[str, str]] = {}
@@ -193,6 +195,11 @@ class KnownTargets:
         set_properties(spark, target, values)
         self._properties.pop(target, None)
 
+    def small(self, spark: SparkSession, target: str) -> SmallTarget:
+        """A target as delta-rs changes it, if it is small."""
+        order = self.applier(target).writer.order(spark)
+        return SmallTarget(spark, self._in_tasks, target, self.stored_key(spark, target) or (), order)
+
     def protection(self, spark: SparkSession) -> Protection:
         """The rules of columns, and where they are remembered."""
 
@@ -290,17 +297,11 @@ class KnownTargets:
         """How the target of a table is created and maintained."""
         own = {KEY: json.dumps(list(keys), ensure_ascii=False), SOURCE: source_name(table.database, table.name)}
         cluster_by = tuple(self.options.cluster_by.get(table.full_name, ()))
-        if self.options.ddl_policy == "follow":  # its rows are led through all of them
-            own |= followed_property(reduce(with_place, self._places(spark, table.key), []))
         if (state := self.protection(spark).state(*table.key)) != RuleState():
             own[RULES] = str(state)
         return replace(
             self.options.settings, cluster_by=cluster_by, properties={**own, **self.options.settings.properties}
         )
-
-    def _places(self, spark: SparkSession, name: Name) -> list[Place]:
-        """The places of the statements about a table, as its target remembers them."""
-        return [self.place(one, name) for one in self.log.timeline(spark, name).places(name)]
 
     def place(self, place: Place, name: Name) -> Place:
         """The place of a statement about a table as its target remembers it."""

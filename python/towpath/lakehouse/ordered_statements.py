@@ -63,17 +63,8 @@ class Place:
         """
         return Place({**self.fields, "table": name})
 
-    def repeats(self, other: Place) -> bool:
-        """Whether a statement here is not newer than one that is known, by more than their times."""
-        one, two = self.fields, other.fields
-        if len({one.get("table"), two.get("table")} - {None}) > 1:
-            return False
-        in_tidb = None not in (one["commit_ts"], two["commit_ts"])
-        in_log = one["log"] is not None and one["log"] == two["log"]
-        return (in_tidb or in_log or self.is_beside(other)) and not self.is_newer(other)
-
     def replaces(self, other: Place) -> bool:
-        """Whether only the newer of two statements that were followed has to be known."""
+        """Whether only the newer of two statements has to be known."""
         return self.is_beside(other) and self.fields.get("table") == other.fields.get("table")
 
     def is_beside(self, other: Place) -> bool:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from towpath._towpath import KeySet, change_outcomes, newest_changes, statement_bounds
 from towpath.lakehouse.blocks import read_blocks, stream
-from towpath.lakehouse.changes import COLUMNS, ChangeDecoder, indices_of, taken
+from towpath.lakehouse.changes import COLUMNS, ChangeReader, indices_of, taken
 from towpath.lakehouse.delta_rs import (
     BatchRefusedError,
     Limits,
@@ -33,6 +33,7 @@ from towpath.lakehouse.delta_rs import (
     open_table,
     quoted,
     retried,
+    select,
     without_wrong_statistics,
 )
 from towpath.lakehouse.fold import is_rejected, key_values
@@ -44,8 +45,7 @@ if TYPE_CHECKING:
 
 RESULT = pa.schema(
     [
-        ("database", pa.string()),
-        ("table", pa.string()),
+        ("number", pa.int32()),
         ("refused", pa.string()),
         ("is_lasting", pa.bool_()),
         ("row", pa.int64()),
@@ -62,7 +62,8 @@ RESULT = pa.schema(
 )
 """What a task says of a table.
 
-`refused` is the reason if nothing was merged, and `is_lasting` whether later batches are refused for it too;
+`number` is the index of the table; `refused` is the reason if nothing was merged, `is_lasting` whether later batches
+are refused for it too;
 `rejected_changes` is an Arrow stream, `properties` and `files` (their number) are the target's.
 """
 
@@ -71,11 +72,16 @@ _MOST_TOMBSTONE_FILES = 20
 _MOST_REJECTED = 16 << 20
 
 
+Part = tuple[str | None, str, str | None]
+"""Database, table and slice of events; the slice is null if they are not sliced."""
+
+
 @dataclass(frozen=True)
 class OwnedTable:
     """What a task needs to know of a table."""
 
-    decoder: ChangeDecoder
+    readers: Mapping[Part, ChangeReader]
+    """The readers of its changes. All make the same columns."""
     keys: tuple[str, ...]
     target: str
     """Where the table is, which exists: a local folder, or a URI."""
@@ -89,7 +95,7 @@ class OwnedTable:
     has_dead_letters: bool = True
     """Whether there is a table for rows that cannot be applied."""
     in_blocks: bool = False
-    """Whether the decoder has decoded the messages already."""
+    """Whether the messages have been decoded already."""
     storage: Mapping[str, str] | None = field(default=None, repr=False)
     """What delta-rs needs to open a store."""
     id: str | None = None
@@ -99,42 +105,51 @@ class OwnedTable:
     added: tuple[str, ...] = ()
     """The columns in which older rows get a value, in lower case."""
 
-    def changes(self, events: Iterable[pa.RecordBatch]) -> pa.Table:
-        """The changes in the events of the table."""
-        read = read_blocks if self.in_blocks else self.decoder.decode_batches
-        return pa.Table.from_batches((part for batch in events for part in read(batch)), self.decoder.schema)
+    def changes(self, events: Iterable[tuple[Part, pa.RecordBatch]]) -> pa.Table:
+        """The changes in the events of the table, by their parts."""
+        schema = next(iter(self.readers.values())).schema
+        return pa.Table.from_batches((found for part, batch in events for found in self._read(part, batch)), schema)
+
+    def _read(self, part: Part, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        return read_blocks(batch) if self.in_blocks else self.readers[part].decode_batches(batch)
 
 
 class TableTasks:
     """Merges the changes of tables, each of which is in one task; a function for `mapInArrow`."""
 
-    def __init__(self, tables: Mapping[tuple[str | None, str], OwnedTable]) -> None:
+    def __init__(self, tables: Sequence[OwnedTable]) -> None:
         self._tables = tables
+        self._of_parts = {part: number for number, one in enumerate(tables) for part in one.readers}
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What Spark calls on a worker, with events behind the names of their database and table."""
+        """What Spark calls on a worker, with events after their parts."""
         begin_task()
         # delta-rs starts as many threads as there are cores, in each of Spark's workers.
         os.environ.setdefault("TOKIO_WORKER_THREADS", "2")
-        events: dict[tuple[str | None, str], list[pa.RecordBatch]] = {}
+        events: dict[int, list[tuple[Part, pa.RecordBatch]]] = {}
         for batch in batches:
-            for name, part in _by_table(batch):
-                if name in self._tables:
-                    events.setdefault(name, []).append(part)
-        for name, parts in events.items():
-            yield _result(name, self._tables[name], parts)
+            for part, found in _by_part(batch):
+                if part in self._of_parts:
+                    events.setdefault(self._of_parts[part], []).append((part, found))
+        for number, of_table in events.items():
+            yield _result(number, self._tables[number], of_table)
 
 
-def _by_table(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str | None, str], pa.RecordBatch]]:
-    names = ["database", "table"]
+PART = ("database", "table", "slice")
+"""The columns of events that are a part."""
+
+
+def _by_part(batch: pa.RecordBatch) -> Iterator[tuple[Part, pa.RecordBatch]]:
+    names = list(PART)
     rows = pa.table({**{name: batch.column(name) for name in names}, "row": indices_of(batch)})
     groups = rows.group_by(names, use_threads=False).aggregate([("row", "list")])
     events = batch.drop_columns(names)
-    for database, table, indices in zip(*(groups[name] for name in [*names, "row_list"]), strict=True):
-        yield (database.as_py(), table.as_py()), taken(events, indices.values)
+    for *part, indices in zip(*(groups[name] for name in [*names, "row_list"]), strict=True):
+        database, table, of_events = (one.as_py() for one in part)
+        yield (database, table, of_events), taken(events, indices.values)
 
 
-def _result(name: tuple[str | None, str], table: OwnedTable, events: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _result(number: int, table: OwnedTable, events: list[tuple[Part, pa.RecordBatch]]) -> pa.RecordBatch:
     began = time.monotonic()
     try:
         values = apply(table, events)
@@ -143,7 +158,7 @@ def _result(name: tuple[str | None, str], table: OwnedTable, events: list[pa.Rec
     except BaseException as error:  # a panic of delta-rs is not an Exception
         reason = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
         values = {"refused": reason[:2000], "is_lasting": getattr(error, "is_lasting", True)}
-    values |= {"database": name[0], "table": name[1], "seconds": time.monotonic() - began}
+    values |= {"number": number, "seconds": time.monotonic() - began}
     return pa.RecordBatch.from_pylist([values], RESULT)
 
 
@@ -152,7 +167,7 @@ def _are_after(orders: pa.StructArray, statements: pa.StructArray) -> bool:
     return bool(pc.all(pc.equal(after, len(statements))).as_py())
 
 
-def apply(table: OwnedTable, events: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+def apply(table: OwnedTable, events: Iterable[tuple[Part, pa.RecordBatch]]) -> dict[str, Any]:
     """Decode the events of a table, and merge the newest change of each key. Returns the columns of `RESULT`.
 
     Raises:
@@ -271,14 +286,6 @@ def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
     }
 
 
-def _select(table: DeltaTable, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """The rows of a table in parts: expressions under names."""
-    from deltalake import QueryBuilder
-
-    listed = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
-    yield from pa.RecordBatchReader.from_stream(QueryBuilder().register("t", table).execute(f"SELECT {listed} FROM t"))
-
-
 @dataclass(frozen=True)
 class _Known:
     """What a table has of the keys of a batch."""
@@ -301,7 +308,7 @@ class _Known:
             newest: The changes of the batch.
         """
         wanted, found = KeySet(newest.keys), [cls.nothing(newest)]
-        for part in _select(table, columns):
+        for part in select(table, columns):
             keys = pa.StructArray.from_arrays(
                 [cast(part.column(one.name), one.type) for one in newest.keys.type], fields=list(newest.keys.type)
             )

@@ -29,7 +29,6 @@ from towpath.lakehouse.tables import (
     settings_of,
 )
 from towpath.lakehouse.target_properties import (
-    FOLLOWED,
     KEY,
     NOTHING_FOLLOWED,
     SOURCE,
@@ -152,7 +151,7 @@ def rebuild(
 
     if status:
         write_status(spark, status, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)
-    followed = {**_followed(spark, place), **_last_statement(spark, status, name)}
+    followed = _last_statement(spark, status, name)
     stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply, followed, others)
     stale += _catch_up(spark, place, apply)
     for one in put_aside if snapshot is not None else ():
@@ -160,11 +159,6 @@ def rebuild(
     if status:  # what the query says meanwhile may be true of the new target, too
         set_ok(spark, status, [name], (STALE,), reason=REBUILT)
         write_status(spark, status, [replace(one, target=place) for one in stale], 0)
-
-
-def _followed(spark: SparkSession, target: str) -> dict[str, str]:
-    """What a target says of the statements that are older than its rebuilding."""
-    return {FOLLOWED: stored_properties(spark, target).get(FOLLOWED, NOTHING_FOLLOWED[FOLLOWED])}
 
 
 def _last_statement(spark: SparkSession, status: str | None, name: tuple[str, str]) -> dict[str, str]:

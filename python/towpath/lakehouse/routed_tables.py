@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from towpath.lakehouse.declarations import Declaration
 from towpath.lakehouse.ordered_statements import Bounds
-from towpath.lakehouse.source_tables import SourceTable, source_tables
+from towpath.lakehouse.source_tables import SourceTable, joined, source_tables
 from towpath.lakehouse.timeline import Name, Route, Timeline
 from towpath.printable import SHOWN, printable
 
@@ -44,7 +44,21 @@ def routed(
                 of_table.append((lead, [row]))
             else:
                 same.append(row)
-    return [lead.of(name, rows, declarations) for (name, _), parts in groups.items() for lead, rows in parts]
+    return _joined(lead.of(name, rows, declarations) for (name, _), parts in groups.items() for lead, rows in parts)
+
+
+def _joined(tables: Iterable[SourceTable]) -> list[SourceTable]:
+    """Join the tables whose rows can be merged at once. The others come first: most of their rows are older."""
+    found: list[SourceTable] = []
+    parts: dict[object, list[SourceTable]] = {}
+    for one in tables:
+        if one.is_carried:
+            has_key = any(declaration.key for declaration in one.declarations)
+            parts.setdefault((one.key, has_key, one.topics), []).append(one)
+        else:
+            found.append(one)
+    # The part with the current name is the newest.
+    return found + [joined(sorted(one, key=lambda part: part.former is None)) for one in parts.values()]
 
 
 _UNORDERED = (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import chain
 from operator import or_
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,8 @@ class SourceTable:
     """The statement that dropped the table later."""
     doubt: str | None = None
     """Why it is not sure that its rows belong here, as they are."""
+    parts: tuple[SourceTable, ...] = ()
+    """The parts that its rows were read in, the oldest first, if statements are between them."""
 
     @property
     def name_key(self) -> tuple[str | None, str]:
@@ -60,15 +63,20 @@ class SourceTable:
         return self.former or (self.database, self.name)
 
     @property
+    def events(self) -> list[tuple[str | None, str, str | None]]:
+        """The database, table and slice of its events. The slice is null if they are not sliced."""
+        return [(*self.name_key, one) for one in self.slices or (None,)]
+
+    @property
     def key(self) -> tuple[str, str]:
         """The name as statements have it."""
         return self.database or "", self.name
 
     @property
-    def is_current(self) -> bool:
-        """Whether its rows are as the table has them now, as far as statements say."""
-        is_here = self.former is None and not self.is_gone and self.dropped is None
-        return is_here and self.columns == Columns() and self.doubt is None
+    def is_carried(self) -> bool:
+        """Whether it is known what later statements made of each of its rows, without a look at their values."""
+        is_here = not (self.is_gone or self.is_put_away or self.dropped or self.doubt)
+        return is_here and not self.columns.types and not any(one.unknown for one in self.columns.added.values())
 
     @property
     def tasks(self) -> int:
@@ -82,6 +90,8 @@ class SourceTable:
 
     def condition(self) -> Column:
         """True for the events of this table's changes."""
+        if self.parts:
+            return any_of(self.parts)
         from pyspark.sql import functions as f
 
         database, name = self.name_key
@@ -140,6 +150,29 @@ def _table(database: str | None, name: str, rows: list[Row], declarations: Mappi
         ),
         declared=frozenset(row["declared"] for row in rows),
         in_blocks=any(row["kind"] == BLOCK for row in rows),
+    )
+
+
+def joined(parts: Sequence[SourceTable]) -> SourceTable:
+    """Return the table that the rows of all parts belong to.
+
+    Args:
+        parts: The parts, the oldest first.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return replace(
+        parts[-1],
+        messages=sum(one.messages for one in parts),
+        rows=sum(one.rows for one in parts),
+        size=sum(one.size for one in parts),
+        has_commit=any(one.has_commit for one in parts),
+        in_log=any(one.in_log for one in parts),
+        declarations=tuple(dict.fromkeys(chain.from_iterable(one.declarations for one in parts))),
+        slices=frozenset(chain.from_iterable(one.slices for one in parts)),
+        columns=Columns(),
+        former=None,
+        parts=tuple(parts),
     )
 
 

@@ -34,6 +34,10 @@ _TEXTS = ("identity", "place", "tables", "sql", "table_changes", "schema", "data
 _COLUMNS = pa.schema([(name, pa.string()) for name in _TEXTS])
 
 
+_FOLLOWED = "followed "
+"""What the identity of a row begins with that says that a statement was followed."""
+
+
 class Appended(NamedTuple):
     """The statements of a batch that are followed."""
 
@@ -58,6 +62,7 @@ class StatementLog:
         self._entries: dict[str, _Entry] = {}
         self._about: dict[Name, set[str]] = {}
         self._timelines: dict[Name, Timeline] = {}
+        self._followed: set[str] = set()
         self._is_read = table is None
 
     def has(self, spark: SparkSession, name: Name) -> bool:
@@ -77,7 +82,15 @@ class StatementLog:
         self._add(new.values())
         # If the batch of a first message failed, it is read again before any other batch.
         firsts = [one for one in statements if one.place == self._entries[one.identity].place]
+        firsts = [one for one in firsts if one.identity not in self._followed]
         return Appended(firsts, [one.statement for one in new.values() if self._is_late(one, new)])
+
+    def add_followed(self, spark: SparkSession, statements: Sequence[Statement]) -> None:
+        """Append that statements were followed. They are not followed again if their batch is read again."""
+        if self._stored:
+            rows = [{"identity": f"{_FOLLOWED}{one.identity}"} for one in statements]
+            self._stored.append(spark, pa.Table.from_pylist(rows, _COLUMNS))
+        self._followed |= {one.identity for one in statements}
 
     def timeline(self, spark: SparkSession, name: Name) -> Timeline:
         """Return the statements about a table, and about all tables that exchanged names with it."""
@@ -118,7 +131,10 @@ class StatementLog:
         """Read the entries that are not known yet."""
         if self.table is None or schema_of(spark, self.table) is None:
             return []
-        entries = (_Entry(row.asDict()) for row in spark.read.table(sql_table(self.table)).collect())
+        entries = [_Entry(row.asDict()) for row in spark.read.table(sql_table(self.table)).collect()]
+        marks = {one.identity for one in entries if one.identity.startswith(_FOLLOWED)}
+        self._followed |= {one.removeprefix(_FOLLOWED) for one in marks}
+        entries = [one for one in entries if one.identity not in marks]
         new = [one for one in entries if one.identity not in self._entries]
         self._add(new)
         return new

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -291,6 +292,7 @@ class Unsound:
         """
         self._spark, self._status, self._write = spark, status, write
         self._known: dict[tuple[str, str], dict[str, str]] | None = None
+        self._lock = RLock()
 
     def add(self, found: Iterable[TableStatus]) -> None:
         """Add what a batch found."""
@@ -302,23 +304,26 @@ class Unsound:
 
     def reason(self, name: tuple[str, str]) -> str | None:
         """Why the target of a table does not equal it."""
-        found = self._states().get(name, {})
+        with self._lock:
+            found = dict(self._states().get(name, {}))
         return next((found[state] for state in reversed(found) if state in _UNSOUND), None)
 
     def write_ahead(self, found: Sequence[TableStatus]) -> None:
         """Write states before the commits that they come from."""
-        self._write(found)
-        self.add(found)
+        with self._lock:
+            self._write(found)
+            self.add(found)
 
     def end(self, name: tuple[str, str], states: Sequence[str]) -> None:
         """States of a table do not hold any more."""
-        known = self._states().get(name, {})
-        if known.keys().isdisjoint(states):  # an UPDATE of nothing takes as long as a small merge
-            return
-        for state in states:
-            known.pop(state, None)
-        if self._status and schema_of(self._spark, self._status) is not None:
-            set_ok(self._spark, self._status, [name, (None, name[1])][: 1 if name[0] else 2], states)
+        with self._lock:
+            known = self._states().get(name, {})
+            if known.keys().isdisjoint(states):  # an UPDATE of nothing takes as long as a small merge
+                return
+            for state in states:
+                known.pop(state, None)
+            if self._status and schema_of(self._spark, self._status) is not None:
+                set_ok(self._spark, self._status, [name, (None, name[1])][: 1 if name[0] else 2], states)
 
     def _states(self) -> dict[tuple[str, str], dict[str, str]]:
         """By table its states, the newest last, each with why."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from towpath.lakehouse.carried_rows import typed_value
-from towpath.lakehouse.changes import ChangeDecoder
+import pyarrow as pa
+
+from towpath.lakehouse.carried_rows import CarriedReader, typed_value
+from towpath.lakehouse.changes import ChangeDecoder, ChangeReader, change_schema
 from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.protection import exposed, rule_of
@@ -18,7 +20,7 @@ from towpath.lakehouse.statements import Column
 from towpath.lakehouse.tables import order_column, widened
 from towpath.lakehouse.targets import source_name
 from towpath.lakehouse.timeline import Columns
-from towpath.spark.types import struct_type
+from towpath.spark.types import arrow_schema, struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,11 +79,28 @@ class TableColumns:
             return stored if stored and _lower(stored) == _lower(given) else list(given)
         return declared_key(self._name, self._declarations, stored)
 
-    def decoder(self) -> ChangeDecoder:
-        """The decoder of the table's messages."""
+    def readers(self) -> list[tuple[SourceTable, ChangeReader]]:
+        """The parts of the table, each with the reader of its changes, whose columns are those of the table."""
+        return [(one._table, one._reader(self.schema)) for one in self._parts or [self]]
+
+    def _reader(self, columns: StructType) -> ChangeReader:
+        """The reader of changes that have these columns now."""
+        decoder = self._decoder(columns)
+        if list(self.sources.items()) == [(name, name) for name in columns.names] and not self.added:
+            return decoder
+        kind = pa.struct(list(arrow_schema(columns)))
+        return CarriedReader(decoder, change_schema(kind), self.sources, tuple(self.added))
+
+    def _decoder(self, now: StructType) -> ChangeDecoder:
+        """The decoder of the table's messages.
+
+        Args:
+            now: The current columns.
+        """
         from pyspark.sql.types import StructField, StructType
 
-        columns = StructType([StructField(source, self.schema[now].dataType) for source, now in self.sources.items()])
+        types = {one.name.lower(): one.dataType for one in now}
+        columns = StructType([StructField(source, types[name.lower()]) for source, name in self.sources.items()])
         names = {now.lower(): source for source, now in self.sources.items()}
         keys = [names.get(name.lower(), name) for name in self._undeclared_key()]
         return ChangeDecoder(
@@ -95,10 +114,14 @@ class TableColumns:
         )
 
     @cached_property
+    def _parts(self) -> list[TableColumns]:
+        return [TableColumns(self._spark, self._known, one, self._target) for one in self._table.parts]
+
+    @cached_property
     def sources(self) -> dict[str, str]:
         """The current names of the columns by the names that the messages have for them."""
         carried, found = self._table.columns, {}
-        for name in self.schema.names:
+        for name in self._of_messages.names:
             lower = name.lower()
             origin = carried.origin(lower)
             if origin is not None and origin != lower:
@@ -120,6 +143,8 @@ class TableColumns:
     @cached_property
     def _declarations(self) -> list[Declaration]:
         """The declarations, with the key's columns by their current names."""
+        if self._parts:
+            return [declaration for one in self._parts for declaration in one._declarations]
         now = self._table.columns.now
         return [replace(one, key=tuple(now(name) or name for name in one.key)) for one in self._table.declarations]
 
@@ -144,11 +169,27 @@ class TableColumns:
 
     @cached_property
     def schema(self) -> StructType:
-        """The columns to decode: as given, otherwise as declared but at least as wide as in the target.
+        """The columns of the changes: as given, otherwise as declared but at least as wide as in the target.
 
         Raises:
             ValueError: They are not known, or not those that the rules of the table were made for.
         """
+        if self._parts:  # the columns of the newest part have their order
+            return reduce(self._united, (one.schema for one in reversed(self._parts)))
+        added = struct_type(pa.schema([typed_value(one).schema.field(0) for one in self.added]))
+        return self._united(self._of_messages, widened(self._target, self._stored, added))
+
+    def _united(self, columns: StructType, others: StructType) -> StructType:
+        """Columns, and others, each at least as wide as in both."""
+        from pyspark.sql.types import StructType
+
+        names = _lower(columns.names)
+        new = (one for one in others if one.name.lower() not in names)
+        return StructType([*widened(self._target, others, columns), *new])
+
+    @cached_property
+    def _of_messages(self) -> StructType:
+        """The columns that the messages may have."""
         self._check_renamed()
         given = self._given(self._options.schemas)
         if given is not None:

@@ -13,8 +13,6 @@ class TableResult:
 
     status: TableStatus | None = None
     error: Exception | None = None
-    key: tuple[str, str] | None = None
-    """The table that a task has merged."""
     others: tuple[TableStatus, ...] = ()
     """Tables that became stale with it."""
 

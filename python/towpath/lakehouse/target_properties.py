@@ -1,4 +1,4 @@
-"""Properties of a target: its source table, its key, and the statements that it followed."""
+"""Properties of a target: its source table, its key, and the renames that gave it its rows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ SOURCE = "towpath.source"
 KEY = "towpath.key"
 """The columns of the key."""
 
-FOLLOWED = "towpath.ddl"
-"""The place of the last statement of each partition that was followed, and of each table if tables share the target."""
-
 PARTIAL = "towpath.partial"
 """`true` if rows may have got updates of some of their columns only."""
 
@@ -30,7 +27,7 @@ GIVEN = "towpath.given"
 REBUILT = "towpath.rebuilt"
 """The place of the last statement about the table before its target was rebuilt."""
 
-NOTHING_FOLLOWED = {FOLLOWED: "[]", GIVEN: "[]", PARTIAL: "false"}
+NOTHING_FOLLOWED = {GIVEN: "[]", PARTIAL: "false"}
 """What a target says that has followed no statement."""
 
 
@@ -45,13 +42,8 @@ def stored_source(spark: SparkSession, target: str) -> str | None:
 
 
 def with_place(places: Iterable[Place], place: Place) -> list[Place]:
-    """The places that were followed after one more, which replaces that of its partition."""
+    """The places after one more, which replaces that of its partition."""
     return [*(one for one in places if not place.replaces(one)), place]
-
-
-def followed_property(places: Iterable[Place]) -> dict[str, str]:
-    """The property of a target that has followed the statements at these places."""
-    return {FOLLOWED: places_text(places)}
 
 
 def places_text(places: Iterable[Place]) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import reduce
 from importlib.util import find_spec
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -19,7 +21,7 @@ from towpath.lakehouse.changes import READ
 from towpath.lakehouse.delta_rs import Limits
 from towpath.lakehouse.events import BLOCK, CHANGE
 from towpath.lakehouse.jobs import session_settings
-from towpath.lakehouse.owned_table import RESULT, OwnedTable, TableTasks
+from towpath.lakehouse.owned_table import PART, RESULT, OwnedTable, Part, TableTasks
 from towpath.lakehouse.rows import DELETE, OLD, REJECTED, ROW, Applied
 from towpath.lakehouse.sessions import hadoop_path, jvm_of
 from towpath.lakehouse.sql import execute, sql, table
@@ -29,7 +31,7 @@ from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 _log = logging.getLogger("towpath.spark")
 
@@ -228,25 +230,43 @@ class TaskResult:
     """How many files the target has."""
 
 
-def merge_in_tasks(
-    events: DataFrame, tables: Mapping[tuple[str | None, str], OwnedTable]
-) -> dict[tuple[str | None, str], TaskResult]:
+def merge_in_tasks(events: DataFrame, tables: Sequence[OwnedTable]) -> dict[int, TaskResult]:
     """Merge the changes of tables, each in one task.
 
     Args:
         events: The events of a batch.
-        tables: The tables by database and name.
+        tables: The tables.
+
+    Returns:
+        The results by the index of the table.
     """
     spark = events.sparkSession
-    names = ["database", "table"]
-    messages = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *READ)
+    messages = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*PART, *READ)
     count = min(len(tables), _most_tasks(spark))
     # One task needs no shuffle: it reads the cached messages.
-    parts = messages.repartition(count, *names) if count > 1 else messages.coalesce(1)
-    has_blocks = any(one.in_blocks for one in tables.values())
+    parts = messages.repartition(count, *_owner(tables)) if count > 1 else messages.coalesce(1)
+    has_blocks = any(one.in_blocks for one in tables)
     with session_settings(spark, {_ROWS_IN_BATCH: str(BLOCKS_IN_BATCH)} if has_blocks else {}):
         results = map_in_arrow(parts, TableTasks(tables), struct_type(RESULT)).collect()
-    return {(row["database"], row["table"]): _result(row.asDict()) for row in results}
+    return {row["number"]: _result(row.asDict()) for row in results}
+
+
+def _owner(tables: Sequence[OwnedTable]) -> list[Column]:
+    """The columns that are equal for all events of a table. One that was renamed has events of several names."""
+    from pyspark.sql import functions as f
+
+    renamed = f.lit(None).cast("int")
+    for number, one in enumerate(tables):
+        if len({part[:2] for part in one.readers}) > 1:
+            renamed = f.when(reduce(or_, map(_is_of, one.readers)), f.lit(number)).otherwise(renamed)
+    return [renamed, *(f.when(renamed.isNull(), f.col(name)) for name in PART[:2])]
+
+
+def _is_of(part: Part) -> Column:
+    """True for the events of a part."""
+    from pyspark.sql import functions as f
+
+    return reduce(and_, (f.col(name).eqNullSafe(f.lit(value)) for name, value in zip(PART, part, strict=True)))
 
 
 def _most_tasks(spark: SparkSession) -> int:

@@ -45,4 +45,4 @@ def test_a_users_properties_are_as_the_user_gave_them():
 
 
 def test_hidden_values_are_found():
-    assert hidden({"towpath.key": HIDDEN, "towpath.ddl": "[]", "other": HIDDEN}) == ["towpath.key"]
+    assert hidden({"towpath.key": HIDDEN, "towpath.given": "[]", "other": HIDDEN}) == ["towpath.key"]

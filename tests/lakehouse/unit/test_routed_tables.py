@@ -11,6 +11,7 @@ from towpath.lakehouse.routed_tables import routed
 from towpath.lakehouse.statement_log import StatementLog
 from towpath.lakehouse.statements import read_statements
 from towpath.lakehouse.tasks import TaskMerges
+from towpath.lakehouse.timeline import Columns
 
 T = ("shop", "t")
 FACTS = {"kind": "change", "topic": "k", "messages": 1, "rows": 1, "size": 9}
@@ -40,29 +41,29 @@ def led(texts, surely, after, reached, declared=None):
 def test_a_row_goes_to_the_table_that_has_its_table_now():
     texts = ["RENAME TABLE t TO u", "CREATE TABLE t (id int)", "RENAME TABLE u TO v"]
     older, newer = led(texts, 0, 0, 0), led(texts, 2, 2, 2)
-    assert (older.key, older.name_key, older.is_current) == (("shop", "v"), T, False)
-    assert (newer.key, newer.former, newer.is_current) == (T, None, True)
+    assert (older.key, older.name_key) == (("shop", "v"), T)
+    assert (newer.key, newer.former, newer.columns) == (T, None, Columns())
 
 
 @pytest.mark.parametrize("text", ["TRUNCATE TABLE t", "DROP TABLE t; CREATE TABLE t (id int)"])
 def test_a_row_that_may_be_gone_stays_and_is_doubtful(text):
     count = text.count("TABLE")
     assert led([text], 0, 0, 0).is_gone
-    assert led([text], count, count, count).is_current
+    assert led([text], count, count, count).is_carried
     table = led([text], 0, 0, count)
     assert (table.is_gone, table.key) == (False, T)
     assert "older or newer" in table.doubt
 
 
 def test_no_row_is_older_than_the_creation_of_its_table():
-    assert led(["CREATE TABLE t (id int)"], 0, 0, 1).is_current
+    assert led(["CREATE TABLE t (id int)"], 0, 0, 1).is_carried
 
 
 def test_columns_say_which_rows_are_older():
     texts = ["ALTER TABLE t RENAME COLUMN v TO w", "ALTER TABLE t ADD COLUMN v int DEFAULT 7"]
     older, newer = led(texts, 0, 0, 2, {"id", "v"}), led(texts, 0, 2, 2, {"id", "v", "w"})
     assert (older.columns.names, [one.initial for one in older.columns.added.values()]) == ({"v": "w"}, ["7"])
-    assert newer.is_current
+    assert newer.columns == Columns()
     assert led(texts, 0, 1, 2, {"id", "w"}).columns.names == {}
 
 
