@@ -22,9 +22,9 @@ from lake_session import QUICK, lake_settings
 from lake_topic import Topic, canal, row
 from server_process import ServerProcess
 from simulated_source import moved_keys
-from towpath.lakehouse.job.exporter import Exporter
-from towpath.lakehouse.job.file import read_job
-from towpath.lakehouse.job.validation import check
+from towpath.job.exporter import Exporter
+from towpath.job.file import read_job
+from towpath.job.validation import check
 
 COMMAND = [sys.executable, "-m", "towpath.replicate"]
 

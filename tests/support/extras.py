@@ -74,8 +74,8 @@ assert towpath.cli.main(["tables", "--kafka", "127.0.0.1:1", "--topic", "t"]) ==
     "job": f"""
 import os, urllib.request
 os.environ["KAFKA"] = "broker:9092"
-from towpath.lakehouse.job.exporter import Exporter
-from towpath.lakehouse.job.file import read_job
+from towpath.job.exporter import Exporter
+from towpath.job.file import read_job
 assert read_job({str(ROOT / "examples" / "job.yml")!r}).source_options["subscribe"] == "binlog"
 port = Exporter("127.0.0.1", 0).port
 assert b"towpath_batches_total" in urllib.request.urlopen(f"http://127.0.0.1:{{port}}/metrics").read()

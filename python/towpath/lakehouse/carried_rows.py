@@ -124,6 +124,8 @@ class CarriedReader:
 
     def _missing(self, lists: pa.ListArray) -> list[Set[str]]:
         """The columns that each change lacks, by their current names."""
+        if len(pc.list_flatten(lists)) == 0:
+            return [frozenset()] * len(lists)
         return [frozenset(self.names.get(name, name) for name in one or ()) for one in lists.to_pylist()]
 
 

@@ -17,11 +17,11 @@ import pytest
 
 import towpath
 from towpath.cli import main
-from towpath.lakehouse.job import exporter as exporter_module
-from towpath.lakehouse.job.exporter import Exporter
-from towpath.lakehouse.job.file import read_job
-from towpath.lakehouse.job.run import _kept_errors
-from towpath.lakehouse.job.schema import job_schema
+from towpath.job import exporter as exporter_module
+from towpath.job.exporter import Exporter
+from towpath.job.file import read_job
+from towpath.job.run import _kept_errors
+from towpath.job.schema import job_schema
 from towpath.lakehouse.status import TableStatus
 from towpath.printable import printable
 
@@ -337,7 +337,7 @@ def test_a_run_prints_no_password(tmp_path, capsys, monkeypatch, form):
         say(f"shop.a: {reason}", {"reason": reason, "after": [1]})
         raise RuntimeError(f"no {MARK}")
 
-    monkeypatch.setattr("towpath.lakehouse.job.run.run", run)
+    monkeypatch.setattr("towpath.job.run.run", run)
     job = document(("source", "options"), {"kafka.ssl.key.password": MARK})
     (tmp_path / "job.yml").write_text(json.dumps(job))
     assert main(["replicate", str(tmp_path / "job.yml"), *form]) == 2

@@ -13,7 +13,7 @@ from towpath.cli.exit_status import FAILURE, SUCCESS
 from towpath.cli.text import print_table
 
 if TYPE_CHECKING:
-    from towpath.lakehouse.job.file import Job
+    from towpath.job.file import Job
 
 PURPOSE = "keep the tables of a topic up to date, as a YAML file says"
 
@@ -29,8 +29,8 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Run or check the job."""
-    from towpath.lakehouse.job.file import read_job
-    from towpath.lakehouse.job.schema import job_schema
+    from towpath.job.file import read_job
+    from towpath.job.schema import job_schema
 
     if parsed.schema:
         print(json.dumps(job_schema(), indent=2, ensure_ascii=False))
@@ -47,8 +47,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _run(job: Job, parsed: argparse.Namespace) -> int:
-    from towpath.lakehouse.job.run import run as run_job
-    from towpath.lakehouse.job.run import session
+    from towpath.job.run import run as run_job
+    from towpath.job.run import session
 
     def say(line: str, values: Mapping[str, Any]) -> None:
         text = json.dumps(values, ensure_ascii=False, default=str) if parsed.json else line
@@ -57,7 +57,7 @@ def _run(job: Job, parsed: argparse.Namespace) -> int:
     if not parsed.check:
         run_job(job, say, once=parsed.once)
         return SUCCESS
-    from towpath.lakehouse.job.validation import check
+    from towpath.job.validation import check
 
     found = list(check(job, session(job, is_quiet=True)))
     if parsed.json:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from towpath.lakehouse.job.schema import job_schema
-from towpath.lakehouse.job.settings import read_settings
+from towpath.job.schema import job_schema
+from towpath.job.settings import read_settings
 from towpath.names import nearest
 from towpath.secret_values import hidden, secret_values
 

@@ -15,8 +15,8 @@ from functools import partial
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from towpath.lakehouse.job.exporter import Exporter
-from towpath.lakehouse.job.file import Job, Snapshot
+from towpath.job.exporter import Exporter
+from towpath.job.file import Job, Snapshot
 from towpath.lakehouse.replicate import replicate
 from towpath.lakehouse.status import TableStatus
 from towpath.printable import printable

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from towpath.job.exporter import Server
+from towpath.job.file import Job, Snapshot
+from towpath.job.run import messages, snapshot
 from towpath.lakehouse.formats import DELTA, format_of
-from towpath.lakehouse.job.exporter import Server
-from towpath.lakehouse.job.file import Job, Snapshot
-from towpath.lakehouse.job.run import messages, snapshot
 from towpath.lakehouse.replicate import replicate
 from towpath.lakehouse.sql import execute, sql, table
 from towpath.lakehouse.targets import absolute, catalog_parts, is_path
