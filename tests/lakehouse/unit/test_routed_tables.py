@@ -28,14 +28,30 @@ def log_of(*texts):
     return log
 
 
+def counted(name, surely, after, reached):
+    """Rows of a table that are after some of the statements about it."""
+    row = {**FACTS, "database": "shop", "table": name, "declared": 5, "has_commit": True, "in_log": False}
+    return {**row, "slice": f"{surely}/{after}/{reached}/5"}
+
+
 def led(texts, surely, after, reached, declared=None):
     """The table of a row of `t` that is after some of the statements about `t`."""
-    row = {**FACTS, "database": "shop", "table": "t", "declared": 5, "has_commit": True, "in_log": False}
-    row["slice"] = f"{surely}/{after}/{reached}/5"
+    row = counted("t", surely, after, reached)
     timelines = {T: log_of(*texts).timeline(None, T)}
     [table] = routed([row], {}, timelines, lambda _: declared)
     assert table.slices == {row["slice"]}
     return table
+
+
+@pytest.mark.parametrize(("modify", "parts"), [((), {3}), (["u MODIFY COLUMN c bigint"], {0})])
+def test_the_rows_of_a_table_are_merged_at_once_unless_their_values_decide(modify, parts):
+    log = log_of(*(f"ALTER TABLE {text}" for text in ["t ADD COLUMN c int DEFAULT 3", "t RENAME TO u", *modify]))
+    timelines = {name: log.timeline(None, name) for name in (T, ("shop", "u"))}
+    rows = [counted("t", 0, 0, 0), counted("t", 1, 1, 1), counted("u", 1, 1, 1)]
+    found = routed(rows, {}, timelines, lambda _: None)
+    assert {one.key for one in found} == {("shop", "u")}
+    assert {len(one.parts) for one in found} == parts
+    assert sum(one.rows for one in found) == 3
 
 
 def test_a_row_goes_to_the_table_that_has_its_table_now():
