@@ -14,6 +14,7 @@ from towpath.lakehouse import by_tasks
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.carried_rows import typed_value
 from towpath.lakehouse.converted_values import is_converted, relabelled
+from towpath.lakehouse.followed_targets import FollowedTargets
 from towpath.lakehouse.known_targets import KnownTargets
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.source_tables import SourceTable
@@ -387,14 +388,14 @@ def test_a_truncate_that_fails_halfway_is_applied_again(spark, tmp_path, monkeyp
     topic = Topic(spark, tmp_path)
     topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(3)))
     emptied = canal(9, "TRUNCATE", "a", types=None, second=5, pkNames=None, isDdl=False)
-    done = TargetWriter.truncate
+    done = FollowedTargets.truncate
 
     def fail(*arguments):
         done(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(TargetWriter, "truncate", fail)
+        patched.setattr(FollowedTargets, "truncate", fail)
         with pytest.raises(KeyboardInterrupt):
             topic.replicate(emptied)
     topic.replicate(emptied, canal(10, "INSERT", "a", row(7, "new"), second=6))
@@ -481,7 +482,7 @@ def test_a_row_that_is_deleted_while_an_older_change_is_applied_stays_deleted(sp
             topic.replicate(message)
         return write(writer, *arguments)
 
-    monkeypatch.setattr(by_tasks.ByTasks, "merge", lambda *_: [])
+    monkeypatch.setattr(by_tasks.ByTasks, "merge", lambda _, batch, tables, *more: ([], tables))
     monkeypatch.setattr(TargetWriter, "write", meanwhile)
     aside = {name: topic.options[name] for name in ("dead_letters", "status")}
     towpath.spark.reprocess(spark, **aside, zero_date="null", parallelism=1)
