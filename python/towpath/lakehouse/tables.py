@@ -45,7 +45,7 @@ ORDER = "_towpath"
 # The last one: another writer is about to create it.
 _NO_TABLE = ("DELTA_MISSING_DELTA_TABLE", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND")
 
-_INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 """Decimal digits of each integer type, from the smallest to the largest."""
 
 
@@ -397,14 +397,14 @@ def common_type(old: DataType, wanted: DataType) -> DataType | None:
     from pyspark.sql.types import DateType, DecimalType, DoubleType, FloatType, StringType, TimestampNTZType
 
     one, other = old.simpleString(), wanted.simpleString()
-    if one in _INTEGERS and other in _INTEGERS:
-        return old if _INTEGERS[one] >= _INTEGERS[other] else wanted
+    if one in INTEGERS and other in INTEGERS:
+        return old if INTEGERS[one] >= INTEGERS[other] else wanted
     if digits := _common_digits(old, wanted):
         return DecimalType(*digits) if sum(digits) and digits[0] <= 38 else None
     if {one, other} == {"float", "double"}:
         return DoubleType()
     # A double represents integers of up to 53 bits exactly, a float of up to 24.
-    if (other == "double" and _INTEGERS.get(one, 99) <= 10) or (one == "double" and _INTEGERS.get(other, 99) <= 10):
+    if (other == "double" and INTEGERS.get(one, 99) <= 10) or (one == "double" and INTEGERS.get(other, 99) <= 10):
         return DoubleType()
     if isinstance(old, FloatType) and other in ("tinyint", "smallint"):
         return old
@@ -412,7 +412,7 @@ def common_type(old: DataType, wanted: DataType) -> DataType | None:
         return wanted
     if isinstance(old, TimestampNTZType) and isinstance(wanted, DateType):
         return old
-    printable = (*_INTEGERS, "float", "double", "date", "timestamp_ntz", "boolean")
+    printable = (*INTEGERS, "float", "double", "date", "timestamp_ntz", "boolean")
     if isinstance(old, StringType) and (other in printable or isinstance(wanted, DecimalType | StringType)):
         return old
     return None
@@ -437,7 +437,7 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
 
     if isinstance(data_type, DecimalType):
         return data_type.precision - data_type.scale, data_type.scale
-    digits = _INTEGERS.get(data_type.simpleString())
+    digits = INTEGERS.get(data_type.simpleString())
     return (digits, 0) if digits else None
 
 
