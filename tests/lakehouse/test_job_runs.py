@@ -267,6 +267,7 @@ MISTAKES = {
     "s3": ({"target": "s3a://b/{database}/{table}"}, "target", "S3AFileSystem not found: its package belongs"),
     "catalog": ({"target": "lake.{database}.{table}"}, "target", "there is no catalog lake"),
     "mask": ({"columns": {"a.b": {"mask": {"c": "sha2(value"}}}}, "arguments", "a.b: mask: c: .*Syntax error"),
+    "rules": ({"columns": {"a.b": {"exclude": ["c"]}}, "status": None}, "arguments", "columns: give status too"),
     "age": ({"forget_after": "7 dayz"}, "arguments", "forget_after: expected an interval"),
     "one place": ({"dead_letters": "/tmp/x/y", "status": "/tmp/x/y/"}, "status", "/tmp/x/y/ is dead_letters too"),
     "host": ({"target": "hdfs://no.such:1/{database}/{table}"}, "target", "UnknownHostException: no.such$"),

@@ -79,7 +79,8 @@ def test_rebuild_of_one_of_two_tables(topic, spark):
     for table in ("t", "sales.t"):
         spark.sql(f"DELETE FROM {topic.sql_name(f'shop/{table}')}")
     rebuild = partial(towpath.spark.rebuild, source_table=name, target=topic.target, dialect="debezium-json")
-    rebuild(topic.frame(*messages), status=topic.options["status"])
+    rebuild = partial(rebuild, status=topic.options["status"])
+    rebuild(topic.frame(*messages))
     assert content(topic, "sales.t") == {1: "sales", 2: "sales"}
     assert content(topic, "t") == {}
     rebuild(topic.frame(messages[2]), snapshot=rows_of(spark, "snapshot"), columns={"mask": {"b": "'***'"}})

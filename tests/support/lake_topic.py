@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import towpath
 from spark_rows import of_spark
@@ -79,6 +81,13 @@ class Topic:
 
     def states(self):
         return {row["table"]: row for row in of_spark(self.load("status").collect())}
+
+    def files_with(self, pattern):
+        """The targets that have a text in one of their files, whatever version of the table the file is of."""
+        files = [one for one in self.lake.glob("shop/**/*") if one.suffix in (".json", ".parquet")]
+        texts = (one.read_text() if one.suffix == ".json" else str(pq.read_table(one).to_pydict()) for one in files)
+        found = (one for one, text in zip(files, texts, strict=True) if re.search(pattern, text))
+        return {path.relative_to(self.lake).parts[1] for path in found}
 
     def version(self, table):
         """How many commits it has."""

@@ -4,10 +4,14 @@ Places are total, as of TiCDC's commit times or of the binlog. A partition's eve
 """
 
 import random
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 PARTITIONS = 3
+
+SECRET = 7654000
+"""The least value of a column that is excluded or masked. No other column has such a value."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +31,22 @@ class Event:
 class MigratingSource:
     """The tables of a database, and the events of their changes in the order of its log."""
 
-    def __init__(self, rng: random.Random, *, is_copied: bool, are_shards: bool = False) -> None:
+    def __init__(
+        self, rng: random.Random, *, is_copied: bool, are_shards: bool = False, has_secrets: bool = False
+    ) -> None:
         """Create a database without tables.
 
         Args:
             rng: The source of its steps.
             is_copied: Whether each partition gets each statement, as TiCDC sends it, or only the first one.
             are_shards: Whether no two tables have rows with the same key.
+            has_secrets: Whether a table `t` is created with the columns `s_t` and `m_t`, which nobody may read.
         """
         self.tables: dict[str, dict[int, dict[str, Any]]] = {}
         self.events: list[Event] = []
+        self.names: dict[str, dict[str, set[tuple[str, str]]]] = {}
+        """By table and column the names that the table had with those of the column, in lower case."""
+        self._has_secrets = has_secrets
         self._columns: dict[str, list[str]] = {}
         self._keys: dict[str, range] = {}
         self._wide: dict[str, set[str]] = {}
@@ -79,6 +89,10 @@ class MigratingSource:
             rng.shuffle(batch)
         return found
 
+    def hides(self, prefix: str, name: str, column: str) -> bool:
+        """Return whether a column, or what it was before, is that of a table with a prefix: `s_` or `m_`."""
+        return any(one == prefix + re.sub("^_(.*)_(gho|del)$", r"\1", of) for of, one in self.names[name][column])
+
     def _new_place(self) -> int:
         self._place += 1
         return self._place
@@ -98,15 +112,21 @@ class MigratingSource:
         return f"C{self._named}"
 
     def _create(self, name: str) -> None:
-        self.tables[name], self._columns[name], self._wide[name] = {}, ["v"], set()
+        columns = ["v", f"s_{name}", f"m_{name}"] if self._has_secrets else ["v"]
+        self.tables[name], self._columns[name], self._wide[name] = {}, columns, set()
+        self.names[name] = {one: {(name, one)} for one in columns}
         first = 10 * self._place if self._are_shards else 0
         self._keys[name] = range(first, first + 6)
-        self._execute(f"CREATE TABLE {name} (id int PRIMARY KEY, v int)")
+        self._execute(f"CREATE TABLE {name} (id int PRIMARY KEY, {', '.join(f'{one} int' for one in columns)})")
 
     def _write(self, name: str) -> None:
         key = self._rng.choice(self._keys[name])
-        self.tables[name][key] = {column: self._rng.randrange(100) for column in self._columns[name]}
+        self.tables[name][key] = {column: self._value(name, column) for column in self._columns[name]}
         self._send(name, key, self.tables[name][key])
+
+    def _value(self, name: str, column: str) -> int:
+        is_secret = any(self.hides(prefix, name, column) for prefix in ("s_", "m_"))
+        return self._rng.randrange(100) + (SECRET if is_secret else 0)
 
     def _delete(self, name: str) -> None:
         if self.tables[name]:
@@ -125,6 +145,7 @@ class MigratingSource:
     def _add(self, name: str, column: str | None = None) -> None:
         column, value = column or self._new_column(), self._rng.randrange(100)
         self._columns[name].append(column)
+        self.names[name][column] = {(name, column.lower())}
         for row in self.tables[name].values():
             row[column] = str(value)
         self._execute(f"ALTER TABLE {name} ADD COLUMN {column} int DEFAULT {value}")
@@ -134,6 +155,7 @@ class MigratingSource:
             column = self._rng.choice(self._columns[name])
             self._columns[name].remove(column)
             self._wide[name].discard(column)
+            del self.names[name][column]
             for row in self.tables[name].values():
                 del row[column]
             self._execute(f"ALTER TABLE {name} DROP COLUMN {column.lower()}")
@@ -143,6 +165,7 @@ class MigratingSource:
         self._columns[name][self._columns[name].index(old)] = new
         for row in self.tables[name].values():
             row[new] = row.pop(old)
+        self.names[name][new] = self.names[name].pop(old) | {(name, new.lower())}
         is_wide = old in self._wide[name]
         if is_wide:
             self._wide[name] = self._wide[name] - {old} | {new}
@@ -165,8 +188,9 @@ class MigratingSource:
         self._rename(name, self._rename(name))
 
     def _take_away(self, old: str, new: str) -> None:
-        for each in (self.tables, self._columns, self._keys, self._wide):
+        for each in (self.tables, self._columns, self._keys, self._wide, self.names):
             each[new] = each.pop(old)
+        self.names[new] = {one: {*names, (new, one.lower())} for one, names in self.names[new].items()}
 
     def _migrate(self, name: str) -> None:
         """Replace a table by a copy with one more column, as gh-ost does."""
@@ -177,6 +201,8 @@ class MigratingSource:
         self.tables[copy] = {key: {**row, added: 0} for key, row in self.tables[name].items()}
         self._columns[copy], self._keys[copy] = [*self._columns[name], added], self._keys[name]
         self._wide[copy] = set(self._wide[name])
+        self.names[copy] = {one: {*names, (copy, one.lower())} for one, names in self.names[name].items()}
+        self.names[copy][added] = {(copy, added.lower())}
         for key, row in self.tables[copy].items():
             self._send(copy, key, row)
         self._take_away(name, away)

@@ -110,7 +110,7 @@ def _arguments(job: Job, spark: SparkSession) -> str:
     """Apply no messages with the job's arguments: each is validated by the function that gets it."""
     columns = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
     nothing = spark.createDataFrame([], columns)
-    unused = {*job.own_tables, "checkpoint", "trigger", "query_name", "writer_options"}
+    unused = {*job.own_tables, "checkpoint", "trigger", "query_name", "writer_options"} - {"status"}  # rules need it
     replicate(nothing, **{name: one for name, one in job.replicate.items() if name not in unused})
     _check_masks(job, spark)
     return f"dialect {job.replicate.get('dialect', 'auto')}"

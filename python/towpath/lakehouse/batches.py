@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache, partial
 from itertools import chain
@@ -29,7 +29,6 @@ from towpath.lakehouse.ordered_statements import (
 )
 from towpath.lakehouse.own_table import LogTable, StatusTable
 from towpath.lakehouse.parallel import in_parallel
-from towpath.lakehouse.protection import RuleState
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.routed_tables import routed
 from towpath.lakehouse.source_tables import SourceTable, any_of, source_tables, summary
@@ -62,7 +61,7 @@ class Replicator:
         *,
         log: StatementLog | None = None,
         in_tasks: TaskMerges | None = None,
-        remembered: Mapping[tuple[str, str], RuleState] | None = None,
+        rebuilt: str | None = None,
     ) -> None:
         """Know nothing of earlier batches.
 
@@ -73,14 +72,14 @@ class Replicator:
             quarantine: The table for messages of tables whose changes cannot be applied.
             log: The statements that were read; None: it is in memory.
             in_tasks: Which tables may be merged in tasks.
-            remembered: What is remembered for the rules of tables that have no target yet.
+            rebuilt: The target that is rebuilt beside it.
         """
         self.options = options
         self._targets, self._dead_letters = targets, dead_letters
         self._declarations, self._learned = KnownDeclarations(), LearnedTables()
         in_tasks = in_tasks or TaskMerges()
         self._log = log or StatementLog(None, in_tasks)
-        self._known = KnownTargets(targets, options, dead_letters, self._log, in_tasks, remembered or {})
+        self._known = KnownTargets(targets, options, dead_letters, self._log, in_tasks, rebuilt)
         self._status = StatusTable(options.status, in_tasks) if options.status else None
         self._ddl = LogTable(options.ddl, (*PLACE, "row", "event_time", "sql"), in_tasks) if options.ddl else None
         self._by_tasks = ByTasks(self._known, in_tasks, self._learned, dead_letters is not None)

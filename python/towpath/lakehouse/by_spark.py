@@ -27,7 +27,7 @@ from towpath.lakehouse.parallel import in_parallel
 from towpath.lakehouse.rows import OLD, Applied
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.staging import Hints
-from towpath.lakehouse.statements import Column, TruncateTable
+from towpath.lakehouse.statements import TruncateTable
 from towpath.lakehouse.status import (
     DROPPED,
     OK,
@@ -182,15 +182,15 @@ class BySpark:
             if existing is None:
                 self._create_truncated(spark, table, target)
             return Applied({OLD: table.rows}), ()
-        self.known.protection(spark).check_renamed(table.database, table.name)
         columns = TableColumns(spark, self.known, table, target)
         readers = columns.readers()
         if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:
             self._mark_rows(spark, target)
+        masked = {name.lower() for name in columns.schema.names if columns.rules.masks([name])}
         with ExitStack() as held:
-            changes = self._changes(batch, table, readers, held)
-            unconverted = tuple(converted(changes.frame, table.columns, self.known.rules(spark, table).mask))
-            kept = self._doubts(spark, table, target, columns.added)
+            changes = self._changes(batch, table, readers, columns, held)
+            unconverted = tuple(converted(changes.frame, table.columns, masked))
+            kept = self._doubts(spark, table, target, columns)
             if columns.are_appended:
                 settings, origin = self.known.settings(spark, table, []), self.known.origin(table, target)
                 applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
@@ -198,7 +198,7 @@ class BySpark:
                 return replace(applied, unconverted=unconverted), kept
             keys = columns.key
             settings = self.known.settings(spark, table, keys)
-            self.known.rules(spark, table).check_key(table.full_name, keys)
+            columns.rules.check_key(table.full_name, keys)
             history = self.known.history(table.full_name, target)
             if history is not None:
                 append_changes(changes.frame, keys, history, settings, batch.number)
@@ -231,15 +231,15 @@ class BySpark:
         return self.known.options.keyless != "quarantine" or self.known.history(table.full_name, target) is not None
 
     def _doubts(
-        self, spark: SparkSession, table: SourceTable, target: str, added: Sequence[Column]
+        self, spark: SparkSession, table: SourceTable, target: str, columns: TableColumns
     ) -> tuple[TableStatus, ...]:
         """The state of a table with rows of which the log does not say what the source made of them."""
         reasons = [table.doubt] if table.doubt else []
-        unknown = (one for one in added if one.unknown)
+        unknown = (one for one in columns.added if one.unknown)
         reasons += [f"the values of the column {one.name} in old rows are not known: {one.unknown}" for one in unknown]
-        if not reasons:
+        if not (reason := "; ".join(filter(None, [*reasons, columns.rules.why_left_out]))):
             return ()
-        status = TableStatus(table.database, table.name, target, STALE, "; ".join(reasons))
+        status = TableStatus(table.database, table.name, target, STALE, reason)
         write_ahead(spark, self.known.options.status, [status])
         return (status,)
 
@@ -255,21 +255,21 @@ class BySpark:
         batch: _Batch,
         table: SourceTable,
         readers: Readers,
+        columns: TableColumns,
         held: ExitStack,
     ) -> Changes:
-        rules = self.known.rules(batch.spark, table)
         messages, readers = batch.read(readers)
         frame = messages.changes(readers)
         if batch.watermarks:
             frame = batch.watermarks.without_late(frame, is_small=batch.is_small)
         if table.columns.types:
             frame = relabelled_rows(frame, table.columns)
-        frame = rules.masked(frame)
+        frame = columns.rules.masked(frame)
         is_needed_again = self.known.options.history or self.known.options.keyless != "quarantine"
         if is_needed_again:
             frame = frame.persist()
             held.callback(frame.unpersist)
-        elif table.tasks == len(readers) == 1 and not (batch.watermarks or rules.mask or table.columns.types):
+        elif table.tasks == len(readers) == 1 and not (batch.watermarks or columns.are_masked or table.columns.types):
             decoded = partial(messages.newest, readers)
             return Changes(frame, table.tasks, decoded)
         return Changes(frame, table.tasks)

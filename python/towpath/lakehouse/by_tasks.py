@@ -117,16 +117,15 @@ class ByTasks:
         if is_new and self.known.why_incomplete(spark, table, target):  # Spark's way says so
             return None
         columns = TableColumns(spark, self.known, table, target)
-        if why_spark(self._facts(spark, table, target)):
+        if columns.rules.left_out or why_spark(self._facts(spark, table, target, columns)):
             return None
-        self.known.protection(spark).check_renamed(table.database, table.name)
         timeline = self.known.log.timeline(spark, table.key)
         schema, keys = columns.schema, columns.key
         # Rows from before a statement may have columns that the target must not get.
         may_be_older = bool(timeline.about(table.key)) and not table.slices
         if not keys or (may_be_older and columns.new):
             return None
-        self.known.rules(spark, table).check_key(table.full_name, keys)
+        columns.rules.check_key(table.full_name, keys)
         self.known.sources.add(table.key)
         apply.configure(keys, self.known.settings(spark, table, keys), self.known.origin(table, target))
         order = apply.writer.prepare(spark, schema)
@@ -154,7 +153,7 @@ class ByTasks:
         apply.prepare_tombstones(spark, schema)
         return self.in_tasks.location_of(spark, target, "tombstones")
 
-    def _facts(self, spark: SparkSession, table: SourceTable, target: str) -> Facts:
+    def _facts(self, spark: SparkSession, table: SourceTable, target: str, columns: TableColumns) -> Facts:
         is_delta, properties = format_of(spark, target) is DELTA, self.known.read_properties(target)
         return Facts(
             is_delta=is_delta,
@@ -164,7 +163,7 @@ class ByTasks:
             or self.known.options.keyless == "append",
             lacked=self.known.may_lack(properties),
             soft_deletes=self.known.options.soft_deletes is not None,
-            masks=bool(self.known.rules(spark, table).mask),
+            masks=columns.are_masked,
             elsewhere=self._why_elsewhere(spark, target),
         )
 

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.aside import Aside
@@ -16,7 +16,7 @@ from towpath.lakehouse.followed_targets import FollowedTargets
 from towpath.lakehouse.interruption import is_interruption
 from towpath.lakehouse.order import is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
-from towpath.lakehouse.protection import RULES, Protection, rule_of
+from towpath.lakehouse.protection import Protection, rule_of
 from towpath.lakehouse.sql import Sql, sql
 from towpath.lakehouse.statement_log import StatementLog
 from towpath.lakehouse.statements import (
@@ -32,7 +32,6 @@ from towpath.lakehouse.statements import (
     RenameTable,
     TruncateTable,
 )
-from towpath.lakehouse.statements import Column as SourceColumn
 from towpath.lakehouse.status import (
     DROPPED,
     GONE,
@@ -65,11 +64,6 @@ class _AddColumns:
 
     table: TableName
     actions: tuple[AddColumn, ...]
-
-    @property
-    def columns(self) -> list[SourceColumn]:
-        """The columns."""
-        return [one.column for one in self.actions]
 
     @property
     def conditional(self) -> set[str]:
@@ -154,7 +148,6 @@ class Follower:
             return self._renames.follow(action, statement) if self.renames else {}
         if not tables:
             return {}
-        self._remember_names(action, tables[0])
         target = self.targets.of(*tables[0])
         if target is None:
             return {}
@@ -183,26 +176,24 @@ class Follower:
         except ValueError:  # a template needs what the statement does not say
             return False
 
-    def _remember_names(self, action: Action | _AddColumns, name: tuple[str, str]) -> None:
-        if self.renames and not isinstance(action, _AddColumns):  # not for a history, which has no rules of its own
-            self.protection.follow(action, name)
-
     def _unless_ruled_out(
         self, action: Action | _AddColumns, name: tuple[str, str], target: str, statement: Statement
     ) -> str | None:
         """Change a target, as far as the rules for the columns of its table allow it. Returns why it is stale."""
-        rules = self.protection.rules(*name)
-        if not isinstance(action, _AddColumns):
-            reason = rules.unfollowed(action)
-            return self._change(action, name, target, statement) if reason is None else reason
-        reasons = {one: rules.unfollowed(AddColumn(action.table, one)) for one in action.columns}
-        followed = [one for one, reason in reasons.items() if reason is None]
         timeline = self.log.timeline(self.spark, name)
-        cut = timeline.cut(statement, action.actions[0])
+        first, *_ = actions = action.actions if isinstance(action, _AddColumns) else (action,)
+        cut = timeline.cut(statement, first)
+        rules = self.protection.of(name, cut + len(actions))
+        ruled = [rules.in_target(one, self.protection.of(name, cut)) for one in actions]
+        reasons = [one for one in ruled if isinstance(one, str)]
+        if not isinstance(action, _AddColumns):
+            changes = (self._change(one, name, target, statement) for one in ruled if not isinstance(one, str | None))
+            return next(chain(reasons, changes), None)
+        followed = [one.column for one in ruled if isinstance(one, AddColumn)]
         before, ever_added = timeline.columns(name, cut), timeline.ever_added(name, cut)
         known = KnownColumns(before.added.keys(), before.names.keys() | (ever_added - before.added.keys()))
         added = self._columns(name, target).add(followed, target, statement.place, known, action.conditional)
-        return "; ".join(filter(None, [*reasons.values(), added]))
+        return "; ".join(filter(None, [*reasons, added]))
 
     def _change(self, action: Action, name: tuple[str, str], target: str, statement: Statement) -> str | None:
         """Change a target. Returns why it is stale."""
@@ -245,6 +236,7 @@ class Follower:
             self.targets,
             self.follows,
             self.protection,
+            self.log,
             self.unsound,
             self._say,
         )
@@ -274,7 +266,6 @@ class Follower:
             self.unsound.write_ahead(self._said[-1:])
         else:  # the target is correct again
             self._say(name, OK, ends=STATES[1:])
-        self.targets.set_properties(target, {RULES: "{}"})
         return reason
 
     def _created_twice(self, name: tuple[str, str], target: str, place: Place) -> str | None:

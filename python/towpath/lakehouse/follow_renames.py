@@ -8,17 +8,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from towpath.lakehouse.column_rules import TableRules
 from towpath.lakehouse.followed_targets import FollowedTargets
 from towpath.lakehouse.order import is_after, is_before
 from towpath.lakehouse.ordered_statements import Place, Statement
-from towpath.lakehouse.protection import RULES, Protection, RuleState
+from towpath.lakehouse.protection import Protection
 from towpath.lakehouse.rows import tombstone_key
 from towpath.lakehouse.sql import Sql, column, expressions, merge, sql, string, table
+from towpath.lakehouse.statement_log import StatementLog
 from towpath.lakehouse.statements import RenameTable
 from towpath.lakehouse.status import GONE, OK, RENAMED, STALE, TableStatus, Unsound, unordered
 from towpath.lakehouse.tables import (
-    TableSettings,
-    create_or_evolve,
     order_column,
     replace_with,
     schema_of,
@@ -52,6 +52,7 @@ class TableRenames:
     targets: FollowedTargets
     follows: bool
     protection: Protection
+    log: StatementLog
     unsound: Unsound
     say: Callable[..., None]
     """Says that a table is gone, or that there is one again: name, state, reason, and the states that this ends."""
@@ -70,19 +71,19 @@ class TableRenames:
         for pair in action.pairs:
             old, new = map(statement.full_name, pair)
             former[new] = former.pop(old, old)
-        # All of them first, since each is what the table has before the statement.
-        states = {new: self.protection.of_renamed(old, new) for new, old in former.items()}
         put_away = {new: old for new, old in former.items() if old in former}
-        reasons = {
-            new: self._put_away(old, new, states[new], is_source=new in former.values())
-            for new, old in put_away.items()
-        }
+        reasons = {new: self._put_away(old, new, is_source=new in former.values()) for new, old in put_away.items()}
         for new, old in former.items():
             if new not in put_away:
-                reasons[new] = self._rename_table(old, new, statement, states[new])
+                reasons[new] = self._rename_table(old, new, statement, self._rules(old, new, statement, action))
         return {new: reason for new, reason in reasons.items() if reason}
 
-    def _put_away(self, old: tuple[str, str], new: tuple[str, str], state: RuleState, *, is_source: bool) -> str | None:
+    def _rules(self, old: Name, new: Name, statement: Statement, action: RenameTable) -> tuple[TableRules, TableRules]:
+        """Return the rules of a table before it is renamed, and after it."""
+        cut = self.log.timeline(self.spark, new).cut(statement, action)
+        return self.protection.of(old, cut), self.protection.of(new, cut + 1)
+
+    def _put_away(self, old: tuple[str, str], new: tuple[str, str], *, is_source: bool) -> str | None:
         """Why a target is stale whose table was renamed from one whose name another table got in the same statement.
 
         It is not, if the new name was not known before: such a table is what a migration puts away.
@@ -91,68 +92,47 @@ class TableRenames:
         if old == new or target is None or target == self.targets.of(*old):
             return None
         is_known = self._has_target(new) or is_source
-        if not is_known and state.former and self.follows:
-            is_known = self._create_empty(old, target)
-        self.protection.remember(*new, state)
         return f"renamed from {'.'.join(old)}, whose target has the rows of another table now" if is_known else None
 
     def _has_target(self, name: tuple[str, str]) -> bool:
         target = self.targets.of(*name)
         return target is not None and schema_of(self.spark, target) is not None
 
-    def _create_empty(self, old: tuple[str, str], target: str) -> bool:
-        """Create a target that remembers the rules of its table's former name. Returns whether that was possible."""
-        source = self.targets.of(*old)
-        schema = schema_of(self.spark, source) if source is not None else None
-        if source is None or schema is None:
-            return False
-        properties = {**settings_of(self.spark, source, target), GIVEN: "[]"}
-        create_or_evolve(self.spark, target, schema, settings=TableSettings(properties))
-        self.targets.changed(target)
-        return True
-
     def _rename_table(
-        self, old: tuple[str, str], new: tuple[str, str], statement: Statement, state: RuleState
+        self,
+        old: tuple[str, str],
+        new: tuple[str, str],
+        statement: Statement,
+        rules: tuple[TableRules, TableRules],
     ) -> str | None:
         source, target, place = self.targets.of(*old), self.targets.of(*new), statement.place
         if target is None:
             self._leave(old, new, place)
             return None
         if source is None:
-            self.protection.remember(*new, state)
             return f"renamed from {'.'.join(old)}, which has no target"
         if schema_of(self.spark, source) is None:
-            return self._rename_empty(old, new, target, place, state)
+            return self._rename_empty(old, new, target, place)
         if not self.follows:
             self.say(old, STALE, f"renamed to {'.'.join(new)}: {_IGNORED}")
-            self.protection.remember(*new, state)
             return f"renamed from {'.'.join(old)}: {_IGNORED}"
-        reason = self._unlike(old, new, state) or self._is_unordered(new, place) or self._is_overwritten(old, place)
+        reason = self._unlike(old, new, rules) or self._is_unordered(new, place) or self._is_overwritten(old, place)
         if source == target:
-            self.protection.remember(*new, state)
             self._relabel(old, new, target, place)
             self.targets.changed(target)
             self._say_renamed(old, new)
             return reason
         if reason:  # the rows that say it are replaced
             self.unsound.write_ahead([TableStatus.stale(new, target, reason, statement.text)])
-        self._copy(old, new, place, state)
+        self._copy(old, new, place, *rules)
         self.targets.changed(target)
         self.targets.copy_deletes(old, new, place)
         self._take_away(old, place)
         self._say_renamed(old, new)
         return reason
 
-    def _rename_empty(
-        self,
-        old: tuple[str, str],
-        new: tuple[str, str],
-        target: str,
-        place: Place,
-        state: RuleState,
-    ) -> str | None:
+    def _rename_empty(self, old: tuple[str, str], new: tuple[str, str], target: str, place: Place) -> str | None:
         """A table of which no row was read gets another name. The older rows of that name are of a former table."""
-        self.protection.remember(*new, state)
         kept = 0
         if self._has_target(new) and self.follows:
             kept = self.targets.truncate(target, new, place)
@@ -237,32 +217,38 @@ class TableRenames:
         rows = self.targets.rows_of(name, target)
         return rows != ALL_ROWS and has_row(self.spark, target, sql("NOT coalesce({rows}, false)", rows=rows))
 
-    def _unlike(self, old: tuple[str, str], new: tuple[str, str], state: RuleState) -> str | None:
+    def _unlike(self, old: Name, new: Name, rules: tuple[TableRules, TableRules]) -> str | None:
         """Why a target is stale that gets the rows of another one: they are not what its own messages would give."""
-        former, rules = self.protection.rules(*old), self.protection.rules_with(new, state)
-        differ = sorted(name for name in former.mask if rules.mask.get(name) != former.mask[name] and rules.keeps(name))
+        former, now = rules
+        source = self.targets.of(*old)
+        schema = schema_of(self.spark, source) if source is not None else None
+        names = [name for name in (schema.names if schema is not None else ()) if former.keeps(name)]
+        if source == self.targets.of(*new):  # the rows stay as they are
+            differ = [name for name in names if not now.keeps(name) or now.mask(name) != former.mask(name)]
+        else:
+            differ = [name for name in names if now.keeps(name) and former.mask(name) not in (None, now.mask(name))]
         if differ:
-            return f"older rows have {', '.join(differ)} masked as in {'.'.join(old)}"
+            return f"older rows have {', '.join(differ)} by the rules of {'.'.join(old)}"
         reason = self.unsound.reason(old)
         return f"renamed from {'.'.join(old)}: {reason}" if reason else None
 
-    def _copy(self, old: tuple[str, str], new: tuple[str, str], place: Place, state: RuleState) -> None:
+    def _copy(self, old: Name, new: Name, place: Place, former: TableRules, rules: TableRules) -> None:
         """Give a target the rows of another one, as far as the rules of its table allow it."""
         source, target = self.targets.of(*old), self.targets.of(*new)
         schema = schema_of(self.spark, source) if source is not None else None
         if source is None or target is None or schema is None:
             return
-        former, rules = self.protection.rules(*old), self.protection.rules_with(new, state)
         kept = settings_of(self.spark, source, target)
         rules.check_key(source_name(*new), json.loads(kept.get(KEY, "[]")))
         order = order_column(schema)
-        own = {name for name in schema.names if name == order or name.lower() in self.protection.own}
+        deleted = (self.targets.known.options.soft_deletes or "").lower()
+        own = {name for name in schema.names if name == order or name.lower() == deleted}
         columns = rules.of_copy(schema.names, former, own)
         of_target = stored_properties(self.spark, target)
         given, own_place = Place.parse_all(of_target.get(GIVEN)), self.targets.place(place, new)
         if own_place in given:  # the driver ended before the target remembered the statement
             return
-        of_new = {SOURCE: source_name(*new), RULES: str(state), GIVEN: places_text(with_place(given, own_place))}
+        of_new = {SOURCE: source_name(*new), GIVEN: places_text(with_place(given, own_place))}
         expr = expressions(self.spark)
         rows = self.spark.read.table(table(source)).alias("t").filter(expr(self.targets.rows_of(old, source)))
         if order is not None:  # a later table of the old name has the rows that are newer

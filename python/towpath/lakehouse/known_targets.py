@@ -8,16 +8,14 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse import property_texts
 from towpath.lakehouse.aside import Aside, Origin
-from towpath.lakehouse.column_rules import ColumnRules
 from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.merge import Applier
 from towpath.lakehouse.ordered_statements import Place
-from towpath.lakehouse.protection import RULES, Protection, RuleState
+from towpath.lakehouse.protection import Protection
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.small_target import SmallTarget
 from towpath.lakehouse.source_tables import SourceTable
@@ -32,7 +30,7 @@ from towpath.lakehouse.target_properties import (
     stored_properties,
 )
 from towpath.lakehouse.target_rows import ALL_ROWS, labelled, order_of_rows
-from towpath.lakehouse.targets import Targets, companion, joined_name, source_name
+from towpath.lakehouse.targets import Targets, companion, source_name
 from towpath.lakehouse.tasks import TaskMerges
 from towpath.lakehouse.timeline import Name
 
@@ -53,7 +51,7 @@ class KnownTargets:
         dead_letters: Aside | None,
         log: StatementLog,
         in_tasks: TaskMerges,
-        remembered: Mapping[tuple[str, str], RuleState],
+        rebuilt: str | None = None,
     ) -> None:
         """Know nothing yet.
 
@@ -63,7 +61,7 @@ class KnownTargets:
             dead_letters: The table for rows that cannot be applied.
             log: The statements that were read.
             in_tasks: Which targets may be written with delta-rs.
-            remembered: What is remembered for the rules of tables that have no target yet.
+            rebuilt: The target that is rebuilt beside it.
         """
         self.options = options
         self.log = log
@@ -72,7 +70,7 @@ class KnownTargets:
         self.written: set[str] = set()
         """The targets that this process has written."""
         self._targets, self._dead_letters, self._in_tasks = targets, dead_letters, in_tasks
-        self._remembered = dict(remembered)
+        self._rebuilt = rebuilt
         self._appliers: dict[str, Applier] = {}
         self._properties: dict[str, Mapping[str, str]] = {}
         self._first_batch: int | None = None
@@ -201,39 +199,25 @@ class KnownTargets:
         return SmallTarget(spark, self._in_tasks, target, self.stored_key(spark, target) or (), order)
 
     def protection(self, spark: SparkSession) -> Protection:
-        """The rules of columns, and where they are remembered."""
+        """The rules for the columns of tables."""
+        return Protection(spark, self.options.columns, self.log, self.options.ddl_policy == "follow")
 
-        def columns_of(target: str) -> list[str] | None:
-            schema = self.applier(target).writer.schema(spark)
-            return schema.names if schema is not None else None
+    def columns_of(self, spark: SparkSession, name: Name, target: str) -> set[str] | None:
+        """The columns in lower case of a table's target, or else of the table of which it is a copy; None: no target.
 
-        def properties(target: str) -> Mapping[str, str] | None:
-            return self.properties(spark, target) if columns_of(target) is not None else None
+        Those of the target that is rebuilt, if it exists.
+        """
+        found = [self._rebuilt] if self._rebuilt else [target]
+        for one in self.protection(spark).tables(name):
+            with suppress(ValueError):  # a template needs what the name does not have
+                found += [other] if (other := self.of_names(*one)) else []
+        schemas = (self.applier(one).writer.schema(spark) for one in found)
+        schema = next((one for one in schemas if one is not None), None)
+        return None if schema is None else {one.lower() for one in schema.names}
 
-        own = frozenset({self.options.soft_deletes.lower()} if self.options.soft_deletes else ())
-        return Protection(
-            self.options.columns,
-            self._targets,
-            properties,
-            partial(self.change_properties, spark),
-            self._remembered,
-            columns_of,
-            partial(self.of_tables, spark),
-            own,
-            partial(self._state_of_log, spark),
-        )
-
-    def _state_of_log(self, spark: SparkSession, name: Name) -> RuleState:
-        """Return the former names and renamed columns of a table, from the log."""
-        timeline = self.log.timeline(spark, name)
-        end = len(timeline.steps)
-        former = [joined_name(*one) for one, _ in timeline.lineage(name, end) if one != name]
-        renamed = {now.lower(): old for old, now in timeline.columns(name, end).names.items() if now}
-        return RuleState(tuple(reversed(former)), renamed)
-
-    def rules(self, spark: SparkSession, table: SourceTable) -> ColumnRules:
-        """The rules of a table's columns."""
-        return self.protection(spark).rules(table.database, table.name)
+    def is_shared(self, spark: SparkSession, name: Name, target: str) -> bool:
+        """Whether another table than this one has the target too."""
+        return self.may_share and any(one != name for one in self.tables_of(spark, target))
 
     def history(self, full_name: str, target: str) -> str | None:
         """The history of a target."""
@@ -297,8 +281,6 @@ class KnownTargets:
         """How the target of a table is created and maintained."""
         own = {KEY: json.dumps(list(keys), ensure_ascii=False), SOURCE: source_name(table.database, table.name)}
         cluster_by = tuple(self.options.cluster_by.get(table.full_name, ()))
-        if (state := self.protection(spark).state(*table.key)) != RuleState():
-            own[RULES] = str(state)
         return replace(
             self.options.settings, cluster_by=cluster_by, properties={**own, **self.options.settings.properties}
         )

@@ -13,7 +13,7 @@ from towpath.lakehouse.aside import Aside
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.envelopes import read_envelopes
 from towpath.lakehouse.property_texts import OWN
-from towpath.lakehouse.protection import RULES, RuleState
+from towpath.lakehouse.protection import Protection
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.snapshots import as_oldest
 from towpath.lakehouse.sql import expressions, now, table
@@ -94,7 +94,7 @@ def rebuild(
         schema: The columns, if the messages do not declare their types.
         soft_deletes: As for `replicate`. Rows whose deletion is not in the messages are not in the new table.
         columns: The rules of this table, as for `replicate`, with those of its former names. They apply to the snapshot
-            too.
+            too. They need `status`, beside which the query keeps the statements.
         **options: All other arguments of `towpath.Decoder`.
 
     Raises:
@@ -108,7 +108,7 @@ def rebuild(
         options,
         keys={full_name: arguments.columns("keys", keys)} if keys else {},
         schemas={full_name: schema} if schema else {},
-        columns={full_name: {} if columns is None else arguments.by_name("columns", columns, '{"exclude": ["phone"]}')},
+        columns=columns and {full_name: arguments.by_name("columns", columns, '{"exclude": ["phone"]}')},
         dead_letters=dead_letters,
         quarantine=quarantine,
         status=status,
@@ -117,7 +117,7 @@ def rebuild(
         optimize_every=None,
     )
     given = replace(given, forget_after=None)  # the query may remember what was deleted for longer
-    status, dead_letters, rules = given.status, given.dead_letters, given.columns[full_name]
+    status, dead_letters = given.status, given.dead_letters
     if arguments.frame("messages", messages).isStreaming:
         raise ValueError("messages: rebuild reads a batch of the topic, from its beginning to its end")
     if snapshot is not None:
@@ -129,14 +129,19 @@ def rebuild(
     place = targets(*name)
     if place is None:
         raise ValueError(f"{full_name}: has no target")
-    state = RuleState.parse(stored_properties(spark, place).get(RULES))
+    log = StatementLog(log_table(status), TaskMerges("spark"))
+    if given.columns:  # for each name that the table had
+        names = [f"{of or None}.{one}" for of, one in Protection(spark, {}, log).tables(name)]
+        given = replace(given, columns=dict.fromkeys(names, given.columns[full_name]))
+    if snapshot is not None:
+        known = {one.lower() for one in stored.names} if (stored := schema_of(spark, place)) is not None else None
+        rules = Protection(spark, given.columns, log).of(name).denying(full_name, [snapshot.columns], known)
+        if rules.left_out:
+            raise ValueError(f"snapshot: {full_name}: {rules.why_left_out}")
+        snapshot = rules.of_table(snapshot)
     others = _others(spark, name, place) if targets.may_share else None
     if snapshot is not None and others is not None:
         raise ValueError(f"snapshot: {full_name} shares its target, whose rows of a snapshot would be of any table")
-    if state.former and columns is None:
-        raise ValueError(
-            f"{full_name}: its rules are also those of {', '.join(state.former)}; give them: columns={{...}}"
-        )
 
     def apply(target: str, status: str | None = None) -> None:
         replicator = Replicator(
@@ -144,28 +149,23 @@ def rebuild(
             replace(given, status=status),
             dead_letters=Aside(dead_letters) if dead_letters else None,
             quarantine=None,
-            remembered={name: RuleState(former=state.former)} if state.former else {},
+            log=log.in_memory(spark) if given.columns else None,
+            rebuilt=place,
         )
         replicator(read_envelopes(messages, dialect, None, **options))
         replicator.delete_gone(spark)
 
     if status:
         write_status(spark, status, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)
-    followed = _last_statement(spark, status, name)
-    stale = _build(spark, place, snapshot and rules.of_table(snapshot), apply, followed, others)
+    places = log.timeline(spark, name).places(name)
+    followed = {REBUILT_AFTER: str(places[-1])} if places else {}
+    stale = _build(spark, place, snapshot, apply, followed, others)
     stale += _catch_up(spark, place, apply)
     for one in put_aside if snapshot is not None else ():
         Aside(one).finish(spark, name, started)
     if status:  # what the query says meanwhile may be true of the new target, too
         set_ok(spark, status, [name], (STALE,), reason=REBUILT)
         write_status(spark, status, [replace(one, target=place) for one in stale], 0)
-
-
-def _last_statement(spark: SparkSession, status: str | None, name: tuple[str, str]) -> dict[str, str]:
-    """What a target says of the last statement that is older than its rebuilding."""
-    log = StatementLog(log_table(status), TaskMerges("spark"))
-    places = log.timeline(spark, name).places(name)
-    return {REBUILT_AFTER: str(places[-1])} if places else {}
 
 
 def _build(
@@ -217,7 +217,7 @@ def _replace(spark: SparkSession, target: str, new: str, followed: Mapping[str, 
     """Replace a target by another table, in one transaction, and add the tombstones of that one to its own."""
     former = settings_of(spark, target, target) if schema_of(spark, target) is not None else {}
     of_user = {name: text for name, text in former.items() if not name.startswith(OWN)}
-    of_table = {name: former[name] for name in (SOURCE, KEY, RULES) if name in former}
+    of_table = {name: former[name] for name in (SOURCE, KEY) if name in former}
     # What else the former target says of statements is not true of these rows: they may be older, or newer.
     settings = {**NOTHING_FOLLOWED, **followed, **of_table, **settings_of(spark, new, target), **of_user}
     rows = spark.read.table(table(new))

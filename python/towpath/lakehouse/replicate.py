@@ -149,7 +149,7 @@ def replicate(
             time of their deletion in it; it is null in all others.
         columns: `{"database.table": {"include": [names], "exclude": [names], "mask": {name: expression}}}`: the columns
             that a target gets, and SQL expressions of `value` for those that are masked, such as "sha2(value, 256)".
-            `dead_letters` and `quarantine` have whole messages nevertheless.
+            It needs `status`. `dead_letters` and `quarantine` have whole messages nevertheless.
         evolve: Whether tables may be altered to fit the declared columns.
         forget_after: How long deleted keys are remembered.
         parallelism: How many tables are merged at the same time.
@@ -226,7 +226,7 @@ def replicate(
         in_tasks=in_tasks,
     )
     if rows:
-        created = Snapshots(rows, given).create_targets(messages.sparkSession, targets)
+        created = Snapshots(rows, given, log).create_targets(messages.sparkSession, targets)
         if given.status:
             write_status(messages.sparkSession, given.status, created, NO_BATCH)
     if metrics is None:

@@ -107,6 +107,8 @@ class ReplicateOptions:
         checked = {name: checks[name](name, value) for name, value in values.items()}
         others = {name: value for name, value in given.items() if name not in checks}
         found = cls(dialect=dialect, decoder=decoder, **checked, **others)
+        if found.columns and not found.status:
+            raise ValueError("columns: give status too: the table beside it remembers which columns have been renamed")
         arguments.check_names(decoder, [one.name for one in fields(cls)])
         arguments.check_decoders(dialect, decoder, found.schemas, found.table_options)
         return found

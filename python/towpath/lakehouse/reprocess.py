@@ -75,7 +75,7 @@ def reprocess(
         evolve: As for `replicate`.
         history: As for `replicate`, and so are `soft_deletes` and `columns`. Give what the query gives.
         soft_deletes: As for `replicate`.
-        columns: As for `replicate`.
+        columns: As for `replicate`. It needs `status`.
         parallelism: As for `replicate`.
         **options: All other arguments of `towpath.Decoder`, for example one that was missing.
 

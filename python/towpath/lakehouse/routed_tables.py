@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,11 +39,12 @@ def routed(
             # Rows from before a primary key was added, or dropped, may have a target of another kind.
             has_key = any(one.key for one in table.declarations)
             of_table = groups.setdefault((table.key, has_key), [])
-            same = next((rows for one, rows in of_table if one == lead), None)
+            same = next((at for at, (one, _) in enumerate(of_table) if one == lead), None)
             if same is None:
                 of_table.append((lead, [row]))
             else:
-                same.append(row)
+                known, rows = of_table[same]
+                of_table[same] = replace(known, cuts=known.cuts | lead.cuts), [*rows, row]
     return _joined(lead.of(name, rows, declarations) for (name, _), parts in groups.items() for lead, rows in parts)
 
 
@@ -72,6 +73,8 @@ class _Lead:
     """Where rows belong, and why that is not sure."""
 
     route: Route
+    cuts: frozenset[int] = field(compare=False)
+    """Those at which the rows may have been written."""
     doubt: str | None = None
 
     def of(self, name: Name, rows: list[Row], declarations: Mapping[int, Declaration]) -> SourceTable:
@@ -81,6 +84,7 @@ class _Lead:
             table,
             slices=frozenset(row["slice"] for row in rows),
             columns=self.route.columns,
+            cuts=self.cuts,
             is_gone=self.route.table is None,
             is_put_away=self.route.is_put_away,
             dropped=None if self.route.dropped is None else printable(self.route.dropped.text, SHOWN),
@@ -105,10 +109,10 @@ def _lead(timeline: Timeline, name: Name, bounds: Bounds, declared: Callable[[],
     tables = {timeline.route(name, cut).table for cut in possible}
     last = timeline.route(name, possible[-1])
     if len(tables) > 1:
-        return _Lead(last, _UNORDERED)
+        return _Lead(last, frozenset(cuts[bounds.surely : bounds.reached + 1]), _UNORDERED)
     of_table = [
         cut for cut in cuts[bounds.surely : bounds.reached + 1] if timeline.route(name, cut).table == last.table
     ]
     if len(of_table) > 1 and last.table is not None and (columns := declared()):
         of_table = [cut for cut in of_table if timeline.may_have(name, cut, columns)] or of_table[-1:]
-    return _Lead(timeline.route(name, of_table[0]))
+    return _Lead(timeline.route(name, of_table[0]), frozenset(of_table))

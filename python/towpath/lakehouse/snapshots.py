@@ -19,9 +19,10 @@ from towpath.lakehouse.jdbc_rows import UNPADDED
 from towpath.lakehouse.jobs import session_settings
 from towpath.lakehouse.order import ORDER_TYPE
 from towpath.lakehouse.parallel import in_parallel
-from towpath.lakehouse.protection import rule_of, rules_of
+from towpath.lakehouse.protection import Protection, rule_of
 from towpath.lakehouse.replicate_options import ReplicateOptions, columns_of
 from towpath.lakehouse.sql import Sql, column, sql
+from towpath.lakehouse.statement_log import StatementLog
 from towpath.lakehouse.status import TableStatus
 from towpath.lakehouse.tables import TableSettings, create_with, free_name, schema_of
 from towpath.lakehouse.target_properties import KEY, SOURCE, stored_source
@@ -45,6 +46,7 @@ class Snapshots:
     rows: Mapping[str, Snapshot]
     """By the name of the table."""
     options: ReplicateOptions
+    log: StatementLog
 
     def create_targets(self, spark: SparkSession, targets: Targets) -> list[TableStatus]:
         """Create the targets that do not exist.
@@ -71,7 +73,9 @@ class Snapshots:
         return [TableStatus(*split_name(name), place) for name, place in wanted]
 
     def _create(self, spark: SparkSession, wanted: Sequence[tuple[str, str]]) -> None:
-        frames = {name: self._frame(name) for name, _ in wanted}  # each is checked before the first one is written
+        frames = {
+            name: self._frame(spark, name) for name, _ in wanted
+        }  # each is checked before the first one is written
 
         def create(one: tuple[str, str]) -> None:
             name, place = one
@@ -80,11 +84,12 @@ class Snapshots:
 
         in_parallel(spark, create, wanted, self.options.parallelism)
 
-    def _frame(self, name: str) -> DataFrame:
+    def _frame(self, spark: SparkSession, name: str) -> DataFrame:
         """The rows as the target gets them."""
         given, options = self.rows[name], self.options
         rows = check_snapshot(f"snapshots: {name}", given() if callable(given) else given)
-        rules, declared = rules_of(options.columns, *split_name(name)), rule_of(options.schemas, *split_name(name))
+        rules = Protection(spark, options.columns, self.log).of(split_name(name))
+        declared = rule_of(options.schemas, *split_name(name))
         if declared is None:
             return as_oldest(rules.of_table(rows), None, options.soft_deletes)
         schema = columns_of(declared)

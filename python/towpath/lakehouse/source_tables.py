@@ -44,6 +44,8 @@ class SourceTable:
     """The slices of its events; empty if the events are not sliced."""
     columns: Columns = field(default_factory=Columns, compare=False)
     """What later statements made of its columns."""
+    cuts: frozenset[int] = field(default=frozenset(), compare=False)
+    """The cuts at which its rows may have been written; empty: after all statements."""
     former: tuple[str | None, str] | None = None
     """The name that the table had, and its events have; None: it is the current one."""
     is_gone: bool = False

@@ -6,7 +6,7 @@ Without a place for it, the log is in the memory of the driver.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -69,6 +69,18 @@ class StatementLog:
         """Whether there is a statement about a table."""
         self._read(spark)
         return name in self._about
+
+    def names(self, spark: SparkSession) -> Collection[Name]:
+        """Return the tables that statements name."""
+        self._read(spark)
+        return self._about.keys()
+
+    def in_memory(self, spark: SparkSession) -> StatementLog:
+        """Return a log with the same statements that writes no table."""
+        self._read(spark)
+        found = StatementLog(None, TaskMerges())
+        found._add(self._entries.values())
+        return found
 
     def append(self, spark: SparkSession, statements: Sequence[Statement]) -> Appended:
         """Append statements that the log lacks. A copy of one, which TiCDC sends to each partition, is not appended."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from towpath.lakehouse.carried_rows import CarriedReader, typed_value
 from towpath.lakehouse.changes import ChangeDecoder, ChangeReader, change_schema
+from towpath.lakehouse.column_rules import TableRules
 from towpath.lakehouse.declarations import Declaration, declared_columns, declared_key
 from towpath.lakehouse.known_targets import KnownTargets
-from towpath.lakehouse.protection import exposed, rule_of
+from towpath.lakehouse.protection import rule_of
 from towpath.lakehouse.replicate_options import AS_STORED, columns_of
 from towpath.lakehouse.source_tables import SourceTable
 from towpath.lakehouse.statements import Column
@@ -42,10 +43,35 @@ class TableColumns:
             target: Its target, which need not exist.
         """
         self._spark, self._known, self._table, self._target = spark, known, table, target
-        self._options, self._rules = known.options, known.rules(spark, table)
+        self._options = known.options
         self.existing = known.applier(target).writer.schema(spark)
         """The columns of the target; None if it does not exist."""
         self._stored_key = known.stored_key(spark, target) if self.existing is not None else None
+
+    @cached_property
+    def rules(self) -> TableRules:
+        """The rules for the columns, by their current names. A column that nothing explains is left out.
+
+        Raises:
+            ValueError: It may be that one of them was excluded or masked under another name.
+        """
+        if self._parts:
+            return reduce(TableRules.and_those, (one.rules for one in reversed(self._parts)))
+        found = self._known.protection(self._spark).of_rows(self._table)
+        if not found.hidden or self._given(self._options.schemas) is not None:
+            return found
+        each = (self._declared([one]) for one in self._table.declarations)
+        names = [self._carried(one, self._table.columns).names for one in each if one is not None]
+        key = {*_lower(self._stored_key or ()), *(name.lower() for one in self._declarations for name in one.key)}
+        declared = [[one for one in of_each if one.lower() not in key] for of_each in names]
+        known = self._known.columns_of(self._spark, self._table.key, self._target)
+        is_shared = partial(self._known.is_shared, self._spark, self._table.key, self._target)
+        return found.denying(self._name, declared, known, is_shared)
+
+    @property
+    def are_masked(self) -> bool:
+        """Whether one of the columns is masked."""
+        return bool(self.rules.hidden) and self.rules.masks(self.schema.names)
 
     @property
     def has_key(self) -> bool:
@@ -172,7 +198,7 @@ class TableColumns:
         """The columns of the changes: as given, otherwise as declared but at least as wide as in the target.
 
         Raises:
-            ValueError: They are not known, or not those that the rules of the table were made for.
+            ValueError: They are not known.
         """
         if self._parts:  # the columns of the newest part have their order
             return reduce(self._united, (one.schema for one in reversed(self._parts)))
@@ -190,18 +216,13 @@ class TableColumns:
     @cached_property
     def _of_messages(self) -> StructType:
         """The columns that the messages may have."""
-        self._check_renamed()
         given = self._given(self._options.schemas)
         if given is not None:
-            return self._rules.kept(self._given_columns(columns_of(given)))
+            return self.rules.kept(self._given_columns(columns_of(given)))
         declared = self._declared(self._table.declarations)
         if declared is None:
             return self._undeclared()
-        if self._options.columns:
-            each = (self._declared([one]) for one in self._table.declarations)
-            names = [self._carried(one, self._table.columns).names for one in each if one is not None]
-            self._known.protection(self._spark).check_declared(self._table.database, self._table.name, names)
-        return widened(self._target, self._stored, self._rules.kept(self._carried(declared, self._table.columns)))
+        return widened(self._target, self._stored, self.rules.kept(self._carried(declared, self._table.columns)))
 
     def _given_columns(self, given: StructType) -> StructType:
         """The columns that the user gave, as statements left them."""
@@ -223,28 +244,25 @@ class TableColumns:
     @property
     def added(self) -> list[Column]:
         """The columns that older rows get with their initial values."""
-        return [one for one in self._table.columns.added.values() if self._rules.keeps(one.name)]
+        return [one for one in self._table.columns.added.values() if self.rules.keeps(one.name)]
 
     @cached_property
     def _stored(self) -> StructType | None:
         """The columns of the target whose types are those of the source's values."""
+        from pyspark.sql.types import StructType
+
         if self.existing is None:
             return None
-        return self._rules.without_masked(_own_columns(self.existing, self._options.soft_deletes))
+        own = _own_columns(self.existing, self._options.soft_deletes)
+        return StructType([one for one in own if not self.rules.masks([one.name])])
 
     def _undeclared(self) -> StructType:
-        if self._stored is None or self._rules.mask:
+        if self._stored is None or self.existing is None or self.rules.masks(self.existing.names):
             raise ValueError(
                 f"{self._name}: the messages do not declare its columns' types; "
                 f"give them: schemas={{{self._name!r}: 'id bigint, ...'}}"
             )
         return self._stored
-
-    def _check_renamed(self) -> None:
-        """Refuse rows with a column that was renamed so that a rule for its former name would be lost."""
-        for former, now in self._table.columns.names.items():
-            if now and self._rules.exposes(former, now):
-                raise exposed(self._table.database, self._table.name, former, now)
 
     def _declared(self, declarations: Iterable[Declaration]) -> StructType | None:
         options = {**self._options.decoder, **self._table.filter_options()}

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from towpath.lakehouse.ordered_statements import Place, Statement
 from towpath.lakehouse.statements import (
@@ -91,6 +92,23 @@ class Columns:
         lower = name.lower()
         found = (origin for origin, current in self.names.items() if current and current.lower() == lower)
         return next(found, None if lower in self.names or lower in self.added else lower)
+
+    def origins(self, name: str) -> set[str]:
+        """Return the lower-case names that a column of the target may have in the row; a dropped one keeps its own."""
+        lower = name.lower()
+        found = {origin for origin, current in self.names.items() if current and current.lower() == lower}
+        return found | ({lower} if self.names.get(lower) is None else set())
+
+
+class Identity(NamedTuple):
+    """What a column has been since its table was created, or since it was added."""
+
+    names: list[tuple[Name, str]]
+    """The names of the table and of the column in lower case, the newest first."""
+    cut: int
+    """The cut before the oldest action on them."""
+    is_added: bool
+    """Whether ADD COLUMN or CREATE TABLE says that there is such a column."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +264,36 @@ class Timeline:
                 name = former
             at = self._previous(name, at)
         yield name, 0
+
+    def identity(self, name: Name, column: str, cut: int) -> Identity:
+        """Return what a column of a table has been before a cut."""
+        column, is_added = column.lower(), False
+        names = [(name, column)]
+        while (at := self._previous(name, cut)) is not None:
+            cut = at
+            statement, action = self.steps[at]
+            match action:
+                case DropTable():
+                    break
+                case CreateTable(if_not_exists=False, columns=columns):
+                    is_added = column in {one.name.lower() for one in columns}
+                    break
+                case AddColumn(column=added, if_not_exists=False) if added.name.lower() == column:
+                    is_added = True
+                    break
+                case RenameColumn(old=old, new=new) if new.lower() == column:
+                    column = old.lower()
+                case ChangeColumn(old=old, column=changed) if changed.name.lower() == column:
+                    column = old.lower()
+                case RenameTable():
+                    former = _former(statement, action, name)
+                    if former is None:
+                        break
+                    name = former
+                case _:
+                    continue
+            names.append((name, column))
+        return Identity(names, cut, is_added)
 
     def put_away_from(self, name: Name) -> Name | None:
         """Return the former name of a table that another table got in the same statement; None if there is none."""

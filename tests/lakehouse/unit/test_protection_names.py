@@ -1,8 +1,24 @@
-"""Names of the copies that online migrations make."""
+"""The rules of a table and of a column follow their names, and those of the copies that online migrations make."""
+
+import random
 
 import pytest
 
-from towpath.lakehouse.protection import RuleState, is_copy, originals, rule_of
+pytest.importorskip("pyspark")  # rows of a batch are grouped by Spark
+
+from migrating_source import SECRET, MigratingSource
+from towpath.lakehouse.column_rules import ColumnRules
+from towpath.lakehouse.order import ORDER_FIELDS
+from towpath.lakehouse.ordered_statements import Place, Statement
+from towpath.lakehouse.protection import Protection, is_copy, originals, rule_of
+from towpath.lakehouse.routed_tables import routed
+from towpath.lakehouse.statement_log import StatementLog
+from towpath.lakehouse.statements import read_statements
+from towpath.lakehouse.tasks import TaskMerges
+
+SEEDS = 200
+FACTS = {"kind": "change", "topic": "k", "messages": 1, "rows": 1, "size": 9, "has_commit": True, "in_log": False}
+RULES = {f"shop.{name}": ColumnRules(None, frozenset({f"s_{name}"}), {f"m_{name}": "'*'"}) for name in "tuv"}
 
 LONG = "a" * 60 + "bcde"
 
@@ -39,9 +55,48 @@ def test_an_own_rule_is_taken():
     assert rule_of({"shop.users": 1, "shop._users_new": 2}, "shop", "_users_new") == 2
 
 
-def test_a_column_that_gets_its_name_back():
-    state = RuleState(seen=frozenset({"pin"})).with_renamed("PIN", "p").with_renamed("p", "q")
-    assert state.renamed == {"q": "pin"}
-    assert RuleState.parse(str(state)) == state
-    assert state.with_renamed("q", "Pin").renamed == {}
-    assert state.without("q").renamed == {}
+def statement(text, place):
+    of_text = Place({**dict.fromkeys(ORDER_FIELDS), "commit_ts": place, "offset": place, "partition": 0})
+    return Statement(of_text, text, "shop", None, tuple(read_statements(text, "shop", None)))
+
+
+def migrated(seed):
+    """A source of tables with secrets, and the rules for them by its statements."""
+    source = MigratingSource(random.Random(seed), is_copied=False, has_secrets=True)
+    for _ in range(60):
+        source.step()
+    log = StatementLog(None, TaskMerges())
+    log.append(None, [statement(one.statement, one.place) for one in source.events if one.statement])
+    return source, Protection(None, RULES, log)
+
+
+def test_a_column_has_the_rules_of_all_names_that_it_and_its_table_had():
+    for seed in range(SEEDS):
+        source, protection = migrated(seed)
+        for table, columns in source.names.items():
+            rules = protection.of(("shop", table))
+            for column in columns:
+                is_excluded, is_masked = (source.hides(one, table, column) for one in ("s_", "m_"))
+                found = rules.keeps(column), rules.mask(column) is not None
+                assert found == (not is_excluded, is_masked), (seed, table, column)
+
+
+def test_no_secret_of_a_row_is_plain_whatever_became_of_its_table():
+    """The rules are those of the time when the row was written, and those of the names that its columns got later."""
+    for seed in range(SEEDS):
+        source, protection = migrated(seed)
+        for event in source.events:
+            secrets = [name for name, value in (event.cells or {}).items() if int(value) >= SECRET]
+            if secrets:
+                rules, now = ruled(protection, event)
+                shown = [one for one in map(now, secrets) if rules.keeps(one) and rules.mask(one) is None]
+                assert shown == [], (seed, event)
+
+
+def ruled(protection, event):
+    """The rules for a row, and its columns' current names; one that was dropped keeps its own."""
+    timeline = protection.log.timeline(None, ("shop", event.table))
+    after = sum(place.fields["commit_ts"] < event.place for place in timeline.places(("shop", event.table)))
+    row = {**FACTS, "database": "shop", "table": event.table, "declared": 5, "slice": f"{after}/{after}/{after}/0"}
+    [table] = routed([row], {}, {("shop", event.table): timeline}, lambda _: None)
+    return protection.of_rows(table), lambda name: table.columns.now(name) or name
